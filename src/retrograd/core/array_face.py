@@ -1,0 +1,251 @@
+"""The side of a tensor that is just an array: shape, layout, conversion to Python and NumPy."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.size import Size
+from retrograd.device import device as _device
+from retrograd.dtypes import dtype as _dtype
+from retrograd.dtypes import from_numpy_dtype
+
+CPU = _device("cpu")
+
+
+class ArrayFace:
+    """Properties and conversions of a tensor that have nothing to do with its history."""
+
+    __slots__ = ()
+
+    _data: np.ndarray
+    requires_grad: bool
+
+    @property
+    def dtype(self) -> _dtype:
+        """The element type, for example ``retrograd.float32``."""
+        return from_numpy_dtype(self._data.dtype)
+
+    @property
+    def device(self) -> _device:
+        """Where the elements are: ``cpu`` or ``cuda:N``."""
+        data: Any = self._data
+        return CPU if type(data) is np.ndarray else _device("cuda", int(data.device.id))
+
+    @property
+    def shape(self) -> Size:
+        """The length of every dimension."""
+        return Size(self._data.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """Return the shape, or the length of dimension ``dim``."""
+        if dim is None:
+            return Size(self._data.shape)
+        if not -self.ndim <= dim < self.ndim:
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-self.ndim}, {self.ndim - 1}], but got {dim})"
+            )
+        return self._data.shape[dim]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._data.ndim
+
+    def dim(self) -> int:
+        """Return the number of dimensions."""
+        return self._data.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return self._data.size
+
+    nelement = numel
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self._data.itemsize
+
+    def element_size(self) -> int:
+        """Return the bytes per element."""
+        return self._data.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._data.nbytes
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Return the step, in elements, from one index to the next of every dimension, or of dimension ``dim``."""
+        strides = tuple(step // self._data.itemsize for step in self._data.strides)
+        return strides if dim is None else strides[dim]
+
+    def storage_offset(self) -> int:
+        """Return the distance, in elements, of the first element from the start of the storage."""
+        owner = self._data
+        while isinstance(owner.base, type(owner)):
+            owner = owner.base
+        address = _address(self._data) - _address(owner)
+        return address // self._data.itemsize
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element."""
+        return _address(self._data)
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in memory one after the other in index order."""
+        return self._data.flags.c_contiguous
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a real floating-point one."""
+        return self._data.dtype.kind == "f"
+
+    def is_complex(self) -> bool:
+        """Whether the dtype is complex."""
+        return self._data.dtype.kind == "c"
+
+    def is_signed(self) -> bool:
+        """Whether the dtype can hold negative numbers."""
+        return self._data.dtype.kind in "ifc"
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the elements are on a GPU."""
+        return type(self._data) is not np.ndarray
+
+    # --- out of the graph -----------------------------------------------------------------------------------------
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """Return the elements as a NumPy array on the same memory.
+
+        Parameters
+        ----------
+        force
+            Detach and copy to the CPU first where needed, instead of raising.
+
+        Raises
+        ------
+        RuntimeError
+            If the tensor requires grad and ``force`` is False.
+        TypeError
+            If the tensor is on a GPU and ``force`` is False.
+        """
+        data: Any = self._data
+        if not force:
+            if self.requires_grad:
+                raise RuntimeError(
+                    "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+                )
+            if type(data) is not np.ndarray:
+                raise TypeError(
+                    f"can't convert {self.device} device type tensor to numpy. "
+                    "Use Tensor.cpu() to copy the tensor to host memory first."
+                )
+        return data if type(data) is np.ndarray else data.get()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if self.requires_grad:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        data = self.numpy()
+        if copy:
+            return np.array(data, dtype=dtype, copy=True)
+        if copy is False and dtype is not None and data.dtype != dtype:
+            raise ValueError(
+                f"a copy is needed to convert {data.dtype} to {np.dtype(dtype)}, and copy=False forbids it"
+            )
+        return data if dtype is None else data.astype(dtype, copy=False)
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        return self._data.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._data.__dlpack_device__()
+
+    def item(self) -> Any:
+        """Return the only element as a Python number.
+
+        Raises
+        ------
+        RuntimeError
+            If there is not exactly one element.
+        """
+        if self._data.size != 1:
+            raise RuntimeError(
+                f"a Tensor with {self._data.size} elements cannot be converted to Scalar; "
+                "reduce it first, for example with .sum() or .mean()"
+            )
+        return self._data.item()
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of Python numbers."""
+        return self._data.tolist()
+
+    def __bool__(self) -> bool:
+        if self._data.size != 1:
+            if self._data.size == 0:
+                raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+            raise RuntimeError(
+                "Boolean value of Tensor with more than one value is ambiguous; "
+                "use .any() or .all() to say which is meant"
+            )
+        return bool(self._data.item())
+
+    def __float__(self) -> float:
+        if self.requires_grad:
+            _warn_of_leaving()
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        if self.requires_grad:
+            _warn_of_leaving()
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self._data.dtype.kind not in "iub" or self._data.size != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return operator.index(self._data.item())
+
+    def __len__(self) -> int:
+        if self._data.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return self._data.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._data.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))  # type: ignore[attr-defined]
+
+    def __contains__(self, element: Any) -> bool:
+        if isinstance(element, ArrayFace):
+            element = element._data
+        elif not isinstance(element, (int, float, complex, np.generic)):
+            raise RuntimeError(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+            )
+        return bool((self._data == element).any())
+
+
+def _warn_of_leaving() -> None:
+    # this is also how NumPy fills an element of an ndarray, array[0] = tensor
+    warnings.warn(
+        "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+        "Consider using tensor.detach() first.",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+def _address(data: Any) -> int:
+    return data.__array_interface__["data"][0] if type(data) is np.ndarray else data.data.ptr

@@ -1,0 +1,427 @@
+"""Calling an operation: two short paths for one and two operands, in-place forms, operators.
+
+The short paths serve plain tensors of one dtype with nobody watching. Whatever else turns up, they hand over to
+:func:`retrograd.core.record.apply`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.core import inplace as _inplace
+from retrograd.core.blocks import LARGE, run_blocked
+from retrograd.core.leading_calls import leading_caller
+from retrograd.core.node import Node, OpNode, save_result, save_tensor
+from retrograd.core.record import (
+    apply,
+    edges_of,
+    mask_of,
+    new_node,
+    promote,
+    run_forward,
+    save_argument,
+    settle,
+    to_arrays,
+)
+from retrograd.core.registry import add_method
+from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
+from retrograd.core.tensor import Tensor, bump, wrap
+
+if TYPE_CHECKING:
+    from retrograd.core.op import Op
+
+_new = Tensor.__new__
+_new_node = object.__new__
+_SCALARS = frozenset((int, float, complex, bool))
+
+
+def caller(op: Op) -> Callable[..., Any]:
+    """The public function of an operation."""
+    if op.kind == "elementwise" and op.outputs is None:
+        if op.params == ("input",):
+            return _unary(op)
+        if op.params == ("input", "other"):
+            return _binary(op, operator=False)
+    if _is_product(op):
+        return _product(op, operator=False)
+    return leading_caller(op, _general(op))
+
+
+def _is_product(op: Op) -> bool:
+    """Whether it is like ``matmul``: two tensors of one dtype, neither promoted nor broadcast elementwise."""
+    return (
+        op.kind == "general"
+        and op.params == op.differentiable == ("input", "other")
+        and op.outputs is None
+        and set(op.slots) <= {"input", "other", "input_shape", "other_shape"}
+    )
+
+
+def _product(op: Op, operator: bool) -> Callable[..., Any]:
+    """The public function of an operation like ``matmul``, or its operator form, which declines foreign operands."""
+    forward, node_class = op.forward, op.node_class
+    plans = [op.plan(mask) for mask in range(4)]
+    # for every slot: which operand, and whether its shape only
+    kept = [(slot.startswith("other"), slot.endswith("_shape")) for slot in op.slots]
+
+    def call(input: Any, other: Any, *, out: Tensor | None = None) -> Any:
+        mode = local.mode
+        if type(input) is not Tensor or type(other) is not Tensor or mode == WATCHED or out is not None:
+            if operator and _foreign(other):
+                return NotImplemented
+            return apply(op, [input, other], out)
+        try:
+            result = forward(input._data, other._data)
+        except Exception:
+            return apply(op, [input, other], None)
+        if type(result) is not ndarray:
+            result = settle(result)
+        tensor = _new(Tensor)
+        tensor._data = result
+        tensor._edge = tensor._cell = tensor._meta = tensor._grad = None
+        edge, other_edge = input._edge, other._edge
+        if edge is None and input._meta is not None:
+            edge = input._resolve_edge()
+        if other_edge is None and other._meta is not None:
+            other_edge = other._resolve_edge()
+        if mode == NO_GRAD or (edge is None and other_edge is None):
+            return tensor
+        node = _new_node(node_class)
+        node.next = (edge, other_edge)
+        node.shape = result.shape
+        node.dtype = result.dtype
+        node.seq = next_sequence_nr()
+        node.extras = None
+        saved: list[Any] = []
+        for wanted, (is_other, is_shape) in zip(plans[(edge is not None) + 2 * (other_edge is not None)], kept):  # noqa: B905
+            operand = other if is_other else input
+            if not wanted:
+                saved.append(None)
+            elif is_shape:
+                saved.append(operand._data.shape)
+            else:
+                saved.append(operand if operand._cell is None else save_tensor(operand))
+        node.saved = tuple(saved)
+        tensor._edge = (node, 0)
+        return tensor
+
+    return call
+
+
+def _general(op: Op) -> Callable[..., Any]:
+    bind = op.bind
+    required, most = op.required, len(op.params)
+    # what follows when that many arguments were given by position
+    rest = [op.defaults[given:] for given in range(most + 1)]
+    gathers = op.variadic is not None
+    forward = op.forward if op.arrays_too else None
+
+    def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:
+        given = len(args)
+        if forward is not None and not kwargs and type(args[0]) is ndarray and Tensor not in map(type, args):
+            return forward(*args)  # a kernel in an ordinary backward
+        if kwargs or gathers or not required <= given <= most:
+            return apply(op, bind(args, kwargs), out)
+        return apply(op, [*args, *rest[given]], out)
+
+    return call
+
+
+def _unary(op: Op) -> Callable[..., Any]:
+    forward, node_class = op.forward, op.node_class
+    saves_input, saves_result = op.plan(1) or (False, False)
+    differentiable = bool(op.rules)
+
+    def call(input: Any, *, out: Tensor | None = None) -> Any:
+        mode = local.mode
+        if type(input) is not Tensor or mode == WATCHED or out is not None:
+            return apply(op, [input], out)
+        data = input._data
+        dtype = data.dtype
+        try:
+            result = forward(data) if data.size < LARGE else run_blocked(forward, data)
+        except Exception:
+            return apply(op, [input], None)
+        if result.dtype is not dtype:  # promotion, or a result of another kind
+            return apply(op, [input], None)
+        if type(result) is not ndarray:
+            result = settle(result)
+        edge = input._edge
+        if edge is None and input._meta is not None:
+            edge = input._resolve_edge()
+        tensor = _new(Tensor)
+        tensor._data = result
+        tensor._cell = tensor._meta = tensor._grad = None
+        if edge is None or mode == NO_GRAD or not differentiable:
+            tensor._edge = None
+            return tensor
+        node = _new_node(node_class)
+        node.next = (edge,)
+        node.shape = result.shape
+        node.dtype = dtype
+        node.seq = next_sequence_nr()
+        node.extras = None
+        if saves_result:
+            tensor._cell = cell = [0]
+            node.saved = (save_tensor(input) if saves_input else None, (result, cell, 0))
+        elif saves_input:
+            node.saved = (input if input._cell is None else save_tensor(input),)
+        else:
+            node.saved = ()
+        tensor._edge = (node, 0)
+        return tensor
+
+    return call
+
+
+def _binary(op: Op, operator: bool) -> Callable[..., Any]:
+    """The public function of a two-operand operation, or its operator form, which declines foreign operands."""
+    forward, node_class = op.forward, op.node_class
+    differentiable = bool(op.rules)
+    checks_dtype = differentiable or op.int_to_float
+    # which of input, other, result to save when the first, the second or both need a gradient
+    masks = {name: 1 << op.differentiable.index(name) for name in op.differentiable}
+    both = [masks.get("input", 0), masks.get("other", 0)]
+    plans = [op.plan(mask) or (False, False, False) for mask in (0, both[0], both[1], both[0] | both[1])]
+    has_input, has_other = "input" in masks, "other" in masks
+
+    def call(input: Any, other: Any, *, out: Tensor | None = None) -> Any:
+        mode = local.mode
+        if type(input) is not Tensor or mode == WATCHED or out is not None:
+            if operator and _foreign(other):
+                return NotImplemented
+            return apply(op, [input, other], out)
+        a = input._data
+        dtype = a.dtype
+        edge = input._edge
+        if edge is None and input._meta is not None:
+            edge = input._resolve_edge()
+        if type(other) is Tensor:
+            b = other._data
+            if dtype is not b.dtype:
+                return apply(op, [input, other], None)
+            other_edge = other._edge
+            if other_edge is None and other._meta is not None:
+                other_edge = other._resolve_edge()
+        elif type(other) in _SCALARS:
+            b = other
+            other_edge = None
+        else:
+            if operator and _foreign(other):
+                return NotImplemented
+            return apply(op, [input, other], None)
+        try:
+            result = forward(a, b) if a.size < LARGE else run_blocked(forward, a, b)
+        except Exception:
+            return apply(op, [input, other], None)
+        # promotion, unless it is a comparison, which gives bool
+        if result.dtype is not dtype and (checks_dtype or (type(other) is not Tensor and dtype.kind != "f")):
+            return apply(op, [input, other], None)
+        if type(result) is not ndarray:
+            result = settle(result)
+        tensor = _new(Tensor)
+        tensor._data = result
+        tensor._cell = tensor._meta = tensor._grad = None
+        if (edge is None and other_edge is None) or mode == NO_GRAD or not differentiable:
+            tensor._edge = None
+            return tensor
+        node = _new_node(node_class)
+        if edge is None:
+            plan = plans[2]
+        elif other_edge is None:
+            plan = plans[1]
+        else:
+            plan = plans[3]
+        node.next = (edge, other_edge) if has_other and has_input else (edge,) if has_input else (other_edge,)
+        node.shape = result.shape
+        node.dtype = dtype
+        node.seq = next_sequence_nr()
+        node.extras = None
+        saves_input, saves_other, saves_result = plan
+        if saves_result:
+            tensor._cell = cell = [0]
+            node.saved = (
+                save_tensor(input) if saves_input else None,
+                save_argument(other) if saves_other else None,
+                (result, cell, 0),
+            )
+        else:
+            # a tensor without a version cell is saved as itself; see save_tensor
+            node.saved = (
+                None if not saves_input else input if input._cell is None else save_tensor(input),
+                None
+                if not saves_other
+                else other
+                if type(other) is Tensor and other._cell is None
+                else save_argument(other),
+            )
+        tensor._edge = (node, 0)
+        return tensor
+
+    return call
+
+
+def _foreign(other: Any) -> bool:
+    """Whether Python should ask the other operand's class instead."""
+    return not isinstance(other, (Tensor, ndarray, np.generic, int, float, complex)) and not hasattr(
+        other, "__cuda_array_interface__"
+    )
+
+
+# --- in-place and operator forms --------------------------------------------------------------------------------------
+
+
+def inplace(op: Op, name: str) -> Callable[..., Any]:
+    """The in-place form of an operation, ``x.exp_()`` for ``exp``."""
+    bind = op.bind
+    short = op.ufunc is not None and op.params == ("input", "other")
+
+    def call(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if short and len(args) == 1 and not kwargs and _write_unrecorded(op, input, args[0]):
+            return input
+        return apply_inplace(op, name, bind((input, *args), kwargs))
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"In-place form of :func:`retrograd.{op.name}`."
+    return call
+
+
+def _write_unrecorded(op: Op, target: Any, other: Any) -> bool:
+    """The short path of ``parameter -= step``: one ufunc call, if nothing needs recording, checking or promoting."""
+    mode = local.mode
+    if type(target) is not Tensor or mode == WATCHED:
+        return False
+    data = target._data
+    if type(other) is Tensor:
+        b: Any = other._data
+        if b.dtype is not data.dtype:
+            return False
+    elif type(other) is float and data.dtype.kind == "f":
+        b = other
+    else:
+        return False
+    meta = target._meta
+    if mode == NO_GRAD:
+        if meta is not None and meta.inference:
+            return False
+    elif target._edge is not None or meta is not None or (b is not other and other.requires_grad):
+        return False
+    try:
+        op.forward(data, b, out=data)
+    except RuntimeWarning:
+        pass  # see apply_inplace
+    except (TypeError, ValueError):  # read-only memory, shapes: apply_inplace says it in words
+        return False
+    bump(target)
+    return True
+
+
+def apply_inplace(op: Op, name: str, bound: list[Any]) -> Tensor:
+    """Run an operation and write its result over its first argument, with the history that follows from that."""
+    target = bound[0]
+    _inplace.check_writable(target, name)
+    arrays, _ = to_arrays(bound)
+    operands = promote(op, arrays) if op.kind == "elementwise" else arrays
+    node = _inplace_node(op, name, bound, arrays) if local.grad_enabled else None
+    _write(op, name, target, operands)
+    bump(target)
+    if node is not None:
+        if isinstance(node, OpNode) and node.saved:
+            # arguments were saved before the write, the result can be only now
+            node.saved = tuple(
+                save_result(target) if kept is not None and slot == "result" else kept
+                for slot, kept in zip(op.slots, node.saved, strict=True)
+            )
+        _inplace.rebase(target, node)
+    return target
+
+
+def _inplace_node(op: Op, name: str, bound: list[Any], arrays: list[Any]) -> Node | None:
+    """The record of an in-place operation, made while the target still has its old value."""
+    target = bound[0]
+    if not op.rules:
+        edge = target._resolve_edge()
+        return None if edge is None else _inplace.Overwritten(op.node_name, edge, target)
+    edges = edges_of(op, bound)
+    if edges is None:
+        return None
+    if target._meta is not None and target._meta.view is not None:
+        target._meta.view.check_inplace(name)
+    if any(
+        slot == op.params[0] and wanted
+        for slot, wanted in zip(op.slots, op.plan(mask_of(op, bound, edges)), strict=True)
+    ):
+        # a rule wants what is about to be overwritten
+        bound = [wrap(target._data.copy()), *bound[1:]]
+    return new_node(op, bound, arrays, edges, target)
+
+
+def _write(op: Op, name: str, target: Tensor, operands: list[Any]) -> None:
+    data = target._data
+    ufunc = op.ufunc
+    if op.write is not None:
+        run_forward(op, operands, op.write)
+    elif ufunc is not None and ufunc.nout == 1 and operands[0] is data:
+        try:
+            ufunc(*operands, out=data)
+        except RuntimeWarning:
+            pass  # warnings are errors to somebody; NumPy looks at its flags after it has written everything
+        except (TypeError, ValueError):  # before it has written anything: casting, broadcasting
+            _inplace.overwrite(name, target, run_forward(op, operands))
+    else:
+        _inplace.overwrite(name, target, run_forward(op, operands))
+
+
+_REFLECTED = frozenset(
+    ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]
+)
+
+
+def add_operators(op: Op, operator: str, with_inplace: bool) -> None:
+    """Make an operation a Python operator: ``__mul__``, ``__rmul__`` and ``__imul__`` for ``"mul"``."""
+    if op.params == ("input",):
+        add_method(f"__{operator}__", caller(op))
+        return
+    if op.kind == "elementwise":
+        forward = _binary(op, operator=True)
+    else:
+        forward = _product(op, operator=True) if _is_product(op) else _operator(op)
+    add_method(f"__{operator}__", forward)
+    if operator in _REFLECTED:
+        commutes = operator in ("add", "mul")
+
+        def reflected(self: Tensor, other: Any) -> Any:
+            if commutes and type(other) in _SCALARS:
+                return forward(self, other)
+            if _foreign(other):
+                return NotImplemented
+            return apply(op, [other, self])
+
+        add_method(f"__r{operator}__", reflected)
+        if with_inplace:
+            short = op.ufunc is not None
+
+            def augmented(self: Tensor, other: Any) -> Any:
+                if short and _write_unrecorded(op, self, other):
+                    return self
+                if _foreign(other):
+                    return NotImplemented
+                return apply_inplace(op, f"__i{operator}__", [self, other])
+
+            add_method(f"__i{operator}__", augmented)
+
+
+def _operator(op: Op) -> Callable[..., Any]:
+    def call(self: Tensor, other: Any) -> Any:
+        if _foreign(other):
+            return NotImplemented
+        return apply(op, [self, other])
+
+    return call
+
+
+__all__ = ["add_operators", "apply", "apply_inplace", "caller", "inplace", "settle"]

@@ -1,0 +1,430 @@
+"""Backward: nodes in descending order of creation, each once all its consumers have run.
+
+One loop serves both worlds. Without ``create_graph`` it carries raw arrays and runs the rules on them; with it,
+Tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush, heappushpop
+from typing import Any
+
+import numpy as np
+
+from retrograd.core import state
+from retrograd.core.blocks import LARGE
+from retrograd.core.fit import fit
+from retrograd.core.node import FREED, AccumulateGrad, Extras, Node, OpNode
+from retrograd.core.tensor import Edge, Tensor, wrap
+
+
+def run(
+    roots: Sequence[tuple[Edge, Tensor]],
+    *,
+    retain_graph: bool,
+    create_graph: bool,
+    inputs: Sequence[Edge] | None = None,
+    accumulate: bool,
+) -> list[Tensor | None]:
+    """Send gradients from ``roots`` backwards.
+
+    Parameters
+    ----------
+    roots
+        Pairs of an edge and the gradient that arrives there.
+    inputs
+        If given, only what leads to these edges is computed.
+    accumulate
+        Whether leaves among ``inputs`` (all leaves, without ``inputs``) get their ``.grad``. Otherwise the gradients
+        that arrive at ``inputs`` are returned.
+
+    Returns
+    -------
+    list of Tensor or None
+        One entry for each of ``inputs``; None where no gradient arrived. Empty when accumulating.
+    """
+    captures: dict[Node, list[tuple[int, int]]] = {}
+    executed: set[Node] | None = None  # None means all
+    if inputs is not None:
+        executed = _leading_to([edge[0] for edge, _ in roots], {edge[0] for edge in inputs})
+        if accumulate:
+            executed.update(edge[0] for edge in inputs if edge[0].is_leaf)
+        for position, (node, nr) in enumerate(inputs):
+            captures.setdefault(node, []).append((nr, position))
+    previous = state.set_grad_enabled(create_graph)
+    try:
+        # NumPy's floating-point warnings would point into this package; the detector reads the flags by itself
+        with _NOTHING if state.local.observer is not None else np.errstate(all="ignore"):
+            return _loop(roots, retain_graph, create_graph, executed, captures, 0 if inputs is None else len(inputs))
+    finally:
+        state.set_grad_enabled(previous)
+
+
+class _Nothing:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+_NOTHING = _Nothing()
+
+
+def _dependencies(roots: Sequence[tuple[Edge, Tensor]]) -> dict[Node, int]:
+    """How many gradients each node that the roots reach has to wait for."""
+    counts: dict[Node, int] = {edge[0]: 0 for edge, _ in roots}
+    stack = list(counts)
+    pop, push = stack.pop, stack.append
+    while stack:
+        for edge in pop().next:
+            if edge is not None:
+                node = edge[0]
+                if node in counts:
+                    counts[node] += 1
+                else:
+                    counts[node] = 1
+                    push(node)
+    return counts
+
+
+def _leading_to(roots: Sequence[Node], targets: set[Node]) -> set[Node]:
+    """The nodes reachable from ``roots`` that have a target behind them."""
+    leads: dict[Node, bool] = {}
+    stack = [(node, False) for node in roots]
+    while stack:
+        node, children_done = stack.pop()
+        if children_done:
+            leads[node] = any(
+                edge is not None and (edge[0] in targets or leads.get(edge[0], False)) for edge in node.next
+            )
+        elif node not in leads:
+            leads[node] = False
+            stack.append((node, True))
+            stack.extend((edge[0], False) for edge in node.next if edge is not None and edge[0] not in leads)
+    return {node for node, found in leads.items() if found}
+
+
+def _loop(
+    roots: Sequence[tuple[Edge, Tensor]],
+    retain_graph: bool,
+    create_graph: bool,
+    executed: set[Node] | None,
+    captures: dict[Node, list[tuple[int, int]]],
+    n_inputs: int,
+) -> list[Tensor | None]:
+    counts = _dependencies(roots)
+    results: list[Tensor | None] = [None] * n_inputs
+    # what has arrived at each node: a gradient, or a list of one per output
+    arrived: dict[Node, Any] = {}
+    # the nodes whose entry in ``arrived`` was made here and belongs to nobody else: it may be added to in place
+    owned: set[Node] = set()
+    ready: list[tuple[int, Node]] = []
+    for edge, grad in roots:
+        node, carried = edge[0], grad if create_graph else grad._data
+        if node.outputs != 1:
+            _add_to_output(arrived, node, edge[1], carried)
+        elif node in arrived:
+            _add(arrived, owned, node, carried, create_graph)
+        else:
+            arrived[node] = carried
+    for node in {edge[0]: None for edge, _ in roots}:
+        if counts[node] == 0:
+            heappush(ready, (-node.seq, node))
+
+    plain = executed is None and not create_graph
+    while ready:
+        node = heappop(ready)[1]
+        g = arrived.pop(node, None)
+        while True:
+            following: Node | None = None
+            if (
+                plain
+                and node.plain
+                and node.extras is None
+                and g is not None
+                and not (node.blocked and g.size >= LARGE)
+            ):
+                # The usual step, written out because it is where the time goes: an operation with one output and nobody
+                # listening. What it does is _step() and deliver() below.
+                saved = node.saved  # type: ignore[attr-defined]
+                if saved is None:
+                    raise RuntimeError(FREED)
+                for (rule, slots), edge in zip(node.rules, node.next):  # type: ignore[attr-defined,assignment]  # noqa: B905
+                    if edge is None:
+                        continue
+                    if not slots:
+                        gi = rule(g)
+                    elif len(slots) == 1:
+                        entry = saved[slots[0]]
+                        if type(entry) is Tensor and entry._cell is None:
+                            gi = rule(g, entry._data)
+                        else:
+                            gi = rule(g, node.value(slots[0]))  # type: ignore[attr-defined]
+                    else:
+                        gi = rule(g, *map(node.value, slots))  # type: ignore[attr-defined]
+                    target = edge[0]
+                    left = counts[target] = counts[target] - 1
+                    if gi is None or target.outputs != 1:
+                        if gi is not None:
+                            _deliver(arrived, owned, node, g, edge, gi, create_graph)
+                    else:
+                        if gi.shape != target.shape or gi.dtype is not target.dtype:
+                            gi = fit(gi, target.shape, target.dtype, node.name(), 0)
+                        if target in arrived:
+                            _add(arrived, owned, target, gi, create_graph)
+                        else:
+                            arrived[target] = gi
+                            if target.is_leaf and _is_fresh(gi, g, node):
+                                owned.add(target)
+                    if left == 0:
+                        if following is None:
+                            following = target
+                        else:
+                            heappush(ready, (-target.seq, target))
+                if node.releases and not retain_graph:
+                    node.saved = None  # type: ignore[attr-defined]
+            elif plain and node.is_leaf and g is not None and _unobserved(node):
+                node.accumulate(g, node in owned)  # type: ignore[attr-defined]
+                owned.discard(node)
+            else:
+                edges, grads = _step(node, g, owned, create_graph, retain_graph, executed, captures, results)
+                for index, edge in enumerate(edges):  # type: ignore[assignment]
+                    if edge is None:
+                        continue
+                    if grads is not None and grads[index] is not None:
+                        _deliver(arrived, owned, node, g, edge, grads[index], create_graph, index)
+                    target = edge[0]
+                    left = counts[target] = counts[target] - 1
+                    if left == 0:
+                        if following is None:
+                            following = target
+                        else:
+                            heappush(ready, (-target.seq, target))
+            if following is None:
+                break
+            node = heappushpop(ready, (-following.seq, following))[1] if ready else following
+            g = arrived.pop(node, None)
+    return results
+
+
+def _unobserved(leaf: Node) -> bool:
+    """Whether no hook waits for the gradient of a leaf."""
+    meta = leaf.variable._meta  # type: ignore[attr-defined]
+    return leaf.extras is None and (meta is None or not (meta.hooks or meta.post_accumulate_hooks))
+
+
+def _deliver(
+    arrived: dict[Node, Any],
+    owned: set[Node],
+    node: Node,
+    g: Any,
+    edge: Edge,
+    gi: Any,
+    create_graph: bool,
+    index: int = 0,
+) -> None:
+    """Bring a gradient that ``node`` made from ``g`` to where ``edge`` leads."""
+    target, nr = edge
+    if target.outputs != 1:
+        gi = fit(gi, target.shape[nr], target.dtype[nr], node.name(), index)
+        _add_to_output(arrived, target, nr, gi)
+        return
+    gi = fit(gi, target.shape, target.dtype, node.name(), index)
+    if target in arrived:
+        _add(arrived, owned, target, gi, create_graph)
+    else:
+        arrived[target] = gi
+        if target.is_leaf and _is_fresh(gi, g, node):
+            owned.add(target)
+
+
+def _step(
+    node: Node,
+    g: Any,
+    owned: set[Node],
+    create_graph: bool,
+    retain_graph: bool,
+    executed: set[Node] | None,
+    captures: dict[Node, list[tuple[int, int]]],
+    results: list[Tensor | None],
+) -> tuple[tuple[Edge | None, ...], Any]:
+    """Run one node with everything that may hang on it: hooks, captured gradients, leaves, several outputs."""
+    extras = node.extras
+    if extras is not None or node.is_leaf:
+        g = _tensor_hooks(node, extras, g, owned, create_graph)
+    if node in captures and g is not None:
+        for nr, position in captures[node]:
+            results[position] = _as_tensor(g if node.outputs == 1 else g[nr], create_graph)
+    if executed is not None and node not in executed:
+        return (), None
+    if extras is not None and extras.prehooks:
+        g = _prehooks(node, extras, g, create_graph)
+    if isinstance(node, AccumulateGrad):
+        _accumulate(node, g, node in owned, create_graph)
+        owned.discard(node)
+        if extras is not None and extras.posthooks:
+            _posthooks(node, extras, g, (), create_graph)
+        return (), None
+    edges = node.next
+    if executed is not None:
+        edges = tuple(
+            edge if edge is not None and (edge[0] in executed or edge[0] in captures) else None for edge in edges
+        )
+    grads = _gradients(node, g, edges, create_graph)
+    if extras is not None and extras.posthooks:
+        grads = _posthooks(node, extras, g, grads, create_graph)
+    if not retain_graph:
+        node.release()
+    owned.discard(node)
+    return edges, grads
+
+
+def _gradients(node: Node, g: Any, edges: tuple[Edge | None, ...], create_graph: bool) -> Any:
+    """Run a node's rules, filling gaps in the gradients of several outputs."""
+    if g is None and not node.takes_undefined:
+        return None
+    if node.outputs != 1 and isinstance(node, OpNode):
+        like = next(grad for grad in g if grad is not None)
+        g = [
+            (_zeros(shape, dtype, like) if dtype.kind in "fc" else None) if grad is None else grad
+            for grad, shape, dtype in zip(g, node.shape, node.dtype, strict=True)
+        ]
+    return node.backward_recorded(g, edges) if create_graph else node.backward(g, edges)
+
+
+def _zeros(shape: tuple[int, ...], dtype: np.dtype, like: Any) -> Any:
+    """Zeros of the same kind (Tensor or array, on the CPU or a GPU) as ``like``."""
+    if isinstance(like, Tensor):
+        return wrap(np.zeros(shape, dtype, like=like._data))
+    return np.zeros(shape, dtype, like=np.asanyarray(like) if isinstance(like, np.generic) else like)
+
+
+def _is_fresh(gi: Any, g: Any, node: Node) -> bool:
+    """Whether a gradient was newly made by the rule, so that a leaf may keep it without a copy."""
+    if gi is g or type(gi) is not np.ndarray or gi.base is not None or not isinstance(node, OpNode):
+        return False
+    return node.op.fresh and not any(_is_array_of(entry, gi) for entry in node.saved or ())
+
+
+def _is_array_of(entry: Any, array: Any) -> bool:
+    """Whether ``array`` is what a saved entry keeps."""
+    return (
+        entry is array
+        or (entry._data if isinstance(entry, Tensor) else entry[0] if type(entry) is tuple and entry else None) is array
+    )
+
+
+def _add(arrived: dict[Node, Any], owned: set[Node], node: Node, gi: Any, create_graph: bool) -> None:
+    """Add a second gradient, or a later one, to what has arrived at ``node``."""
+    old = arrived[node]
+    if create_graph:
+        arrived[node] = old + gi
+    elif node in owned and type(old) is np.ndarray:
+        np.add(old, gi, out=old)
+    else:
+        arrived[node] = old + gi
+        owned.add(node)
+
+
+def _add_to_output(arrived: dict[Node, Any], node: Node, nr: int, gi: Any) -> None:
+    """The same for a node with several outputs."""
+    grads = arrived.get(node)
+    if grads is None:
+        grads = arrived[node] = [None] * node.outputs
+    grads[nr] = gi if grads[nr] is None else grads[nr] + gi
+
+
+def _accumulate(node: AccumulateGrad, g: Any, owned: bool, create_graph: bool) -> None:
+    if g is not None and create_graph:
+        node.accumulate_recorded(g)
+    elif g is not None:
+        node.accumulate(g, owned)
+    meta = node.variable._meta
+    if meta is not None and meta.post_accumulate_hooks:
+        for hook in list(meta.post_accumulate_hooks.values()):
+            if hook(node.variable) is not None:
+                raise TypeError("Tensor post accumulate grad hooks should return None.")
+
+
+def _as_tensor(grad: Any, create_graph: bool) -> Any:
+    return grad if create_graph or grad is None else wrap(np.asanyarray(grad))
+
+
+def _as_carried(grad: Any, create_graph: bool) -> Any:
+    return grad if create_graph or grad is None else grad._data
+
+
+def _tensor_hooks(node: Node, extras: Extras | None, g: Any, owned: set[Node], create_graph: bool) -> Any:
+    """Run the hooks of the tensors that ``node`` computed, then fill the ``.grad`` of those that retain it."""
+    if type(node) is AccumulateGrad:
+        meta = node.variable._meta
+        by_output = {0: meta.hooks} if meta is not None and meta.hooks else {}
+        if extras is not None:
+            by_output |= extras.tensor_hooks
+    else:
+        by_output = extras.tensor_hooks  # type: ignore[union-attr]
+    single = node.outputs == 1
+    for nr, hooks in by_output.items():
+        for hook in list(hooks.values()):
+            grad = _as_tensor(g if single or g is None else g[nr], create_graph)
+            replaced = hook(grad)  # None, where no gradient arrived; torch calls hooks all the same
+            if replaced is None:
+                continue
+            _check_replacement(replaced, grad)
+            owned.discard(node)
+            replaced = _as_carried(replaced, create_graph)
+            if single:
+                g = replaced
+            else:
+                g = [None] * node.outputs if g is None else g
+                g[nr] = replaced
+    if extras is not None and g is not None:
+        for nr, ref in extras.retained.items():
+            tensor = ref()
+            grad = g if single else g[nr]
+            if tensor is not None and grad is not None:
+                owned.discard(node)
+                grad = _as_tensor(grad, create_graph)
+                if not create_graph:
+                    grad = wrap(grad._data.copy())
+                tensor._grad = grad if tensor._grad is None else tensor._grad + grad
+    return g
+
+
+def _check_replacement(replaced: Any, grad: Tensor | None) -> None:
+    if not isinstance(replaced, Tensor):
+        raise TypeError(f"a tensor hook must return a Tensor or None, but returned {type(replaced).__name__}")
+    if grad is None:
+        return
+    if replaced.shape != grad.shape:
+        raise RuntimeError(
+            f"hook '<hook>' has changed the size of value: from {list(grad.shape)} to {list(replaced.shape)}"
+        )
+    if replaced._data.dtype != grad._data.dtype:
+        raise RuntimeError(f"hook '<hook>' has changed the type of value (was {grad.dtype} got {replaced.dtype})")
+
+
+def _prehooks(node: Node, extras: Extras, g: Any, create_graph: bool) -> Any:
+    for hook in list(extras.prehooks.values()):
+        grads = tuple(
+            _as_tensor(grad, create_graph) for grad in ([g] if node.outputs == 1 else g or [None] * node.outputs)
+        )
+        replaced = hook(grads)
+        if replaced is not None:
+            replaced = (replaced,) if isinstance(replaced, Tensor) else replaced
+            carried = [_as_carried(grad, create_graph) for grad in replaced]
+            g = carried[0] if node.outputs == 1 else carried
+    return g
+
+
+def _posthooks(node: Node, extras: Extras, g: Any, grads: Any, create_graph: bool) -> Any:
+    for hook in list(extras.posthooks.values()):
+        outputs = tuple(
+            _as_tensor(grad, create_graph) for grad in ([g] if node.outputs == 1 else g or [None] * node.outputs)
+        )
+        inputs = tuple(_as_tensor(grad, create_graph) for grad in grads or [None] * len(node.next))
+        replaced = hook(inputs, outputs)
+        if replaced is not None:
+            replaced = (replaced,) if isinstance(replaced, Tensor) else replaced
+            grads = [_as_carried(grad, create_graph) for grad in replaced]
+    return grads

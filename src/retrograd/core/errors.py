@@ -1,0 +1,86 @@
+"""What an operation says when its arguments do not fit."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+class LinAlgError(RuntimeError):
+    """A matrix that a decomposition cannot handle: singular, not positive definite, or not converging."""
+
+
+def explain(name: str, operands: Sequence[Any], error: Exception) -> Exception:
+    """Turn NumPy's complaint into the exception class torch raises, naming the operation and its operands."""
+    if isinstance(error, TypeError) and _on_two_devices(operands):
+        return RuntimeError(
+            f"Expected all tensors to be on the same device, but {name} got some on the CPU and some on a GPU; "
+            f"move them with .to(device); operands: {describe(operands)}"
+        )
+    if isinstance(error, np.exceptions.AxisError):
+        return IndexError(f"{name}(): {_dimension_text(error)}; operands: {describe(operands)}")
+    if isinstance(error, np.linalg.LinAlgError):
+        return LinAlgError(f"{name}: {error}; operands: {describe(operands)}")
+    if isinstance(error, ValueError):
+        clash = _broadcast_clash(operands)
+        if clash is not None and "broadcast" in str(error):
+            return RuntimeError(f"{clash}, in {name}; operands: {describe(operands)}")
+        return RuntimeError(f"{name}: {error}; operands: {describe(operands)}")
+    if isinstance(error, TypeError) and re.search("not supported for the input|did not contain a loop", str(error)):
+        kinds = " and ".join(_type_name(value) for value in operands if value is not None)
+        return NotImplementedError(
+            f'"{name}" not implemented for {kinds}; convert the operands first, for example with .to(retrograd.float32)'
+        )
+    if isinstance(error, TypeError) and "numpy boolean" in str(error):  # bool - bool, -bool
+        return RuntimeError(f"{name}: {error}")
+    return error
+
+
+def _on_two_devices(operands: Sequence[Any]) -> bool:
+    arrays = [value for value in operands if hasattr(value, "shape") and not isinstance(value, np.generic)]
+    return len({hasattr(value, "__cuda_array_interface__") for value in arrays}) == 2
+
+
+def describe(operands: Sequence[Any]) -> str:
+    """Name dtype and shape of arrays, and other arguments as they are."""
+    return ", ".join(_describe(value) for value in operands)
+
+
+def _describe(value: Any) -> str:
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"{value.dtype}{list(value.shape)}"
+    if isinstance(value, (list, tuple)) and any(hasattr(item, "shape") for item in value):
+        return f"({describe(value)})"
+    return repr(value)
+
+
+def _type_name(value: Any) -> str:
+    return f"'{value.dtype}'" if hasattr(value, "dtype") else f"'{type(value).__name__}'"
+
+
+def _dimension_text(error: np.exceptions.AxisError) -> str:
+    ndim = getattr(error, "ndim", None)
+    axis = getattr(error, "axis", None)
+    if ndim is None or axis is None:
+        return str(error)
+    low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
+    return f"Dimension out of range (expected to be in range of [{low}, {high}], but got {axis})"
+
+
+def _broadcast_clash(operands: Sequence[Any]) -> str | None:
+    """torch's sentence for the first pair of shapes that does not broadcast, counting dimensions as torch does."""
+    shapes = [value.shape for value in operands if hasattr(value, "shape")]
+    for a, b in itertools.pairwise(shapes):
+        ndim = max(len(a), len(b))
+        for back in range(1, min(len(a), len(b)) + 1):
+            n, m = a[-back], b[-back]
+            if n != m and 1 not in (n, m):
+                return (
+                    f"The size of tensor a ({n}) must match the size of tensor b ({m}) "
+                    f"at non-singleton dimension {ndim - back}"
+                )
+    return None

@@ -1,0 +1,51 @@
+"""Make a gradient fit the tensor it belongs to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.reducing import reduce
+
+
+def fit(g: Any, shape: tuple[int, ...], dtype: np.dtype, name: str, index: int) -> Any:
+    """Sum ``g`` over the dimensions that broadcasting added, and bring it to ``dtype``.
+
+    Works on arrays and on Tensors alike, because it is written in NumPy's functions.
+
+    Raises
+    ------
+    RuntimeError
+        If ``g`` has a shape that broadcasting from ``shape`` cannot have made.
+    """
+    if g.shape != shape:
+        g = sum_to(g, shape, name, index)
+    kind = g.dtype
+    if kind != dtype:
+        if kind.kind == "c" and dtype.kind != "c":
+            g = np.real(g)
+        if g.dtype != dtype:
+            g = g.astype(dtype)
+    return g
+
+
+def sum_to(g: Any, shape: tuple[int, ...], name: str = "sum_to_size", index: int = 0) -> Any:
+    """Undo broadcasting from ``shape``: sum over leading dimensions and over those where ``shape`` has length 1."""
+    extra = g.ndim - len(shape)
+    if extra == 1 and type(g) is np.ndarray and g.shape[1:] == shape and g.dtype.char != "e":
+        return reduce(np.add, g, 0)  # the gradient of a bias
+    ok = extra >= 0 and all(n in (1, m) for n, m in zip(shape, g.shape[extra:], strict=True))
+    if not ok:
+        raise RuntimeError(
+            f"Function {name} returned an invalid gradient at index {index} - got {list(g.shape)} "
+            f"but expected shape compatible with {list(shape)}"
+        )
+    axes = tuple(range(extra)) + tuple(extra + k for k, n in enumerate(shape) if n == 1 and g.shape[extra + k] != 1)
+    if axes and type(g) is np.ndarray:
+        # float16 by way of float32, as torch sums
+        dtype = np.float32 if g.dtype.char == "e" else None
+        g = reduce(np.add, g, axes[0] if len(axes) == 1 else axes, True, dtype)
+    elif axes:
+        g = np.sum(g, axis=axes, keepdims=True)
+    return g.reshape(shape) if extra else g

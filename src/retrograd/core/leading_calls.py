@@ -1,0 +1,157 @@
+"""Calling an operation that differentiates its first parameter only: the short path for a plain tensor.
+
+It does what :func:`retrograd.core.record.apply` does, in one function: between large matrix products the interpreter's
+own code is cold, and what counts is how little of it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from numpy import ndarray
+
+from retrograd.core.node import save_tensor
+from retrograd.core.record import PLAIN, holds_tensor, settle
+from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
+from retrograd.core.tensor import Meta, Tensor
+from retrograd.core.views import NO_GRAD_VIEW, View, shares_memory
+
+if TYPE_CHECKING:
+    from retrograd.core.op import Op
+
+_new = Tensor.__new__
+_new_node = object.__new__
+_new_view = object.__new__
+
+# What a slot keeps, if it is not the argument at that place.
+_INPUT, _RESULT, _INPUT_SHAPE, _INPUT_DTYPE, _RESULT_SHAPE = -1, -2, -3, -4, -5
+
+
+def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
+    """The public function of an operation; ``general`` answers for what is out of the ordinary."""
+    source, *others = op.params
+    known = {
+        source: _INPUT,
+        "result": _RESULT,
+        f"{source}_shape": _INPUT_SHAPE,
+        f"{source}_dtype": _INPUT_DTYPE,
+        "result_shape": _RESULT_SHAPE,
+        **{name: place for place, name in enumerate(others)},
+    }
+    if (
+        op.differentiable not in ((source,), ())
+        or not known.keys() >= set(op.slots)
+        or op.outputs is not None
+        or op.multi_view
+        or op.sequence is not None
+        or (op.kind == "elementwise" and op.operand_positions != (0,))
+    ):
+        return general
+    forward, bind, node_class = op.forward, op.bind, op.node_class
+    plan = op.plan(1) if op.rules else ()
+    places: list[int | None] = [known[slot] if wanted else None for slot, wanted in zip(op.slots, plan, strict=True)]
+    differentiable, is_view, is_elementwise = bool(op.rules), op.view, op.kind == "elementwise"
+    required, most = op.required, len(op.params)
+    defaults = [op.defaults[given:] for given in range(most + 1)]
+    gathers = op.variadic is not None
+
+    def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:
+        mode = local.mode
+        if mode == WATCHED or out is not None or not args or type(args[0]) is not Tensor:
+            return general(*args, out=out, **kwargs)
+        given = len(args)
+        if kwargs or gathers or not required <= given <= most:
+            input, *arguments = bind(args, kwargs)
+        else:
+            input, *arguments = args
+            arguments += defaults[given]
+        data = input._data
+        meta = input._meta
+        operands = arguments
+        for place, value in enumerate(arguments):
+            kind = type(value)
+            if kind in PLAIN:
+                continue
+            if kind is Tensor:
+                if operands is arguments:
+                    operands = arguments.copy()
+                operands[place] = value._data
+            elif isinstance(value, Tensor) or ((kind is tuple or kind is list) and holds_tensor(value)):
+                return general(*args, **kwargs)
+        if (is_elementwise and data.dtype.kind not in "fc") or (meta is not None and meta.inference):
+            return general(*args, **kwargs)
+        try:
+            result = forward(data, *operands)
+        except Exception:
+            return general(*args, **kwargs)
+        if type(result) is not ndarray:
+            result = settle(result)
+            if type(result) is tuple or type(result) is list:
+                return general(*args, **kwargs)
+
+        tensor = _new(Tensor)
+        tensor._data = result
+        tensor._cell = tensor._meta = tensor._grad = None
+        edge = input._edge
+        if edge is None and meta is not None:
+            edge = input._resolve_edge()
+        if mode == NO_GRAD or not differentiable or result.dtype.kind not in "fc":
+            edge = None
+        if edge is not None:
+            node = _new_node(node_class)
+            node.next = (edge,)
+            node.shape = result.shape
+            node.dtype = result.dtype
+            node.seq = next_sequence_nr()
+            node.extras = None
+            saved: list[Any] = []
+            for kept in places:
+                if kept is None:
+                    saved.append(None)
+                elif kept >= 0:
+                    value = arguments[kept]
+                    saved.append(save_tensor(value) if type(value) is Tensor else value)
+                elif kept == _INPUT:
+                    saved.append(input if input._cell is None else save_tensor(input))
+                elif kept == _RESULT:
+                    tensor._cell = [0]
+                    saved.append((result, tensor._cell, 0))
+                elif kept == _INPUT_SHAPE:
+                    saved.append(data.shape)
+                else:
+                    saved.append(data.dtype if kept == _INPUT_DTYPE else node.shape)
+            node.saved = tuple(saved)
+            edge = (node, 0)
+        tensor._edge = edge
+        if is_view:
+            if result is data:
+                tensor._data = result = data.view()
+            base = result.base
+            if base is data or (base is not None and base is data.base) or shares_memory(result, data):
+                _make_view(tensor, input, edge, (op, arguments, None), mode)
+        return tensor
+
+    return call
+
+
+def _make_view(tensor: Tensor, input: Tensor, edge: Any, step: Any, mode: int) -> None:
+    """Tie a new tensor to the base of the tensor whose memory it shares."""
+    cell = input._cell
+    if cell is None:
+        cell = input._cell = [0]
+    tensor._cell = cell
+    tensor._edge = None
+    tensor._meta = Meta()
+    tensor._meta.view = view = _new_view(View)
+    origin = None if input._meta is None else input._meta.view
+    if origin is None:
+        view.base = input
+        view.steps = (step,)
+        view.forbidden = NO_GRAD_VIEW if mode == NO_GRAD else None
+    else:
+        view.base = origin.base
+        view.steps = (*origin.steps, step)
+        view.forbidden = origin.forbidden or (NO_GRAD_VIEW if mode == NO_GRAD else None)
+    view.edge = edge
+    view.version = cell[0]

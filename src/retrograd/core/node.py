@@ -1,0 +1,410 @@
+"""Nodes of the graph: what was done, to what, and how a gradient passes back through it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrograd.core.blocks import LARGE, run_blocked
+from retrograd.core.hooks import Hooks, RemovableHandle
+from retrograd.core.saved import Packed, pack
+from retrograd.core.state import local, next_sequence_nr
+from retrograd.core.tensor import Edge, Tensor, bump, cell_of, leaf_lock, set_accumulator, wrap
+
+if TYPE_CHECKING:
+    from retrograd.core.op import Op
+
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+    "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+    "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
+    "after calling backward."
+)
+
+# AccumulateGrad runs as soon as it can, so it sorts behind every recorded operation; of several, the oldest runs first
+_LAST = 1 << 62
+
+
+class Extras:
+    """What few nodes have: hooks and metadata."""
+
+    __slots__ = ("metadata", "posthooks", "prehooks", "retained", "tensor_hooks")
+
+    def __init__(self) -> None:
+        self.tensor_hooks: dict[int, Hooks] = {}  # by output
+        self.retained: dict[int, weakref.ref[Tensor]] = {}  # by output; whose .grad to fill
+        self.prehooks: Hooks = Hooks()
+        self.posthooks: Hooks = Hooks()
+        self.metadata: dict[Any, Any] = {}
+
+    def tensor_hooks_of(self, output_nr: int) -> Hooks:
+        return self.tensor_hooks.setdefault(output_nr, Hooks())
+
+
+class Node:
+    """A step of the recorded computation.
+
+    Attributes
+    ----------
+    next : tuple of (Node, int) or None
+        For every differentiable input, the node that computed it and which of its outputs it was.
+    shape, dtype
+        Of the output (of every output, in a list, where ``outputs`` is not 1): gradients that arrive are made to fit.
+    seq : int
+        Position in the order of creation.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "extras", "next", "seq", "shape")
+
+    outputs = 1
+    releases = False  # whether backward frees anything here
+    is_leaf = False  # whether it is an AccumulateGrad
+    plain = False  # whether it is an operation with one output, whose rules the engine may run directly
+    blocked = False  # whether its rules are elementwise, so that large gradients are worked on in blocks
+    takes_undefined = False  # whether it runs even if no gradient arrived
+
+    next: tuple[Edge | None, ...]
+    shape: Any
+    dtype: Any
+    seq: int
+    extras: Extras | None
+
+    def __init__(self, next: tuple[Edge | None, ...], shape: Any, dtype: Any) -> None:
+        self.next = next
+        self.shape = shape
+        self.dtype = dtype
+        self.seq = next_sequence_nr()
+        self.extras = None
+
+    def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> Any:
+        """Gradients of the inputs from raw gradients of the outputs; None where the edge is None."""
+        raise NotImplementedError
+
+    def backward_recorded(self, g: Any, edges: tuple[Edge | None, ...]) -> Any:
+        """The same on Tensors with recording on, for ``create_graph=True``."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Free what was saved for backward."""
+
+    # --- torch's interface ----------------------------------------------------------------------------------------
+
+    def name(self) -> str:
+        """Return the name of the node, for example ``MulBackward0``."""
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """For every differentiable input, the node behind it and which of its outputs it was."""
+        return tuple((None, 0) if edge is None else edge for edge in self.next)
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for the user's own notes."""
+        return self.own_extras().metadata
+
+    def _sequence_nr(self) -> int:
+        return self.seq
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(grad_inputs, grad_outputs)`` after this node ran; what it returns replaces ``grad_inputs``."""
+        return self.own_extras().posthooks.register(hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(grad_outputs)`` before this node runs; what it returns replaces ``grad_outputs``."""
+        return self.own_extras().prehooks.register(hook)
+
+    def own_extras(self) -> Extras:
+        extras = self.extras
+        if extras is None:
+            extras = self.extras = Extras()
+        return extras
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+class Versioned(tuple[Tensor, int]):
+    """A tensor saved when its storage had a version cell, with the version then.
+
+    A tensor without a cell is saved as itself: it was at version 0, and a cell that appears later tells about writes.
+    """
+
+    __slots__ = ()
+
+
+class SavedList(list[Any]):
+    """The saved tensors of an argument that is a list of tensors, or of several results."""
+
+    __slots__ = ()
+
+
+def save_tensor(tensor: Tensor) -> Any:
+    """Keep a tensor for backward, to be checked against writes in between."""
+    if local.saved_hooks is not None:
+        return pack(tensor)
+    cell = tensor._cell
+    return tensor if cell is None else Versioned((tensor, cell[0]))
+
+
+def save_result(tensor: Tensor) -> Any:
+    """Keep a result: its array and version, not the tensor, which holds the node."""
+    cell = cell_of(tensor)
+    if local.saved_hooks is not None:
+        return pack(wrap(tensor._data, None, cell))
+    return tensor._data, cell, cell[0]
+
+
+class OpNode(Node):
+    """A recorded operation; every operation has a subclass of its own that names it.
+
+    Attributes
+    ----------
+    saved : tuple or None
+        One entry for each of the operation's slots; None after release. A tensor argument is kept as
+        :func:`save_tensor` says, a result as :func:`save_result` does, anything else as it is.
+    """
+
+    __slots__ = ("saved",)
+
+    plain = True
+
+    op: Op
+    rules: tuple[tuple[Callable[..., Any], tuple[int, ...]], ...]
+    result_slots: tuple[int, ...]  # those that keep a result
+    saved: tuple[Any, ...] | None
+
+    def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        large = self.blocked and g.size >= LARGE
+        return [
+            None
+            if edge is None
+            else run_blocked(rule, g, *map(self.value, slots))
+            if large and slots
+            else rule(g, *map(self.value, slots))
+            for (rule, slots), edge in zip(self.rules, edges, strict=True)
+        ]
+
+    def backward_recorded(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        return [
+            None if edge is None else rule(g, *[self.variable(slot) for slot in slots])
+            for (rule, slots), edge in zip(self.rules, edges, strict=True)
+        ]
+
+    def value(self, slot: int) -> Any:
+        """What was saved in ``slot``, as an array or plain value, if nobody wrote to it since."""
+        saved = self.saved
+        if saved is None:
+            raise RuntimeError(FREED)
+        entry = saved[slot]
+        # the usual kinds of entries, in order; saved_value knows all
+        kind = type(entry)
+        if kind is Tensor:
+            if entry._cell is None:
+                return entry._data
+        elif kind is Versioned:
+            if entry[0]._cell[0] == entry[1]:
+                return entry[0]._data
+        elif kind is tuple:
+            if slot not in self.result_slots:
+                return entry  # a shape
+            if entry[1][0] == entry[2]:
+                return entry[0]
+        return saved_value(entry, self, slot)
+
+    def variable(self, slot: int) -> Any:
+        """What was saved in ``slot``, as a Tensor in its old place in the graph; plain values as they are."""
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        entry = self.saved[slot]
+        value = saved_value(entry, self, slot)
+        name = self.op.slots[slot]
+        if name == "result":
+            return self._result_variable(entry, value)
+        if name in self.op.results:
+            edge = (self, self.op.results.index(name) - 1) if value.dtype.kind in "fc" else None
+            return wrap(value, edge, None if type(entry) is Packed else entry[1])
+        position = self.op.edge_of(name)
+        if position is None:
+            return value
+        if type(entry) is SavedList:
+            return [
+                as_variable(item, array, self.next[position + k])
+                for k, (item, array) in enumerate(zip(entry, value, strict=True))
+            ]
+        return as_variable(entry, value, self.next[position])
+
+    def _result_variable(self, entry: Any, value: Any) -> Any:
+        return wrap(value, (self, 0), None if type(entry) is Packed else entry[1])
+
+    def release(self) -> None:
+        if self.releases:
+            self.saved = None
+
+
+def saved_property(slot: int) -> property:
+    """``node._saved_result`` and the like, as torch's nodes have them.
+
+    Properties, one per slot and operation: a ``__getattr__`` would slow down every other attribute of the node.
+    """
+    return property(lambda node: node.variable(slot) if node.saved is None or slot < len(node.saved) else None)
+
+
+class MultiOpNode(OpNode):
+    """A recorded operation with several outputs; ``g`` is the list of their gradients, without gaps."""
+
+    __slots__ = ("outputs",)
+
+    plain = False
+    outputs: int
+
+    def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
+        return super().backward([g] if self.outputs == 1 else g, edges)
+
+    def backward_recorded(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
+        return super().backward_recorded([g] if self.outputs == 1 else g, edges)
+
+    def _result_variable(self, entry: Any, value: Any) -> Any:
+        return [
+            wrap(array, (self, nr), None if type(item) is Packed else item[1])
+            for nr, (item, array) in enumerate(zip(entry, value, strict=True))
+        ]
+
+
+class SequenceOpNode(OpNode):
+    """A recorded operation whose first rule answers for a list of tensors, such as ``cat``."""
+
+    __slots__ = ()
+
+    plain = False
+
+    def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        return self._spread(g, edges, self.value)
+
+    def backward_recorded(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        return self._spread(g, edges, self.variable)
+
+    def _spread(self, g: Any, edges: tuple[Edge | None, ...], value: Callable[[int], Any]) -> list[Any]:
+        (rule, slots), *others = self.rules
+        length = len(edges) - len(others)
+        if any(edge is not None for edge in edges[:length]):
+            grads = list(rule(g, *[value(slot) for slot in slots]))
+        else:
+            grads = [None] * length
+        for (other, other_slots), edge in zip(others, edges[length:], strict=True):
+            grads.append(None if edge is None else other(g, *[value(slot) for slot in other_slots]))
+        return grads
+
+
+class AccumulateGrad(Node):
+    """Where a gradient reaches a leaf and is added to its ``.grad``."""
+
+    __slots__ = ("variable",)
+
+    is_leaf = True
+
+    def __init__(self, variable: Tensor) -> None:
+        super().__init__((), variable._data.shape, variable._data.dtype)
+        self.seq = _LAST - self.seq
+        self.variable = variable
+
+    def _sequence_nr(self) -> int:
+        return 2**64 - 1
+
+    def accumulate(self, g: Any, owned: bool) -> None:
+        """Add a raw gradient to the leaf's; take it over as it is if it is ``owned`` by nobody else."""
+        variable = self.variable
+        with leaf_lock:
+            grad = variable._grad
+            if grad is None:
+                if isinstance(g, np.generic):  # a 0-d array that went through a ufunc
+                    g = np.array(g)
+                elif not owned:
+                    g = g.copy()
+                variable._grad = wrap(g)
+            elif grad._edge is not None:
+                variable._grad = grad.detach() + wrap(g)
+            else:
+                grad._data += g
+                bump(grad)
+
+    def accumulate_recorded(self, g: Tensor) -> None:
+        """Add a gradient that has a graph of its own, out of place, so that the sum has one too."""
+        variable = self.variable
+        with leaf_lock:
+            grad = variable._grad
+            variable._grad = g if grad is None else grad + g
+
+
+def saved_value(entry: Any, node: OpNode, slot: int) -> Any:
+    """The array or plain value behind a saved entry, if nobody wrote to it since."""
+    if isinstance(entry, Tensor) and entry._cell is None:
+        return entry._data
+    kind = type(entry)
+    if kind is SavedList:
+        return [saved_value(item, node, slot) for item in entry]
+    name = node.op.slots[slot]
+    if kind is tuple and name not in node.op.results:
+        return entry  # a plain argument
+    return _checked(entry, node.name(), name)
+
+
+def _checked(entry: Any, node: str, slot: str) -> Any:
+    if isinstance(entry, Tensor):
+        value, current, expected = entry._data, entry._version, 0
+    elif type(entry) is Versioned:
+        value, current, expected = entry[0]._data, entry[0]._version, entry[1]
+    elif type(entry) is Packed:
+        return entry.value()
+    elif type(entry) is tuple:
+        value, current, expected = entry[0], entry[1][0], entry[2]
+    else:
+        return entry
+    if current != expected:
+        raise RuntimeError(stale_message(value, current, expected, node, slot))
+    return value
+
+
+def restore(entry: Any, node: str, slot: str, edge: Edge | None) -> Any:
+    """A tensor from an entry that :func:`save_tensor` or :func:`save_result` made, in its old place in the graph."""
+    value = _checked(entry, node, slot)
+    if type(entry) is tuple:
+        return wrap(value, edge, entry[1])
+    return as_variable(entry, value, edge)
+
+
+set_accumulator(AccumulateGrad)
+
+
+def as_variable(entry: Any, value: Any, edge: Edge | None) -> Any:
+    """A saved tensor with the history it had, which is normally the tensor itself; plain values as they are."""
+    if type(entry) is Packed:
+        return wrap(value, edge)
+    tensor = entry[0] if type(entry) is Versioned else entry
+    if not isinstance(tensor, Tensor):
+        return value
+    current = tensor._resolve_edge()
+    if tensor._data is value and (current is edge or (current is not None and current == edge)):
+        return tensor
+    return wrap(value, edge, tensor._cell)
+
+
+def stale_message(value: Any, current: int, expected: int, node: str, slot: str) -> str:
+    """torch's words for a saved tensor that was written to, with what retrograd knows besides."""
+    kind = f"{value.dtype} {list(value.shape)}" if hasattr(value, "shape") else type(value).__name__
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[{kind}], saved as '{slot}' of {node}, is at version {current}; expected version {expected} instead. "
+        "Hint: write out of place instead, or clone() the tensor before the in-place operation."
+    )

@@ -1,0 +1,353 @@
+"""The rule language: an operation, its derivative, and everything that follows from them.
+
+::
+
+    @elementwise(np.exp, input=lambda g, result: g * conj(result))
+    def exp(input):
+        '''Return e raised to each element of ``input``.'''
+
+A rule is one keyword per differentiable argument: a function of the incoming gradient ``g`` and of whatever it names:
+
+* an argument (a tensor is saved for backward and its version checked),
+* ``result`` (saved without a reference cycle; a tuple if there are several),
+* ``input_shape``, ``input_dtype`` of an argument ``input`` (nothing is kept alive).
+
+Names are read once, at import; one that the operation does not have is an error there and then.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from retrograd.core import calls, record, registry
+from retrograd.core.node import MultiOpNode, OpNode, SequenceOpNode, saved_property
+
+Rule = Callable[..., Any]
+
+
+def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of a function's parameters, in order (``inspect.signature`` takes fifty times as long)."""
+    if "__signature__" in vars(function):
+        return tuple(inspect.signature(function).parameters)
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+class Op:
+    """An operation: its function on arrays, its rules, and the save plan compiled from them.
+
+    Attributes
+    ----------
+    name : str
+        The public name.
+    forward : callable
+        The function on arrays, with the public parameters.
+    params : tuple of str
+        The names of the parameters, in order.
+    rules : tuple of (callable, tuple of int)
+        For each differentiable parameter, its rule and the slots of what the rule names.
+    slots : tuple of str
+        Everything that some rule names.
+    node_class : type
+        The class of the nodes it records, named as torch names it.
+    """
+
+    def __init__(
+        self,
+        forward: Callable[..., Any],
+        rules: dict[str, Rule],
+        *,
+        kind: str,
+        name: str | None = None,
+        node_name: str | None = None,
+        ufunc: np.ufunc | None = None,
+        int_to_float: bool = False,
+        outputs: tuple[str, ...] | None = None,
+        sequence: str | None = None,
+        variadic: str | None = None,
+        view: bool = False,
+        multi_view: bool = False,
+        arrays_too: bool = False,
+        fresh: bool = True,
+        differentiable_outputs: tuple[int, ...] | None = None,
+        write: Callable[..., None] | None = None,
+    ) -> None:
+        self.name = name or forward.__name__.rstrip("_")
+        self.__doc__ = forward.__doc__
+        self.module = forward.__module__
+        self.kind = kind
+        self.ufunc = ufunc
+        self.function = forward  # as written, with its signature
+        self.forward = forward if ufunc is None else ufunc
+        self.int_to_float = int_to_float
+        self.sequence = sequence
+        self.variadic = variadic
+        self.view = view
+        self.multi_view = multi_view
+        self.arrays_too = arrays_too
+        self.fresh = fresh
+        self.write = write
+        self.differentiable_outputs = differentiable_outputs
+
+        self.outputs = outputs
+        # what a rule may name of the results: all of them, or one of several by its own name
+        self.results = ("result", *(outputs or ()))
+
+        self.params = parameter_names(inspect.unwrap(forward))
+        plain = inspect.unwrap(forward)
+        given = dict(zip(self.params[::-1], (plain.__defaults__ or ())[::-1], strict=False)) | (
+            plain.__kwdefaults__ or {}
+        )
+        self.defaults = tuple(given.get(name, inspect.Parameter.empty) for name in self.params)
+        self.required = sum(default is inspect.Parameter.empty for default in self.defaults)
+        self.positions = {name: position for position, name in enumerate(self.params)}
+
+        unknown = set(rules) - set(self.params)
+        if unknown:
+            raise TypeError(f"{self.name}: a rule is given for {sorted(unknown)}, but the parameters are {self.params}")
+        # a sequence's rule comes first, because its edges do
+        self.differentiable = tuple(sorted(rules, key=lambda name: (name != sequence, self.positions[name])))
+        # the short call paths keep their operands and result at fixed places
+        short = kind == "elementwise" and rules and self.params in (("input",), ("input", "other"))
+        slots: list[str] = [*self.params, "result"] if short else []
+        used: set[str] = set()
+        compiled = []
+        for argument in self.differentiable:
+            named = parameter_names(rules[argument])[1:]
+            for wanted in named:
+                self._check_name(argument, wanted)
+                used.add(wanted)
+                if wanted not in slots:
+                    slots.append(wanted)
+            compiled.append((rules[argument], tuple(slots.index(wanted) for wanted in named)))
+        self.slots = tuple(slots)
+        self.rules = tuple(compiled)
+        self.releases = any(slot in self.results or slot in self.differentiable for slot in used)
+        self._plans: dict[int, tuple[bool, ...]] = {}
+
+        base = SequenceOpNode if sequence is not None else OpNode
+        if outputs is not None or multi_view:
+            base = MultiOpNode
+        self.node_name = (
+            node_name or "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
+        )
+        members: dict[str, Any] = {"__slots__": (), "op": self, "rules": self.rules, "releases": self.releases}
+        members["result_slots"] = tuple(slot for slot, name in enumerate(self.slots) if name in self.results)
+        members["blocked"] = kind == "elementwise" and outputs is None
+        for slot, name in enumerate(self.slots):
+            members[f"_saved_{name}"] = saved_property(slot)
+        if "input" in self.slots:
+            members["_saved_self"] = members["_saved_input"]
+        self.node_class: type[OpNode] = type(self.node_name, (base,), members)
+        # what is promoted, if it is elementwise
+        self.operand_positions = tuple(self.positions[name] for name in self.differentiable or self.params)
+        self.edge_positions = tuple(self.positions[name] for name in self.differentiable)
+        self.sequence_position = -1 if sequence is None else self.positions[sequence]
+        self.savers = tuple(record.compile_saver(self, slot) for slot in self.slots)
+
+    @functools.cached_property
+    def output_type(self) -> Any:
+        """The named tuple of several results; made when first needed, because making one takes long."""
+        if self.outputs is None:
+            return tuple
+        named: Any = namedtuple(self.name, self.outputs)  # type: ignore[misc]
+        return named._make
+
+    def _check_name(self, argument: str, wanted: str) -> None:
+        if wanted in self.params or wanted in self.results or wanted in ("result_shape", "needs"):
+            return
+        for suffix in ("_shape", "_dtype"):
+            if wanted.endswith(suffix) and wanted.removesuffix(suffix) in self.params:
+                return
+        raise TypeError(
+            f"{self.name}: the rule for '{argument}' names '{wanted}', which is none of the parameters "
+            f"{self.params}, 'result', or the _shape or _dtype of a parameter"
+        )
+
+    def edge_of(self, slot: str) -> int | None:
+        """The position among the edges of the argument saved in ``slot``."""
+        if slot not in self.differentiable:
+            return None
+        return self.differentiable.index(slot)
+
+    def plan(self, mask: int) -> tuple[bool, ...]:
+        """Which slots to fill when only the differentiable arguments in the bit mask need a gradient."""
+        found = self._plans.get(mask)
+        if found is None:
+            wanted = {slot for position, (_, slots) in enumerate(self.rules) if mask >> position & 1 for slot in slots}
+            found = self._plans[mask] = tuple(position in wanted for position in range(len(self.slots)))
+        return found
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """All arguments in the order of the parameters, defaults filled in.
+
+        Raises
+        ------
+        TypeError
+            For unexpected, missing or doubled arguments, as Python would.
+        """
+        if self.variadic is not None:
+            args = self._gather_variadic(args)
+        params = self.params
+        given = len(args)
+        if given > len(params):
+            raise TypeError(f"{self.name}() takes {len(params)} positional arguments but {given} were given")
+        bound = [*args, *self.defaults[given:]]
+        if kwargs:
+            for key, value in kwargs.items():
+                position = self.positions.get(key)
+                if position is None:
+                    position = self.positions.get(_SYNONYMS.get(key, key))
+                if position is None:
+                    raise TypeError(
+                        f"{self.name}() got an unexpected keyword argument '{key}'; "
+                        f"its parameters are {', '.join(params)}"
+                    )
+                if position < given:
+                    raise TypeError(f"{self.name}() got multiple values for argument '{key}'")
+                bound[position] = value
+        if given < self.required:
+            missing = [name for name, value in zip(params, bound, strict=True) if value is inspect.Parameter.empty]
+            if missing:
+                raise TypeError(f"{self.name}() missing required arguments: {', '.join(map(repr, missing))}")
+        return bound
+
+    def _gather_variadic(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """``x.reshape(2, 3)`` as ``x.reshape((2, 3))``."""
+        assert self.variadic is not None
+        start = self.positions[self.variadic]
+        if len(args) <= start or isinstance(args[start], (tuple, list)):
+            return args
+        return (*args[:start], tuple(args[start:]))
+
+    def __repr__(self) -> str:
+        return f"<operation {self.name}>"
+
+
+# NumPy's names for torch's parameters
+_SYNONYMS = {
+    "axis": "dim",
+    "keepdims": "keepdim",
+    "self": "input",
+    "x1": "input",
+    "x2": "other",
+    "axes": "dims",
+    "from": "from_",  # a keyword of Python
+}
+
+
+def _register(
+    op: Op,
+    function: Callable[..., Any],
+    *,
+    public: bool,
+    method: bool,
+    inplace: bool,
+    aliases: tuple[str, ...],
+    namespace: str | None = None,
+) -> Callable[..., Any]:
+    name = op.name if namespace is None else f"{namespace}.{op.name}"
+    if public and name in registry.operations:
+        raise TypeError(f"operation {name} is defined twice")
+    if public:
+        registry.operations[name] = op
+    function.__doc__ = op.__doc__
+    function.__module__ = op.module
+    function.__name__ = function.__qualname__ = op.name
+    function.__wrapped__ = op.function  # type: ignore[attr-defined]
+    function.op = op  # type: ignore[attr-defined]
+    if method:
+        for alias in (op.name, *aliases):
+            registry.add_method(alias, function)
+            if inplace:
+                registry.add_method(f"{alias}_", calls.inplace(op, f"{alias}_"))
+    if op.ufunc is not None and op.ufunc not in registry.numpy_functions:
+        registry.numpy_functions[op.ufunc] = function
+    return function
+
+
+def _decorator(
+    kind: str, default_inplace: bool, **fixed: Any
+) -> Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]:
+    """A decorator for operations of one kind; see the ones below for what their keywords mean."""
+
+    def decorate(
+        ufunc: np.ufunc | None = None,
+        *,
+        public: bool = True,
+        method: bool = True,
+        inplace: bool | Callable[..., None] = default_inplace,
+        aliases: tuple[str, ...] = (),
+        operator: str | None = None,
+        namespace: str | None = None,
+        name: str | None = None,
+        node_name: str | None = None,
+        int_to_float: bool = False,
+        outputs: tuple[str, ...] | None = None,
+        differentiable_outputs: tuple[int, ...] | None = None,
+        sequence: str | None = None,
+        variadic: str | None = None,
+        multi_view: bool = False,
+        fresh: bool = True,
+        numpy: tuple[Any, ...] = (),
+        **rules: Rule,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def register(forward: Callable[..., Any]) -> Callable[..., Any]:
+            op = Op(
+                forward,
+                rules,
+                kind=kind,
+                ufunc=ufunc,
+                name=name,
+                node_name=node_name,
+                int_to_float=int_to_float,
+                outputs=outputs,
+                differentiable_outputs=differentiable_outputs,
+                sequence=sequence,
+                variadic=variadic,
+                multi_view=multi_view,
+                fresh=fresh,
+                write=None if isinstance(inplace, bool) else inplace,
+                **fixed,
+            )
+            function = calls.caller(op)
+            if operator is not None:
+                calls.add_operators(op, operator, bool(inplace))
+            for numpy_function in numpy:
+                registry.numpy_functions[numpy_function] = function
+            return _register(
+                op, function, public=public, method=method, inplace=bool(inplace), aliases=aliases, namespace=namespace
+            )
+
+        return register
+
+    return decorate
+
+
+elementwise: Any = _decorator("elementwise", True)
+elementwise.__doc__ = """An operation whose output at an index depends on its operands at that index only.
+
+The first argument, if given, is the NumPy ufunc that computes it; the function's body is then only its docstring.
+Operands are broadcast and promoted as torch does; ``int_to_float`` says that integers become the default float dtype.
+``operator="mul"`` makes it ``*`` (with the reflected and in-place forms), too.
+"""
+
+linear: Any = _decorator("linear", False)
+linear.__doc__ = (
+    """An operation that is linear in its differentiable arguments taken together, such as ``sum`` or ``cat``."""
+)
+
+op: Any = _decorator("general", False)
+op.__doc__ = """Any other operation. ``outputs`` names several outputs, which come as a named tuple."""
+
+view: Any = _decorator("linear", False, view=True)
+view.__doc__ = """An operation whose result shares memory with its input whenever NumPy's does."""
+
+kernel: Any = _decorator("linear", False, arrays_too=True)
+kernel.__doc__ = """An operation for use in rules: called without any Tensor, it is its plain function on arrays."""

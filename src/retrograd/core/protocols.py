@@ -1,0 +1,190 @@
+"""NumPy's functions on Tensors: NEP 13 (ufuncs) and NEP 18 (functions).
+
+A function is differentiable here, or declared not to be, or refused with the name of what to use instead. Nothing falls
+back to object arrays and nothing silently leaves the graph.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.registry import add_method, late, numpy_functions
+from retrograd.core.tensor import Tensor, wrap
+
+# Why a function, or every function of a module, has no answer, and what to use instead.
+refused: dict[Any, str] = {}
+
+
+def refuse(reason: str, *functions: Any) -> None:
+    """Declare that ``functions`` (or, given by name, modules) do not take Tensors, and say what to use instead."""
+    for function in functions:
+        refused[function] = reason
+
+
+def reason_for_refusing(function: Any) -> str | None:
+    """Why ``function`` does not take Tensors, if that was declared."""
+    return refused.get(function) or refused.get(getattr(function, "__module__", None))
+
+
+# --- ufuncs -----------------------------------------------------------------------------------------------------------
+
+
+def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """Answer ``np.exp(tensor)``, ``np.add.reduce(tensor)`` and the like."""
+    out = kwargs.pop("out", None)
+    if out is not None:
+        return _into(out, ufunc, method, inputs, kwargs)
+    if method == "__call__":
+        function = numpy_functions.get(ufunc) or _late_answer(ufunc)
+        if function is not None:
+            for operand in inputs:
+                if type(operand) is list or type(operand) is tuple:
+                    inputs = lists_as_arrays(*inputs)
+                    break
+            return _call(ufunc, function, inputs, kwargs) if kwargs else function(*inputs)
+    elif method == "outer":
+        return _outer(ufunc, *inputs, **kwargs)
+    else:
+        function = numpy_functions.get((ufunc, method))
+        if function is not None:
+            return function(*inputs, **kwargs)
+    if method in _METHODS:
+        raise TypeError(f"numpy.{ufunc.__name__}.{method} does not take Tensors: {_METHODS[method]}")
+    raise _refusal(ufunc, f"numpy.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}"))
+
+
+_METHODS = {
+    "at": "use x.index_put_(indices, values, accumulate=True) or x.scatter_reduce_(dim, index, values, reduce)",
+    "reduceat": "reduce the slices x[i:j] one by one and join the results with numpy.stack",
+}
+_MISSING = object()
+_UFUNC_DEFAULTS = {"where": True, "subok": True, "casting": "same_kind", "order": "K", "dtype": None, "signature": None}
+
+
+def _call(ufunc: Any, function: Callable[..., Any], inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a ufunc's answer with the keywords that ufuncs take."""
+    kwargs = {key: value for key, value in kwargs.items() if value is not _UFUNC_DEFAULTS.get(key, _MISSING)}
+    if "where" in kwargs:
+        raise TypeError(
+            f"numpy.{ufunc.__name__}: where= without out= leaves elements of the result undefined; "
+            "give an out= Tensor, or use numpy.where"
+        )
+    dtype = kwargs.pop("dtype", None)
+    if dtype is None:
+        return function(*inputs, **kwargs)
+    if np.dtype(dtype).kind in "fc":  # it is the dtype to compute in, too
+        inputs = tuple([x.astype(dtype) if isinstance(x, (Tensor, np.ndarray)) else x for x in inputs])
+    result = function(*inputs, **kwargs)
+    return tuple([part.to(dtype) for part in result]) if isinstance(result, tuple) else result.to(dtype)
+
+
+def lists_as_arrays(*operands: Any) -> tuple[Any, ...]:
+    """The operands with arrays for lists, of the dtype of the Tensors beside them where the elements fit into that."""
+    if not any(isinstance(operand, (list, tuple)) for operand in operands):
+        return operands
+    dtype = next((operand._data.dtype for operand in operands if isinstance(operand, Tensor)), None)
+
+    def convert(operand: Any) -> Any:
+        if not isinstance(operand, (list, tuple)):
+            return operand
+        array = np.asarray(operand)
+        return array if dtype is None or not np.can_cast(array.dtype, dtype, "same_kind") else array.astype(dtype)
+
+    return tuple(map(convert, operands))
+
+
+def _outer(ufunc: Any, a: Any, b: Any, **kwargs: Any) -> Any:
+    """``ufunc`` of every element of ``a`` with every element of ``b``: a matter of broadcasting."""
+    return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
+
+
+def _late_answer(ufunc: Any) -> Callable[..., Any] | None:
+    """The answer for a ufunc of a library that was imported in the meantime."""
+    for name, register_answers in list(late.items()):
+        if name in sys.modules:
+            register_answers(sys.modules[name])
+            late.pop(name, None)
+    return numpy_functions.get(ufunc)
+
+
+# --- out= -------------------------------------------------------------------------------------------------------------
+
+
+def _into(out: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    name = f"numpy.{ufunc.__name__}"
+    targets = _targets(name, out)
+    if method == "__call__" and kwargs.get("where", True) is not True:
+        return _into_where(name, ufunc, inputs, targets[0], **kwargs)
+    return _written(name, targets, getattr(ufunc, method)(*inputs, **kwargs))
+
+
+def _into_where(name: str, ufunc: Any, inputs: tuple[Any, ...], target: Any, where: Any, **kwargs: Any) -> Any:
+    """Compute the elements that ``where`` selects, and no others: neither a NaN nor its gradient comes from those."""
+    mask = np.broadcast_to(where, target.shape)
+    chosen = [np.broadcast_to(x, target.shape)[mask] if np.ndim(x) else x for x in inputs]
+    target[mask] = _castable(name, ufunc(*chosen, **kwargs), target)
+    return target
+
+
+def _targets(name: str, out: Any) -> tuple[Any, ...]:
+    """What ``out=`` names: a write in place, which has a history in a Tensor and cannot have one in an ndarray."""
+    targets = out if isinstance(out, tuple) else (out,)
+    if not all(target is None or isinstance(target, Tensor) for target in targets):
+        raise TypeError(
+            f"{name}: the result of an operation on Tensors cannot be written into out= of type ndarray, which carries "
+            "no gradient; leave out= away, or detach the operands with x.detach().numpy()"
+        )
+    return targets
+
+
+def _written(name: str, targets: tuple[Any, ...], result: Any) -> Any:
+    results = list(result) if isinstance(result, tuple) else [result]
+    for nr, target in enumerate(targets):
+        if target is not None:
+            results[nr] = target.copy_(_castable(name, results[nr], target))
+    return tuple(results) if isinstance(result, tuple) else results[0]
+
+
+def _castable(name: str, result: Any, target: Tensor) -> Tensor:
+    result = result if isinstance(result, Tensor) else wrap(np.asarray(result))
+    if not np.can_cast(result._data.dtype, target._data.dtype, "same_kind"):
+        raise TypeError(f"{name}: a result of dtype {result.dtype} cannot be written into out= of {target.dtype}")
+    return result
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+
+def answer_for(function: Any) -> Callable[..., Any] | None:
+    """What answers for one of NumPy's functions; those with ``like=`` have a twin of the same name."""
+    answer = numpy_functions.get(function)
+    if answer is None and function.__module__ == "numpy":
+        answer = numpy_functions.get(getattr(np, function.__name__, None))
+    return answer
+
+
+def array_function(self: Tensor, function: Any, types: Iterable[type], args: Any, kwargs: Any) -> Any:
+    """Answer ``np.sum(tensor)`` and the like."""
+    answer = answer_for(function)
+    if answer is not None and kwargs.get("out") is None:
+        return answer(*args, **kwargs)
+    name = f"{function.__module__}.{function.__name__}"
+    if answer is None:
+        raise _refusal(function, name)
+    targets = _targets(name, kwargs["out"])
+    return _written(name, targets, answer(*args, **{key: value for key, value in kwargs.items() if key != "out"}))
+
+
+def _refusal(function: Any, name: str) -> TypeError:
+    reason = reason_for_refusing(function)
+    if reason is None:
+        reason = "detach first, with x.detach().numpy(), if no gradient is needed"
+    return TypeError(f"{name} has no derivative rule for Tensors: {reason}")
+
+
+add_method("__array_ufunc__", array_ufunc)
+add_method("__array_function__", array_function)

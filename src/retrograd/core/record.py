@@ -1,0 +1,351 @@
+"""Calling an operation in full generality: arguments to arrays, the plain function, the record of it.
+
+:func:`apply` is the reference for what a call does. The short paths in :mod:`retrograd.core.calls` do the same
+for the plainest cases in less time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.core import inplace as _inplace
+from retrograd.core.errors import explain
+from retrograd.core.node import MultiOpNode, SavedList, save_result, save_tensor
+from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
+from retrograd.core.tensor import Edge, Tensor, wrap
+from retrograd.core.views import new_view
+from retrograd.dtypes import default_float, from_numpy_dtype, result_dtype
+
+if TYPE_CHECKING:
+    from retrograd.core.op import Op
+
+# Argument types that are certainly no tensors and hold none.
+PLAIN = frozenset((int, float, complex, bool, str, type(None)))
+
+
+def settle(result: Any) -> Any:
+    """An array again, where NumPy turned a 0-d result into a scalar."""
+    return np.asarray(result) if isinstance(result, (np.generic, int, float, complex)) else result
+
+
+def holds_tensor(values: Any) -> bool:
+    # a loop: any() with a generator costs twice as much on the short tuples that come here
+    for value in values:  # noqa: SIM110
+        if type(value) not in PLAIN and isinstance(value, Tensor):
+            return True
+    return False
+
+
+def to_arrays(bound: list[Any]) -> tuple[list[Any], bool]:
+    """The arguments with arrays for Tensors, also inside lists, and whether there was any Tensor."""
+    arrays = list(bound)
+    found = False
+    for position, value in enumerate(bound):
+        kind = type(value)
+        if kind in PLAIN:
+            continue
+        if kind is Tensor or isinstance(value, Tensor):
+            arrays[position] = value._data
+            found = True
+        elif (kind is list or kind is tuple) and holds_tensor(value):
+            arrays[position] = [item._data if isinstance(item, Tensor) else item for item in value]
+            found = True
+    return arrays, found
+
+
+def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
+    """Run an operation on bound arguments and record it."""
+    arrays, found = to_arrays(bound)
+    if not found:
+        if op.arrays_too:
+            return op.forward(*arrays)
+        if op.sequence is not None and bound[op.sequence_position] in ([], ()):
+            return op.forward(*arrays)  # which says what is wrong with none
+        raise _no_tensor(op, bound)
+    if op.sequence is not None:
+        _check_sequence(op, bound[op.sequence_position])
+    operands = promote(op, arrays) if op.kind == "elementwise" else arrays
+    try:
+        result = op.forward(*operands)
+    except Exception:
+        result = run_forward(op, operands)  # once more, to explain what is wrong
+    return finish(op, bound, arrays, result, out)
+
+
+def run_forward(op: Op, operands: Sequence[Any], function: Callable[..., Any] | None = None) -> Any:
+    """The plain function on arrays, its complaints put into torch's classes and the user's terms."""
+    function = op.forward if function is None else function
+    try:
+        return function(*operands)
+    except RuntimeWarning:
+        # somebody turned warnings into errors; that is about their code, not about what happens in here
+        with np.errstate(all="ignore"):
+            return function(*operands)
+    except (ValueError, TypeError, np.linalg.LinAlgError) as error:
+        explained = explain(op.name, operands, error)
+        if explained is error:
+            raise
+        raise explained from error
+
+
+def promote(op: Op, arrays: list[Any]) -> list[Any]:
+    """Bring the operands of an elementwise operation to their common dtype."""
+    positions = op.operand_positions
+    numbers = _float_operands(op, positions, arrays)
+    if numbers is not None:
+        return numbers
+    operands = [arrays[position] for position in positions]
+    for position, operand in zip(positions, operands, strict=True):
+        absent = operand is None and op.defaults[position] is None
+        if not absent and not _is_number(operand):
+            raise TypeError(
+                f"{op.name}(): argument '{op.params[position]}' (position {position + 1}) must be Tensor or number, "
+                f"not {type(operand).__name__}"
+            )
+    kinds = [
+        operand.item() if isinstance(operand, np.generic) else operand for operand in operands if operand is not None
+    ]
+    target = result_dtype(*kinds)
+    if op.int_to_float and target.kind in "biu":
+        target = default_float()
+    promoted = list(arrays)
+    for position, operand in zip(positions, operands, strict=True):
+        if operand is None:
+            continue
+        if hasattr(operand, "dtype") and not isinstance(operand, np.generic):
+            promoted[position] = operand if operand.dtype == target else operand.astype(target)
+        else:
+            promoted[position] = np.asarray(operand).astype(target)
+    return promoted
+
+
+def _float_operands(op: Op, positions: tuple[int, ...], arrays: list[Any]) -> list[Any] | None:
+    """The usual case of :func:`promote`: arrays of one floating dtype, and real numbers; None if it is another one."""
+    dtype = None
+    ready = True
+    for position in positions:
+        value = arrays[position]
+        if type(value) is ndarray:
+            if dtype is None:
+                dtype = value.dtype
+                if dtype.kind not in "fc":
+                    return None
+            elif value.dtype is not dtype:
+                return None
+        elif type(value) is float or type(value) is int:
+            ready = False
+        elif value is not None or op.defaults[position] is not None:
+            return None
+    if dtype is None:
+        return None
+    if ready:
+        return arrays
+    promoted = list(arrays)
+    for position in positions:
+        if type(promoted[position]) in (float, int):
+            promoted[position] = np.array(promoted[position], dtype)
+    return promoted
+
+
+def _is_number(value: Any) -> bool:
+    if hasattr(value, "dtype"):
+        from_numpy_dtype(value.dtype)
+        return True
+    return isinstance(value, (int, float, complex))
+
+
+def _no_tensor(op: Op, bound: list[Any]) -> TypeError:
+    first = op.params[0]
+    value = bound[0]
+    hint = "; make it a tensor first with retrograd.as_tensor" if not isinstance(value, (str, type(None))) else ""
+    if op.sequence == first:
+        return TypeError(
+            f"{op.name}(): argument '{first}' (position 1) must be tuple of Tensors, not {type(value).__name__}"
+        )
+    return TypeError(f"{op.name}(): argument '{first}' (position 1) must be Tensor, not {type(value).__name__}{hint}")
+
+
+def _check_sequence(op: Op, value: Any) -> None:
+    if isinstance(value, (Tensor, ndarray)):
+        raise TypeError(
+            f"{op.name}(): argument '{op.sequence}' must be tuple of Tensors, not {type(value).__name__}; "
+            "take it apart with unbind() first"
+        )
+    for k, item in enumerate(value):
+        if not isinstance(item, (Tensor, ndarray)):
+            raise TypeError(
+                f"expected Tensor as element {k} in argument 0 of {op.name}(), but got {type(item).__name__}"
+            )
+
+
+def finish(op: Op, bound: list[Any], arrays: list[Any], result: Any, out: Tensor | None = None) -> Any:
+    """Wrap what the plain function returned and record the operation if a gradient is wanted."""
+    mode = local.mode
+    edges = None
+    if op.rules and mode != NO_GRAD and (mode != WATCHED or local.grad_enabled):
+        edges = edges_of(op, bound)
+    if out is not None:
+        outs = out if isinstance(out, (tuple, list)) else (out,)
+        if edges is not None or (local.grad_enabled and any(getattr(item, "requires_grad", False) for item in outs)):
+            raise RuntimeError(
+                f"{op.name}(): functions with out=... arguments don't support automatic differentiation, "
+                "but one of the arguments requires grad."
+            )
+        return _inplace.write_out(op.name, out, result)
+    if type(result) in (tuple, list):
+        return _finish_several(op, bound, arrays, [settle(item) for item in result], edges)
+    if type(result) is not ndarray:
+        result = settle(result)
+    tensor = new_view(op, bound, arrays, result) if op.view else wrap(result)
+    if mode == WATCHED and local.inference:
+        _inplace.mark_inference(tensor)
+    if edges is not None and result.dtype.kind in "fc":
+        edge = new_node(op, bound, arrays, edges, tensor), 0
+        if tensor._meta is None:
+            tensor._edge = edge
+        else:
+            set_edge(tensor, edge)
+    return tensor
+
+
+def _finish_several(
+    op: Op, bound: list[Any], arrays: list[Any], results: list[Any], edges: tuple[Edge | None, ...] | None
+) -> tuple[Tensor, ...]:
+    if op.view or op.multi_view:
+        tensors = [new_view(op, bound, arrays, item, nr) for nr, item in enumerate(results)]
+    else:
+        tensors = [wrap(item) for item in results]
+    if local.inference:
+        for tensor in tensors:
+            _inplace.mark_inference(tensor)
+    if edges is not None and any(item.dtype.kind in "fc" for item in results):
+        node = new_multi_node(op, bound, arrays, edges, tensors)
+        for nr, tensor in enumerate(tensors):
+            if tensor._data.dtype.kind in "fc" and (
+                op.differentiable_outputs is None or nr in op.differentiable_outputs
+            ):
+                set_edge(tensor, (node, nr))
+    return op.output_type(tensors)
+
+
+def set_edge(tensor: Tensor, edge: Edge) -> None:
+    """Say which node computed a new tensor."""
+    meta = tensor._meta
+    if meta is not None and meta.view is not None:
+        meta.view.set_edge(tensor, edge)
+    else:
+        tensor._edge = edge
+
+
+def edges_of(op: Op, bound: list[Any]) -> tuple[Edge | None, ...] | None:
+    """Where the gradients of the differentiable arguments go; None if nowhere."""
+    edges: list[Edge | None] = []
+    wanted = False
+    for position in op.edge_positions:
+        value = bound[position]
+        edge = None
+        if type(value) is Tensor or isinstance(value, Tensor):
+            edge = value._edge
+            if edge is None and value._meta is not None:
+                edge = value._resolve_edge()
+            if edge is not None:
+                wanted = True
+        elif position == op.sequence_position:
+            of_items = [item._resolve_edge() if isinstance(item, Tensor) else None for item in value]
+            edges += of_items
+            wanted = wanted or any(item is not None for item in of_items)
+            continue
+        edges.append(edge)
+    return tuple(edges) if wanted else None
+
+
+def mask_of(op: Op, bound: list[Any], edges: tuple[Edge | None, ...]) -> int:
+    """Which differentiable arguments need a gradient, as bits."""
+    mask = 0
+    start = 0
+    for bit, position in enumerate(op.edge_positions):
+        length = len(bound[position]) if position == op.sequence_position else 1
+        if any(edge is not None for edge in edges[start : start + length]):
+            mask |= 1 << bit
+        start += length
+    return mask
+
+
+def new_node(op: Op, bound: list[Any], arrays: list[Any], edges: tuple[Edge | None, ...], tensor: Tensor) -> Any:
+    """Record an operation with one result: its edges, and what its live rules name."""
+    if op.node_class.outputs != 1:  # several results in general, one in this call
+        return new_multi_node(op, bound, arrays, edges, [tensor])
+    data = tensor._data
+    node = object.__new__(op.node_class)
+    node.next = edges
+    node.shape = data.shape
+    node.dtype = data.dtype
+    node.seq = next_sequence_nr()
+    node.extras = None
+    plan = op.plan(1 if len(op.edge_positions) == 1 else mask_of(op, bound, edges))
+    node.saved = tuple(
+        [
+            saver(bound, arrays, edges, tensor) if wanted else None
+            for wanted, saver in zip(plan, op.savers)  # noqa: B905
+        ]
+    )
+    return node
+
+
+def new_multi_node(
+    op: Op, bound: list[Any], arrays: list[Any], edges: tuple[Edge | None, ...], tensors: list[Tensor]
+) -> Any:
+    """Record an operation with several results."""
+    shapes, dtypes = [t._data.shape for t in tensors], [t._data.dtype for t in tensors]
+    # the engine carries the gradient of a single output as it is
+    node = op.node_class(edges, *((shapes[0], dtypes[0]) if len(tensors) == 1 else (shapes, dtypes)))
+    node.outputs = len(tensors)  # type: ignore[misc]
+    plan = op.plan(mask_of(op, bound, edges))
+    node.saved = tuple(
+        [
+            saver(bound, arrays, edges, tensors) if wanted else None
+            for wanted, saver in zip(plan, op.savers)  # noqa: B905
+        ]
+    )
+    return node
+
+
+def save_argument(value: Any) -> Any:
+    """Keep an argument for backward: tensors as :func:`save_tensor` does, also inside lists, the rest as it is."""
+    kind = type(value)
+    if kind in PLAIN:
+        return value
+    if kind is Tensor or isinstance(value, Tensor):
+        return save_tensor(value)
+    if (kind is list or kind is tuple) and holds_tensor(value):
+        return SavedList([save_argument(item) for item in value])
+    return value
+
+
+def compile_saver(op: Op, slot: str) -> Callable[[list[Any], list[Any], Any, Any], Any]:
+    """A function of a call's arguments, arrays, edges and result (or results) that gives what ``slot`` keeps."""
+    if slot == "result":
+        if issubclass(op.node_class, MultiOpNode):
+            return lambda bound, arrays, edges, results: SavedList([save_result(tensor) for tensor in results])
+        return lambda bound, arrays, edges, result: save_result(result)
+    if slot in op.results:
+        nr = op.results.index(slot) - 1
+        return lambda bound, arrays, edges, results: save_result(results[nr])
+    if slot in op.positions:
+        position = op.positions[slot]
+        return lambda bound, arrays, edges, result: save_argument(bound[position])
+    if slot == "needs":
+        return lambda bound, arrays, edges, result: tuple(edge is not None for edge in edges)
+    if slot == "result_shape":
+        return lambda bound, arrays, edges, result: (result[0] if type(result) is list else result)._data.shape
+    name, _, what = slot.rpartition("_")
+    position = op.positions[name]
+    if name == op.sequence:
+        return lambda bound, arrays, edges, result: SavedList([getattr(item, what) for item in arrays[position]])
+    if what == "shape":
+        return lambda bound, arrays, edges, result: np.shape(arrays[position])
+    return lambda bound, arrays, edges, result: np.asarray(arrays[position]).dtype

@@ -1,0 +1,95 @@
+"""The one place where operations and methods are registered."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from retrograd.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from retrograd.core.op import Op
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Every differentiable or declared non-differentiable operation by name; the table of operation tests must cover it.
+operations: dict[str, Op] = {}
+
+# Functions composed of operations, by name; they need no rule of their own.
+composites: dict[str, Callable[..., Any]] = {}
+
+# NumPy's functions, by the function itself, and what answers for them on Tensors.
+numpy_functions: dict[Any, Callable[..., Any]] = {}
+
+# Libraries that this package does not import: by module name, what registers answers for their ufuncs once imported.
+late: dict[str, Callable[[ModuleType], None]] = {}
+
+
+def add_method(name: str, function: Any) -> None:
+    """Make ``function``, or a property, a member of Tensor."""
+    setattr(Tensor, name, function)
+
+
+def method(function: F) -> F:
+    """Make a function whose first parameter is a tensor a method of Tensor too."""
+    add_method(function.__name__, function)
+    return function
+
+
+def composite(*aliases: str, method: bool = True, name: str | None = None) -> Callable[[F], F]:
+    """Register a function composed of operations: a public function and, by default, a method.
+
+    Parameters
+    ----------
+    *aliases
+        Further names for the same function.
+    method
+        Whether it is a method of Tensor as well.
+    name
+        The public name, if it differs from that of the Python function.
+    """
+
+    def register(function: F) -> F:
+        function = _with_numpys_keywords(function)
+        for public in (name or function.__name__, *aliases):
+            composites[public] = function
+            if method:
+                add_method(public, function)
+        return function
+
+    return register
+
+
+def _with_numpys_keywords(function: F) -> F:
+    """Let a function with a parameter ``dim`` take it as ``axis`` too, and so on, as operations do."""
+    if hasattr(function, "op") or hasattr(function, "__wrapped__"):
+        return function  # an operation, which does so anyway, or one that has been here before
+    code = function.__code__
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    renamed = {theirs: ours for theirs, ours in _NUMPYS_KEYWORDS if ours in known and theirs not in known}
+    if not renamed:
+        return function
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            kwargs = {renamed.get(key, key): value for key, value in kwargs.items()}
+        return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+_NUMPYS_KEYWORDS = (("axis", "dim"), ("keepdims", "keepdim"), ("axes", "dims"))
+
+
+def implements(*functions: Any) -> Callable[[F], F]:
+    """Answer for NumPy's ``functions`` when they are called on Tensors, with NumPy's own parameters."""
+
+    def register(function: F) -> F:
+        for numpy_function in functions:
+            numpy_functions[numpy_function] = function
+        return function
+
+    return register

@@ -1,0 +1,447 @@
+"""The tensor: an array, its place in the graph, and its version.
+
+Only state lives here. Operations, creation and conversion functions that are also methods add themselves through
+:func:`retrograd.core.registry.method`, so that each is written once, beside its derivative.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrograd.core.array_face import ArrayFace
+from retrograd.core.hooks import Hooks, RemovableHandle
+from retrograd.core.state import local
+
+if TYPE_CHECKING:
+    from retrograd.core.node import Node
+    from retrograd.core.views import View
+
+Edge = tuple["Node", int]
+
+
+class Meta:
+    """What few tensors have: a leaf's flag and accumulator, a view's origin, hooks."""
+
+    requires_grad: bool = False  # of a leaf; other tensors have an edge instead
+    accumulator: Callable[[], Node | None] | None = None  # weak, because the accumulator holds the leaf
+    view: View | None = None
+    hooks: Hooks | None = None  # of a leaf; those of other tensors live on the node
+    post_accumulate_hooks: Hooks | None = None
+    inference: bool = False
+    name: str | None = None
+
+
+class Tensor(ArrayFace):
+    """An array that remembers how it was computed.
+
+    Tensors are made by :func:`retrograd.tensor` and its relatives, not by calling this class with data from elsewhere.
+
+    Parameters
+    ----------
+    data
+        What :func:`retrograd.tensor` accepts; converted to the default dtype.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_cell", "_data", "_edge", "_grad", "_meta")
+
+    _data: np.ndarray
+    _edge: Edge | None  # the node that computed it and which of its outputs it is; None for leaves and views
+    _cell: list[int] | None  # [version], shared by all tensors on the same storage; None is a version 0 nobody shares
+    _meta: Meta | None
+    _grad: Tensor | None
+
+    # NumPy must leave ``ndarray + tensor`` to __array_ufunc__
+    __array_priority__ = 1000
+
+    def __init__(self, data: Any = ()) -> None:
+        array = data._data if isinstance(data, Tensor) else np.array(data, dtype=np.float32)
+        self._data = array
+        self._edge = None
+        self._cell = None
+        self._meta = None
+        self._grad = None
+
+    # --- place in the graph ---------------------------------------------------------------------------------------
+
+    def _resolve_edge(self) -> Edge | None:
+        """Where a gradient of this tensor goes: the full answer, for leaves and views too."""
+        if self._edge is not None:
+            return self._edge
+        meta = self._meta
+        if meta is None:
+            return None
+        if meta.view is not None:
+            edge = meta.view.current_edge(self)
+            if edge is not None:
+                return edge
+        if meta.requires_grad:
+            return accumulator_of(self), 0
+        return None
+
+    def _own_meta(self) -> Meta:
+        meta = self._meta
+        if meta is None:
+            meta = self._meta = Meta()
+        return meta
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to this tensor."""
+        if self._edge is not None:
+            return True
+        meta = self._meta
+        if meta is None:
+            return False
+        return meta.requires_grad or (meta.view is not None and meta.view.current_edge(self) is not None)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Turn recording on or off for this leaf, in place.
+
+        Raises
+        ------
+        RuntimeError
+            If the dtype is neither floating point nor complex, or if the tensor is not a leaf and
+            ``requires_grad`` is False.
+        """
+        if self.grad_fn is not None:
+            if not requires_grad:
+                raise RuntimeError(
+                    "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+                    "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+                )
+            return self
+        if requires_grad:
+            if self._data.dtype.kind not in "fc":
+                raise RuntimeError(
+                    "only Tensors of floating point dtype can require gradients, "
+                    f"but this one has dtype {self.dtype}; convert it first, for example with .to(retrograd.float32)"
+                )
+            if self.is_inference() and not local.inference:
+                raise RuntimeError(
+                    "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. "
+                    "Make a clone first: x.clone().requires_grad_()"
+                )
+        if requires_grad or self._meta is not None:
+            self._own_meta().requires_grad = bool(requires_grad)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it was made by the user rather than computed by a recorded operation."""
+        return self.grad_fn is None
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that computed this tensor, or None for a leaf."""
+        if self._edge is not None:
+            return self._edge[0]
+        meta = self._meta
+        if meta is not None and meta.view is not None:
+            edge = meta.view.current_edge(self)
+            return None if edge is None else edge[0]
+        return None
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of ``grad_fn`` this tensor is."""
+        edge = self._resolve_edge()
+        return 0 if edge is None else edge[1]
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that ``backward`` accumulated, or None."""
+        if self._grad is None and self._edge is not None and not self.retains_grad:
+            import warnings
+
+            warnings.warn(
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
+                "won't be populated during autograd.backward(). If you indeed want the .grad field to be populated "
+                "for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor "
+                "by mistake, make sure you access the leaf Tensor instead.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+                )
+            if value is self:
+                raise RuntimeError("can't assign Variable as its own grad")
+            if value._data.shape != self._data.shape:
+                raise RuntimeError(
+                    f"assigned grad has data of a different size: shape {list(value.shape)}, "
+                    f"expected {list(self.shape)}"
+                )
+            if value._data.dtype != self._data.dtype:
+                raise RuntimeError(
+                    f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with dtype "
+                    f"'{self.dtype}'. The gradient must match the tensor's dtype"
+                )
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether :meth:`retain_grad` was called on this non-leaf tensor."""
+        edge = self._edge if self._edge is not None else (None if self.is_leaf else self._resolve_edge())
+        if edge is None:
+            return False
+        extras = edge[0].extras
+        return extras is not None and edge[1] in extras.retained
+
+    def retain_grad(self) -> None:
+        """Make ``backward`` store the gradient of this non-leaf tensor in ``.grad``. Does nothing for a leaf."""
+        if not self.requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if self.is_leaf:
+            return
+        edge = self._resolve_edge()
+        assert edge is not None
+        edge[0].own_extras().retained[edge[1]] = weakref.ref(self)
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        """Call ``hook(grad)`` when the gradient of this tensor is computed; what it returns replaces the gradient.
+
+        Raises
+        ------
+        RuntimeError
+            If the tensor does not require grad.
+        """
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self.is_leaf:
+            meta = self._own_meta()
+            if meta.hooks is None:
+                meta.hooks = Hooks()
+            return meta.hooks.register(hook)
+        edge = self._resolve_edge()
+        assert edge is not None
+        return edge[0].own_extras().tensor_hooks_of(edge[1]).register(hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        """Call ``hook(tensor)`` after the gradient of this leaf was accumulated into ``.grad``.
+
+        Raises
+        ------
+        RuntimeError
+            If the tensor does not require grad or is not a leaf.
+        """
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if not self.is_leaf:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        meta = self._own_meta()
+        if meta.post_accumulate_hooks is None:
+            meta.post_accumulate_hooks = Hooks()
+        return meta.post_accumulate_hooks.register(hook)
+
+    @property
+    def _backward_hooks(self) -> Hooks | None:
+        return None if self._meta is None else self._meta.hooks
+
+    # --- version and views ----------------------------------------------------------------------------------------
+
+    @property
+    def _version(self) -> int:
+        return 0 if self._cell is None else self._cell[0]
+
+    def _is_view(self) -> bool:
+        return self._meta is not None and self._meta.view is not None
+
+    is_view = _is_view
+
+    @property
+    def _base(self) -> Tensor | None:
+        if self._meta is None or self._meta.view is None:
+            return None
+        return self._meta.view.base
+
+    def is_inference(self) -> bool:
+        """Whether it was made in inference mode."""
+        return self._meta is not None and self._meta.inference
+
+    def detach(self) -> Tensor:
+        """Return a tensor on the same storage, with the same version counter, that no gradient flows through."""
+        out = wrap(self._data, None, cell_of(self))
+        if self._meta is not None and self._meta.inference:
+            out._own_meta().inference = True
+        return out
+
+    def detach_(self) -> Tensor:
+        """Cut this tensor off the graph that computed it, in place, making it a leaf.
+
+        Raises
+        ------
+        RuntimeError
+            If the tensor is a view: its history belongs to its base.
+        """
+        if self._is_view():
+            raise RuntimeError(
+                "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
+                "for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and "
+                "hence detach_() cannot be called on these gradients."
+            )
+        self._edge = None
+        if self._meta is not None:
+            self._meta.requires_grad = False
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        """The same storage without history and with a version counter of its own: writes go unseen by autograd."""
+        return wrap(self._data)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if self.requires_grad and value._data.dtype.kind not in "fc":
+            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        self._data = value._data
+
+    @property
+    def name(self) -> str | None:
+        """A name for reports, or None."""
+        return None if self._meta is None else self._meta.name
+
+    @name.setter
+    def name(self, value: str | None) -> None:
+        self._own_meta().name = value
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __format__(self, spec: str) -> str:
+        if self._data.ndim == 0 and spec:
+            return format(self._data.item(), spec)
+        return object.__format__(self, spec) if not spec else format(str(self), spec)
+
+    def __repr__(self) -> str:
+        from retrograd.core.show import show_tensor
+
+        return show_tensor(self)
+
+    if TYPE_CHECKING:  # operations add themselves as methods; type checkers need to know the operators
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, index: Any) -> Tensor: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+        def __neg__(self) -> Tensor: ...
+        def __pos__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+        def __add__(self, other: Any) -> Tensor: ...
+        def __radd__(self, other: Any) -> Tensor: ...
+        def __iadd__(self, other: Any) -> Tensor: ...
+        def __sub__(self, other: Any) -> Tensor: ...
+        def __rsub__(self, other: Any) -> Tensor: ...
+        def __isub__(self, other: Any) -> Tensor: ...
+        def __mul__(self, other: Any) -> Tensor: ...
+        def __rmul__(self, other: Any) -> Tensor: ...
+        def __imul__(self, other: Any) -> Tensor: ...
+        def __truediv__(self, other: Any) -> Tensor: ...
+        def __rtruediv__(self, other: Any) -> Tensor: ...
+        def __itruediv__(self, other: Any) -> Tensor: ...
+        def __floordiv__(self, other: Any) -> Tensor: ...
+        def __rfloordiv__(self, other: Any) -> Tensor: ...
+        def __ifloordiv__(self, other: Any) -> Tensor: ...
+        def __mod__(self, other: Any) -> Tensor: ...
+        def __rmod__(self, other: Any) -> Tensor: ...
+        def __imod__(self, other: Any) -> Tensor: ...
+        def __pow__(self, other: Any) -> Tensor: ...
+        def __rpow__(self, other: Any) -> Tensor: ...
+        def __ipow__(self, other: Any) -> Tensor: ...
+        def __matmul__(self, other: Any) -> Tensor: ...
+        def __rmatmul__(self, other: Any) -> Tensor: ...
+        def __imatmul__(self, other: Any) -> Tensor: ...
+        def __and__(self, other: Any) -> Tensor: ...
+        def __rand__(self, other: Any) -> Tensor: ...
+        def __iand__(self, other: Any) -> Tensor: ...
+        def __or__(self, other: Any) -> Tensor: ...
+        def __ror__(self, other: Any) -> Tensor: ...
+        def __ior__(self, other: Any) -> Tensor: ...
+        def __xor__(self, other: Any) -> Tensor: ...
+        def __rxor__(self, other: Any) -> Tensor: ...
+        def __ixor__(self, other: Any) -> Tensor: ...
+        def __lshift__(self, other: Any) -> Tensor: ...
+        def __rlshift__(self, other: Any) -> Tensor: ...
+        def __ilshift__(self, other: Any) -> Tensor: ...
+        def __rshift__(self, other: Any) -> Tensor: ...
+        def __rrshift__(self, other: Any) -> Tensor: ...
+        def __irshift__(self, other: Any) -> Tensor: ...
+        def __lt__(self, other: Any) -> Tensor: ...
+        def __le__(self, other: Any) -> Tensor: ...
+        def __gt__(self, other: Any) -> Tensor: ...
+        def __ge__(self, other: Any) -> Tensor: ...
+        def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
+        def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]
+
+
+_new = Tensor.__new__
+
+
+def wrap(data: Any, edge: Edge | None = None, cell: list[int] | None = None) -> Tensor:
+    """Make a tensor around an array, without copying it."""
+    out = _new(Tensor)
+    out._data = data
+    out._edge = edge
+    out._cell = cell
+    out._meta = None
+    out._grad = None
+    return out
+
+
+def cell_of(tensor: Tensor) -> list[int]:
+    """The version cell of a tensor, made now if nobody needed it before."""
+    cell = tensor._cell
+    if cell is None:
+        cell = tensor._cell = [0]
+    return cell
+
+
+def bump(tensor: Tensor) -> None:
+    """Count a write to the storage of ``tensor``; inference tensors do not count."""
+    if tensor._meta is None or not tensor._meta.inference:
+        cell_of(tensor)[0] += 1
+
+
+leaf_lock = threading.RLock()
+_accumulate_grad: Any = None
+
+
+def set_accumulator(node_class: type[Node]) -> None:
+    """Say what accumulates gradients into leaves; :mod:`retrograd.core.node` does, which imports this module."""
+    global _accumulate_grad
+    _accumulate_grad = node_class
+
+
+def accumulator_of(leaf: Tensor) -> Node:
+    """The node that adds gradients to ``leaf.grad``: the living one, or a new one."""
+    meta = leaf._own_meta()
+    ref = meta.accumulator
+    node = None if ref is None else ref()
+    if node is None:
+        with leaf_lock:  # two threads may use a new leaf at the same moment
+            ref = meta.accumulator
+            node = None if ref is None else ref()
+            if node is None:
+                node = _accumulate_grad(leaf)
+                meta.accumulator = weakref.ref(node)
+    return node
