@@ -1,0 +1,312 @@
+"""Gradients: ``backward``, ``grad``, and torch.autograd's modules under their own names."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.autograd import function, grad_mode, graph
+from retrograd.autograd.function import Function
+from retrograd.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from retrograd.core.engine import run
+from retrograd.core.registry import add_method
+from retrograd.core.tensor import Edge, Tensor, wrap
+
+TensorOrTensors = Tensor | Iterable[Tensor]
+
+
+def backward(
+    tensors: TensorOrTensors,
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Tensor | Sequence[Tensor | None] | None = None,
+    inputs: TensorOrTensors | None = None,
+) -> None:
+    """Add the gradients of ``tensors`` with respect to the leaves to the leaves' ``.grad``.
+
+    Parameters
+    ----------
+    tensors
+        What to differentiate.
+    grad_tensors
+        For each of them, the gradient of something further on with respect to it (the vector in the vector-Jacobian
+        product), of its shape. None stands for 1, which only a scalar can have.
+    retain_graph
+        Keep what was saved for backward, so that a second backward is possible. ``create_graph`` by default.
+    create_graph
+        Record the computation of the gradients, too, so that they can be differentiated.
+    grad_variables
+        Deprecated name of ``grad_tensors``.
+    inputs
+        Accumulate into these tensors only; all leaves by default.
+
+    Raises
+    ------
+    RuntimeError
+        If a tensor does not require grad; if it is no scalar and has no entry in ``grad_tensors``; if a shape does not
+        fit; if a saved tensor was modified in place; if the graph was freed by an earlier backward.
+    """
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
+                "Please only use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    targets = None if inputs is None else _as_tuple(inputs)
+    if targets is not None and not targets:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    roots = _roots(_as_tuple(tensors), grad_tensors, create_graph)
+    edges = None
+    if targets is not None:
+        edges = []
+        for position, tensor in enumerate(targets):
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"inputs[{position}] must be a Tensor, but got {type(tensor).__name__}")
+            edge = tensor._resolve_edge()
+            if edge is None:
+                raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{position}])")
+            if not tensor.is_leaf:
+                tensor.retain_grad()
+            edges.append(edge)
+    if create_graph:
+        _warn_about_cycle()
+    run(
+        roots,
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        create_graph=create_graph,
+        inputs=edges,
+        accumulate=True,
+    )
+
+
+def grad(
+    outputs: TensorOrTensors,
+    inputs: TensorOrTensors,
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """Return the gradients of ``outputs`` with respect to ``inputs``, leaving every ``.grad`` alone.
+
+    Parameters
+    ----------
+    outputs, grad_outputs, retain_graph, create_graph
+        As ``tensors``, ``grad_tensors``, ``retain_graph`` and ``create_graph`` of :func:`backward`.
+    inputs
+        Tensors, leaves or not, to differentiate with respect to.
+    only_inputs
+        Deprecated and ignored.
+    allow_unused
+        Return None for inputs that the outputs do not depend on, instead of raising. ``materialize_grads`` by default.
+    is_grads_batched
+        ``grad_outputs`` have an additional first dimension, and so will the gradients: one backward for each entry.
+    materialize_grads
+        Return zeros instead of None.
+
+    Returns
+    -------
+    tuple of Tensor or None
+        One gradient for each of ``inputs``, with its shape and dtype.
+
+    Raises
+    ------
+    RuntimeError
+        As :func:`backward`, and if an input is unused and ``allow_unused`` is False.
+    ValueError
+        If ``materialize_grads`` is True and ``allow_unused`` False.
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    if allow_unused is None:
+        allow_unused = materialize_grads
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
+            "other parts of the graph, please use retrograd.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
+    targets = _as_tuple(inputs)
+    if not targets:
+        raise ValueError("grad requires non-empty inputs.")
+    keep = create_graph if retain_graph is None else retain_graph
+    if is_grads_batched:
+        return _batched(outputs, targets, grad_outputs, keep, create_graph, allow_unused, materialize_grads)
+    edges = [_edge_of_input(tensor) for tensor in targets]
+    roots = _roots(_as_tuple(outputs), grad_outputs, create_graph)
+    results = run(roots, retain_graph=keep, create_graph=create_graph, inputs=edges, accumulate=False)
+    for position, (result, tensor) in enumerate(zip(results, targets, strict=True)):
+        if result is None and not allow_unused:
+            raise RuntimeError(
+                "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True "
+                f"if this is the desired behavior. (inputs[{position}])"
+            )
+        if result is None and materialize_grads and isinstance(tensor, Tensor):
+            results[position] = wrap(np.zeros_like(tensor._data))
+            if create_graph:
+                results[position].requires_grad_()  # type: ignore[union-attr]
+    return tuple(results)
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, Tensor) or not isinstance(value, Iterable):
+        return (value,)
+    if isinstance(value, tuple) and type(value) is not tuple:  # a GradientEdge, not a tuple of tensors
+        return (value,) if hasattr(value, "node") else tuple(value)
+    return tuple(value)
+
+
+def _edge_of_input(value: Any) -> Edge:
+    if hasattr(value, "node") and hasattr(value, "output_nr") and not isinstance(value, Tensor):
+        return value.node, value.output_nr
+    if not isinstance(value, Tensor):
+        raise TypeError(f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}")
+    edge = value._resolve_edge()
+    if edge is None:
+        raise RuntimeError("One of the differentiated Tensors does not require grad")
+    return edge
+
+
+def _roots(outputs: tuple[Any, ...], grads: Any, create_graph: bool) -> list[tuple[Edge, Tensor]]:
+    """Pair every output's edge with the gradient that starts there."""
+    given: tuple[Any, ...] = (None,) * len(outputs)
+    if grads is not None:
+        given = (grads,) if isinstance(grads, Tensor) else tuple(grads)
+    if len(given) != len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
+    roots: list[tuple[Edge, Tensor]] = []
+    for position, (output, gradient) in enumerate(zip(outputs, given, strict=True)):
+        is_tensor = isinstance(output, Tensor)
+        if not is_tensor and not hasattr(output, "node"):
+            raise TypeError(f"element {position} of tensors must be a Tensor, but got {type(output).__name__}")
+        edge = output._resolve_edge() if is_tensor else (output.node, output.output_nr)
+        if edge is None:
+            raise RuntimeError(
+                f"element {position} of tensors does not require grad and does not have a grad_fn: it was computed "
+                "from nothing that requires grad, under no_grad, or detached"
+            )
+        node, nr = edge
+        shape = node.shape if node.outputs == 1 else node.shape[nr]
+        dtype = node.dtype if node.outputs == 1 else node.dtype[nr]
+        like = output._data if is_tensor else None
+        roots.append((edge, _initial(gradient, shape, dtype, like, position, create_graph)))
+    return roots
+
+
+def _initial(
+    gradient: Any, shape: tuple[int, ...], dtype: np.dtype, like: Any, position: int, create_graph: bool
+) -> Tensor:
+    if gradient is None:
+        if int(np.prod(shape)) != 1:
+            raise RuntimeError(
+                "grad can be implicitly created only for scalar outputs; this one has shape "
+                f"{list(shape)}: reduce it, or pass its gradient"
+            )
+        if dtype.kind != "f":
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {dtype}")
+        return wrap(np.ones(shape, dtype) if like is None else np.ones_like(like))
+    if not isinstance(gradient, Tensor):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
+    if gradient._data.shape != shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{position}] has a shape of {gradient.shape} and output[{position}] has a "
+            f"shape of retrograd.Size({list(shape)})."
+        )
+    if (gradient._data.dtype.kind == "c") != (dtype.kind == "c"):
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            f"grad_output[{position}] has a dtype of {gradient.dtype} and output[{position}] has a dtype of {dtype}."
+        )
+    if gradient._data.dtype != dtype:
+        gradient = gradient.to(dtype) if create_graph else wrap(gradient._data.astype(dtype))
+    return gradient
+
+
+def _batched(
+    outputs: Any, targets: tuple[Any, ...], grad_outputs: Any, keep: bool, create_graph: bool, allow: bool, fill: bool
+) -> tuple[Any, ...]:
+    given = _as_tuple(grad_outputs)
+    sizes = {len(gradient) for gradient in given if gradient is not None}
+    if len(sizes) != 1:
+        raise RuntimeError(
+            f"is_grads_batched: grad_outputs must agree in their first dimension, but have {sorted(sizes)}"
+        )
+    (size,) = sizes
+    rows = [
+        grad(
+            outputs,
+            targets,
+            [None if gradient is None else gradient[k] for gradient in given],
+            retain_graph=keep or k < size - 1,
+            create_graph=create_graph,
+            allow_unused=allow,
+            materialize_grads=fill,
+        )
+        for k in range(size)
+    ]
+    return tuple(None if column[0] is None else np.stack(column) for column in zip(*rows, strict=True))
+
+
+_cycle_warning_given = False
+
+
+def _warn_about_cycle() -> None:
+    global _cycle_warning_given
+    if not _cycle_warning_given:
+        _cycle_warning_given = True
+        warnings.warn(
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
+            "gradient which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid "
+            "this. If you have to use this function, make sure to reset the .grad fields of your parameters to None "
+            "after use to break the cycle and avoid the leak.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _tensor_backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: TensorOrTensors | None = None,
+) -> None:
+    """Add the gradients of this tensor to the leaves' ``.grad``; see :func:`retrograd.autograd.backward`."""
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+add_method("backward", _tensor_backward)
+
+__all__ = [
+    "Function",
+    "backward",
+    "enable_grad",
+    "function",
+    "grad",
+    "grad_mode",
+    "graph",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_grad_enabled",
+]

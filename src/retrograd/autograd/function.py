@@ -1,0 +1,408 @@
+"""User-written operations with a derivative of their own, as ``torch.autograd.function`` has them."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.core import state
+from retrograd.core.inplace import check_writable, rebase
+from retrograd.core.node import FREED, Node, restore, save_result, save_tensor
+from retrograd.core.tensor import Edge, Tensor, bump, wrap
+from retrograd.core.views import alias_of
+
+_IN_FUNCTION = (
+    "Output {nr} of {name} is a view and is being modified inplace. This view was created inside a custom Function (or "
+    "because an input was returned as-is) and the autograd logic to handle view+inplace would override the custom "
+    "backward associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You can "
+    "fix this by cloning the output of the custom Function."
+)
+
+
+class FunctionCtx(Node):
+    """What ``forward`` and ``backward`` of a :class:`Function` share. It is the node in the graph at the same time."""
+
+    # a __dict__: users keep their own attributes here
+    outputs: int = 1
+    takes_undefined = True
+    function: type[Function]
+
+    def __init__(self) -> None:
+        super().__init__((), (), None)
+        self.to_save: tuple[Tensor | None, ...] = ()
+        self.dirty_tensors: tuple[Tensor, ...] = ()
+        self.non_differentiable: tuple[Tensor, ...] = ()
+        self.materialize_grads = True
+        self.needs_input_grad: tuple[bool, ...] = ()
+        self._saved: list[Any] | None = []
+        self._is_tensor: tuple[bool, ...] = ()
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for ``backward``; they are checked for writes in between.
+
+        Inputs and outputs of ``forward`` should be kept this way rather than as attributes, which would keep the graph
+        alive.
+        """
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for ``jvp``."""
+        self.saved_for_forward = tensors
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What :meth:`save_for_backward` kept.
+
+        Raises
+        ------
+        RuntimeError
+            If one of them was written to since, or if they were freed by an earlier ``backward``.
+        """
+        if self._saved is None:
+            raise RuntimeError(FREED)
+        return tuple(self._restore(entry) for entry in self._saved)
+
+    saved_variables = saved_tensors
+
+    def _restore(self, entry: Any) -> Any:
+        if entry is None:
+            return None
+        position, saved, edge, own_nr = entry
+        return restore(saved, self.name(), f"saved_tensors[{position}]", edge if own_nr is None else (self, own_nr))
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say which inputs ``forward`` wrote to. They must be returned."""
+        self.dirty_tensors = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say which outputs have no gradient."""
+        self.non_differentiable = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether ``backward`` gets zeros (the default) or None for outputs that no gradient reached."""
+        self.materialize_grads = value
+
+    def release(self) -> None:
+        if self._saved:
+            self._saved = None
+
+    # --- the engine's side ----------------------------------------------------------------------------------------
+
+    def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
+        grads = [g] if self.outputs == 1 else [None] * self.outputs if g is None else g
+        results = self._run([None if grad is None else wrap(np.asanyarray(grad)) for grad in grads], edges)
+        return [None if result is None else result._data for result in results]
+
+    def backward_recorded(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
+        return self._run([g] if self.outputs == 1 else [None] * self.outputs if g is None else g, edges)
+
+    def _run(self, grads: Sequence[Any], edges: tuple[Edge | None, ...]) -> list[Any]:
+        """Call the user's ``backward`` and check what it returns."""
+        if self._saved is None:
+            raise RuntimeError(FREED)
+        name = self.name()
+        if self.materialize_grads:
+            shapes = [self.shape] if self.outputs == 1 else self.shape
+            dtypes = [self.dtype] if self.outputs == 1 else self.dtype
+            arrived = next((grad._data for grad in grads if grad is not None), None)  # says CPU or GPU
+            grads = [
+                wrap(np.zeros(shape, dtype, like=arrived)) if grad is None and shape is not None else grad
+                for grad, shape, dtype in zip(grads, shapes, dtypes, strict=True)
+            ]
+        returned = self.function.backward(self, *grads)
+        results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+        expected = len(self._is_tensor)
+        if len(results) > expected and all(result is None for result in results[expected:]):
+            results = results[:expected]
+        if len(results) != expected:
+            raise RuntimeError(
+                f"function {name} returned an incorrect number of gradients (expected {expected}, got {len(results)})"
+            )
+        for position, (result, is_tensor) in enumerate(zip(results, self._is_tensor, strict=True)):
+            if result is not None and not is_tensor:
+                raise RuntimeError(
+                    f"function {name} returned a gradient different from None at position {position + 1}, "
+                    "but the corresponding forward input was not a Variable"
+                )
+            if result is not None and not isinstance(result, Tensor):
+                raise RuntimeError(f"expected Variable or None (got {type(result).__name__}) from {name}")
+        wanted = [result for result, is_tensor in zip(results, self._is_tensor, strict=True) if is_tensor]
+        return [None if edge is None else result for result, edge in zip(wanted, edges, strict=True)]
+
+
+BackwardCFunction = FunctionCtx
+
+
+class _FunctionMeta(type):
+    """Gives every Function its node class, named after it."""
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
+        super().__init__(name, bases, namespace)
+        cls._node_class = type(f"{name}Backward", (FunctionCtx,), {"function": cls})
+
+
+class Function(metaclass=_FunctionMeta):
+    """An operation whose derivative the user writes.
+
+    Subclass it with static methods ``forward(ctx, *args)`` and ``backward(ctx, *grads)``, or ``forward(*args)``,
+    ``setup_context(ctx, inputs, output)`` and ``backward(ctx, *grads)``, and call it through :meth:`apply`.
+
+    >>> class Exp(rg.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         result = x.exp()
+    ...         ctx.save_for_backward(result)
+    ...         return result
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         (result,) = ctx.saved_tensors
+    ...         return grad * result
+    >>> x = rg.tensor([0.0, 1.0], requires_grad=True)
+    >>> Exp.apply(x).sum().backward()
+    >>> x.grad
+    tensor([1.0000, 2.7183])
+    """
+
+    _node_class: type[FunctionCtx]
+    generate_vmap_rule = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, so you "
+            f"should invoke them on the class itself, with {type(self).__name__}.apply(...).",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            f"function with static forward method, and call it through {type(self).__name__}.apply(...)."
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the result; nothing is recorded inside."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Keep what ``backward`` needs, if ``forward`` takes no ``ctx``."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Return one gradient, or None, for each argument of ``forward``."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
+
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Return the tangents of the outputs."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "vjp" in cls.__dict__ and "backward" not in cls.__dict__:
+            cls.backward = cls.__dict__["vjp"]  # type: ignore[method-assign]
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run ``forward`` and record the operation.
+
+        Raises
+        ------
+        RuntimeError
+            If a tensor was marked dirty but not returned, or if a leaf that requires grad was written to.
+        """
+        ctx = cls._node_class()
+        recording = state.local.grad_enabled
+        edges = tuple(arg._resolve_edge() for arg in args if isinstance(arg, Tensor))
+        ctx._is_tensor = tuple(isinstance(arg, Tensor) for arg in args)
+        ctx.needs_input_grad = tuple(isinstance(arg, Tensor) and arg.requires_grad for arg in args)
+        executable = recording and any(edge is not None for edge in edges)
+        previous = state.set_grad_enabled(False)
+        try:
+            if cls.setup_context is Function.setup_context:
+                output = cls.forward(ctx, *args, **kwargs)
+            else:
+                output = cls.forward(*args, **kwargs)
+                cls.setup_context(ctx, args, output)
+        finally:
+            state.set_grad_enabled(previous)
+        ctx.next = edges
+        single = not isinstance(output, tuple)
+        outputs = (output,) if single else output
+        wrapped = _wrap_outputs(ctx, [arg for arg in args if isinstance(arg, Tensor)], outputs, executable)
+        if executable:
+            _save(ctx, outputs, wrapped)
+        ctx.to_save = ctx.dirty_tensors = ctx.non_differentiable = ()
+        return wrapped[0] if single else tuple(wrapped)
+
+
+def _contains(tensors: Sequence[Any], tensor: Any) -> bool:
+    return any(item is tensor for item in tensors)
+
+
+def _wrap_outputs(ctx: FunctionCtx, inputs: list[Tensor], outputs: tuple[Any, ...], executable: bool) -> list[Any]:
+    """Tie what ``forward`` returned to the node."""
+    for dirty in ctx.dirty_tensors:
+        if not _contains(outputs, dirty):
+            raise RuntimeError(
+                "Some elements marked as dirty during the forward method were not returned as output. "
+                "The inputs that are modified inplace must all be outputs of the Function."
+            )
+    tensors = [output for output in outputs if isinstance(output, Tensor)]
+    ctx.outputs = max(len(outputs), 1)
+    shapes = [output._data.shape if isinstance(output, Tensor) else None for output in outputs]
+    dtypes = [output._data.dtype if isinstance(output, Tensor) else None for output in outputs]
+    ctx.shape, ctx.dtype = (shapes[0], dtypes[0]) if ctx.outputs == 1 else (shapes, dtypes)
+    if executable and ctx.dirty_tensors and len(tensors) > 1:
+        for dirty in ctx.dirty_tensors:
+            if dirty._is_view():
+                raise RuntimeError(
+                    "If your Function modifies an input that is a view in place, it must have exactly one output; "
+                    "clone the input before calling the Function"
+                )
+    wrapped: list[Any] = []
+    for nr, output in enumerate(outputs):
+        if not isinstance(output, Tensor):
+            wrapped.append(output)
+            continue
+        is_input = _contains(inputs, output)
+        is_dirty = _contains(ctx.dirty_tensors, output)
+        differentiable = (
+            executable and not _contains(ctx.non_differentiable, output) and output._data.dtype.kind in "fc"
+        )
+        wrapped.append(_wrap_output(ctx, nr, output, is_input, is_dirty, differentiable))
+    return wrapped
+
+
+def _wrap_output(
+    ctx: FunctionCtx, nr: int, output: Tensor, is_input: bool, is_dirty: bool, differentiable: bool
+) -> Tensor:
+    if is_dirty:
+        if differentiable:
+            check_writable(output, ctx.name())
+        bump(output)
+        if differentiable:
+            _rebase_output(ctx, nr, output)
+        return output
+    if not differentiable:
+        if not output.requires_grad:
+            return output
+        return output.detach() if is_input else output.detach_()
+    if is_input:
+        alias = alias_of(output, _IN_FUNCTION.format(nr=nr, name=ctx.name()))
+        alias._meta.view.set_edge(alias, (ctx, nr))  # type: ignore[union-attr]
+        return alias
+    meta = output._meta
+    if meta is not None and meta.view is not None:
+        meta.view.forbidden = _IN_FUNCTION.format(nr=nr, name=ctx.name())
+        meta.view.set_edge(output, (ctx, nr))
+    else:
+        if meta is not None:
+            meta.requires_grad = False
+        output._edge = (ctx, nr)
+    return output
+
+
+def _rebase_output(ctx: FunctionCtx, nr: int, output: Tensor) -> None:
+    if output._is_view():
+        rebase(output, ctx)
+    else:
+        output._edge = (ctx, nr)
+        if output._meta is not None:
+            output._meta.requires_grad = False
+
+
+def _save(ctx: FunctionCtx, outputs: tuple[Any, ...], wrapped: list[Any]) -> None:
+    """Turn what was given to ``save_for_backward`` into saved entries; an output is saved without its node."""
+    saved: list[Any] = []
+    for position, tensor in enumerate(ctx.to_save):
+        if tensor is None:
+            saved.append(None)
+            continue
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"save_for_backward can only save variables, but argument {position} is of type {type(tensor).__name__}"
+            )
+        nr = next(
+            (
+                k
+                for k, (output, out) in enumerate(zip(outputs, wrapped, strict=True))
+                if output is tensor or out is tensor
+            ),
+            None,
+        )
+        out = None if nr is None else wrapped[nr]
+        if out is not None and out.requires_grad and out._resolve_edge()[0] is ctx:
+            saved.append((position, save_result(out), None, nr))  # an edge to the node itself would be a cycle
+        else:
+            saved.append((position, save_tensor(tensor), tensor._resolve_edge(), None))
+    ctx._saved = saved
+
+
+class DelayedError(Node):
+    """Raises when a gradient arrives."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, message: str, tensor: Tensor, edges: tuple[Edge | None, ...]) -> None:
+        super().__init__(edges, tensor._data.shape, tensor._data.dtype)
+        self.message = message
+
+    def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> Any:
+        raise RuntimeError(self.message)
+
+    backward_recorded = backward
+
+
+def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a ``backward`` that is not differentiable: differentiating it raises instead of giving nonsense."""
+
+    @functools.wraps(function)
+    def wrapper(ctx: FunctionCtx, *args: Any) -> Any:
+        recording = state.local.grad_enabled
+        previous = state.set_grad_enabled(False)
+        try:
+            outputs = function(ctx, *args)
+        finally:
+            state.set_grad_enabled(previous)
+        edges = tuple(arg._resolve_edge() for arg in args if isinstance(arg, Tensor))
+        if not recording or not any(edge is not None for edge in edges):
+            return outputs
+        single = not isinstance(outputs, tuple)
+        message = "trying to differentiate twice a function that was marked with @once_differentiable"
+        guarded = []
+        for output in (outputs,) if single else outputs:
+            if isinstance(output, Tensor):
+                output = output.detach()
+                output._edge = (DelayedError(message, output, edges), 0)
+            guarded.append(output)
+        return guarded[0] if single else tuple(guarded)
+
+    return wrapper
+
+
+class InplaceFunction(Function):
+    """A Function with a flag that says whether it works in place; kept for torch's older code."""
+
+
+__all__ = [
+    "BackwardCFunction",
+    "Function",
+    "FunctionCtx",
+    "InplaceFunction",
+    "once_differentiable",
+]
