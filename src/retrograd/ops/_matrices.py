@@ -1,0 +1,95 @@
+"""What the operations on matrices share: the adjoint, and the checks of their operands."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.errors import LinAlgError
+from retrograd.ops._rules import conj
+
+
+def adjoint(a: Any) -> Any:
+    """The conjugate transpose of matrices, Aᴴ."""
+    return conj(a).mT
+
+
+def columns_times(a: Any, factors: Any) -> Any:
+    """A diag(f): every column of ``a`` times its factor."""
+    return a * factors[..., None, :]
+
+
+def rows(a: Any) -> Any:
+    """A batch of matrices as one matrix that has all their rows."""
+    return a if a.ndim == 2 else a.reshape((math.prod(a.shape[:-1]), a.shape[-1]))
+
+
+def check_same_dtype(name: str, *operands: Any) -> None:
+    """Raise unless all operands are tensors of one dtype, which products do not promote.
+
+    Raises
+    ------
+    TypeError
+        If one of them is no tensor.
+    RuntimeError
+        If their dtypes differ.
+    NotImplementedError
+        If they are boolean.
+    """
+    first = getattr(operands[0], "dtype", None)
+    for position, operand in enumerate(operands):
+        dtype = getattr(operand, "dtype", None)
+        if dtype is None:
+            raise TypeError(f"{name}(): argument {position + 1} must be Tensor, not {type(operand).__name__}")
+        if dtype is not first and dtype != first:
+            raise RuntimeError(
+                f"{name}(): expected operands of the same dtype, but got {first} and {dtype}; "
+                "convert one of them with .to()"
+            )
+    if first == np.bool_:
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for 'bool'; convert the operands to an integer dtype first"
+        )
+
+
+def check_floating(name: str, *operands: Any, half: bool = False) -> None:
+    """Raise unless all operands are floating or complex, and of one dtype; float16 is refused unless ``half``."""
+    for operand in operands:
+        if operand.dtype.kind not in "fc":
+            raise RuntimeError(
+                f"{name}: expected a floating point or complex tensor as input, but got {operand.dtype}; "
+                "convert it first, for example with .to(retrograd.float32)"
+            )
+        if operand.dtype == np.float16 and not half:
+            raise RuntimeError(f"{name}: low precision dtypes are not supported, but got float16; use .float() first")
+    check_same_dtype(name, *operands)
+
+
+def check_matrix(name: str, *operands: Any) -> None:
+    """Raise unless all operands have at least two dimensions."""
+    for operand in operands:
+        if operand.ndim < 2:
+            raise RuntimeError(f"{name}: the input tensor must have at least 2 dimensions, but has {operand.ndim}")
+
+
+def check_square(name: str, a: Any) -> None:
+    """Raise unless ``a`` is a square matrix or a batch of them."""
+    check_matrix(name, a)
+    m, n = a.shape[-2:]
+    if m != n:
+        raise RuntimeError(f"{name}: A must be batches of square matrices, but they are {m} by {n} matrices")
+
+
+def check_info(name: str, info: Any, complaint: str) -> None:
+    """Raise for the first matrix of a batch whose ``info``, named in ``complaint``, is not 0."""
+    if info.any():
+        element = int(np.flatnonzero(info)[0])
+        which = f"(Batch element {element}): " if info.ndim else ""
+        raise LinAlgError(f"{name}: {which}{complaint.format(info=info.flat[element])}")
+
+
+def epsilon(dtype: Any) -> float:
+    """The distance from 1 to the next number of a floating or complex dtype."""
+    return float(np.finfo(getattr(dtype, "numpy", dtype)).eps)

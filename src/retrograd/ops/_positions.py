@@ -1,0 +1,86 @@
+"""Where elements lie: index tensors as positions in the flattened array, and what is done at such positions.
+
+NumPy's ``ufunc.at`` is fast for one flat index of a flat array, and slow for everything else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.views import shares_memory
+
+ALL = slice(None)
+
+
+def along(dim: int, index: Any) -> tuple[Any, ...]:
+    """The index of an element, or of a slice, along ``dim``. The Ellipsis keeps a 0-d result an array."""
+    return (*(ALL,) * dim, index, ...)
+
+
+def _strides(shape: Sequence[int]) -> list[int]:
+    """How far one step along each dimension leads in the flattened array."""
+    return [math.prod(shape[dim + 1 :]) for dim in range(len(shape))]
+
+
+def _on_axis(values: Any, axis: int, ndim: int) -> Any:
+    return values.reshape(*(1,) * axis, -1, *(1,) * (ndim - 1 - axis))
+
+
+def along_dim(index: Any, shape: Sequence[int], dim: int) -> Any:
+    """The positions of the elements ``x[i, index[i, j]]``, for ``dim`` 1 of ``x`` of ``shape``, as in gather."""
+    if len(shape) < 2:  # the index of a 0-d tensor may be a vector, and that of a vector 0-d
+        return index
+    steps = _strides(shape)
+    positions = index.astype(np.intp, copy=False) * steps[dim]
+    for axis, (length, step) in enumerate(zip(index.shape, steps, strict=True)):
+        if axis != dim and length > 1:
+            positions += _on_axis(np.arange(0, length * step, step), axis, index.ndim)
+    return positions
+
+
+def of_index(indices: Sequence[Any], shape: Sequence[int]) -> Any:
+    """The positions of the elements ``x[indices]`` of ``x`` of ``shape``.
+
+    Each of ``indices`` is an array of integers, a mask, or the slice of everything.
+    """
+    each: list[Any] = list(
+        itertools.chain.from_iterable(
+            (index,) if isinstance(index, slice) or index.dtype.kind != "b" else index.nonzero() for index in indices
+        )
+    )
+    each += [ALL] * (len(shape) - len(each))
+    steps = _strides(shape)
+    picking = [dim for dim, index in enumerate(each) if not isinstance(index, slice)]
+    rest = [dim for dim in range(len(shape)) if dim not in picking]
+    positions: Any = 0
+    for dim in picking:
+        index = each[dim].astype(np.intp, copy=False)
+        positions = positions + np.where(index < 0, index + shape[dim], index) * steps[dim]
+    # the dimensions of the index stand where the picked ones stood, if those are neighbours, and come first otherwise
+    before = picking[0] if picking[-1] - picking[0] == len(picking) - 1 else 0
+    width = positions.ndim
+    positions = np.reshape(positions, (*positions.shape, *(1,) * (len(rest) - before)))
+    for k, dim in enumerate(rest):
+        axis = k if k < before else k + width
+        positions = positions + _on_axis(np.arange(shape[dim]) * steps[dim], axis, width + len(rest))
+    return positions
+
+
+def write_flat(target: Any, change: Callable[[Any], None]) -> None:
+    """Let ``change`` write to the flattened ``target``."""
+    flat = target.reshape(-1)
+    change(flat)
+    if not shares_memory(flat, target):
+        target[...] = flat.reshape(target.shape)
+
+
+def combine_at(ufunc: np.ufunc, target: Any, positions: Any, values: Any) -> None:
+    """Combine ``values`` into ``target`` at ``positions``, one after the other, in place."""
+    if not isinstance(values, (bool, int, float, complex)):
+        values = np.broadcast_to(values, positions.shape).reshape(-1)
+    write_flat(target, lambda flat: ufunc.at(flat, positions.reshape(-1), values))

@@ -1,0 +1,75 @@
+"""Reductions of plain arrays, in torch's dtypes and at full speed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.reducing import SHORT, reduce
+from retrograd.dtypes import as_dtype
+from retrograd.ops._rules import normalize_dims
+
+Dims = int | Sequence[int] | None
+
+
+def axes_of(dim: Dims, ndim: int) -> Any:
+    """NumPy's ``axis`` for torch's ``dim``: ``()`` means all dimensions, and a 0-d tensor has a dimension 0, too."""
+    if dim is None:
+        return None
+    if ndim == 0:
+        normalize_dims(dim, 0)  # raises if it is another one
+        return None
+    return (tuple(dim) or None) if isinstance(dim, Sequence) else dim
+
+
+def checked_dim(name: str, dim: int, ndim: int) -> int:
+    """A dimension counted from the front, for functions composed of operations."""
+    if not -ndim <= dim < ndim:
+        bounds = f"[{-ndim}, {ndim - 1}]" if ndim else "a tensor with dimensions"
+        raise IndexError(f"{name}(): Dimension out of range (expected to be in range of {bounds}, but got {dim})")
+    return dim % ndim
+
+
+def cast(input: Any, dtype: Any) -> Any:
+    """The array in ``dtype``, if one is given."""
+    return input if dtype is None else input.astype(as_dtype(dtype).numpy, copy=False)
+
+
+def count_reduced(shape: tuple[int, ...], result_shape: tuple[int, ...]) -> int:
+    """How many elements were reduced to each element of the result."""
+    return math.prod(shape) // max(math.prod(result_shape), 1)
+
+
+def add_reduce(x: Any, axis: Any, keepdims: bool = False) -> Any:
+    """Sum as torch does: integers in int64, float16 by way of float32."""
+    kind = x.dtype.char
+    if kind in "fdFD":
+        return reduce(np.add, x, axis, keepdims)
+    if kind == "e":
+        return reduce(np.add, x, axis, keepdims, np.float32).astype(np.float16)
+    return reduce(np.add, x, axis, keepdims, np.int64)
+
+
+def mean_of(x: Any, axis: Any, keepdims: bool = False) -> Any:
+    """The mean of a floating-point array (or Tensor)."""
+    if x.dtype.char == "e":
+        return mean_of(x.astype(np.float32), axis, keepdims).astype(np.float16)
+    total = add_reduce(x, axis, keepdims)
+    return total / count_reduced(x.shape, total.shape)
+
+
+def sum_of_squares(x: Any, axis: Any, keepdims: bool = False) -> Any:
+    """The sum of ``|x|^2`` of a floating-point array; along the last axis and over all, without a temporary."""
+    if axis is None and type(x) is np.ndarray and x.flags.c_contiguous and not keepdims:
+        flat = x.reshape(-1)
+        whole = flat.size - flat.size % 4096
+        rows = flat[:whole].reshape(-1, 4096)
+        # row by row, because products of long vectors may run in threads, whose floating-point flags would be lost
+        return (np.add.reduce(np.vecdot(rows, rows)) + np.vdot(flat[whole:], flat[whole:])).real
+    if axis is not None and axis in (-1, x.ndim - 1) and SHORT <= x.shape[-1] <= 8192 and type(x) is np.ndarray:
+        total = np.vecdot(x, x).real
+        return total[..., None] if keepdims else total
+    return add_reduce(np.square(x) if x.dtype.kind == "f" else x.real**2 + x.imag**2, axis, keepdims)

@@ -1,0 +1,411 @@
+"""Activation functions, as in torch.nn.functional, and softmax.
+
+They are safe at both ends: nothing overflows on the way to a finite result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.calls import inplace
+from retrograd.core.op import elementwise, op
+from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor
+from retrograd.dtypes import as_dtype
+from retrograd.ops._rules import conj, keep
+from retrograd.ops._scipy import answers_for
+from retrograd.ops.special import SQRT_2PI, erf
+
+# --- what they share --------------------------------------------------------------------------------------------------
+
+
+def zeroed(g: Any, where: Any) -> Any:
+    """``g`` with zeros where ``where`` says so, also in the place of NaN and infinities."""
+    return keep(g, ~where)
+
+
+def in_rules(function: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation as rules may call it: on arrays its plain function, on Tensors itself."""
+    plain = function.op.forward  # type: ignore[attr-defined]
+
+    def call(input: Any) -> Any:
+        return function(input) if isinstance(input, Tensor) else plain(input)
+
+    return call
+
+
+def _check_float(name: str, input: Any) -> None:
+    if input.dtype.kind != "f":
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{input.dtype}'; convert it first, for example with .to(retrograd.float32)"
+        )
+
+
+def _check_real(name: str, input: Any) -> None:
+    if input.dtype.kind == "b":
+        raise RuntimeError(f"Boolean inputs not supported for {name}; convert them first, for example with .float()")
+    if input.dtype.kind == "c":
+        raise NotImplementedError(f"{name} is not supported for complex types; take .abs() or .real first")
+
+
+# --- piecewise linear -------------------------------------------------------------------------------------------------
+
+
+@elementwise(input=lambda g, result: zeroed(g, result <= 0))
+def relu(input):
+    """Return ``max(input, 0)``; the derivative at 0 is 0."""
+    _check_real("relu", input)
+    return np.maximum(input, 0)
+
+
+def hardtanh_derivative(g: Any, input: Any, min_val: float, max_val: float) -> Any:
+    return zeroed(g, (input <= min_val) | (input >= max_val))
+
+
+@elementwise(method=False, input=hardtanh_derivative)
+def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0):
+    """Return ``input`` clamped to ``[min_val, max_val]``; the derivative at the ends is 0."""
+    _check_real("hardtanh", input)
+    if min_val > max_val:
+        raise RuntimeError(f"hardtanh: min_val cannot be greater than max_val, but got {min_val} and {max_val}")
+    if input.dtype.kind == "u" and min_val < 0:
+        raise RuntimeError(f"hardtanh: cannot clamp the unsigned {input.dtype} to negative limits")
+    number = input.dtype.type
+    return np.minimum(np.maximum(input, number(min_val)), number(max_val))
+
+
+@elementwise(method=False, input=lambda g, result: zeroed(g, (result <= 0) | (result >= 6)))
+def relu6(input):
+    """Return ``input`` clamped to ``[0, 6]``; the derivative at the ends is 0."""
+    _check_real("relu6", input)
+    return np.minimum(np.maximum(input, 0), 6)
+
+
+def leaky_relu_derivative(g: Any, input: Any, negative_slope: float) -> Any:
+    positive = input > 0
+    return zeroed(g, ~positive) + negative_slope * zeroed(g, positive)
+
+
+@elementwise(method=False, input=leaky_relu_derivative)
+def leaky_relu(input, negative_slope: float = 0.01):
+    """Return ``input`` where it is positive, ``negative_slope * input`` elsewhere."""
+    _check_float("leaky_relu", input)
+    return np.maximum(input, 0) + negative_slope * np.minimum(input, 0)
+
+
+def prelu_derivative(g: Any, input: Any, weight: Any) -> Any:
+    positive = input > 0
+    return zeroed(g, ~positive) + weight * zeroed(g, positive)
+
+
+@elementwise(
+    public=False,
+    method=False,
+    node_name="PreluKernelBackward0",
+    input=prelu_derivative,
+    weight=lambda g, input: g * zeroed(input, input > 0),
+)
+def _prelu_kernel(input, weight):
+    return np.maximum(input, 0) + weight * np.minimum(input, 0)
+
+
+@composite()
+def prelu(input, weight):
+    """Return ``input`` where it is positive, ``weight * input`` elsewhere, with one weight or one per channel.
+
+    Raises
+    ------
+    RuntimeError
+        If there are neither one nor as many weights as channels, or if the dtypes differ.
+    """
+    _check_float("prelu", input._data)
+    if weight.ndim > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
+    if weight.dtype != input.dtype:
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype} and {weight.dtype}")
+    if weight.numel() != 1:
+        channels = input.shape[1] if input.ndim > 1 else 1
+        if weight.numel() != channels:
+            raise RuntimeError(
+                "prelu: Mismatch of parameter numbers and input channel size. "
+                f"Found parameter numbers = {weight.numel()} and channel size = {channels}."
+            )
+        weight = weight.reshape((channels,) + (1,) * (input.ndim - 2))
+    elif weight.ndim == 1:
+        weight = weight.reshape(())
+    return _prelu_kernel(input, weight)
+
+
+def threshold_derivative(g: Any, input: Any, threshold: float) -> Any:
+    return zeroed(g, input <= threshold)
+
+
+@elementwise(method=False, input=threshold_derivative)
+def threshold(input, threshold: float, value: float):
+    """Return ``input`` where it exceeds ``threshold``, ``value`` elsewhere."""
+    if input.dtype.kind in "bc":
+        _check_float("threshold", input)
+    number = input.dtype.type
+    return np.where(input <= number(threshold), number(value), input)
+
+
+@elementwise(inplace=False, input=lambda g, input, lambd: zeroed(g, (input >= -lambd) & (input <= lambd)))
+def hardshrink(input, lambd: float = 0.5):
+    """Return ``input``, and 0 where it is between ``-lambd`` and ``lambd``."""
+    _check_float("hardshrink", input)
+    return zeroed(input, (input >= -lambd) & (input <= lambd))
+
+
+@elementwise(method=False, input=lambda g, input, lambd: zeroed(g, (input >= -lambd) & (input <= lambd)))
+def softshrink(input, lambd: float = 0.5):
+    """Return ``input`` moved towards 0 by ``lambd``, and 0 where it is between ``-lambd`` and ``lambd``."""
+    _check_float("softshrink", input)
+    if lambd < 0:
+        raise RuntimeError(f"softshrink: lambda must be greater than or equal to 0, but found {lambd}")
+    return input - np.minimum(np.maximum(input, -lambd), lambd)
+
+
+@elementwise(method=False, input=lambda g, input: zeroed(g / 6, ~((input > -3) & (input < 3))))
+def hardsigmoid(input):
+    """Return ``input / 6 + 1 / 2`` clamped to ``[0, 1]``; the derivative at the ends is 0."""
+    _check_float("hardsigmoid", input)
+    return np.minimum(np.maximum(input + 3, 0), 6) / 6
+
+
+def hardswish_derivative(g: Any, input: Any) -> Any:
+    left, right = input <= -3, ~(input < 3)
+    return zeroed(g * (input / 3 + 0.5), left | right) + zeroed(g, ~right)
+
+
+@elementwise(method=False, input=hardswish_derivative)
+def hardswish(input):
+    """Return ``input * hardsigmoid(input)``; the derivative is 0 up to -3 and 1 from 3."""
+    _check_float("hardswish", input)
+    return input * (np.minimum(np.maximum(input + 3, 0), 6) / 6)
+
+
+# --- exponential linear units -----------------------------------------------------------------------------------------
+
+
+def _negative_part(input: Any) -> Any:
+    """``minimum(input, 0)``, whose derivative at 0 is 0, as the second derivatives of torch want it."""
+    return zeroed(input, ~(input < 0))
+
+
+def elu_derivative(g: Any, input: Any, alpha: float) -> Any:
+    left = input <= 0
+    return zeroed(g, left) + alpha * np.exp(_negative_part(input)) * zeroed(g, ~left)
+
+
+@elementwise(method=False, input=elu_derivative)
+def elu(input, alpha: float = 1.0):
+    """Return ``input`` where it is positive, ``alpha * (exp(input) - 1)`` elsewhere."""
+    _check_float("elu", input)
+    return np.maximum(input, 0) + alpha * np.expm1(np.minimum(input, 0))
+
+
+# chosen so that mean 0 and variance 1 persist from layer to layer (Klambauer et al., 2017)
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+
+
+@elementwise(method=False, input=lambda g, input: SELU_SCALE * elu_derivative(g, input, SELU_ALPHA))
+def selu(input):
+    """Return the self-normalising :func:`elu`: 1.0507 times that with ``alpha = 1.6733``."""
+    _check_float("selu", input)
+    return SELU_SCALE * (np.maximum(input, 0) + SELU_ALPHA * np.expm1(np.minimum(input, 0)))
+
+
+def celu_derivative(g: Any, input: Any, alpha: float) -> Any:
+    left = input <= 0
+    return zeroed(g, left) + np.exp(_negative_part(input) / alpha) * zeroed(g, ~left)
+
+
+@elementwise(method=False, input=celu_derivative)
+def celu(input, alpha: float = 1.0):
+    """Return ``input`` where it is positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere."""
+    _check_float("celu", input)
+    if alpha == 0:
+        raise RuntimeError("celu: ZeroDivisionError: alpha cannot be 0 for CELU")
+    return np.maximum(input, 0) + alpha * np.expm1(np.minimum(input, 0) / alpha)
+
+
+# --- smooth -----------------------------------------------------------------------------------------------------------
+
+
+@answers_for("expit")
+@elementwise(int_to_float=True, input=lambda g, result: g * conj(result * (1 - result)))
+def sigmoid(input):
+    """Return the logistic function ``1 / (1 + exp(-input))``."""
+    if input.dtype.kind == "c":
+        return 1 / (1 + np.exp(-input))
+    e = np.exp(-np.abs(input))  # at most 1
+    return np.maximum(e, input >= 0) / (1 + e)
+
+
+logistic = in_rules(sigmoid)
+
+
+@elementwise(method=False, node_name="LogSigmoidBackward0", input=lambda g, input: g * logistic(-input))
+def logsigmoid(input):
+    """Return ``log(sigmoid(input))``."""
+    _check_float("logsigmoid", input)
+    return np.minimum(input, 0) - np.log1p(np.exp(-np.abs(input)))
+
+
+def softplus_derivative(g: Any, input: Any, beta: float, threshold: float) -> Any:
+    return np.where(input * beta > threshold, g, g * logistic(input * beta))
+
+
+@elementwise(method=False, input=softplus_derivative)
+def softplus(input, beta: float = 1.0, threshold: float = 20.0):
+    """Return ``log(1 + exp(beta * input)) / beta``, and ``input`` itself where ``beta * input > threshold``."""
+    _check_float("softplus", input)
+    x = input * beta
+    return np.where(x > threshold, input, (np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))) / beta)
+
+
+def silu_derivative(g: Any, input: Any) -> Any:
+    s = logistic(input)
+    return g * conj(s * (1 + input * (1 - s)))
+
+
+@elementwise(method=False, input=silu_derivative)
+def silu(input):
+    """Return ``input * sigmoid(input)``."""
+    if input.dtype.kind != "c":
+        _check_float("silu", input)
+    return input * logistic(input)
+
+
+log1p_exp = in_rules(softplus)
+
+
+def mish_derivative(g: Any, input: Any) -> Any:
+    t = np.tanh(log1p_exp(input))
+    return g * (t + input * logistic(input) * (1 - t * t))
+
+
+@elementwise(method=False, input=mish_derivative)
+def mish(input):
+    """Return ``input * tanh(softplus(input))``."""
+    _check_float("mish", input)
+    return input * np.tanh(log1p_exp(input))
+
+
+SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
+error_function = in_rules(erf)
+CUBIC = 0.044715  # fitted by Hendrycks and Gimpel, "Gaussian error linear units", 2016
+
+
+def gelu_derivative(g: Any, input: Any, approximate: str) -> Any:
+    if approximate == "none":
+        normal = 0.5 * (1 + error_function(input * math.sqrt(0.5)))
+        return g * (normal + input * np.exp(input * input / -2) / SQRT_2PI)
+    t = np.tanh(SQRT_2_OVER_PI * (input + CUBIC * input * input * input))
+    slope = SQRT_2_OVER_PI * (1 + 3 * CUBIC * input * input)
+    return g * (0.5 * (1 + t) + 0.5 * input * (1 - t * t) * slope)
+
+
+@elementwise(method=False, input=gelu_derivative)
+def gelu(input, approximate: str = "none"):
+    """Return ``input`` times the normal distribution function, or its ``"tanh"`` approximation."""
+    _check_float("gelu", input)
+    if approximate == "none":
+        return 0.5 * input * (1 + error_function(input * math.sqrt(0.5)))
+    if approximate == "tanh":
+        return 0.5 * input * (1 + np.tanh(SQRT_2_OVER_PI * (input + CUBIC * input * input * input)))
+    raise RuntimeError(f"gelu: approximate argument must be either none or tanh, but got {approximate!r}")
+
+
+@composite(method=False)
+def softsign(input):
+    """Return ``input / (1 + abs(input))``."""
+    return input / (1 + input.abs())
+
+
+@elementwise(method=False, int_to_float=True, input=lambda g, input: g * conj(np.tanh(input) ** 2))
+def tanhshrink(input):
+    """Return ``input - tanh(input)``."""
+    return input - np.tanh(input)
+
+
+@composite(method=False)
+def glu(input, dim: int = -1):
+    """Return one half of ``input`` along ``dim`` times the sigmoid of the other half."""
+    _check_float("glu", input._data)
+    if input.ndim == 0:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    if input.size(dim) % 2:
+        raise RuntimeError(f"glu: Halving dimension must be even, but dimension {dim} is size {input.size(dim)}")
+    first, second = input.chunk(2, dim)
+    return first * sigmoid(second)
+
+
+# --- softmax ----------------------------------------------------------------------------------------------------------
+
+
+def _to_normalise(name: str, input: Any, dim: int, dtype: Any) -> tuple[Any, Any]:
+    """The input, cast if that was asked for, and its maximum along ``dim``."""
+    if not isinstance(dim, (int, np.integer)):
+        raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
+    if dtype is not None:
+        input = input.astype(as_dtype(dtype).numpy, copy=False)
+    _check_float(name, input)
+    return input, np.maximum.reduce(input, axis=dim, keepdims=True, initial=-np.inf)
+
+
+def softmax_derivative(g: Any, result: Any, dim: int) -> Any:
+    return result * (g - np.sum(g * result, axis=dim, keepdims=True))
+
+
+@op(input=softmax_derivative)
+def softmax(input, dim: int, dtype=None):
+    """Return ``exp(input)``, scaled so that it sums to 1 along ``dim``; ``dtype`` converts the input first.
+
+    Where all elements along ``dim`` are minus infinity, the result is NaN.
+
+    >>> rg.softmax(rg.tensor([0.0, 0.0]), 0)
+    tensor([0.5000, 0.5000])
+    """
+    input, largest = _to_normalise("softmax", input, dim, dtype)
+    exp = np.exp(input - largest)
+    exp /= np.add.reduce(exp, axis=dim, keepdims=True)
+    return exp
+
+
+def log_softmax_derivative(g: Any, result: Any, dim: int) -> Any:
+    return g - np.exp(result) * np.sum(g, axis=dim, keepdims=True)
+
+
+@op(input=log_softmax_derivative)
+def log_softmax(input, dim: int, dtype=None):
+    """Return ``log(softmax(input, dim))``, without overflow or loss of small probabilities."""
+    input, largest = _to_normalise("log_softmax", input, dim, dtype)
+    shifted = input - largest
+    return shifted - np.log(np.add.reduce(np.exp(shifted), axis=dim, keepdims=True))
+
+
+@composite(method=False)
+def softmin(input, dim: int, dtype=None):
+    """Return ``softmax(-input, dim)``."""
+    return softmax(-input, dim, dtype)
+
+
+# --- other names and forms --------------------------------------------------------------------------------------------
+
+relu_ = inplace(relu.op, "relu_")
+threshold_ = inplace(threshold.op, "threshold_")
+selu_ = inplace(selu.op, "selu_")
+celu_ = inplace(celu.op, "celu_")
+elu_ = inplace(elu.op, "elu_")
+leaky_relu_ = inplace(leaky_relu.op, "leaky_relu_")
+hardtanh_ = inplace(hardtanh.op, "hardtanh_")
+
+composite(name="special.expit", method=False)(sigmoid)
+composite(name="special.softmax", method=False)(softmax)
+composite(name="special.log_softmax", method=False)(log_softmax)

@@ -1,0 +1,326 @@
+"""Copies: of the elements, to another dtype or device, and into a tensor that exists already."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from retrograd import dtypes
+from retrograd.core import calls
+from retrograd.core.op import kernel, linear, op
+from retrograd.core.registry import add_method, implements, method
+from retrograd.core.tensor import Tensor
+from retrograd.device import array_module, as_device
+from retrograd.device import device as Device  # noqa: N812
+from retrograd.dtypes import as_dtype
+
+# --- copies -------------------------------------------------------------------------------------------------------
+
+
+@linear(input=lambda g: g)
+def clone(input, memory_format: Any = None):
+    """Return a copy, through which gradients flow, with the order of the elements in memory kept."""
+    # strides of 0 come from expand and are not worth keeping
+    dense = input.flags.c_contiguous or 0 in input.strides
+    return input.copy(order="C" if dense else "K")
+
+
+@linear(name="contiguous", node_name="CloneBackward0", public=False, method=False, input=lambda g: g)
+def _to_contiguous(input):
+    return input.copy(order="C")
+
+
+@method
+def contiguous(input: Any, memory_format: Any = None) -> Tensor:
+    """Return ``input`` if its elements lie in memory in index order, a copy that does otherwise."""
+    return input if input.is_contiguous() else _to_contiguous(input)
+
+
+def _copy(input: Any, order: str = "C") -> Tensor:
+    """Return a copy, through which gradients flow; NumPy's name for :meth:`clone`."""
+    if order not in ("C", "K", "A"):
+        raise TypeError(
+            f"copy: order={order!r} is not supported for Tensors; use x.T.clone().T to lay out columns first"
+        )
+    return _to_contiguous(input) if order == "C" else clone(input)
+
+
+add_method("copy", _copy)
+
+
+@implements(np.copy)
+def _np_copy(a: Any, order: str = "K", subok: bool = False) -> Tensor:
+    return _copy(a, order)
+
+
+# --- other dtypes and devices -------------------------------------------------------------------------------------
+
+
+def cast(array: Any, dtype: np.dtype) -> Any:
+    """A copy of an array in another dtype, as torch converts: of complex values the real part, of NaN anything."""
+    kind = array.dtype.kind
+    if kind == "c" and dtype.kind not in "cb":
+        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=6)
+        array = array.real
+    if kind in "fc" and dtype.kind in "iu":
+        with np.errstate(invalid="ignore"):
+            return array.astype(dtype)
+    return array.astype(dtype)
+
+
+@linear(name="to_copy", public=False, method=False, input=lambda g: g)
+def _convert(input, dtype: np.dtype):
+    return cast(input, dtype)
+
+
+@kernel(
+    name="to_copy",
+    public=False,
+    method=False,
+    input=lambda g, device, source: _transfer(g, source, device),
+)
+def _transfer(input, device: Device, source: Device):
+    if device.type == "cpu":
+        return input.get()
+    xp: Any = array_module(device)
+    with xp.cuda.Device(device.index or 0):
+        return xp.asarray(input)
+
+
+@method
+def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **ignored: Any) -> Tensor:
+    """Return ``input`` in another dtype or on another device; ``input`` itself if nothing changes.
+
+    The forms are ``x.to(dtype)``, ``x.to(device, dtype)`` and ``x.to(other)``, for the dtype and the device of another
+    tensor. Gradients come back in the dtype and on the device of ``input``. Integer tensors carry no gradient.
+
+    Parameters
+    ----------
+    copy
+        Copy even if nothing changes.
+    """
+    dtype, device, copy = _target(args, dtype, device, copy, ignored)
+    result = input
+    if device is not None and (device.type, device.index or 0) != (input.device.type, input.device.index or 0):
+        result = _transfer(result, device, input.device)
+    if dtype is not None and dtype.numpy != input._data.dtype:
+        return _convert(result, dtype.numpy)
+    return _convert(input, input._data.dtype) if copy and result is input else result
+
+
+def _target(
+    args: tuple[Any, ...], dtype: Any, device: Any, copy: bool, ignored: dict[str, Any]
+) -> tuple[Any, Any, bool]:
+    unknown = set(ignored) - {"non_blocking", "memory_format", "other"}
+    if unknown:
+        raise TypeError(f"to() got an unexpected keyword argument '{unknown.pop()}'")
+    rest = [ignored["other"], *args] if "other" in ignored else list(args)
+    if rest and isinstance(rest[0], Tensor):
+        other = rest.pop(0)
+        dtype, device = other.dtype, other.device
+    elif rest and (rest[0] is None or (isinstance(rest[0], (str, int, Device)) and not isinstance(rest[0], bool))):
+        device = rest.pop(0)
+        if rest and not isinstance(rest[0], bool):
+            dtype = rest.pop(0)
+    elif rest:
+        dtype = rest.pop(0)
+    if len(rest) > 2:
+        raise TypeError(f"to() takes a dtype, a device, or a tensor, and two flags, but got {args}")
+    if len(rest) == 2:  # non_blocking, copy
+        copy = rest[1]
+    if isinstance(dtype, str):
+        raise TypeError(
+            f"to(): dtype must be a retrograd.dtype, not the str {dtype!r}; use getattr(retrograd, {dtype!r})"
+        )
+    return None if dtype is None else as_dtype(dtype), None if device is None else as_device(device), copy
+
+
+@method
+def astype(
+    input: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+) -> Tensor:
+    """Return ``input`` in another dtype, a copy unless ``copy`` is False; NumPy's name for :meth:`to`.
+
+    Raises
+    ------
+    TypeError
+        If ``casting`` forbids the conversion.
+    """
+    wanted = as_dtype(dtype)
+    if not np.can_cast(input._data.dtype, wanted.numpy, casting):  # type: ignore[arg-type]
+        raise TypeError(f"astype: cannot cast from {input.dtype} to {wanted} according to the rule '{casting}'")
+    return to(input, dtype=wanted, copy=copy)
+
+
+if hasattr(np, "astype"):
+
+    @implements(np.astype)
+    def _np_astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
+        return to(x, dtype=as_dtype(dtype), device=device, copy=copy)
+
+
+_TYPE_NAMES = {
+    "HalfTensor": dtypes.float16,
+    "FloatTensor": dtypes.float32,
+    "DoubleTensor": dtypes.float64,
+    "ComplexFloatTensor": dtypes.complex64,
+    "ComplexDoubleTensor": dtypes.complex128,
+    "ByteTensor": dtypes.uint8,
+    "CharTensor": dtypes.int8,
+    "ShortTensor": dtypes.int16,
+    "IntTensor": dtypes.int32,
+    "LongTensor": dtypes.int64,
+    "BoolTensor": dtypes.bool,
+}
+_NAME_OF_TYPE = {kind: name for name, kind in _TYPE_NAMES.items()}
+
+
+def _type(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """Return the name of the tensor type, such as ``'retrograd.FloatTensor'``, or ``input`` converted to ``dtype``."""
+    prefix = "retrograd." if input.device.type == "cpu" else "retrograd.cuda."
+    if dtype is None:
+        return prefix + _NAME_OF_TYPE[input.dtype]
+    if isinstance(dtype, str):
+        package, _, name = dtype.rpartition(".")
+        if package.partition(".")[0] not in ("retrograd", "torch") or name not in _TYPE_NAMES:
+            raise ValueError(f"invalid type: '{dtype}'; the types are retrograd.{', '.join(_TYPE_NAMES)}")
+        return to(input, "cuda" if "cuda" in package else "cpu", _TYPE_NAMES[name])
+    return to(input, dtype=dtype)
+
+
+add_method("type", _type)
+
+
+@method
+def type_as(input: Any, other: Any) -> Tensor:
+    """Return ``input`` in the dtype and on the device of ``other``."""
+    return to(input, other)
+
+
+@method
+def cpu(input: Any, memory_format: Any = None) -> Tensor:
+    """Return ``input`` in CPU memory; itself if it is there."""
+    return to(input, device="cpu")
+
+
+@method
+def cuda(input: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    """Return ``input`` on a GPU (the current one by default); itself if it is there."""
+    return to(input, device="cuda" if device is None else device)
+
+
+def _conversion(name: str, target: dtypes.dtype) -> None:
+    def convert(input: Any, memory_format: Any = None) -> Tensor:
+        return to(input, dtype=target)
+
+    convert.__name__ = convert.__qualname__ = name
+    convert.__doc__ = f"Return ``input`` as {target.name}; itself if it is that already."
+    add_method(name, convert)
+
+
+for _name, _dtype in {
+    "half": dtypes.float16,
+    "float": dtypes.float32,
+    "double": dtypes.float64,
+    "cfloat": dtypes.complex64,
+    "cdouble": dtypes.complex128,
+    "byte": dtypes.uint8,
+    "char": dtypes.int8,
+    "short": dtypes.int16,
+    "int": dtypes.int32,
+    "long": dtypes.int64,
+    "bool": dtypes.bool,
+}.items():
+    _conversion(_name, _dtype)
+
+
+# --- into a tensor that exists ------------------------------------------------------------------------------------
+
+
+def write(input: Any, src: Any, non_blocking: bool = False) -> None:
+    """Copy ``src`` over the elements of ``input``, broadcast and converted."""
+    if not hasattr(src, "dtype"):
+        if not isinstance(src, (bool, int, float, complex)):
+            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+        src = np.asarray(src)
+    if src.dtype.kind in "fc" and src.dtype != input.dtype:
+        src = cast(src, input.dtype)
+    try:
+        if src.ndim > input.ndim:
+            raise ValueError
+        input[...] = src
+    except ValueError:
+        raise RuntimeError(
+            f"copy_: a tensor of shape {list(src.shape)} cannot be broadcast to the target's, {list(input.shape)}"
+        ) from None
+
+
+def _overwritten(input: Any, src: Any, non_blocking: bool = False) -> Any:
+    result = input.copy()
+    write(result, src)
+    return result
+
+
+@op(
+    name="copy",
+    node_name="CopyBackwards",
+    public=False,
+    method=False,
+    inplace=write,
+    input=lambda g: np.zeros_like(g),
+    src=lambda g: g,
+)
+def _copied(input, src, non_blocking: bool = False):
+    return _overwritten(input, src)
+
+
+add_method("copy_", calls.inplace(_copied.op, "copy_"))
+
+
+def fill_value(name: str, value: Any, dtype: np.dtype) -> Any:
+    """A number, or 0-d array, to fill elements of ``dtype`` with."""
+    if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "dtype"):
+        raise TypeError(f"{name}(): argument 'value' must be Number or Tensor, not {type(value).__name__}")
+    if np.ndim(value):
+        raise RuntimeError(
+            f"{name} only supports a 0-dimensional value tensor, but got tensor with {np.ndim(value)} dimension(s)."
+        )
+    if np.iscomplexobj(value) and dtype.kind != "c":
+        raise RuntimeError(f"{name}: value {value} cannot be converted to type {dtype.name} without overflow")
+    return value
+
+
+def _fill(input: Any, value: Any) -> None:
+    input[...] = fill_value("fill_", value, input.dtype)
+
+
+@op(
+    public=False,
+    method=False,
+    inplace=_fill,
+    input=lambda g: np.zeros_like(g),
+    value=lambda g: g,
+)
+def fill(input, value):
+    """Return a tensor like ``input`` with ``value``, a number or a 0-d tensor, everywhere."""
+    result = np.empty_like(input)
+    _fill(result, value)
+    return result
+
+
+add_method("fill_", calls.inplace(fill.op, "fill_"))
+
+
+def _zero(input: Any) -> None:
+    input[...] = 0
+
+
+@op(public=False, method=False, inplace=_zero, input=lambda g: np.zeros_like(g))
+def zero(input):
+    """Return zeros like ``input``."""
+    return np.zeros_like(input)
+
+
+add_method("zero_", calls.inplace(zero.op, "zero_"))

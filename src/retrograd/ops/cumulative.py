@@ -1,0 +1,344 @@
+"""Running sums, products and extremes along a dimension, differences, and integrals of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.op import kernel, linear, op
+from retrograd.core.registry import composite
+from retrograd.ops._picking import lifted
+from retrograd.ops._reducing import cast, checked_dim
+from retrograd.ops._rules import conj, normalize_dim
+from retrograd.ops.extremes import check_ordered
+
+
+def along(x: Any, dim: int, start: int | None, stop: int | None) -> Any:
+    """The part of ``x`` from ``start`` to ``stop`` along ``dim``, counted from the front."""
+    return x[(slice(None),) * dim + (slice(start, stop),)]
+
+
+def _accumulate(ufunc: np.ufunc, x: Any, dim: int) -> Any:
+    """Running results as torch computes them: integers in int64, others with twice the precision on the way."""
+    kind = x.dtype.char
+    if kind in "dD":
+        return ufunc.accumulate(x, dim)
+    if kind in "efF":
+        wide = x.astype({"e": "f", "f": "d", "F": "D"}[kind])
+        return ufunc.accumulate(wide, dim, out=wide).astype(x.dtype)
+    return ufunc.accumulate(x, dim, np.int64)
+
+
+# --- sums -------------------------------------------------------------------------------------------------------------
+
+
+@linear(inplace=True, input=lambda g, dim: sum_from_here(g, dim))
+@lifted
+def cumsum(input, dim: int, dtype: Any = None):
+    """Return the sums of the elements up to each one along ``dim``. Integers are summed in int64.
+
+    >>> rg.cumsum(rg.tensor([1.0, 2.0, 3.0]), dim=0)
+    tensor([1., 3., 6.])
+    """
+    return cast(_accumulate(np.add, cast(input, dtype), dim), dtype)
+
+
+@kernel(public=False, method=False, g=lambda G, dim: np.cumsum(G, axis=dim))
+@lifted
+def sum_from_here(g, dim):
+    """The sums of the elements from each one on along ``dim``."""
+    return np.flip(_accumulate(np.add, np.flip(g, dim), dim), dim)
+
+
+# --- recurrences ------------------------------------------------------------------------------------------------------
+
+
+def _recurrence_weights_rule(g, weights, result, dim, reverse):
+    g = recurrence(g, conj(weights), dim, not reverse)
+    if reverse:
+        return along(g, dim, None, -1) * conj(along(result, dim, 1, None))
+    return along(g, dim, 1, None) * conj(along(result, dim, None, -1))
+
+
+@kernel(
+    public=False,
+    method=False,
+    input=lambda g, weights, dim, reverse: recurrence(g, conj(weights), dim, not reverse),
+    weights=_recurrence_weights_rule,
+)
+def recurrence(input, weights, dim, reverse):
+    """``y[0] = x[0]``, ``y[k + 1] = x[k + 1] + w[k] y[k]`` along ``dim``; from the other end with ``reverse``.
+
+    It is computed in log2(n) steps over the whole array: after each, ``y`` covers twice as many terms, and ``w``
+    carries over twice the distance.
+    """
+    x, w = np.moveaxis(input, dim, 0), np.moveaxis(weights, dim, 0)
+    if reverse:
+        x, w = x[::-1], w[::-1]
+    y, w, step = np.array(x), np.concatenate((np.zeros_like(x[:1]), w)), 1
+    while step < len(y):
+        y[step:] += w[step:] * y[:-step]
+        w[step:] = w[step:] * w[:-step]
+        step *= 2
+    return np.moveaxis(y[::-1] if reverse else y, 0, dim)
+
+
+# --- products ---------------------------------------------------------------------------------------------------------
+
+
+def _cumprod_rule(g, input, result, dim):
+    if input.ndim == 0:
+        return g
+    dim = normalize_dim(dim, input.ndim)
+    if input.all():
+        return sum_from_here(g * conj(result), dim) / conj(input)
+    # without dividing: y[k] depends on x[j] by the product before j and that between j and k
+    before = np.concatenate((np.ones_like(along(result, dim, 0, 1)), along(result, dim, None, -1)), axis=dim)
+    return conj(before) * recurrence(g, conj(along(input, dim, 1, None)), dim, True)
+
+
+@op(inplace=True, input=_cumprod_rule)
+@lifted
+def cumprod(input, dim: int, dtype: Any = None):
+    """Return the products of the elements up to each one along ``dim``. Integers are multiplied in int64.
+
+    The derivative is exact with zeros among the elements, and so are the higher ones.
+    """
+    return cast(_accumulate(np.multiply, cast(input, dtype), dim), dtype)
+
+
+# --- logarithms of sums -----------------------------------------------------------------------------------------------
+
+
+def _logcumsumexp_rule(g, input, result, dim):
+    share = np.exp(input - result)
+    if input.ndim == 0:
+        return g * share
+    # y[k] depends on x[j] by exp(x[j] - y[j]) exp(y[j] - y[k]); the second factor decays from neighbour to neighbour
+    dim = normalize_dim(dim, input.ndim)
+    here, there = along(result, dim, None, -1), along(result, dim, 1, None)
+    decay = np.where(here == there, 1, np.exp(here - there))
+    return share * recurrence(g, decay, dim, True)
+
+
+@op(input=_logcumsumexp_rule)
+@lifted
+def logcumsumexp(input, dim: int):
+    """Return ``log(cumsum(exp(input)))`` along ``dim``, safe from overflow."""
+    if input.dtype.kind != "f":
+        raise NotImplementedError(
+            f'"logcumsumexp" not implemented for {input.dtype}; it takes real floating-point tensors'
+        )
+    return np.logaddexp.accumulate(input, dim)
+
+
+# --- extremes ---------------------------------------------------------------------------------------------------------
+
+
+def _cumextreme_rule(g, indices, dim):
+    """An extreme collects the gradients of all places where it is still the extreme."""
+    (g, _) = g
+    if g.ndim == 0:
+        return g
+    dim = normalize_dim(dim, g.ndim)
+    still = along(indices, dim, 1, None) == along(indices, dim, None, -1)
+    return recurrence(g, still.astype(g.dtype), dim, True) * (indices == _places(indices, dim))
+
+
+def _places(x: Any, dim: int) -> Any:
+    """Each element's own index along ``dim``."""
+    return np.arange(x.shape[dim]).reshape((-1,) + (1,) * (x.ndim - 1 - dim % x.ndim))
+
+
+def _cumextreme(name: str, ufunc: np.ufunc, x: Any, dim: int) -> Any:
+    check_ordered(name, x)
+    values = ufunc.accumulate(x, dim)
+    reached = (x == values) | (x != x)
+    return values, np.maximum.accumulate(np.where(reached, _places(x, dim), 0), dim)
+
+
+@op(outputs=("values", "indices"), differentiable_outputs=(0,), input=_cumextreme_rule)
+@lifted
+def cummax(input, dim: int):
+    """Return the largest elements up to each one along ``dim`` and their indices, the last if several are equal.
+
+    The result is a named tuple ``(values, indices)``.
+    """
+    return _cumextreme("cummax", np.maximum, input, dim)
+
+
+@op(outputs=("values", "indices"), differentiable_outputs=(0,), input=_cumextreme_rule)
+@lifted
+def cummin(input, dim: int):
+    """Return the smallest elements up to each one along ``dim`` and their indices, the last if several are equal.
+
+    The result is a named tuple ``(values, indices)``.
+    """
+    return _cumextreme("cummin", np.minimum, input, dim)
+
+
+# --- differences ------------------------------------------------------------------------------------------------------
+
+
+@linear(
+    name="diff", public=False, method=False, input=lambda g, input_shape, dim: difference_adjoint(g, input_shape, dim)
+)
+def difference(input, dim):
+    """Each element's difference from the one before it along ``dim``."""
+    left, right = along(input, dim, None, -1), along(input, dim, 1, None)
+    return right != left if input.dtype.kind == "b" else right - left
+
+
+@kernel(public=False, method=False, g=lambda G, dim: np.diff(G, axis=dim))
+def difference_adjoint(g, shape, dim):
+    """The adjoint of :func:`difference`."""
+    adjoint = np.zeros(shape, g.dtype)
+    along(adjoint, dim, 1, None)[...] = g
+    left = along(adjoint, dim, None, -1)
+    np.subtract(left, g, out=left)
+    return adjoint
+
+
+@composite()
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Return the ``n``-th differences of neighbours along ``dim``, with ``prepend`` and ``append`` put around first.
+
+    >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
+    tensor([3., 5.])
+    """
+    if input.ndim == 0:
+        raise RuntimeError("diff(): expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"diff(): order must be non-negative but got {n}")
+    dim = checked_dim("diff", dim, input.ndim)
+    if n and (prepend is not None or append is not None):
+        parts = [part for part in (prepend, input, append) if part is not None]
+        if any(part.ndim != input.ndim for part in parts):
+            raise RuntimeError("diff(): expects prepend or append to be the same dimension as input")
+        input = np.concatenate(parts, axis=dim)
+    for _ in range(min(n, input.shape[dim])):
+        input = difference(input, dim)
+    return input
+
+
+# --- integrals of samples ---------------------------------------------------------------------------------------------
+
+
+def _panels(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, Any, int]:
+    """Twice the mean height and the width of the strips between samples."""
+    if x is not None and dx is not None:
+        raise TypeError(f"{name}(): give the sample points x or their distance dx, not both")
+    dim = checked_dim(name, dim, y.ndim)
+    heights = along(y, dim, 1, None) + along(y, dim, None, -1)
+    if x is None:
+        return heights, 1 if dx is None else dx, dim
+    if x.ndim == 1:
+        if x.shape[0] != y.shape[dim]:
+            raise RuntimeError(
+                f"{name}(): There must be one `x` value for each sample point, but x has shape {list(x.shape)} "
+                f"and y {list(y.shape)}"
+            )
+        return heights, diff(x).reshape((-1,) + (1,) * (y.ndim - 1 - dim)), dim
+    if x.ndim < y.ndim:
+        x = x.reshape((1,) * (y.ndim - x.ndim) + tuple(x.shape))
+    return heights, along(x, dim, 1, None) - along(x, dim, None, -1), dim
+
+
+@composite("trapz", method=False)
+def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+    """Return the integral of the samples ``y`` along ``dim`` by the trapezoidal rule.
+
+    The samples are at the points ``x`` or at distance ``dx`` (1 by default).
+    """
+    heights, widths, dim = _panels("trapezoid", y, x, dx, dim)
+    return (heights * widths).sum(dim) / 2
+
+
+trapz = trapezoid
+
+
+@composite(method=False)
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+    """Return the integrals of the samples ``y`` up to each one along ``dim`` by the trapezoidal rule.
+
+    The first sample has no integral, so that the result is shorter by one.
+    """
+    heights, widths, dim = _panels("cumulative_trapezoid", y, x, dx, dim)
+    return cumsum(heights * widths, dim) / 2
+
+
+# --- derivatives of samples -------------------------------------------------------------------------------------------
+
+
+def gradient_along(f: Any, spacing: Any, dim: int, edge_order: int) -> Any:
+    """The derivative of the samples ``f`` along ``dim``: central differences inside, one-sided ones at the edges.
+
+    ``spacing`` is the distance of the samples or a vector of their coordinates. The formulas are exact for parabolas,
+    and for straight lines at the edges with ``edge_order=1``.
+    """
+    n = f.shape[dim]
+
+    def at(start: int | None, stop: int | None) -> Any:
+        return along(f, dim, start, stop)
+
+    if getattr(spacing, "ndim", 0) == 0:
+        first = last = before = after = spacing
+        inside = (at(2, None) - at(None, -2)) / (2 * spacing)
+    else:
+        steps = diff(spacing).reshape((-1,) + (1,) * (f.ndim - 1 - dim))
+        first, last, before, after = steps[:1], steps[-1:], steps[:-1], steps[1:]
+        inside = (
+            at(2, None) * (before / (after * (before + after)))
+            + at(1, -1) * ((after - before) / (before * after))
+            - at(None, -2) * (after / (before * (before + after)))
+        )
+    left, right = (at(1, 2) - at(0, 1)) / first, (at(n - 1, n) - at(n - 2, n - 1)) / last
+    if edge_order == 2:
+        second, second_last = (spacing, spacing) if first is spacing else (steps[1:2], steps[-2:-1])
+        next_left = (at(2, 3) - at(1, 2)) / second
+        next_right = (at(n - 2, n - 1) - at(n - 3, n - 2)) / second_last
+        left = left + (left - next_left) * (first / (first + second))
+        right = right + (right - next_right) * (last / (last + second_last))
+    return np.concatenate((left, inside, right), axis=dim)
+
+
+@composite(method=False)
+def gradient(
+    input: Any, *, spacing: Any = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1
+) -> tuple[Any, ...]:
+    """Return the derivative of the samples ``input`` along each of the dimensions ``dim`` (all by default), as a tuple.
+
+    ``spacing`` is the distance of the samples, or for each dimension a distance or a vector of coordinates.
+    """
+    if edge_order not in (1, 2):
+        raise RuntimeError(f"gradient(): only supports edge_order=1 and edge_order=2, but got {edge_order}")
+    dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    dims = [checked_dim("gradient", k, input.ndim) for k in dims]
+    if len(set(dims)) < len(dims):
+        raise RuntimeError(f"gradient(): a dimension appears multiple times in the list of dims {dims}")
+    spacings = list(spacing) if isinstance(spacing, (tuple, list)) else [spacing] * len(dims)
+    if len(spacings) != len(dims):
+        raise RuntimeError(f"gradient(): expected spacing for each of {len(dims)} dimensions, but got {len(spacings)}")
+    for k in dims:
+        if input.shape[k] <= edge_order:
+            raise RuntimeError(
+                "gradient(): expected each dimension size to be at least edge_order+1, "
+                f"but dimension {k} of {list(input.shape)} has {input.shape[k]} elements"
+            )
+    return tuple(gradient_along(input, h, k, edge_order) for h, k in zip(spacings, dims, strict=True))
+
+
+__all__ = [
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_trapezoid",
+    "diff",
+    "gradient",
+    "logcumsumexp",
+    "trapezoid",
+    "trapz",
+]

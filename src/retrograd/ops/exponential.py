@@ -1,0 +1,249 @@
+"""Exponentials, logarithms, powers and roots."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from retrograd import dtypes
+from retrograd.core.calls import inplace
+from retrograd.core.op import elementwise, op
+from retrograd.core.registry import add_method, composite, implements
+from retrograd.core.tensor import Tensor
+from retrograd.ops._rules import check_kind, conj, keep, zero
+
+LN2 = math.log(2)
+LN10 = math.log(10)
+
+# --- exponentials -----------------------------------------------------------------------------------------------------
+
+
+@elementwise(np.exp, int_to_float=True, input=lambda g, result: g * conj(result))
+def exp(input):
+    """Return e raised to ``input``.
+
+    >>> rg.exp(rg.tensor([0., 1.]))
+    tensor([1.0000, 2.7183])
+    """
+
+
+@elementwise(np.exp2, int_to_float=True, input=lambda g, result: g * conj(result) * LN2)
+def exp2(input):
+    """Return 2 raised to ``input``."""
+
+
+@elementwise(np.expm1, int_to_float=True, input=lambda g, result: g * (conj(result) + 1))
+def expm1(input):
+    """Return ``exp(input) - 1``, accurate for ``input`` near 0."""
+
+
+@elementwise(
+    int_to_float=True,
+    numpy=(np.ldexp,),
+    input=lambda g, other: g * conj(2.0**other),
+    other=lambda g, result: g * conj(result) * LN2,
+)
+def ldexp(input, other):
+    """Return ``input * 2 ** other``; integers give the default float dtype."""
+    return input * 2.0**other
+
+
+@op(
+    outputs=("mantissa", "exponent"),
+    numpy=(np.frexp,),
+    input=lambda g, exponent: np.ldexp(g[0], -exponent),
+)
+def frexp(input):
+    """Return ``(mantissa, exponent)`` with ``input = mantissa * 2 ** exponent`` and ``0.5 <= |mantissa| < 1``.
+
+    Raises
+    ------
+    RuntimeError
+        If the dtype is not real floating point.
+    """
+    if input.dtype.kind != "f":
+        raise RuntimeError(f"frexp() only supports floating-point dtypes, not {input.dtype}")
+    return np.frexp(input)
+
+
+# --- logarithms -------------------------------------------------------------------------------------------------------
+
+
+@elementwise(np.log, int_to_float=True, input=lambda g, input: g / conj(input))
+def log(input):
+    """Return the natural logarithm.
+
+    >>> rg.log(rg.tensor([1., 10.]))
+    tensor([0.0000, 2.3026])
+    """
+
+
+@elementwise(np.log2, int_to_float=True, input=lambda g, input: g / (conj(input) * LN2))
+def log2(input):
+    """Return the logarithm to base 2."""
+
+
+@elementwise(np.log10, int_to_float=True, input=lambda g, input: g / (conj(input) * LN10))
+def log10(input):
+    """Return the logarithm to base 10."""
+
+
+@elementwise(np.log1p, int_to_float=True, input=lambda g, input: g / (conj(input) + 1), node_name="Log1PBackward0")
+def log1p(input):
+    """Return ``log(1 + input)``, accurate for ``input`` near 0."""
+
+
+@elementwise(
+    inplace=False,
+    numpy=(np.logaddexp,),
+    input=lambda g, input, other: g / conj(1 + np.exp(other - input)),
+    other=lambda g, input, other: g / conj(1 + np.exp(input - other)),
+)
+def logaddexp(input, other):
+    """Return ``log(exp(input) + exp(other))`` without overflow.
+
+    >>> rg.logaddexp(rg.tensor([-1000.]), rg.tensor([-1000.]))
+    tensor([-999.3068])
+    """
+    check_kind("logaddexp", "fc", input)
+    return np.logaddexp(input, other) if input.dtype.kind == "f" else _complex_logaddexp(input, other)
+
+
+def _complex_logaddexp(input: Any, other: Any) -> Any:
+    larger = np.where(input.real < other.real, other, input)
+    smaller = np.where(input.real < other.real, input, other)
+    return np.where(larger.real == -np.inf, larger, larger + np.log1p(np.exp(smaller - larger)))
+
+
+@elementwise(
+    inplace=False,
+    numpy=(np.logaddexp2,),
+    input=lambda g, input, other: g / (1 + np.exp2(other - input)),
+    other=lambda g, input, other: g / (1 + np.exp2(input - other)),
+)
+def logaddexp2(input, other):
+    """Return ``log2(2 ** input + 2 ** other)`` without overflow."""
+    check_kind("logaddexp2", "f", input)
+    return np.logaddexp2(input, other)
+
+
+# --- powers -----------------------------------------------------------------------------------------------------------
+
+
+def _pow_input(g: Any, input: Any, other: Any) -> Any:
+    if not isinstance(other, (int, float, complex)):
+        return keep(g * conj(other * input ** (other - 1)), other != 0)
+    if other == 2:
+        return g * (2 * conj(input))
+    return zero(g) if other == 0 else g * conj(other * input ** (other - 1))
+
+
+# 0 ** other is 0 for all other > 0, so its derivative is 0 and not 0 * log(0)
+def _pow_other(g: Any, input: Any, other: Any, result: Any) -> Any:
+    constant = (input == 0) & (np.real(other) >= 0)
+    return keep(g * conj(result * np.log(input)), np.logical_not(constant))
+
+
+@elementwise(name="pow", operator="pow", numpy=(np.power,), input=_pow_input, other=_pow_other)
+def _pow(input, other):
+    kind = input.dtype.kind
+    if kind in "iu" and np.ndim(other) and (other < 0).any():
+        return _integer_power(input, other)
+    if kind == "b":
+        check_kind("pow", "iufc", input)
+    return input**other
+
+
+def _integer_power(input: Any, other: Any) -> Any:
+    """Powers of integers, 1 / input ** n rounded towards zero where the exponent is negative."""
+    power = input ** np.maximum(other, 0)
+    inverse = np.where(np.abs(input) == 1, input ** (other & 1), 0)
+    return np.where(other < 0, inverse, power)
+
+
+@composite()
+def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
+    """Return ``input ** exponent``. Either may be a number.
+
+    The derivative by ``input`` is 0 where ``exponent`` is 0, and that by ``exponent`` is 0 where ``input`` is 0.
+
+    Raises
+    ------
+    RuntimeError
+        If ``input`` consists of integers and ``exponent`` is a negative one; :func:`float_power` has the result.
+
+    Examples
+    --------
+    >>> rg.pow(2, rg.tensor([1., 2., 3.]))
+    tensor([2., 4., 8.])
+    """
+    return _pow(input, exponent, out=out)
+
+
+_pow_ = inplace(_pow.op, "pow_")
+
+
+def pow_(input: Tensor, exponent: Any) -> Tensor:
+    """In-place form of :func:`retrograd.pow`."""
+    return _pow_(input, exponent)
+
+
+add_method("pow_", pow_)
+
+
+def _double(*operands: Any) -> dtypes.dtype:
+    has_complex = any(isinstance(operand, complex) or np.iscomplexobj(operand) for operand in operands)
+    return dtypes.complex128 if has_complex else dtypes.float64
+
+
+@composite()
+def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
+    """Return ``input ** exponent`` in double precision, as ``float64`` or ``complex128``."""
+    if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
+        raise TypeError(f"float_power(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    dtype = _double(input, exponent)
+    base, power = (operand.to(dtype) if isinstance(operand, Tensor) else operand for operand in (input, exponent))
+    return _pow(base, power, out=out)
+
+
+implements(np.float_power)(float_power)
+
+
+def float_power_(input: Tensor, exponent: Any) -> Tensor:
+    """In-place form of :func:`retrograd.float_power`, for tensors in double precision."""
+    if input.dtype is not _double(input, exponent):
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {input.dtype} but the operation's result requires dtype "
+            f"{_double(input, exponent)}; use float_power(), which returns a new tensor"
+        )
+    return _pow_(input, exponent)
+
+
+add_method("float_power_", float_power_)
+
+
+@elementwise(numpy=(np.square,), node_name="PowBackward0", input=lambda g, input: g * (2 * conj(input)))
+def square(input):
+    """Return ``input * input``."""
+    return np.square(input) if input.dtype.kind != "b" else input.astype(np.int64)
+
+
+# --- roots ------------------------------------------------------------------------------------------------------------
+
+
+@elementwise(np.sqrt, int_to_float=True, input=lambda g, result: g / (2 * conj(result)))
+def sqrt(input):
+    """Return the square root. Its derivative at 0 is infinite."""
+
+
+@elementwise(int_to_float=True, input=lambda g, result: -0.5 * g * conj(result * result * result))
+def rsqrt(input):
+    """Return ``1 / sqrt(input)``."""
+    return 1 / np.sqrt(input)
+
+
+@elementwise(np.cbrt, int_to_float=True, public=False, method=False, input=lambda g, result: g / (3 * result * result))
+def _cbrt(input):
+    """Return the cube root; NumPy's function, which torch does not have."""

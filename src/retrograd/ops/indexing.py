@@ -1,0 +1,358 @@
+"""Indexing: ``x[index]`` and ``x[index] = value``, in torch's reading of an index.
+
+An index is read in two steps. Integers, slices, None and ... make a view; tensors, lists and masks then pick elements
+of that view. (NumPy counts integers among the latter, which moves dimensions: compare ``x[0, :, [1, 2]]``.)
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.op import kernel, op, view
+from retrograd.core.registry import add_method
+from retrograd.core.state import local
+from retrograd.core.tensor import Tensor, bump, wrap
+from retrograd.ops._positions import ALL, along, combine_at, of_index
+from retrograd.ops._rules import normalize_dim
+from retrograd.ops.copying import cast, write
+
+# The dtypes of what picks elements.
+_PICKING = frozenset(map(np.dtype, ("int64", "int32", "bool")))
+
+# --- views --------------------------------------------------------------------------------------------------------
+
+
+@kernel(public=False, method=False, grad=lambda g, index: g[index])
+def place(grad, shape: tuple[int, ...], index: tuple[Any, ...]):
+    """Zeros of ``shape`` with ``grad`` at a basic index: the adjoint of taking a view."""
+    result = np.zeros_like(grad, shape=shape)
+    result[index] = grad
+    return result
+
+
+@view(input=lambda g, input_shape, dim, index: place(g, input_shape, along(dim % len(input_shape), index)))
+def select(input, dim: int, index: int):
+    """Return the view at position ``index`` of dimension ``dim``."""
+    if not input.ndim:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    dim = normalize_dim(dim, input.ndim)
+    size = input.shape[dim]
+    if not -size <= index < size:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}"
+        )
+    return input[along(dim, index)]
+
+
+@view(public=False, method=False, name="slice", input=lambda g, input_shape, index: place(g, input_shape, index))
+def slice_(input, index: tuple[Any, ...]):
+    """The view at a basic index."""
+    return input[index]
+
+
+@view(
+    public=False, method=False, name="select", input=lambda g, input_shape, index: place(g, input_shape, (index, ...))
+)
+def _element(input, index: int):
+    return input[index, ...]
+
+
+# --- elements -----------------------------------------------------------------------------------------------------
+
+
+@kernel(public=False, method=False, grad=lambda g, indices: index_(g, indices))
+def add_at(grad, shape: tuple[int, ...], indices: Sequence[Any]):
+    """Zeros of ``shape`` with ``grad`` added at the indices, also repeated ones: the adjoint of picking elements."""
+    result = np.zeros_like(grad, shape=shape, order="C")
+    if len(indices) == 1 and indices[0].dtype.kind == "b":  # a mask repeats nothing
+        result[indices[0]] = grad
+    else:
+        combine_at(np.add, result, of_index(indices, shape), grad)
+    return result
+
+
+@kernel(name="index", public=False, method=False, input=lambda g, input_shape, indices: add_at(g, input_shape, indices))
+def index_(input, indices: Sequence[Any]):
+    """The elements at indices; each is an array of integers, a mask, or the slice of everything."""
+    if len(indices) == 1 and indices[0].dtype.kind != "b":
+        return input.take(indices[0], 0)
+    return input[tuple(indices)]
+
+
+def _with_slices(indices: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(ALL if index is None else index for index in indices)
+
+
+def _check_put(input: Any, indices: Sequence[Any], values: Any) -> None:
+    if not hasattr(values, "dtype"):
+        raise TypeError(f"index_put(): argument 'values' must be Tensor, not {type(values).__name__}")
+    if values.dtype != input.dtype:
+        raise RuntimeError(
+            "index_put: Index put requires the source and destination dtypes match, got "
+            f"{input.dtype} for the destination and {values.dtype} for the source."
+        )
+    for index in indices:
+        if not isinstance(index, slice) and getattr(index, "dtype", None) not in _PICKING:
+            raise IndexError(f"index_put: indices must be tensors of dtype long, int or bool, or None, not {index!r}")
+
+
+def _put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> None:
+    indices = _with_slices(indices)
+    _check_put(input, indices, values)
+    try:
+        if accumulate:
+            values = np.broadcast_to(values, input[indices].shape)
+            combine_at(np.add, input, of_index(indices, input.shape), values)
+        else:
+            input[indices] = values
+    except ValueError:
+        raise RuntimeError(
+            f"index_put: shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
+            f"result of shape {list(input[indices].shape)}"
+        ) from None
+
+
+@op(
+    inplace=_put,
+    input=lambda g, indices, accumulate: g if accumulate else blank_at(g, _with_slices(indices)),
+    values=lambda g, indices: index_(g, _with_slices(indices)),
+)
+def index_put(input, indices: Sequence[Any], values, accumulate: bool = False):
+    """Return ``input`` with ``values`` at the indices, or added to what is there.
+
+    Parameters
+    ----------
+    indices
+        A tuple of integer tensors or masks, as in ``input[indices]``.
+    """
+    result = input.copy()
+    _put(result, indices, values, accumulate)
+    return result
+
+
+@kernel(public=False, method=False, grad=lambda g, indices: blank_at(g, indices))
+def blank_at(grad, indices: Sequence[Any]):
+    """``grad`` with zeros at the indices."""
+    result = np.copy(grad)
+    result[tuple(indices)] = 0
+    return result
+
+
+# --- reading an index ---------------------------------------------------------------------------------------------
+
+
+def _several(index: Any) -> bool:
+    """Whether an index is several: a tuple or, as in old NumPy, a short list with a sequence, slice or None in it."""
+    if isinstance(index, tuple):
+        return True
+    if not isinstance(index, list) or len(index) >= 32:
+        return False
+    several = any(
+        item is None or item is ... or isinstance(item, (Tensor, np.ndarray, list, tuple, slice, range))
+        for item in index
+    )
+    if several:
+        warnings.warn(
+            "Using a non-tuple sequence for multidimensional indexing is deprecated; "
+            "use x[tuple(seq)] instead of x[seq]",
+            UserWarning,
+            stacklevel=4,
+        )
+    return several
+
+
+def _as_picking(item: Any) -> Any:
+    """A tensor, array or sequence as what picks elements: integers or a mask."""
+    if not hasattr(item, "dtype"):
+        item = np.asarray(item) if len(item) else np.zeros(0, np.int64)
+    data = item._data if isinstance(item, Tensor) else item
+    if data.dtype in _PICKING:
+        return item
+    if data.dtype == np.uint8:
+        warnings.warn(
+            "indexing with dtype retrograd.uint8 is now deprecated, please use a dtype retrograd.bool instead.",
+            UserWarning,
+            stacklevel=5,
+        )
+        return data != 0
+    raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, not {data.dtype}")
+
+
+def _read_item(item: Any) -> Any:
+    """One item of an index as None, ..., a bool, an int, a slice with positive step, or an array or tensor."""
+    if item is None or item is ... or type(item) in (int, bool):
+        return item
+    if isinstance(item, slice):
+        if item.step is not None and item.step <= 0:
+            raise ValueError(
+                "slice step cannot be zero" if item.step == 0 else "step must be greater than zero; use flip to reverse"
+            )
+        return item
+    if isinstance(item, (Tensor, np.ndarray, list, tuple, range)) or hasattr(item, "__cuda_array_interface__"):
+        item = _as_picking(item)
+        return item if item.ndim else item.item()
+    if isinstance(item, np.bool):
+        return bool(item)
+    if isinstance(item, str):
+        raise TypeError(f"an index cannot be the str {item!r}")
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+            f"(got {type(item).__name__})"
+        ) from None
+
+
+def _consumed(item: Any) -> int:
+    """How many dimensions an item uses up."""
+    if item is None or item is ... or isinstance(item, bool):
+        return 0
+    return item.ndim if hasattr(item, "dtype") and item.dtype.kind == "b" else 1
+
+
+def parse(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
+    """Read an index as the view to take first and the elements to pick of it; None where there is nothing to do."""
+    items = [_read_item(item) for item in index] if _several(index) else [_read_item(index)]
+    consumed = sum(map(_consumed, items))
+    if consumed > len(shape):
+        raise IndexError(_too_many(len(shape), consumed))
+    basic: list[Any] = []
+    picked: list[Any] = []  # one for each dimension of the view
+    dim = 0
+    for item in items:
+        if item is ...:
+            missing = len(shape) - consumed
+            consumed = len(shape)  # a second one stands for nothing
+            basic += [ALL] * missing
+            picked += [ALL] * missing
+            dim += missing
+        elif item is None or isinstance(item, slice):
+            basic.append(item)
+            picked.append(ALL)
+            dim += item is not None
+        elif isinstance(item, bool):
+            basic.append(None)
+            picked.append(np.array([item]))
+        elif isinstance(item, int):
+            if not -shape[dim] <= item < shape[dim]:
+                raise IndexError(f"index {item} is out of bounds for dimension {dim} with size {shape[dim]}")
+            basic.append(item)
+            dim += 1
+        else:
+            width = _consumed(item)
+            if item.dtype.kind == "b":
+                _check_mask(item.shape, shape, dim)
+            basic += [ALL] * width
+            picked.append(item)
+            dim += width
+    taken = None if all(item == ALL for item in basic) else (*basic, ...)
+    while picked and isinstance(picked[-1], slice):
+        picked.pop()
+    return taken, tuple(picked) or None
+
+
+def _too_many(ndim: int, consumed: int) -> str:
+    if not ndim:
+        return "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number"
+    return f"too many indices for tensor of dimension {ndim}: the index has {consumed}"
+
+
+def _check_mask(mask: tuple[int, ...], shape: tuple[int, ...], dim: int) -> None:
+    for k, size in enumerate(mask):
+        if size != shape[dim + k]:
+            raise IndexError(
+                f"The shape of the mask {list(mask)} at index {k} does not match the shape of the indexed tensor "
+                f"{list(shape)} at index {dim + k}"
+            )
+
+
+# --- x[index] -----------------------------------------------------------------------------------------------------
+
+
+def _plainly_basic(index: Any) -> tuple[Any, ...] | None:
+    """The index as NumPy takes it, if it is a slice, or a tuple of integers, slices, None and ..., as most are."""
+    if type(index) is not tuple:
+        index = (index,)
+    dots = False
+    for item in index:
+        kind = type(item)
+        if kind is slice:
+            if item.step is not None and (type(item.step) is not int or item.step <= 0):
+                return None
+        elif item is ...:
+            if dots:
+                return None
+            dots = True
+        elif kind is not int and item is not None:
+            return None
+    return index if dots else (*index, ...)
+
+
+def getitem(self: Tensor, index: Any) -> Tensor:
+    """Return what ``index`` picks: a view for integers, slices, None and ..., a copy for tensors, lists and masks."""
+    shape = self._data.shape
+    if type(index) is int and shape and -shape[0] <= index < shape[0]:
+        return _element(self, index)
+    if type(index) is Tensor and shape and index._data.ndim and index._data.dtype == np.int64:
+        return index_(self, (index,))
+    plain = _plainly_basic(index)
+    if plain is not None:
+        try:
+            return slice_(self, plain)
+        except IndexError:
+            parse(index, shape)  # says it in torch's words
+            raise
+    basic, picked = parse(index, shape)
+    if picked is None:
+        return slice_(self, basic or (...,))
+    return index_(self if basic is None else slice_(self, basic), picked)
+
+
+def setitem(self: Tensor, index: Any, value: Any) -> None:
+    """Write ``value``, broadcast and converted, to what ``index`` picks. Gradients flow to it and to what stays."""
+    if not isinstance(value, (Tensor, np.ndarray, np.generic, bool, int, float, complex)):
+        raise TypeError(
+            f"can't assign a {type(value).__name__} to a tensor of dtype {self.dtype}; make it a tensor first"
+        )
+    basic, picked = parse(index, self._data.shape)
+    if self._meta is None and self._edge is None and _is_plain(value) and self._data.flags.writeable:
+        _set_plain(self, basic, picked, value._data if isinstance(value, Tensor) else value)
+        return
+    target = self if basic is None else slice_(self, basic)
+    if not isinstance(value, Tensor):
+        value = wrap(np.asarray(value))
+    if picked is None:
+        target.copy_(_without_leading_ones(value, target.ndim))
+    else:
+        target.index_put_(picked, value.to(self.dtype))
+
+
+def _without_leading_ones(value: Any, ndim: int) -> Any:
+    extra = np.ndim(value) - ndim
+    return value.reshape(value.shape[extra:]) if extra > 0 and set(value.shape[:extra]) == {1} else value
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether nothing has to be recorded about writing ``value`` to a tensor without history."""
+    return not isinstance(value, Tensor) or not (local.grad_enabled and value.requires_grad)
+
+
+def _set_plain(self: Tensor, basic: Any, picked: Any, value: Any) -> None:
+    """The same on the arrays alone."""
+    data = self._data if basic is None else self._data[basic]
+    if picked is None:
+        write(data, _without_leading_ones(value, data.ndim))
+    else:
+        indices = [item._data if isinstance(item, Tensor) else item for item in picked]
+        _put(data, indices, cast(np.asanyarray(value), data.dtype))
+    bump(self)
+
+
+add_method("__getitem__", getitem)
+add_method("__setitem__", setitem)

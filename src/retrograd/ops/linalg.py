@@ -1,0 +1,218 @@
+"""Inverses, determinants and linear systems.
+
+The derivatives are those of M. Giles, "An extended collection of matrix derivative results for forward and reverse mode
+algorithmic differentiation" (2008), with adjoints where it has transposes. G_A is the gradient with respect to A.
+"""
+# ruff: noqa: N806 (matrices have capital letters, in torch's parameters as in the literature)
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.op import kernel, op
+from retrograd.core.registry import composite
+from retrograd.ops._matrices import adjoint, check_floating, check_info, check_square, columns_times
+from retrograd.ops._rules import conj
+from retrograd.ops.linalg_lu import first_zero_pivot
+
+# --- inverse ----------------------------------------------------------------------------------------------------------
+
+
+def _invert(A: Any) -> tuple[Any, Any]:
+    """The inverses of matrices, and for each which diagonal element of its LU factor is zero, counted from 1, or 0.
+
+    A singular matrix of a batch gets NaN for an inverse, and leaves the others alone.
+    """
+    info = np.zeros(A.shape[:-2], np.int32)
+    try:
+        return np.linalg.inv(A), info
+    except np.linalg.LinAlgError:
+        inverse = np.full_like(A, np.nan)
+        for index in np.ndindex(info.shape):
+            try:
+                inverse[index] = np.linalg.inv(A[index])
+            except np.linalg.LinAlgError:
+                info[index] = first_zero_pivot(A[index])
+        return inverse, info
+
+
+_NO_INVERSE = (
+    "The diagonal element {info} is zero, the inversion could not be completed because the input matrix is singular."
+)
+
+
+def _inverse_gradient(g: Any, result: Any) -> Any:
+    """G_A = -A⁻ᴴ G A⁻ᴴ."""
+    transposed = adjoint(result)
+    return -transposed @ g @ transposed
+
+
+@op(
+    namespace="linalg",
+    method=False,
+    node_name="LinalgInvExBackward0",
+    A=_inverse_gradient,
+)
+def inv(A):
+    """Return the inverse of a square matrix, or of every matrix of a batch.
+
+    Raises :class:`retrograd.linalg.LinAlgError` if one of them is singular.
+    """
+    check_square("linalg.inv", A)
+    check_floating("linalg.inv", A)
+    inverse, info = _invert(A)
+    check_info("linalg.inv", info, _NO_INVERSE)
+    return inverse
+
+
+inverse = composite(name="inverse")(inv)
+
+
+@op(
+    namespace="linalg",
+    method=False,
+    outputs=("inverse", "info"),
+    differentiable_outputs=(0,),
+    A=lambda g, result: _inverse_gradient(g[0], result[0]),
+)
+def inv_ex(A, check_errors: bool = False):
+    """Return ``(inverse, info)`` without raising for singular matrices, whose inverse is NaN and ``info`` not 0."""
+    check_square("linalg.inv_ex", A)
+    check_floating("linalg.inv_ex", A)
+    inverse, info = _invert(A)
+    if check_errors:
+        check_info("linalg.inv_ex", info, _NO_INVERSE)
+    return inverse, info
+
+
+@kernel(public=False, method=False, A=_inverse_gradient)
+def inverse_or_nan(A):
+    """The inverse, and NaN where there is none, so that a gradient that does not exist shows as one that does not."""
+    return _invert(A)[0]
+
+
+# --- determinant ------------------------------------------------------------------------------------------------------
+
+
+def _cofactors_gradient(g: Any, A: Any) -> Any:
+    """For C = d̄ W with d = det A and W = A⁻ᴴ: G_A = d̄ (tr(Gᴴ W) W - W Gᴴ W)."""
+    W = adjoint(np.linalg.inv(A))
+    trace = np.sum(conj(g) * W, axis=(-2, -1), keepdims=True)
+    return conj(np.linalg.det(A))[..., None, None] * (trace * W - W @ adjoint(g) @ W)
+
+
+@kernel(public=False, method=False, A=_cofactors_gradient)
+def cofactors(A):
+    """The derivative of the determinant, d̄ A⁻ᴴ: the (conjugate) cofactors of A, which singular matrices have, too."""
+    det = np.linalg.det(A)
+    if det.all():
+        return conj(det)[..., None, None] * adjoint(np.linalg.inv(A))
+    # adj(U S Vᴴ) = det(U) det(Vᴴ) V adj(S) Uᴴ, and adj(S) has the products of all singular values but one
+    U, S, Vh = np.linalg.svd(A)
+    one = np.ones_like(S[..., :1])
+    before = np.cumprod(np.concatenate([one, S[..., :-1]], axis=-1), axis=-1)
+    after = np.cumprod(np.concatenate([one, S[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    phase = conj(np.linalg.det(U) * np.linalg.det(Vh))[..., None, None]
+    return phase * (columns_times(U, before * after) @ Vh)
+
+
+@op(
+    namespace="linalg",
+    method=False,
+    node_name="LinalgDetBackward0",
+    A=lambda g, A: g[..., None, None] * cofactors(A),
+)
+def det(A):
+    """Return the determinant of a square matrix, or of every matrix of a batch."""
+    check_square("linalg.det", A)
+    check_floating("linalg.det", A)
+    return np.linalg.det(A)
+
+
+composite()(det)
+
+
+def _slogdet_gradient(g: Any, A: Any, result: Any) -> Any:
+    """G_A = (g_log - i Im(ḡ_sign sign)) A⁻ᴴ, from d log det A = tr(A⁻¹ dA)."""
+    g_sign, g_log = g
+    sign = result[0]
+    if sign.dtype.kind == "c":
+        g_log = g_log - 1j * np.imag(conj(g_sign) * sign)
+    return g_log[..., None, None] * adjoint(inverse_or_nan(A))
+
+
+@op(
+    namespace="linalg",
+    method=False,
+    outputs=("sign", "logabsdet"),
+    node_name="LinalgSlogdetBackward0",
+    A=_slogdet_gradient,
+)
+def slogdet(A):
+    """Return the sign (of modulus 1, if complex) and the logarithm of the modulus of the determinant.
+
+    The determinant is ``sign * exp(logabsdet)``; of a singular matrix they are 0 and ``-inf``.
+    """
+    check_square("linalg.slogdet", A)
+    check_floating("linalg.slogdet", A)
+    return tuple(np.linalg.slogdet(A))
+
+
+composite()(slogdet)
+
+
+@composite()
+def logdet(input):
+    """Return the logarithm of the determinant; NaN where that is negative, ``-inf`` where it is 0."""
+    check_square("logdet", input)
+    sign, logabsdet = slogdet(input)
+    if input.dtype.kind == "c":
+        return np.log(sign) + logabsdet
+    return np.where(sign == -1, np.nan, logabsdet)
+
+
+# --- systems ----------------------------------------------------------------------------------------------------------
+
+
+@kernel(
+    public=False,
+    method=False,
+    node_name="LinalgSolveExBackward0",
+    A=lambda g, A, result: -np.linalg.solve(adjoint(A), g) @ adjoint(result),
+    B=lambda g, A: np.linalg.solve(adjoint(A), g),
+)
+def solve_matrices(A, B):
+    """X = A⁻¹ B, with G_B = A⁻ᴴ G and G_A = -G_B Xᴴ."""
+    try:
+        return np.linalg.solve(A, B)
+    except np.linalg.LinAlgError:
+        _, info = _invert(A)
+        check_info("linalg.solve", info, "The solver failed because the input matrix is singular.")
+        raise
+
+
+@composite(name="linalg.solve", method=False)
+def solve(A, B, *, left: bool = True):
+    """Return the solution X of ``A X = B``, or of ``X A = B`` with ``left=False``.
+
+    Shapes: ``(..., n, n)`` and ``(..., n, k)`` give ``(..., n, k)``, with the dimensions before broadcast. ``B`` is a
+    vector, or a batch of vectors, if its shape is ``(n,)`` or that of ``A`` without the last dimension. Raises
+    :class:`retrograd.linalg.LinAlgError` if a matrix is singular.
+
+    >>> rg.linalg.solve(rg.tensor([[2.0, 0.0], [0.0, 4.0]]), rg.tensor([2.0, 2.0]))
+    tensor([1.0000, 0.5000])
+    """
+    check_square("linalg.solve", A)
+    check_floating("linalg.solve", A, B)
+    vector = left and (B.ndim == 1 or B.shape == A.shape[:-1])
+    if vector:
+        B = B[..., None]
+    if B.ndim < 2 or B.shape[-2 if left else -1] != A.shape[-1]:
+        raise RuntimeError(
+            f"linalg.solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({list(A.shape)} and {list(B.shape)})"
+        )
+    X = solve_matrices(A, B) if left else solve_matrices(A.mT, B.mT).mT
+    return X[..., 0] if vector else X

@@ -1,0 +1,112 @@
+"""Triangular systems, solved by substitution, and systems with a Cholesky factor."""
+# ruff: noqa: N806 (matrices have capital letters, in torch's parameters as in the literature)
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.op import kernel
+from retrograd.core.registry import composite
+from retrograd.ops._matrices import adjoint, check_floating, check_matrix, check_square
+
+
+def _triangular_gradient(g: Any, A: Any, result: Any, upper: bool, unitriangular: bool) -> Any:
+    """G_A = -G_B Xᴴ, in the triangle that counts."""
+    full = -substitute(adjoint(A), g, not upper, unitriangular) @ adjoint(result)
+    return np.triu(full, int(unitriangular)) if upper else np.tril(full, -int(unitriangular))
+
+
+@kernel(
+    public=False,
+    method=False,
+    node_name="LinalgSolveTriangularBackward0",
+    A=_triangular_gradient,
+    B=lambda g, A, upper, unitriangular: substitute(adjoint(A), g, not upper, unitriangular),
+)
+def substitute(A, B, upper: bool, unitriangular: bool = False):
+    """Solve ``A X = B`` for triangular matrices ``A``, of which the other triangle is not looked at."""
+    batch = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
+    X = np.array(np.broadcast_to(B, (*batch, *B.shape[-2:])), dtype=np.result_type(A, B), order="C")
+    if upper:
+        _substitute_backwards(A, X, unitriangular)
+    else:  # read from its end, a lower triangle is an upper one
+        _substitute_backwards(A[..., ::-1, ::-1], X[..., ::-1, :], unitriangular)
+    return X
+
+
+# up to which size LAPACK's general solver is the fastest; on an upper triangle it does nothing but substitute
+_BLOCK = 64
+
+
+def _substitute_backwards(U: Any, X: Any, unitriangular: bool) -> None:
+    """Solve U X = B, written over B: the last rows, what they leave of the first rows, the first rows."""
+    n = U.shape[-1]
+    if n <= _BLOCK and (unitriangular or np.diagonal(U, 0, -2, -1).all()):
+        X[...] = np.linalg.solve(np.triu(U, 1) + np.eye(n, dtype=U.dtype) if unitriangular else np.triu(U), X)
+    elif n > 1:
+        h = n // 2
+        first, last = X[..., :h, :], X[..., h:, :]
+        _substitute_backwards(U[..., h:, h:], last, unitriangular)
+        first -= U[..., :h, h:] @ last
+        _substitute_backwards(U[..., :h, :h], first, unitriangular)
+    else:
+        X /= U
+
+
+def _check_triangular(name: str, A: Any, B: Any, left: bool) -> None:
+    check_square(name, A)
+    check_matrix(name, B)
+    check_floating(name, A, B)
+    if B.shape[-2 if left else -1] != A.shape[-1]:
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({list(A.shape)} and {list(B.shape)})"
+        )
+
+
+@composite(name="linalg.solve_triangular", method=False)
+def solve_triangular(A, B, *, upper: bool, left: bool = True, unitriangular: bool = False):
+    """Return the solution X of ``A X = B``, or of ``X A = B`` with ``left=False``, for triangular matrices ``A``.
+
+    Only the ``upper`` or lower triangle of ``A`` is read, and not its diagonal either if it is ``unitriangular``, of
+    ones. A zero on the diagonal gives ``inf`` or NaN and no error.
+    """
+    _check_triangular("linalg.solve_triangular", A, B, left)
+    if left:
+        return substitute(A, B, upper, unitriangular)
+    return substitute(A.mT, B.mT, not upper, unitriangular).mT
+
+
+_Triangular = namedtuple("triangular_solve", ["solution", "cloned_coefficient"])  # type: ignore[name-match]
+
+
+@composite()
+def triangular_solve(b, A, upper: bool = True, transpose: bool = False, unitriangular: bool = False):
+    """Return the solution of ``A X = b`` for triangular ``A``, and a copy of ``A``.
+
+    :func:`linalg.solve_triangular` is newer.
+    """
+    _check_triangular("triangular_solve", A, b, True)
+    coefficients, flip = (A.mT, not upper) if transpose else (A, upper)
+    return _Triangular(substitute(coefficients, b, flip, unitriangular), A.clone())
+
+
+@composite()
+def cholesky_solve(B, L, upper: bool = False):
+    """Return the solution X of ``L Lᴴ X = B`` (``Uᴴ U X = B`` for an ``upper`` factor in place of ``L``)."""
+    _check_triangular("cholesky_solve", L, B, True)
+    if upper:
+        L = adjoint(L)
+    return substitute(adjoint(L), substitute(L, B, False), True)
+
+
+@composite()
+def cholesky_inverse(L, upper: bool = False):
+    """Return the inverse of ``L Lᴴ`` (``Uᴴ U`` for an ``upper`` factor in place of ``L``)."""
+    check_square("cholesky_inverse", L)
+    check_floating("cholesky_inverse", L)
+    half = substitute(adjoint(L) if upper else L, np.eye(L.shape[-1], dtype=L.dtype), False)
+    return adjoint(half) @ half

@@ -1,0 +1,480 @@
+"""NumPy's reductions and statistics on Tensors, with NumPy's parameters and defaults.
+
+Dtypes follow torch: what NumPy would turn from integers into float64 has the default dtype.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.registry import implements, numpy_functions
+from retrograd.core.tensor import Tensor, wrap
+from retrograd.dtypes import get_default_dtype
+from retrograd.ops import extremes, reductions, statistics
+from retrograd.ops._rules import normalize_dim, normalize_dims
+
+Axis = int | Sequence[int] | None
+
+
+# --- what all of them need --------------------------------------------------------------------------------------------
+
+
+def into(out: Any, result: Any) -> Any:
+    """Honour ``out=``: a Tensor is written to, an ndarray is refused, because it carries no gradient."""
+    if out is None:
+        return result
+    if not isinstance(out, Tensor):
+        raise TypeError(
+            f"the result of an operation on Tensors cannot be written into out= of type {type(out).__name__}, which "
+            "carries no gradient; leave out= away, or detach the operands with x.detach().numpy()"
+        )
+    return out.copy_(result)
+
+
+def unsupported(name: str, instead: str, **arguments: Any) -> None:
+    """Refuse NumPy's arguments that are not honoured, unless they have their defaults."""
+    for argument, value in arguments.items():
+        if value is not None and value is not False:
+            raise TypeError(f"numpy.{name}: {argument}= is not supported for Tensors; {instead}")
+
+
+def as_operand(value: Any, like: Tensor) -> Any:
+    """A number, list or array among the arguments as a Tensor of the dtype of ``like``."""
+    return value if isinstance(value, Tensor) else wrap(np.asarray(value, like.dtype.numpy))
+
+
+def as_float(a: Tensor) -> Any:
+    """Integers in the default dtype, as ``/`` makes them."""
+    return a.to(get_default_dtype()) if a.dtype.kind in "biu" else a
+
+
+def reduced(a: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any, bool]:
+    """NumPy's ``axis=()`` reduces nothing, where torch's ``dim=()`` reduces all: reduce a new dimension instead."""
+    return (a.unsqueeze(-1), -1, False) if axis == () else (a, axis, bool(keepdims))
+
+
+def as_one_dim(a: Tensor, axis: Axis) -> tuple[Tensor, int, tuple[int, ...]]:
+    """Several dimensions as one, the last; and the shape that a reduction keeps."""
+    dims = range(a.ndim) if axis is None else normalize_dims(axis, a.ndim)
+    rest = [k for k in range(a.ndim) if k not in dims]
+    flat = a.permute(*rest, *dims).reshape((*(a.shape[k] for k in rest), -1))
+    return flat, -1, tuple(1 if k in dims else n for k, n in enumerate(a.shape))
+
+
+def _filled(a: Any, where: Any, neutral: Any) -> Any:
+    """The elements that ``where`` selects, and what changes nothing for the others."""
+    return a if where is True else np.where(where, a, neutral)
+
+
+# --- sums and products ------------------------------------------------------------------------------------------------
+
+
+@implements(np.sum)
+def _sum(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    a, axis, keepdims = reduced(_filled(a, where, 0), axis, keepdims)
+    result = reductions.sum(a, axis, keepdims, dtype)
+    return into(out, result if initial is None else result + initial)
+
+
+@implements(np.prod)
+def _prod(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    a, axis, keepdims = reduced(_filled(a, where, 1), axis, keepdims)
+    if isinstance(axis, Sequence):
+        a, axis, kept = as_one_dim(a, axis)
+        result = reductions.prod(a, axis, False, dtype)
+        result = result.reshape(kept) if keepdims else result
+    else:
+        result = reductions.prod(a, axis, keepdims, dtype)
+    return into(out, result if initial is None else result * initial)
+
+
+@implements(np.mean)
+def _mean(
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
+    if where is not True:
+        return into(out, _sum(a, axis, dtype, None, keepdims, None, where) / _count(a, where, axis, keepdims))
+    a, axis, keepdims = reduced(as_float(a) if dtype is None else a, axis, keepdims)
+    return into(out, reductions.mean(a, axis, keepdims, dtype))
+
+
+def _count(a: Any, where: Any, axis: Axis, keepdims: Any) -> Any:
+    return _sum(np.broadcast_to(as_operand(where, a).bool(), a.shape), axis, None, None, keepdims)
+
+
+@implements(np.average)
+def _average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+    a = as_operand(a, weights)
+    if weights is None:
+        result = _mean(a, axis, keepdims=keepdims)
+        total = as_operand(a.numel() / max(result.numel(), 1), result)
+    else:
+        weights = as_operand(weights, as_float(a))
+        if weights.shape != a.shape:
+            if not isinstance(axis, int) or weights.ndim != 1:
+                raise TypeError("numpy.average: weights of another shape than a must be a vector along one axis")
+            dim = normalize_dim(axis, a.ndim)
+            weights = weights.reshape((-1,) + (1,) * (a.ndim - 1 - dim))
+        weights = np.broadcast_to(weights, a.shape)
+        total = _sum(weights, axis, keepdims=keepdims)
+        result = _sum(a * weights, axis, keepdims=keepdims) / total
+    return (result, np.broadcast_to(total, result.shape)) if returned else result
+
+
+# --- variance ---------------------------------------------------------------------------------------------------------
+
+
+def _one_correction(ddof: float, correction: float | None) -> float:
+    return ddof if correction is None else correction
+
+
+@implements(np.var)
+def _var(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: float | None = None,
+) -> Any:
+    unsupported("var", "leave it away", mean=mean)
+    ddof = _one_correction(ddof, correction)
+    a = as_float(a) if dtype is None else a.astype(dtype)
+    if where is not True:
+        return into(out, _var_where(a, where, axis, ddof, keepdims))
+    a, axis, keepdims = reduced(a, axis, keepdims)
+    return into(out, statistics.var(a, axis, keepdim=keepdims, correction=ddof))
+
+
+@implements(np.std)
+def _std(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: float | None = None,
+) -> Any:
+    unsupported("std", "leave it away", mean=mean)
+    ddof = _one_correction(ddof, correction)
+    a = as_float(a) if dtype is None else a.astype(dtype)
+    if where is not True:
+        return into(out, _root(_var_where(a, where, axis, ddof, keepdims)))
+    a, axis, keepdims = reduced(a, axis, keepdims)
+    return into(out, statistics.std(a, axis, keepdim=keepdims, correction=ddof))
+
+
+def _root(variance: Tensor) -> Any:
+    """The standard deviation, whose derivative where it is 0 is 0."""
+    return np.where(variance == 0, 0, np.where(variance == 0, 1, variance) ** 0.5)
+
+
+def _var_where(a: Tensor, where: Any, axis: Axis, ddof: float, keepdims: Any) -> Any:
+    """The variance of the elements that ``where`` selects."""
+    centred = np.where(where, a - _mean(a, axis, keepdims=True, where=where), 0)
+    squares = np.real(centred * np.conj(centred))
+    freedom = _count(a, where, axis, keepdims) - ddof
+    return _sum(squares, axis, keepdims=keepdims) / np.where(freedom > 0, freedom, math.nan)
+
+
+# --- extremes and truth -----------------------------------------------------------------------------------------------
+
+
+def _extreme(name: str, reduce: Callable[..., Any], combine: np.ufunc) -> Callable[..., Any]:
+    def answer(
+        a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    ) -> Any:
+        if where is not True:
+            if initial is None:
+                raise ValueError(f"numpy.{name}: where= needs an initial= value")
+            a = np.where(where, a, initial)
+        a, axis, keepdims = reduced(a, axis, keepdims)
+        if initial is not None and not a.numel():
+            shape = reductions.sum(a, axis, keepdims).shape
+            return into(out, np.broadcast_to(as_operand(initial, a), shape))
+        result = reduce(a, axis, keepdims)
+        return into(out, result if initial is None else combine(result, initial))
+
+    return answer
+
+
+_max = implements(np.max, np.amax)(_extreme("max", extremes.amax, np.maximum))
+_min = implements(np.min, np.amin)(_extreme("min", extremes.amin, np.minimum))
+
+
+@implements(np.ptp)
+def _ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False) -> Any:
+    return into(out, _max(a, axis, keepdims=keepdims) - _min(a, axis, keepdims=keepdims))
+
+
+@implements(np.argmax)
+def _argmax(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    return into(out, extremes.argmax(a.to(np.uint8) if a.dtype.kind == "b" else a, axis, bool(keepdims)))
+
+
+@implements(np.argmin)
+def _argmin(a: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    return into(out, extremes.argmin(a.to(np.uint8) if a.dtype.kind == "b" else a, axis, bool(keepdims)))
+
+
+@implements(np.all)
+def _all(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+    return into(out, reductions.all(_filled(a != 0, where, True), axis, bool(keepdims)))
+
+
+@implements(np.any)
+def _any(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+    return into(out, reductions.any(_filled(a != 0, where, False), axis, bool(keepdims)))
+
+
+@implements(np.count_nonzero)
+def _count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
+    return _sum(a != 0, axis, keepdims=keepdims)
+
+
+# --- quantiles --------------------------------------------------------------------------------------------------------
+
+
+def _quantile_of(name: str, a: Any, q: Any, axis: Axis, out: Any, method: str, keepdims: Any) -> Any:
+    if method not in statistics.INTERPOLATIONS:
+        known = ", ".join(statistics.INTERPOLATIONS)
+        raise TypeError(f"numpy.{name}: method={method!r} is not supported for Tensors; use one of {known}")
+    single = np.result_type(as_float(a).dtype.numpy, np.float32)
+    flat, dim, kept = as_one_dim(as_float(a).to(single), axis)
+    q = as_operand(q, flat).to(single)
+    compute = statistics.nanquantile if name.startswith("nan") else statistics.quantile
+    result = compute(flat, q.reshape((-1,)), dim, interpolation=method)
+    return into(out, result.reshape(tuple(q.shape) + (kept if keepdims else result.shape[1:])).to(as_float(a).dtype))
+
+
+def _quantile_answer(name: str, share: float) -> Callable[..., Any]:
+    def answer(
+        a: Any,
+        q: Any,
+        axis: Axis = None,
+        out: Any = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: Any = False,
+        *,
+        weights: Any = None,
+        interpolation: Any = None,
+    ) -> Any:
+        unsupported(name, "repeat the elements instead", weights=weights)
+        unsupported(name, "use method=, its new name", interpolation=interpolation)
+        q = q * share if isinstance(q, Tensor) else np.asarray(q) * share
+        return _quantile_of(name, a, q, axis, out, method, keepdims)
+
+    return answer
+
+
+for _name, _share in (("quantile", 1), ("nanquantile", 1), ("percentile", 0.01), ("nanpercentile", 0.01)):
+    implements(getattr(np, _name))(_quantile_answer(_name, _share))
+
+
+@implements(np.median)
+def _median(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
+    return _quantile_of("median", a, 0.5, axis, out, "linear", keepdims)
+
+
+@implements(np.nanmedian)
+def _nanmedian(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
+    return _quantile_of("nanmedian", a, 0.5, axis, out, "linear", keepdims)
+
+
+# --- without NaN ------------------------------------------------------------------------------------------------------
+
+
+def _without_nan(a: Any, where: Any, neutral: Any) -> Any:
+    return np.where(np.isnan(a), neutral, _filled(a, where, neutral))
+
+
+@implements(np.nansum)
+def _nansum(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    return _sum(_without_nan(a, where, 0), axis, dtype, out, keepdims, initial)
+
+
+@implements(np.nanprod)
+def _nanprod(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    return _prod(_without_nan(a, where, 1), axis, dtype, out, keepdims, initial)
+
+
+def _present(a: Any, where: Any) -> Any:
+    return ~np.isnan(a) if where is True else ~np.isnan(a) & where
+
+
+@implements(np.nanmean)
+def _nanmean(
+    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
+    return _mean(a, axis, dtype, out, keepdims, where=_present(a, where))
+
+
+@implements(np.nanvar)
+def _nanvar(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: float | None = None,
+) -> Any:
+    return _var(a, axis, dtype, out, ddof, keepdims, where=_present(a, where), mean=mean, correction=correction)
+
+
+@implements(np.nanstd)
+def _nanstd(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: float | None = None,
+) -> Any:
+    return _std(a, axis, dtype, out, ddof, keepdims, where=_present(a, where), mean=mean, correction=correction)
+
+
+def _nan_extreme(extreme: Callable[..., Any], least: float) -> Callable[..., Any]:
+    def answer(
+        a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    ) -> Any:
+        if a.dtype.kind != "f":
+            return extreme(a, axis, out, keepdims, initial, where)
+        found = extreme(np.where(np.isnan(a), least, a), axis, None, keepdims, initial, where)
+        return into(out, np.where(_all(np.isnan(a), axis, keepdims=keepdims), math.nan, found))
+
+    return answer
+
+
+implements(np.nanmax)(_nan_extreme(_max, -math.inf))
+implements(np.nanmin)(_nan_extreme(_min, math.inf))
+
+
+# --- covariance -------------------------------------------------------------------------------------------------------
+
+
+def _variables(m: Any, y: Any, rowvar: bool) -> Any:
+    """The variables of ``m`` and ``y`` as rows."""
+    m = as_operand(m, m if isinstance(m, Tensor) else y)
+
+    def rows(x: Any) -> Any:
+        x = x if x.ndim == 2 else x.reshape((1, -1))
+        return x if rowvar or x.shape[0] == 1 else np.transpose(x)
+
+    return rows(m) if y is None else np.concatenate((rows(m), rows(as_operand(y, m))))
+
+
+@implements(np.cov)
+def _cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Any:
+    x = as_float(_variables(m, y, rowvar)) if dtype is None else _variables(m, y, rowvar).astype(dtype)
+    return statistics.cov(
+        x,
+        correction=(0 if bias else 1) if ddof is None else ddof,
+        fweights=None if fweights is None else wrap(np.asarray(fweights)),
+        aweights=None if aweights is None else as_operand(aweights, x),
+    )
+
+
+@implements(np.corrcoef)
+def _corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    x = _variables(x, y, rowvar)
+    return statistics.corrcoef(as_float(x) if dtype is None else x.astype(dtype))
+
+
+# --- methods of ufuncs ------------------------------------------------------------------------------------------------
+
+
+def _reduce(ufunc: np.ufunc, answer: Callable[..., Any]) -> None:
+    """``np.add.reduce(x)`` reduces the first dimension, where ``np.sum(x)`` reduces all."""
+
+    def reduce(
+        array: Any, axis: Axis = 0, dtype: Any = None, out: Any = None, keepdims: Any = False, **more: Any
+    ) -> Any:
+        if dtype is not None:
+            more["dtype"] = dtype
+        return answer(array, axis, out=out, keepdims=keepdims, **more)
+
+    numpy_functions[ufunc, "reduce"] = reduce
+
+
+for _ufunc, _answer in (
+    (np.add, _sum),
+    (np.multiply, _prod),
+    (np.maximum, _max),
+    (np.minimum, _min),
+    (np.fmax, numpy_functions[np.nanmax]),
+    (np.fmin, numpy_functions[np.nanmin]),
+    (np.logical_and, _all),
+    (np.logical_or, _any),
+):
+    _reduce(_ufunc, _answer)
+
+
+def _logsumexp(a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False) -> Any:
+    a, axis, keepdims = reduced(a, axis, keepdims)
+    return into(out, reductions.logsumexp(a, axis, keepdims))
+
+
+_reduce(np.logaddexp, _logsumexp)

@@ -1,0 +1,296 @@
+"""Placing values at rows, masks, flat positions and slices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.op import kernel, op
+from retrograd.core.registry import add_method, composite, method
+from retrograd.core.tensor import Tensor
+from retrograd.core.tensor import wrap as wrap_array
+from retrograd.ops._positions import ALL, along, combine_at, of_index
+from retrograd.ops._rules import normalize_dim
+from retrograd.ops.copying import fill_value
+from retrograd.ops.indexing import blank_at, index_, place
+from retrograd.ops.scatter import scatter_reduce
+from retrograd.ops.selecting import check_mask, check_vector, index_select, same_dtype, take
+
+# --- at positions of a dimension ----------------------------------------------------------------------------------
+
+
+def _rows(dim: int, ndim: int, index: Any) -> tuple[Any, ...]:
+    return (*(ALL,) * normalize_dim(dim, ndim), index.reshape(-1))
+
+
+def _check_source(name: str, input: Any, dim: int, index: Any, source: Any) -> tuple[Any, Any]:
+    """The index as a vector and the source with as many positions in ``dim``."""
+    same_dtype(name, input, source, "source")
+    dim = normalize_dim(dim, input.ndim)
+    index = check_vector(name, index, dim, input.shape)
+    if source.ndim == 0 and input.ndim == 1:
+        source = source.reshape(1)
+    if input.ndim == 0:
+        return index, source.reshape(-1)
+    if source.ndim != input.ndim or _without(source.shape, dim) != _without(input.shape, dim):
+        raise RuntimeError(
+            f"{name}(): source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}"
+        )
+    if source.shape[dim] != index.size:
+        raise RuntimeError(
+            f"{name}(): Number of indices ({index.size}) should be equal to source.size(dim): ({source.shape[dim]}), "
+            f"for dim: {dim}"
+        )
+    return index, source
+
+
+def _without(shape: Sequence[int], dim: int) -> tuple[int, ...]:
+    return (*shape[:dim], *shape[dim + 1 :])
+
+
+def _index_add(input: Any, dim: int, index: Any, source: Any, alpha: float = 1) -> None:
+    index, source = _check_source("index_add", input, dim, index, source)
+    added = source if alpha == 1 else source * input.dtype.type(alpha)
+    target = input.reshape(1) if input.ndim == 0 else input
+    combine_at(np.add, target, of_index(_rows(dim, input.ndim, index), target.shape), added)
+
+
+@op(
+    inplace=_index_add,
+    input=lambda g: g,
+    source=lambda g, dim, index, source_shape, alpha: index_select(g, dim, index).reshape(source_shape) * alpha,
+)
+def index_add(input, dim: int, index, source, alpha: float = 1):
+    """Add ``alpha`` times each position of ``source`` to the position of ``dim`` that ``index`` says."""
+    result = input.copy()
+    _index_add(result, dim, index, source, alpha)
+    return result
+
+
+def _index_copy(input: Any, dim: int, index: Any, source: Any) -> None:
+    index, source = _check_source("index_copy", input, dim, index, source)
+    target = input.reshape(1) if input.ndim == 0 else input
+    target[_rows(dim, input.ndim, index)] = source
+
+
+@op(
+    inplace=_index_copy,
+    input=lambda g, dim, index: _blank_rows(g, dim, index),
+    source=lambda g, dim, index, source_shape: index_select(g, dim, index).reshape(source_shape),
+)
+def index_copy(input, dim: int, index, source):
+    """Put each position of ``source`` at the position of ``dim`` that ``index`` says."""
+    result = input.copy()
+    _index_copy(result, dim, index, source)
+    return result
+
+
+def _blank_rows(g: Any, dim: int, index: Any) -> Any:
+    return blank_at(g, _rows(dim, g.ndim, index)) if g.ndim else g * (index.size == 0)
+
+
+def _fill_rows(input: Any, dim: int, index: Any, value: Any) -> None:
+    value = fill_value("index_fill", value, input.dtype)
+    index = check_vector("index_fill", index, normalize_dim(dim, input.ndim), input.shape, negative=True)
+    target = input.reshape(1) if input.ndim == 0 else input
+    target[_rows(dim, input.ndim, index)] = value
+
+
+@op(
+    inplace=_fill_rows,
+    input=lambda g, dim, index: _blank_rows(g, dim, index),
+    value=lambda g, dim, index: g - _blank_rows(g, dim, index),
+)
+def index_fill(input, dim: int, index, value):
+    """Put ``value``, a number or a 0-d tensor, at the positions ``index`` of ``dim``."""
+    result = input.copy()
+    _fill_rows(result, dim, index, value)
+    return result
+
+
+def _each(index: Any, dim: int, source: Any) -> Any:
+    """A vector of positions of ``dim`` as the index that :func:`gather` takes."""
+    line = [1] * source.ndim
+    line[normalize_dim(dim, source.ndim)] = -1
+    return index.reshape(line).expand(source.shape)
+
+
+def _check_reduce(name: str, reduce: str) -> None:
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"{name}(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+
+
+@composite()
+def index_reduce(input, dim: int, index, source, reduce: str, *, include_self: bool = True):
+    """Reduce each position of ``source`` into that of ``dim`` which ``index`` says, by :func:`scatter_reduce`."""
+    _check_reduce("index_reduce", reduce)
+    _check_source("index_reduce", input._data, dim, index._data, source._data)
+    return scatter_reduce(input, dim, _each(index, dim, source), source, reduce, include_self)
+
+
+def index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Tensor:
+    """In-place form of :func:`retrograd.index_reduce`."""
+    _check_reduce("index_reduce_", reduce)
+    _check_source("index_reduce_", input._data, dim, index._data, source._data)
+    return input.scatter_reduce_(dim, _each(index, dim, source), source, reduce, include_self)
+
+
+add_method("index_reduce_", index_reduce_)
+
+# --- where a mask is true -----------------------------------------------------------------------------------------
+
+
+def _fill_masked(input: Any, mask: Any, value: Any) -> None:
+    check_mask("masked_fill", mask)
+    np.copyto(input, fill_value("masked_fill", value, input.dtype), where=mask, casting="unsafe")
+
+
+@op(
+    inplace=_fill_masked,
+    input=lambda g, mask: np.where(mask, 0, g),
+    value=lambda g, mask: np.where(mask, g, 0),
+)
+def masked_fill(input, mask, value):
+    """Put ``value``, a number or a 0-d tensor, where ``mask`` (broadcast with ``input``) is true."""
+    check_mask("masked_fill", mask)
+    return np.where(mask, np.asarray(fill_value("masked_fill", value, input.dtype)).astype(input.dtype), input)
+
+
+@method
+def fill_diagonal_(input: Any, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Put ``fill_value`` on the main diagonal, in place; with ``wrap`` a tall matrix gets several, one below the other.
+
+    Raises
+    ------
+    RuntimeError
+        If there are fewer than two dimensions, or more of different lengths.
+    """
+    shape = tuple(input.shape)
+    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+        raise RuntimeError(
+            f"fill_diagonal_: dimensions must be at least 2, and of equal length if there are more: {list(shape)}"
+        )
+    mask = np.zeros(shape, bool)
+    np.fill_diagonal(mask, True, wrap)
+    return input.masked_fill_(wrap_array(mask), fill_value)
+
+
+def _scatter_masked(input: Any, mask: Any, source: Any) -> None:
+    check_mask("masked_scatter", mask)
+    same_dtype("masked_scatter", input, source, "source")
+    mask = np.broadcast_to(mask, input.shape)
+    count = np.count_nonzero(mask)
+    if source.size < count:
+        raise RuntimeError(
+            f"masked_scatter: Number of elements of source < number of ones in mask ({source.size} < {count})"
+        )
+    input[mask] = source.reshape(-1)[:count]
+
+
+def _scatter_masked_source(g: Any, mask: Any, source_shape: tuple[int, ...]) -> Any:
+    picked = index_(g, (np.broadcast_to(mask, g.shape),))
+    size = int(np.prod(source_shape))
+    return place(picked, (size,), (slice(picked.shape[0]), ...)).reshape(source_shape)
+
+
+@op(
+    inplace=_scatter_masked,
+    input=lambda g, mask: np.where(mask, 0, g),
+    source=_scatter_masked_source,
+)
+def masked_scatter(input, mask, source):
+    """Put the elements of ``source``, one after the other, where ``mask`` (broadcast with ``input``) is true."""
+    check_mask("masked_scatter", mask)
+    result = np.array(np.broadcast_to(input, np.broadcast_shapes(input.shape, mask.shape)))
+    _scatter_masked(result, mask, source)
+    return result
+
+
+# --- at flat positions --------------------------------------------------------------------------------------------
+
+
+def _put(input: Any, index: Any, source: Any, accumulate: bool = False) -> None:
+    same_dtype("put", input, source, "source")
+    if index.dtype.name not in ("int64", "int32"):
+        raise RuntimeError(f"put(): Expected a long tensor for index, but got {index.dtype}")
+    if index.size != source.size:
+        raise IndexError(
+            "put(): Expected source and index to have the same number of elements, but got "
+            f"source.numel() = {source.size}, index.numel() = {index.size}"
+        )
+    if index.size and not -input.size <= index.min() <= index.max() < input.size:
+        raise IndexError(
+            f"put(): index out of range: {index.min()} to {index.max()} on a tensor of {input.size} elements."
+        )
+    positions, values = index.reshape(-1), source.reshape(-1)
+    if accumulate:
+        combine_at(np.add, input, positions % max(input.size, 1), values)
+    else:
+        input.flat[positions] = values
+
+
+def _flat_blank(g: Any, index: Any) -> Any:
+    return blank_at(g.reshape(-1), (index.reshape(-1),)).reshape(g.shape)
+
+
+@op(
+    inplace=_put,
+    input=lambda g, index, accumulate: g if accumulate else _flat_blank(g, index),
+    source=lambda g, index, source_shape: take(g, index).reshape(source_shape),
+)
+def put(input, index, source, accumulate: bool = False):
+    """Put the elements of ``source`` at positions ``index`` of the flattened tensor, or add them there."""
+    result = input.copy()
+    _put(result, index, source, accumulate)
+    return result
+
+
+# --- at slices ----------------------------------------------------------------------------------------------------
+
+
+@kernel(public=False, method=False, grad=lambda g, index: blank(g, index))
+def blank(grad, index: tuple[Any, ...]):
+    """``grad`` with zeros at a basic index."""
+    result = np.copy(grad)
+    result[index] = 0
+    return result
+
+
+def _embedded(name: str, input: Any, src: Any, index: tuple[Any, ...]) -> Any:
+    result = input.copy()
+    part = result[index]
+    if part.shape != src.shape:
+        raise RuntimeError(
+            f"{name}: expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
+            f"slice size = {list(part.shape)}"
+        )
+    part[...] = src
+    return result
+
+
+@op(
+    input=lambda g, dim, index: blank(g, along(normalize_dim(dim, g.ndim), index)),
+    src=lambda g, dim, index: g[along(normalize_dim(dim, g.ndim), index)],
+)
+def select_scatter(input, src, dim: int, index: int):
+    """Return ``input`` with ``src`` at position ``index`` of ``dim``."""
+    dim = normalize_dim(dim, input.ndim)
+    if not -input.shape[dim] <= index < input.shape[dim]:
+        raise IndexError(
+            f"select_scatter(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}"
+        )
+    return _embedded("select_scatter", input, src, along(dim, index))
+
+
+@op(
+    input=lambda g, dim, start, end, step: blank(g, along(normalize_dim(dim, g.ndim), slice(start, end, step))),
+    src=lambda g, dim, start, end, step: g[along(normalize_dim(dim, g.ndim), slice(start, end, step))],
+)
+def slice_scatter(input, src, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1):
+    """Return ``input`` with ``src`` at a slice of ``dim``."""
+    if step <= 0:
+        raise RuntimeError(f"slice_scatter: slice step must be positive, but is {step}")
+    return _embedded("slice_scatter", input, src, along(normalize_dim(dim, input.ndim), slice(start, end, step)))

@@ -1,0 +1,310 @@
+"""Repeating, rolling, flipping and padding: copies with the elements in other places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.op import kernel, linear
+from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor, wrap
+from retrograd.ops._positions import along
+from retrograd.ops._rules import normalize_dim, normalize_dims
+from retrograd.ops.selecting import index_select
+
+# --- repeating ----------------------------------------------------------------------------------------------------
+
+
+def _interleaved(shape: Sequence[int], repeats: Sequence[int]) -> tuple[int, ...]:
+    """The shape in which every dimension of a repeated tensor is split into (how often, how long)."""
+    shape = (*(1,) * (len(repeats) - len(shape)), *shape)
+    return tuple(length for pair in zip(repeats, shape, strict=True) for length in pair)
+
+
+def _repeated(input: Any, repeats: Sequence[int]) -> Any:
+    if any(times < 0 for times in repeats):
+        raise RuntimeError(f"repeat: Trying to create tensor with negative dimension: repeats are {list(repeats)}")
+    parts = np.empty_like(input, shape=_interleaved(input.shape, repeats), order="C")
+    parts[...] = input.reshape(_interleaved(input.shape, (1,) * len(repeats)))
+    return parts.reshape([parts.shape[k] * parts.shape[k + 1] for k in range(0, parts.ndim, 2)])
+
+
+def _repeat_back(g: Any, input_shape: tuple[int, ...], repeats: Sequence[int]) -> Any:
+    parts = g.reshape(_interleaved(input_shape, repeats))
+    return np.sum(parts, axis=tuple(range(0, parts.ndim, 2))).reshape(input_shape)
+
+
+@linear(variadic="repeats", input=_repeat_back)
+def repeat(input, repeats: Sequence[int]):
+    """Repeat a tensor as often along each dimension as ``repeats`` says, which may name new leading dimensions."""
+    if len(repeats) < input.ndim:
+        raise RuntimeError(
+            "repeat: Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor, but "
+            f"repeats are {list(repeats)} for shape {list(input.shape)}"
+        )
+    return _repeated(input, repeats)
+
+
+def _for_all(dims: Sequence[int], ndim: int) -> tuple[int, ...]:
+    """How often to repeat along each dimension, if ``dims`` names only the last ones."""
+    return (*(1,) * (ndim - len(dims)), *dims)
+
+
+@linear(
+    variadic="dims",
+    node_name="RepeatBackward0",
+    input=lambda g, input_shape, dims: _repeat_back(g, input_shape, _for_all(dims, len(input_shape))),
+)
+def tile(input, dims: Sequence[int]):
+    """Repeat a tensor as :func:`repeat` does; if ``dims`` has too few entries, along its last dimensions."""
+    return _repeated(input, _for_all(dims, input.ndim))
+
+
+def _repeat_each_back(g: Any, input_shape: tuple[int, ...], repeats: int, dim: int) -> Any:
+    return np.sum(g.reshape(*input_shape[: dim + 1], repeats, *input_shape[dim + 1 :]), axis=dim + 1)
+
+
+@linear(name="repeat_interleave", public=False, method=False, input=_repeat_each_back)
+def _repeat_each(input, repeats: int, dim: int):
+    return np.repeat(input, repeats, dim)
+
+
+@composite()
+def repeat_interleave(input, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None):
+    """Repeat every element (every position of ``dim``) the given number of times, or each its own number of times.
+
+    ``repeat_interleave(repeats)`` returns each index as often as ``repeats`` says.
+
+    >>> rg.repeat_interleave(rg.tensor([1, 2]), rg.tensor([2, 1])).tolist()
+    [1, 1, 2]
+    """
+    if repeats is None:
+        input, repeats, dim = wrap(np.arange(input.numel())), input, 0
+    if dim is None:
+        input, dim = input.reshape(-1), 0
+    elif not input.ndim:
+        input = input.reshape(1)
+    dim = normalize_dim(dim, input.ndim)
+    times = np.asarray(repeats._data if isinstance(repeats, Tensor) else repeats)
+    if times.dtype.kind not in "iu":
+        raise NotImplementedError(f'"repeat_interleave" not implemented for repeats of dtype {times.dtype}')
+    if times.size and times.min() < 0:
+        raise RuntimeError("repeat_interleave: Repeats must be non-negative")
+    length = input.shape[dim]
+    if times.ndim > 1 or times.size not in (1, length):
+        raise RuntimeError(
+            "repeat_interleave: repeats must have the same size as input along dim, but got "
+            f"repeats of shape {list(times.shape)} and input.size({dim}) = {length}"
+        )
+    total = int(times.sum()) * (length if times.size == 1 != length else 1)
+    if output_size is not None and output_size != total:
+        raise RuntimeError(f"repeat_interleave: output_size is {output_size}, but the repeats add up to {total}")
+    if times.size == 1:
+        return _repeat_each(input, int(times.reshape(())), dim)
+    return index_select(input, dim, wrap(np.repeat(np.arange(length), times)))
+
+
+# --- rolling and flipping -----------------------------------------------------------------------------------------
+
+
+def _negated(values: int | Iterable[int]) -> Any:
+    return -values if isinstance(values, int) else tuple(-value for value in values)
+
+
+def _rolled(dims: Any) -> Any:
+    """NumPy's ``axis``: None for no dimensions; 0 is one."""
+    return None if dims is None or (isinstance(dims, Sequence) and not dims) else dims
+
+
+@linear(input=lambda g, shifts, dims: np.roll(g, _negated(shifts), _rolled(dims)))
+def roll(input, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None):
+    """Shift the elements along ``dims`` (of the flattened tensor, if none are given), the last ones coming in first.
+
+    >>> rg.roll(rg.arange(4), 1).tolist()
+    [3, 0, 1, 2]
+    """
+    count = len(shifts) if isinstance(shifts, Sequence) else 1
+    expected = 1 if not dims and dims != 0 else len(dims) if isinstance(dims, Sequence) else 1
+    if count != expected:
+        raise RuntimeError(f"roll: shifts and dimensions must align. shifts: {shifts}, dims: {dims}")
+    return np.roll(input, shifts, _rolled(dims))
+
+
+@linear(variadic="dims", input=lambda g, dims: np.flip(g, dims) if g.ndim else g)
+def flip(input, dims: int | Sequence[int]):
+    """Return a copy with the order of the elements reversed along ``dims``.
+
+    >>> rg.flip(rg.arange(3), (0,)).tolist()
+    [2, 1, 0]
+    """
+    counted = normalize_dims(dims, input.ndim)
+    return np.flip(input, counted if input.ndim else ()).copy()
+
+
+@composite()
+def fliplr(input):
+    """Return a copy with the columns in reverse order."""
+    if input.ndim < 2:
+        raise RuntimeError(f"fliplr: Input must be >= 2-d, but has shape {list(input.shape)}")
+    return flip(input, 1)
+
+
+@composite()
+def flipud(input):
+    """Return a copy with the rows in reverse order."""
+    if input.ndim < 1:
+        raise RuntimeError("flipud: Input must be >= 1-d")
+    return flip(input, 0)
+
+
+@linear(input=lambda g, k, dims: np.rot90(g, -k, dims))
+def rot90(input, k: int = 1, dims: Sequence[int] = (0, 1)):
+    """Return a copy turned by ``k`` quarters from the first towards the second of two dimensions."""
+    if len(dims) != 2:
+        raise RuntimeError(f"rot90: expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input.ndim < 2:
+        raise RuntimeError(f"rot90: expected total dims >= 2, but got total dims = {input.ndim}")
+    first, second = (normalize_dim(dim, input.ndim) for dim in dims)
+    if first == second:
+        raise RuntimeError(
+            f"rot90: expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
+        )
+    return np.rot90(input, k, (first, second)).copy()
+
+
+# --- padding ------------------------------------------------------------------------------------------------------
+
+
+def _pairs(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
+    """What to add before and after each dimension; ``pad`` counts them from the last."""
+    pairs = list(zip(pad[::2], pad[1::2], strict=True))
+    return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
+
+
+@kernel(method=False, input=lambda g, pad: constant_pad_nd(g, [-width for width in pad]))
+def constant_pad_nd(input, pad: Sequence[int], value: float = 0):
+    """Add ``value`` around a tensor, or cut off where ``pad`` is negative; ``pad`` begins with the last dimension."""
+    if len(pad) % 2:
+        raise RuntimeError(f"pad: Padding length must be divisible by 2, but pad is {list(pad)}")
+    if len(pad) > 2 * input.ndim:
+        raise RuntimeError(
+            "pad: Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(pad)} and input of dimension {input.ndim}"
+        )
+    pairs = _pairs(pad, input.ndim)
+    shape = tuple(length + sum(pair) for length, pair in zip(input.shape, pairs, strict=True))
+    if any(length < 0 for length in shape):
+        raise RuntimeError(f"pad: {list(pad)} leaves a negative length of shape {list(input.shape)}")
+    result = np.full_like(input, value or 0, shape=shape, order="C")
+    result[tuple(slice(max(before, 0), n - max(after, 0)) for n, (before, after) in zip(shape, pairs, strict=True))] = (
+        input[
+            tuple(
+                slice(max(-before, 0), n - max(-after, 0))
+                for n, (before, after) in zip(input.shape, pairs, strict=True)
+            )
+        ]
+    )
+    return result
+
+
+def _border(length: int, before: int, after: int, mode: str) -> tuple[int, int, list[tuple[int, int]]]:
+    """Where the kept elements begin and end, and for each position beyond the edges which element it repeats."""
+    inner = max(length - 1, 1)
+    source = {
+        "reflect": lambda k: inner - abs(inner - k % (2 * inner)),
+        "replicate": lambda k: min(max(k, 0), length - 1),
+        "circular": lambda k: k % length,
+    }[mode]
+    outside = [*range(-before, 0), *range(length, length + after)]
+    return max(-before, 0), length - max(-after, 0), [(k + before, source(k)) for k in outside]
+
+
+@kernel(
+    name="pad",
+    public=False,
+    method=False,
+    input=lambda g, input_shape, dim, before, after, mode: fold_border(g, input_shape[dim], dim, before, after, mode),
+)
+def extend(input, dim: int, before: int, after: int, mode: str):
+    """Continue a tensor beyond its edges in one dimension; negative widths cut off."""
+    length = input.shape[dim]
+    start, stop, border = _border(length, before, after, mode)
+    shape = (*input.shape[:dim], length + before + after, *input.shape[dim + 1 :])
+    result = np.empty_like(input, shape=shape, order="C")
+    result[along(dim, slice(start + before, stop + before))] = input[along(dim, slice(start, stop))]
+    for position, source in border:
+        result[along(dim, position)] = input[along(dim, source)]
+    return result
+
+
+@kernel(public=False, method=False, grad=lambda g, dim, before, after, mode: extend(g, dim, before, after, mode))
+def fold_border(grad, length: int, dim: int, before: int, after: int, mode: str):
+    """Add what lies beyond the edges to the elements it repeats: the adjoint of :func:`extend`."""
+    start, stop, border = _border(length, before, after, mode)
+    result = np.zeros_like(grad, shape=(*grad.shape[:dim], length, *grad.shape[dim + 1 :]), order="C")
+    result[along(dim, slice(start, stop))] = grad[along(dim, slice(start + before, stop + before))]
+    for position, source in border:
+        result[along(dim, source)] += grad[along(dim, position)]
+    return result
+
+
+@composite(method=False)
+def pad(input, pad: Sequence[int], mode: str = "constant", value: float | None = None):
+    """Add elements around a tensor; negative widths cut off.
+
+    Parameters
+    ----------
+    pad
+        The widths before and after the last dimension, then those of the one before it, and so on.
+    mode
+        ``"constant"``: the added elements are ``value``; ``"reflect"``: mirrored at the edge, which is not repeated;
+        ``"replicate"``: the edge; ``"circular"``: from the other side. Only the last dimensions can be padded
+        otherwise than by a constant: 1 to 3 of them, with one or two before.
+
+    >>> rg.pad(rg.tensor([[1, 2, 3]]), (1, 2), mode="reflect").tolist()
+    [[2, 1, 2, 3, 2, 1]]
+    """
+    if mode == "constant":
+        return constant_pad_nd(input, pad, value)
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(
+            f"pad: Unrecognised padding mode {mode}; use constant, reflect, replicate or circular"
+        )
+    if value:
+        raise RuntimeError(f'pad: Padding mode "{mode}" doesn\'t take in value argument')
+    if len(pad) % 2:
+        raise RuntimeError(f"pad: Padding length must be divisible by 2, but pad is {list(pad)}")
+    count = len(pad) // 2
+    if not 1 <= count <= 3 or input.ndim not in (count + 1, count + 2):
+        raise NotImplementedError(
+            f"pad: Padding size {len(pad)} is not supported for {input.ndim}D input tensor. Non-constant padding "
+            "needs 1 to 3 padded dimensions and one or two before them; add dimensions with unsqueeze"
+        )
+    pairs = _pairs(pad, input.ndim)
+    for dim in range(input.ndim - count, input.ndim):
+        _check_border(input.shape, dim, pairs[dim], mode)
+    for dim in range(input.ndim - count, input.ndim):
+        before, after = pairs[dim]
+        if mode == "circular" and min(before, after) < 0:  # what is cut off does not come in from the other side
+            input = input[along(dim, slice(max(-before, 0), input.shape[dim] - max(-after, 0)))]
+            before, after = max(before, 0), max(after, 0)
+        if before or after:
+            input = extend(input, dim, before, after, mode)
+    return input.clone() if not any(pad) else input
+
+
+def _check_border(shape: Sequence[int], dim: int, pair: tuple[int, int], mode: str) -> None:
+    length = shape[dim]
+    if mode == "reflect" and max(pair) >= length:
+        raise RuntimeError(
+            "pad: Padding size should be less than the corresponding input dimension, but got: padding "
+            f"{pair} at dimension {dim} of input {list(shape)}"
+        )
+    if mode == "circular" and max(pair) > length:
+        raise RuntimeError(
+            f"pad: Padding value causes wrapping around more than once: {pair} at dimension {dim} of {list(shape)}"
+        )
+    if length == 0 or length + sum(pair) < 0:
+        raise RuntimeError(f"pad: cannot pad dimension {dim} of input {list(shape)} by {pair} with mode {mode}")

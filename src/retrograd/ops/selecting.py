@@ -1,0 +1,239 @@
+"""Picking elements by index tensors and masks: gather, index_select, take, masked_select, nonzero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.op import kernel, op
+from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor, wrap
+from retrograd.ops._positions import ALL, along, along_dim, combine_at, of_index
+from retrograd.ops._rules import normalize_dim
+from retrograd.ops.indexing import add_at, slice_
+
+# --- parts --------------------------------------------------------------------------------------------------------
+
+
+@composite()
+def narrow(input, dim: int, start: Any, length: int):
+    """Return the view of ``length`` positions of dimension ``dim``, beginning with ``start``."""
+    if not input.ndim:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    dim, start = normalize_dim(dim, input.ndim), int(start)
+    size = input.shape[dim]
+    if length < 0:
+        raise RuntimeError(f"narrow(): length must be non-negative, but is {length}.")
+    if not -size <= start <= size:
+        raise IndexError(f"narrow(): Dimension out of range: start {start} of dimension {dim} with size {size}")
+    start += size if start < 0 else 0
+    if start + length > size:
+        raise RuntimeError(f"narrow(): start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return slice_(input, along(dim, slice(start, start + length)))
+
+
+# --- along a dimension --------------------------------------------------------------------------------------------
+
+
+def check_bounds(name: str, index: Any, dim: int, size: int, *, negative: bool = False) -> None:
+    """Raise where an index lies outside of ``size`` positions; IndexError where negative ones count from the end."""
+    if not index.size:
+        return
+    low, high = index.min(), index.max()
+    if low < (-size if negative else 0) or high >= size:
+        kind = IndexError if negative else RuntimeError
+        raise kind(
+            f"{name}(): index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}"
+        )
+
+
+def check_index(name: str, index: Any) -> None:
+    """Raise unless an index consists of integers."""
+    if not hasattr(index, "dtype"):
+        raise TypeError(f"{name}(): argument 'index' must be Tensor, not {type(index).__name__}")
+    if index.dtype.name not in ("int64", "int32"):
+        raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index, but got {index.dtype}")
+
+
+def same_dtype(name: str, input: Any, src: Any, what: str) -> None:
+    """Raise unless ``src`` is a tensor of the dtype of ``input``."""
+    if not hasattr(src, "dtype"):
+        raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(src).__name__}")
+    if src.dtype != input.dtype:
+        raise RuntimeError(
+            f"{name}(): Expected self.dtype to be equal to {what}.dtype, but got {input.dtype} and {src.dtype}; "
+            f"convert it with {what}.to(input.dtype)"
+        )
+
+
+def check_vector(name: str, index: Any, dim: int, shape: tuple[int, ...], *, negative: bool = False) -> Any:
+    """The index as a vector of positions of ``dim``."""
+    check_index(name, index)
+    if index.ndim > 1:
+        raise IndexError(f"{name}(): Index is supposed to be a vector, but has shape {list(index.shape)}")
+    check_bounds(name, index, dim, shape[dim] if shape else 1, negative=negative)
+    return index.reshape(-1)
+
+
+@kernel(public=False, method=False, grad=lambda g, dim, index: index_select(g, dim, index))
+def add_rows(grad, shape: tuple[int, ...], dim: int, index):
+    """Zeros of ``shape`` with ``grad`` added at positions ``index`` of ``dim``: the adjoint of index_select."""
+    if not shape:
+        return grad.reshape(())
+    return add_at(grad, shape, (*(ALL,) * normalize_dim(dim, len(shape)), index.reshape(-1)))
+
+
+@kernel(input=lambda g, input_shape, dim, index: add_rows(g, input_shape, dim, index))
+def index_select(input, dim: int, index):
+    """Return the positions ``index``, a vector, of dimension ``dim``."""
+    dim = normalize_dim(dim, input.ndim)
+    index = check_vector("index_select", index, dim, input.shape)
+    if not input.ndim:
+        if index.size != 1:
+            raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
+        return input.copy()
+    return input.take(index, 0) if dim == 0 else input[along(dim, index)]
+
+
+def check_gather(
+    name: str, index: Any, dim: int, shape: tuple[int, ...], src_shape: tuple[int, ...] | None = None
+) -> int:
+    """Raise where an index with an entry for each element does not fit; return the dimension counted from the front."""
+    check_index(name, index)
+    dim = normalize_dim(dim, len(shape))
+    if max(index.ndim, 1) != max(len(shape), 1) or (
+        src_shape is not None and max(len(src_shape), 1) != max(index.ndim, 1)
+    ):
+        raise RuntimeError(
+            f"{name}(): Index tensor must have the same number of dimensions as input and src tensor, but the shapes "
+            f"are {list(index.shape)}, {list(shape)}" + (f" and {list(src_shape)}" if src_shape is not None else "")
+        )
+    fits = all(n <= m for d, (n, m) in enumerate(zip(index.shape, shape, strict=False)) if d != dim)
+    if src_shape is not None:
+        fits = fits and all(n <= m for n, m in zip(index.shape, src_shape, strict=False))
+    if not fits and index.size:
+        raise RuntimeError(
+            f"{name}(): Size does not match: expected index {list(index.shape)} to be no larger than self {list(shape)}"
+            f" apart from dimension {dim}"
+            + (f" and to be no larger than src {list(src_shape)}" if src_shape is not None else "")
+        )
+    check_bounds(name, index, dim, shape[dim] if shape else 1)
+    return dim
+
+
+@kernel(public=False, method=False, grad=lambda g, dim, index: gather(g, dim, index))
+def scatter_zeros(grad, shape: tuple[int, ...], dim: int, index):
+    """Zeros of ``shape`` with ``grad`` added where gather would pick: the adjoint of gather."""
+    result = np.zeros_like(grad, shape=shape, order="C")
+    dim = normalize_dim(dim, len(shape))
+    positions = along_dim(index, shape, dim)
+    if index.ndim > 1 and index.shape[dim] == 1:  # no position twice
+        result.reshape(-1)[positions] = grad
+    else:
+        combine_at(np.add, result, positions, grad)
+    return result
+
+
+@kernel(input=lambda g, input_shape, dim, index: scatter_zeros(g, input_shape, dim, index))
+def gather(input, dim: int, index, sparse_grad: bool = False):
+    """Pick an element of ``dim`` for each entry of ``index``; ``out[i, j] = input[i, index[i, j]]`` for ``dim=1``."""
+    dim = check_gather("gather", index, dim, input.shape)
+    return input.reshape(-1).take(along_dim(index, input.shape, dim))
+
+
+@composite()
+def take_along_dim(input, indices, dim: int | None = None):
+    """Pick elements along ``dim`` (of the flattened tensor, by default) as :func:`gather`, broadcasting the other ones.
+
+    >>> x = rg.tensor([[3, 1, 2]])
+    >>> rg.take_along_dim(x, x.argsort(1), 1).tolist()
+    [[1, 2, 3]]
+    """
+    if indices.dtype.kind not in "iu":
+        raise RuntimeError(f"take_along_dim(): dtype of indices should be Long but got {indices.dtype}")
+    if dim is None:
+        return gather(input.reshape(-1), 0, _counted_forward(indices.reshape(-1), 0, input.numel()))
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            "take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
+        )
+    dim = normalize_dim(dim, input.ndim)
+    if not input.ndim:
+        return gather(input, 0, indices)
+    indices = _counted_forward(indices, dim, input.shape[dim])
+    lengths = [max(n, m) if 0 not in (n, m) else 0 for n, m in zip(input.shape, indices.shape, strict=True)]
+    wide = input.expand(*lengths[:dim], input.shape[dim], *lengths[dim + 1 :])
+    return gather(wide, dim, indices.expand(*lengths[:dim], indices.shape[dim], *lengths[dim + 1 :]))
+
+
+def _counted_forward(indices: Tensor, dim: int, size: int) -> Tensor:
+    data = indices._data
+    check_bounds("take_along_dim", data, dim, size, negative=True)
+    return wrap(np.where(data < 0, data + size, data))
+
+
+# --- anywhere -----------------------------------------------------------------------------------------------------
+
+
+@kernel(input=lambda g, input_shape, index: take_back(g, input_shape, index))
+def take(input, index):
+    """Return the elements at positions ``index`` of the flattened tensor, in the shape of ``index``."""
+    if index.dtype.name not in ("int64", "int32"):
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype}")
+    if index.size and not -input.size <= index.min() <= index.max() < input.size:
+        raise IndexError(
+            f"take(): index out of range: tried to access index {index.min()} to {index.max()} on a tensor of "
+            f"{input.size} elements."
+        )
+    return input.take(index)
+
+
+@kernel(public=False, method=False, grad=lambda g, index: take(g, index))
+def take_back(grad, shape: tuple[int, ...], index):
+    """Zeros of ``shape`` with ``grad`` added at flat positions: the adjoint of take."""
+    result = np.zeros_like(grad, shape=shape, order="C")
+    combine_at(np.add, result, of_index((index,), (result.size,)), grad)
+    return result
+
+
+def check_mask(name: str, mask: Any) -> Any:
+    if not hasattr(mask, "dtype") or mask.dtype.kind != "b":
+        kind = mask.dtype if hasattr(mask, "dtype") else type(mask).__name__
+        raise (RuntimeError if hasattr(mask, "dtype") else TypeError)(
+            f"{name}: only boolean masks are supported, but got {kind}"
+        )
+    return mask
+
+
+@op(input=lambda g, input_shape, mask: _unmasked(g, input_shape, mask))
+def masked_select(input, mask):
+    """Return the elements where ``mask`` (broadcast with ``input``) is true, as a vector."""
+    check_mask("masked_select", mask)
+    shape = np.broadcast_shapes(input.shape, mask.shape)
+    return np.broadcast_to(input, shape)[np.broadcast_to(mask, shape)]
+
+
+def _unmasked(g: Any, input_shape: tuple[int, ...], mask: Any) -> Any:
+    shape = np.broadcast_shapes(input_shape, mask.shape)
+    return add_at(g, shape, (np.broadcast_to(mask, shape),))
+
+
+@op(name="nonzero", public=False, method=False)
+def _nonzero(input):
+    return np.argwhere(input)
+
+
+@composite()
+def nonzero(input, *, as_tuple: bool = False):
+    """Return the indices of the nonzero elements: one row each, or with ``as_tuple`` one vector per dimension."""
+    if not as_tuple:
+        return _nonzero(input)
+    return tuple(wrap(index) for index in np.atleast_1d(input._data).nonzero())
+
+
+@composite()
+def argwhere(input):
+    """Return the indices of the elements that are not zero, one row each."""
+    return _nonzero(input)

@@ -1,0 +1,345 @@
+"""torch.special: error functions, the gamma family, Bessel functions, entropies. SciPy computes them.
+
+Every derivative is made of other functions that have one, so that derivatives of any order are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.op import elementwise
+from retrograd.core.registry import composite
+from retrograd.ops._rules import conj, not_implemented
+from retrograd.ops._scipy import answers_for, narrowed, sc, scipy_ufunc, special_ufunc
+from retrograd.ops.exponential import exp2, expm1, log1p
+from retrograd.ops.reductions import logsumexp
+from retrograd.ops.rounding import round
+from retrograd.ops.trigonometric import sinc
+
+SQRT_PI = math.sqrt(math.pi)
+SQRT_2PI = math.sqrt(2 * math.pi)
+
+# --- the error function and the normal distribution -------------------------------------------------------------------
+
+
+@answers_for("erf")
+@elementwise(int_to_float=True, input=lambda g, input: g * conj(2 / SQRT_PI * np.exp(-input * input)))
+def erf(input):
+    """Return the error function ``2 / sqrt(pi) * integral of exp(-t**2) from 0 to input``.
+
+    The one special function that works without SciPy, too, though slowly: :func:`gelu` needs it.
+    """
+    try:
+        result = sc.erf(input)
+    except ModuleNotFoundError:
+        if input.dtype.kind != "f":
+            raise
+        result = np.frompyfunc(math.erf, 1, 1)(input)
+        return np.asarray(result, input.dtype)
+    return narrowed(result, input)
+
+
+@scipy_ufunc("erfc", input=lambda g, input: g * conj(-2 / SQRT_PI * np.exp(-input * input)))
+def erfc(input):
+    """Return ``1 - erf(input)``, accurate where ``erf`` is close to 1."""
+
+
+@special_ufunc(
+    "erfcx",
+    input=lambda g, input, result: g * conj(2 * input * result - 2 / SQRT_PI),
+    node_name="SpecialErfcxBackward0",
+)
+def erfcx(input):
+    """Return the scaled complementary error function ``exp(input**2) * erfc(input)``."""
+
+
+@scipy_ufunc("erfinv", input=lambda g, result: g * (SQRT_PI / 2 * np.exp(result * result)))
+def erfinv(input):
+    """Return the ``x`` with ``erf(x) == input``: infinite at -1 and 1, NaN outside."""
+
+
+@special_ufunc("ndtr", input=lambda g, input: g * conj(np.exp(input * input / -2) / SQRT_2PI))
+def ndtr(input):
+    """Return the standard normal distribution function, ``(1 + erf(input / sqrt(2))) / 2``."""
+
+
+@special_ufunc(
+    "ndtri",
+    input=lambda g, result: g * (SQRT_2PI * np.exp(result * result / 2)),
+    node_name="SpecialNdtriBackward0",
+)
+def ndtri(input):
+    """Return the quantile of the standard normal distribution: the ``x`` with ``ndtr(x) == input``."""
+
+
+def normal_hazard(x: Any) -> Any:
+    """Density over distribution function of the normal distribution, ``ndtr'(x) / ndtr(x)``, without 0 / 0."""
+    return math.sqrt(2 / math.pi) / sc.erfcx(x * -math.sqrt(0.5))
+
+
+@special_ufunc("log_ndtr", input=lambda g, input: g * conj(normal_hazard(input)), node_name="SpecialLogNdtrBackward0")
+def log_ndtr(input):
+    """Return the logarithm of :func:`ndtr`, accurate far to the left, where ``ndtr`` underflows."""
+
+
+# --- the gamma family -------------------------------------------------------------------------------------------------
+
+
+def trigamma(x: Any) -> Any:
+    """The derivative of digamma, a Hurwitz zeta function; DLMF 5.15."""
+    if x.dtype.kind == "c":
+        raise NotImplementedError("the derivative of digamma is not implemented for complex arguments")
+    return sc.zeta(2, x)
+
+
+@scipy_ufunc("gammaln", input=lambda g, input: g * sc.psi(input))
+def lgamma(input):
+    """Return the logarithm of the absolute value of the gamma function."""
+
+
+@scipy_ufunc("psi", input=lambda g, input: g * trigamma(input))
+def digamma(input):
+    """Return the logarithmic derivative of the gamma function."""
+
+
+def polygamma_derivative(g: Any, input: Any, n: int) -> Any:
+    return g * ((-1) ** n * math.factorial(n + 1) * sc.zeta(n + 2, input))
+
+
+@elementwise(int_to_float=True, public=False, name="polygamma", input=polygamma_derivative)
+def _polygamma(input, n: int):
+    """Return the ``n``-th derivative of digamma; see :func:`retrograd.polygamma`."""
+    if not isinstance(n, (int, np.integer)):
+        raise TypeError(f"polygamma(): argument 'n' (position 1) must be int, not {type(n).__name__}")
+    if n < 0:
+        raise RuntimeError(f"polygamma(n, x) does not support negative n, but got n = {n}")
+    result = sc.psi(input) if n == 0 else (-1) ** (n + 1) * math.factorial(n) * sc.zeta(n + 1, input)
+    return narrowed(result, input)
+
+
+@composite(method=False)
+def polygamma(n: int, input, *, out=None):
+    """Return the ``n``-th derivative of digamma, ``(-1)**(n+1) * n! * zeta(n + 1, input)``; DLMF 5.15."""
+    return _polygamma(input, n, out=out)
+
+
+@elementwise(int_to_float=True, input=lambda g, input, p: g * sum(sc.psi(input - k / 2) for k in range(p)))
+def mvlgamma(input, p: int):
+    """Return the logarithm of the ``p``-variate gamma function; elements should exceed ``(p - 1) / 2``.
+
+    ``p * (p - 1) / 4 * log(pi)`` plus the sum of ``lgamma(input - k / 2)`` for ``k = 0 ... p - 1``.
+    """
+    if not isinstance(p, (int, np.integer)):
+        raise TypeError(f"mvlgamma(): argument 'p' (position 2) must be int, not {type(p).__name__}")
+    if p < 1:
+        raise RuntimeError(f"mvlgamma: p has to be greater than or equal to 1, but got {p}")
+    result = sum(sc.gammaln(input - k / 2) for k in range(p)) + p * (p - 1) / 4 * math.log(math.pi)
+    return narrowed(result, input)
+
+
+def gamma_density(a: Any, x: Any) -> Any:
+    """The derivative of gammainc by ``x``, ``x**(a - 1) * exp(-x) / gamma(a)``."""
+    return np.exp(sc.xlogy(a - 1, x) - x - sc.gammaln(a))
+
+
+@scipy_ufunc(
+    "gammainc",
+    input=not_implemented("igamma", "input"),
+    other=lambda g, input, other: g * gamma_density(input, other),
+)
+def igamma(input, other):
+    """Return the regularised lower incomplete gamma function of order ``input`` at ``other``; DLMF 8.2."""
+
+
+@scipy_ufunc(
+    "gammaincc",
+    input=not_implemented("igammac", "input"),
+    other=lambda g, input, other: g * -gamma_density(input, other),
+)
+def igammac(input, other):
+    """Return the regularised upper incomplete gamma function, ``1 - igamma(input, other)``."""
+
+
+@answers_for("_zeta")
+@elementwise(
+    int_to_float=True,
+    namespace="special",
+    method=False,
+    node_name="SpecialZetaBackward0",
+    input=not_implemented("zeta", "input"),
+    other=lambda g, input, other: g * (-input * sc.zeta(input + 1, other)),
+)
+def zeta(input, other):
+    """Return the Hurwitz zeta function, the sum of ``(other + k) ** -input`` for ``k = 0, 1, ...``."""
+    return narrowed(sc.zeta(input, other), input)
+
+
+# --- entropies and logarithms -----------------------------------------------------------------------------------------
+
+
+def log_or_zero(g: Any, input: Any, other: Any, log: Any, zero: int) -> Any:
+    """``g * log(other)``, but 0 where the product with the logarithm was defined to be 0."""
+    return np.where((input == 0) & (other <= zero), 0, g * conj(log(other)))
+
+
+@scipy_ufunc(
+    "xlogy",
+    input=lambda g, input, other: log_or_zero(g, input, other, np.log, 0),
+    other=lambda g, input, other: g * conj(input / other),
+)
+def xlogy(input, other):
+    """Return ``input * log(other)``, 0 where ``input`` is 0 (and NaN where ``other`` is)."""
+
+
+@special_ufunc(
+    "xlog1py",
+    input=lambda g, input, other: log_or_zero(g, input, other, np.log1p, -1),
+    other=lambda g, input, other: g * conj(input / (other + 1)),
+    node_name="SpecialXlog1PyBackward0",
+)
+def xlog1py(input, other):
+    """Return ``input * log1p(other)``, 0 where ``input`` is 0 (and NaN where ``other`` is)."""
+
+
+@special_ufunc("entr", input=lambda g, input: g * (-1 - np.log(input)), node_name="SpecialEntrBackward0")
+def entr(input):
+    """Return the entropy ``-input * log(input)``: 0 at 0, and minus infinity below."""
+
+
+def _bounded(input: Any, eps: float) -> Any:
+    return (input >= eps) & (input <= 1 - eps)
+
+
+def logit_derivative(g: Any, input: Any, eps: float | None) -> Any:
+    if eps is not None and eps >= 0:
+        return np.where(_bounded(input, eps), g / (input * (1 - input)), 0)
+    return np.where(_bounded(input, 0), g / (input * (1 - input)), np.nan)
+
+
+@answers_for("logit")
+@elementwise(int_to_float=True, input=logit_derivative)
+def logit(input, eps: float | None = None):
+    """Return ``log(input / (1 - input))``, with ``input`` first clamped to ``[eps, 1 - eps]`` if ``eps`` is given."""
+    if eps is not None and eps >= 0:
+        input = np.where(input < eps, input.dtype.type(eps), np.minimum(input, 1 - eps))
+    return np.log(input) - np.log1p(-input)
+
+
+# --- Bessel functions, DLMF 10.6 and 10.29 ----------------------------------------------------------------------------
+# The derivatives of order 1 use the function of order 2, because the formula with a quotient is 0 / 0 at 0.
+
+
+@special_ufunc("j0", input=lambda g, input: g * -sc.j1(input))
+def bessel_j0(input):
+    """Return the Bessel function of the first kind of order 0."""
+
+
+@special_ufunc("j1", input=lambda g, input: g * ((sc.j0(input) - sc.jv(2, input)) / 2))
+def bessel_j1(input):
+    """Return the Bessel function of the first kind of order 1."""
+
+
+@special_ufunc("y0", input=lambda g, input: g * -sc.y1(input))
+def bessel_y0(input):
+    """Return the Bessel function of the second kind of order 0; minus infinity at 0, NaN below."""
+
+
+@special_ufunc("y1", input=lambda g, input: g * ((sc.y0(input) - sc.yv(2, input)) / 2))
+def bessel_y1(input):
+    """Return the Bessel function of the second kind of order 1; minus infinity at 0, NaN below."""
+
+
+@scipy_ufunc("i0", numpy=(np.i0,), input=lambda g, input: g * sc.i1(input))
+def i0(input):
+    """Return the modified Bessel function of the first kind of order 0."""
+
+
+@special_ufunc(
+    "i0e",
+    input=lambda g, input, result: g * (sc.i1e(input) - np.sign(input) * result),
+    node_name="SpecialI0EBackward0",
+)
+def i0e(input):
+    """Return ``exp(-abs(input)) * i0(input)``, which does not overflow."""
+
+
+@special_ufunc("i1", input=lambda g, input: g * ((sc.i0(input) + sc.iv(2, input)) / 2), node_name="SpecialI1Backward0")
+def i1(input):
+    """Return the modified Bessel function of the first kind of order 1."""
+
+
+@special_ufunc(
+    "i1e",
+    input=lambda g, input, result: g * ((sc.i0e(input) + sc.ive(2, input)) / 2 - np.sign(input) * result),
+    node_name="SpecialI1EBackward0",
+)
+def i1e(input):
+    """Return ``exp(-abs(input)) * i1(input)``, which does not overflow."""
+
+
+@special_ufunc("k0", input=lambda g, input: g * -sc.k1(input))
+def modified_bessel_k0(input):
+    """Return the modified Bessel function of the second kind of order 0; infinite at 0, NaN below."""
+
+
+@special_ufunc("k1", input=lambda g, input: g * ((sc.k0(input) + sc.kv(2, input)) / -2))
+def modified_bessel_k1(input):
+    """Return the modified Bessel function of the second kind of order 1; infinite at 0, NaN below."""
+
+
+@special_ufunc("k0e", input=lambda g, input, result: g * (result - sc.k1e(input)))
+def scaled_modified_bessel_k0(input):
+    """Return ``exp(input) * modified_bessel_k0(input)``, which does not underflow."""
+
+
+@special_ufunc("k1e", input=lambda g, input, result: g * (result - (sc.k0e(input) + sc.kve(2, input)) / 2))
+def scaled_modified_bessel_k1(input):
+    """Return ``exp(input) * modified_bessel_k1(input)``, which does not underflow."""
+
+
+@elementwise(
+    int_to_float=True,
+    namespace="special",
+    method=False,
+    input=lambda g, input: g * (input / -3 * sc.hyp0f1(2.5, input * input / -4)),
+)
+def spherical_bessel_j0(input):
+    """Return the spherical Bessel function of order 0, ``sin(input) / input``; its derivative is from DLMF 10.16.9."""
+    return narrowed(sc.spherical_jn(0, input), input)
+
+
+@elementwise(int_to_float=True, namespace="special", method=False, input=lambda g, input: g * sc.airy(input)[1])
+def airy_ai(input):
+    """Return the Airy function Ai, the solution of ``y'' = x * y`` that decays to the right."""
+    return narrowed(sc.airy(input)[0], input)
+
+
+# --- torch.special's names for what is defined elsewhere --------------------------------------------------------------
+
+for _name, _function in {
+    "digamma": digamma,
+    "erf": erf,
+    "erfc": erfc,
+    "erfinv": erfinv,
+    "exp2": exp2,
+    "expm1": expm1,
+    "gammainc": igamma,
+    "gammaincc": igammac,
+    "gammaln": lgamma,
+    "i0": i0,
+    "log1p": log1p,
+    "logit": logit,
+    "logsumexp": logsumexp,
+    "modified_bessel_i0": i0,
+    "modified_bessel_i1": i1,
+    "multigammaln": mvlgamma,
+    "polygamma": polygamma,
+    "psi": digamma,
+    "round": round,
+    "sinc": sinc,
+    "xlogy": xlogy,
+}.items():
+    composite(name=f"special.{_name}", method=False)(_function)

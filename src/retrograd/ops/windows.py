@@ -1,0 +1,147 @@
+"""Views with strides of their own: sliding windows, and memory read in any pattern."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.op import kernel, view
+from retrograd.core.registry import composite
+from retrograd.ops._positions import along
+from retrograd.ops._rules import normalize_dim
+
+# --- sliding windows ----------------------------------------------------------------------------------------------
+
+
+def _count(length: int, size: int, step: int) -> int:
+    return (length - size) // step + 1
+
+
+def _windows(x: Any, dimension: int, size: int, step: int, writeable: bool = False) -> Any:
+    if not x.ndim:
+        return x.reshape((1,))[:size]
+    windows = np.lib.stride_tricks.sliding_window_view(x, size, dimension, writeable=writeable)
+    return windows[along(dimension, slice(0, _count(x.shape[dimension], size, step) * step, step))]
+
+
+@kernel(public=False, method=False, grad=lambda g, dimension, size, step: _windows(g, dimension, size, step))
+def fold_windows(grad, shape: tuple[int, ...], dimension: int, size: int, step: int):
+    """Zeros of ``shape`` to which every window in ``grad`` is added where it was taken: the adjoint of unfold."""
+    result = np.zeros_like(grad, shape=shape, order="C")
+    if not shape:
+        return grad.reshape(())
+    count = grad.shape[dimension]
+    for k in range(size):
+        result[along(dimension, slice(k, k + step * count, step))] += grad[..., k]
+    return result
+
+
+@view(
+    input=lambda g, input_shape, dimension, size, step: fold_windows(
+        g, input_shape, normalize_dim(dimension, len(input_shape)), size, step
+    )
+)
+def unfold(input, dimension: int, size: int, step: int):
+    """Return a view of all windows of ``size`` positions of ``dimension``, ``step`` apart, in a new last dimension.
+
+    >>> rg.arange(5).unfold(0, 3, 2).tolist()
+    [[0, 1, 2], [2, 3, 4]]
+    """
+    dimension = normalize_dim(dimension, input.ndim)
+    length = input.shape[dimension] if input.ndim else 1
+    if size < 0 or step <= 0:
+        raise RuntimeError(f"unfold: size is {size} but must be >= 0, step is {step} but must be > 0")
+    if size > length:
+        raise RuntimeError(f"unfold: maximum size for tensor at dimension {dimension} is {length} but size is {size}")
+    return _windows(input, dimension, size, step, writeable=input.flags.writeable and step >= size)
+
+
+# --- any strides --------------------------------------------------------------------------------------------------
+
+# A layout is how a tensor lies in its storage: shape, strides and offset of the first element, in elements.
+Layout = tuple[tuple[int, ...], tuple[int, ...], int]
+
+
+def _owner(array: Any) -> Any:
+    """The array whose memory it is."""
+    owner = array
+    while (array := getattr(array, "base", None)) is not None:
+        if isinstance(array, type(owner)):
+            owner = array
+    return owner
+
+
+def _offset(array: Any) -> int:
+    address = array.__array_interface__["data"][0] - _owner(array).__array_interface__["data"][0]
+    return address // array.itemsize
+
+
+def _element_strides(array: Any) -> tuple[int, ...]:
+    return tuple(step // array.itemsize for step in array.strides)
+
+
+def _extent(layout: Layout) -> int:
+    """How many elements of the storage it takes to hold a layout."""
+    shape, strides, offset = layout
+    return 0 if 0 in shape else offset + 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+
+
+def _positions(layout: Layout) -> Any:
+    """The position in the storage of every element."""
+    shape, strides, offset = layout
+    positions = np.array(offset)
+    for length, step in zip(shape, strides, strict=True):
+        positions = positions[..., None] + np.arange(length) * step
+    return positions
+
+
+@kernel(public=False, method=False, grad=lambda g, source, target: restride(g, target, source))
+def restride(grad, source: Layout, target: Layout):
+    """Put ``grad`` into a storage of zeros as ``source`` says, adding up what overlaps; read it as ``target`` says."""
+    storage = np.zeros_like(grad, shape=max(_extent(source), _extent(target), 1), order="C")
+    np.add.at(storage, _positions(source).reshape(-1), grad.reshape(-1))
+    shape, strides, _ = target
+    shared = math.prod(n for n, step in zip(shape, strides, strict=True) if step == 0 and n > 1)
+    result = storage.take(_positions(target))
+    return result / shared if shared > 1 else result
+
+
+@view(
+    name="as_strided",
+    public=False,
+    method=False,
+    input=lambda g, input_layout, layout: restride(g, layout, input_layout),
+)
+def _as_strided(input, layout: Layout, input_layout: Layout):
+    shape, strides, offset = layout
+    # relative to the first element, because a gradient has the layout of the input but not its storage
+    start = _offset(input) + offset - input_layout[2]
+    owner = _owner(input)
+    if start < 0 or _extent((shape, strides, start)) > owner.size:
+        raise RuntimeError(
+            f"as_strided: sizes {list(shape)}, strides {list(strides)}, storage offset {offset} are out of bounds for "
+            f"a storage of {owner.size} elements"
+        )
+    flat = np.lib.stride_tricks.as_strided(owner, (owner.size,), (owner.itemsize,))
+    return np.lib.stride_tricks.as_strided(flat[start:], shape, [step * owner.itemsize for step in strides])
+
+
+@composite()
+def as_strided(input, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None):
+    """Return a view of the storage of ``input``: element ``i, j`` is at ``storage_offset + i*stride[0] + j*stride[1]``.
+
+    Parameters
+    ----------
+    storage_offset
+        By default that of ``input``.
+    """
+    if len(size) != len(stride):
+        raise RuntimeError(f"as_strided: mismatch in length of strides and shape: {list(stride)} and {list(size)}")
+    if any(step < 0 for step in stride):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    data = input._data
+    own: Layout = (data.shape, _element_strides(data), _offset(data))
+    return _as_strided(input, (tuple(size), tuple(stride), own[2] if storage_offset is None else storage_offset), own)
