@@ -1,0 +1,496 @@
+"""Automatic differentiation on NumPy arrays with torch's API and semantics.
+
+>>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+>>> (x * x).sum().backward()
+>>> x.grad
+tensor([2., 4.])
+"""
+
+from __future__ import annotations
+
+import importlib as _importlib
+import warnings as _warnings
+from typing import Any as _Any
+
+from retrograd import autograd, creation, fft, linalg, nn, ops, random, serialization
+from retrograd.autograd import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from retrograd.core.blocks import get_num_threads, set_num_threads
+from retrograd.core.size import Size
+from retrograd.core.tensor import Tensor
+from retrograd.creation import (
+    arange,
+    as_tensor,
+    asarray,
+    contiguous_format,
+    empty,
+    empty_like,
+    empty_strided,
+    eye,
+    from_dlpack,
+    from_numpy,
+    frombuffer,
+    full,
+    full_like,
+    get_default_device,
+    layout,
+    linspace,
+    logspace,
+    memory_format,
+    ones,
+    ones_like,
+    preserve_format,
+    scalar_tensor,
+    set_default_device,
+    strided,
+    tensor,
+    tril_indices,
+    triu_indices,
+    zeros,
+    zeros_like,
+)
+from retrograd.device import cuda_is_available, device
+from retrograd.dtypes import (
+    bool,
+    can_cast,
+    cdouble,
+    cfloat,
+    complex64,
+    complex128,
+    double,
+    dtype,
+    finfo,
+    float,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    half,
+    iinfo,
+    int,
+    int8,
+    int16,
+    int32,
+    int64,
+    long,
+    promote_types,
+    set_default_dtype,
+    short,
+    uint8,
+)
+from retrograd.ops.activations import (
+    celu,
+    celu_,
+    hardshrink,
+    log_softmax,
+    prelu,
+    relu,
+    relu_,
+    selu,
+    selu_,
+    sigmoid,
+    softmax,
+    threshold,
+    threshold_,
+)
+from retrograd.ops.arithmetic import (
+    abs,
+    absolute,
+    add,
+    copysign,
+    div,
+    divide,
+    floor_divide,
+    fmod,
+    hypot,
+    mul,
+    multiply,
+    neg,
+    negative,
+    positive,
+    reciprocal,
+    remainder,
+    rsub,
+    sgn,
+    sign,
+    signbit,
+    sub,
+    subtract,
+    true_divide,
+)
+from retrograd.ops.comparison import (
+    allclose,
+    bitwise_and,
+    bitwise_left_shift,
+    bitwise_not,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+    eq,
+    equal,
+    gcd,
+    ge,
+    greater,
+    greater_equal,
+    gt,
+    is_nonzero,
+    isclose,
+    isfinite,
+    isinf,
+    isnan,
+    isneginf,
+    isposinf,
+    isreal,
+    lcm,
+    le,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    lt,
+    ne,
+    not_equal,
+)
+from retrograd.ops.complex import (
+    angle,
+    complex,
+    conj,
+    conj_physical,
+    imag,
+    is_conj,
+    is_neg,
+    polar,
+    real,
+    resolve_conj,
+    resolve_neg,
+    view_as_complex,
+    view_as_real,
+)
+from retrograd.ops.conditional import (
+    addcdiv,
+    addcmul,
+    clamp,
+    clamp_max,
+    clamp_min,
+    clip,
+    fmax,
+    fmin,
+    heaviside,
+    lerp,
+    maximum,
+    minimum,
+    nan_to_num,
+    where,
+)
+from retrograd.ops.copying import clone, fill
+from retrograd.ops.cumulative import (
+    cummax,
+    cummin,
+    cumprod,
+    cumsum,
+    cumulative_trapezoid,
+    diff,
+    gradient,
+    logcumsumexp,
+    trapezoid,
+    trapz,
+)
+from retrograd.ops.diagonals import diag, diag_embed, diagflat, diagonal, diagonal_scatter, tril, triu
+from retrograd.ops.einsum import einsum, inner, tensordot
+from retrograd.ops.exponential import (
+    exp,
+    exp2,
+    expm1,
+    float_power,
+    frexp,
+    ldexp,
+    log,
+    log1p,
+    log2,
+    log10,
+    logaddexp,
+    logaddexp2,
+    pow,
+    rsqrt,
+    sqrt,
+    square,
+)
+from retrograd.ops.extremes import amax, amin, aminmax, argmax, argmin, max, min
+from retrograd.ops.indexing import index_put, select
+from retrograd.ops.joining import (
+    block_diag,
+    cartesian_prod,
+    cat,
+    chunk,
+    column_stack,
+    combinations,
+    concat,
+    concatenate,
+    dsplit,
+    dstack,
+    hsplit,
+    hstack,
+    meshgrid,
+    row_stack,
+    split,
+    split_with_sizes,
+    stack,
+    tensor_split,
+    unbind,
+    vsplit,
+    vstack,
+)
+from retrograd.ops.linalg import det, inverse, logdet, slogdet
+from retrograd.ops.linalg_decompositions import cholesky
+from retrograd.ops.linalg_decompositions import qr_some as qr
+from retrograd.ops.linalg_decompositions import svd_some as svd
+from retrograd.ops.linalg_functions import matrix_exp, matrix_power, orgqr, pinverse
+from retrograd.ops.linalg_functions import vander_vector as vander
+from retrograd.ops.linalg_lu import lu_solve_with as lu_solve
+from retrograd.ops.linalg_lu import lu_unpack
+from retrograd.ops.linalg_lu import lu_with_infos as lu
+from retrograd.ops.linalg_norms import cdist, cosine_similarity, pairwise_distance
+from retrograd.ops.linalg_triangular import cholesky_inverse, cholesky_solve, triangular_solve
+from retrograd.ops.matmul import (
+    addbmm,
+    addmm,
+    addmv,
+    addr,
+    baddbmm,
+    bmm,
+    chain_matmul,
+    dot,
+    ger,
+    kron,
+    matmul,
+    mm,
+    mv,
+    outer,
+    trace,
+    vdot,
+)
+from retrograd.ops.matmul import cross_along as cross
+from retrograd.ops.placing import (
+    index_add,
+    index_copy,
+    index_fill,
+    index_reduce,
+    masked_fill,
+    masked_scatter,
+    put,
+    select_scatter,
+    slice_scatter,
+)
+from retrograd.ops.rearranging import constant_pad_nd, flip, fliplr, flipud, pad, repeat_interleave, roll, rot90, tile
+from retrograd.ops.reductions import (
+    all,
+    any,
+    count_nonzero,
+    dist,
+    logsumexp,
+    mean,
+    nanmean,
+    nansum,
+    norm,
+    prod,
+    renorm,
+    sum,
+)
+from retrograd.ops.rounding import ceil, fix, floor, frac, nextafter, round, trunc
+from retrograd.ops.scatter import scatter, scatter_add, scatter_reduce
+from retrograd.ops.selecting import argwhere, gather, index_select, masked_select, narrow, nonzero, take, take_along_dim
+from retrograd.ops.shape import (
+    adjoint,
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    broadcast_shapes,
+    broadcast_tensors,
+    broadcast_to,
+    flatten,
+    moveaxis,
+    movedim,
+    permute,
+    ravel,
+    reshape,
+    squeeze,
+    swapaxes,
+    swapdims,
+    t,
+    transpose,
+    unflatten,
+    unsqueeze,
+)
+from retrograd.ops.sorting import (
+    argsort,
+    bincount,
+    bucketize,
+    histc,
+    histogram,
+    isin,
+    msort,
+    searchsorted,
+    sort,
+    topk,
+    unique,
+    unique_consecutive,
+)
+from retrograd.ops.special import (
+    digamma,
+    erf,
+    erfc,
+    erfinv,
+    i0,
+    igamma,
+    igammac,
+    lgamma,
+    logit,
+    mvlgamma,
+    polygamma,
+    xlogy,
+)
+from retrograd.ops.statistics import (
+    corrcoef,
+    cov,
+    kthvalue,
+    median,
+    mode,
+    nanmedian,
+    nanquantile,
+    quantile,
+    std,
+    std_mean,
+    var,
+    var_mean,
+)
+from retrograd.ops.trigonometric import (
+    acos,
+    acosh,
+    arccos,
+    arccosh,
+    arcsin,
+    arcsinh,
+    arctan,
+    arctan2,
+    arctanh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    cos,
+    cosh,
+    deg2rad,
+    rad2deg,
+    sin,
+    sinc,
+    sinh,
+    tan,
+    tanh,
+)
+from retrograd.ops.windows import as_strided
+from retrograd.printing import printoptions, set_printoptions
+from retrograd.queries import (
+    is_complex,
+    is_floating_point,
+    is_inference,
+    is_signed,
+    is_tensor,
+    numel,
+    result_type,
+    typename,
+)
+from retrograd.random import (
+    Generator,
+    bernoulli,
+    binomial,
+    default_generator,
+    fork_rng,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    multinomial,
+    normal,
+    poisson,
+    rand,
+    rand_like,
+    randint,
+    randint_like,
+    randn,
+    randn_like,
+    randperm,
+    seed,
+    set_rng_state,
+)
+
+__version__ = "0.1.0"
+
+# torch says nothing about overflow and division by zero, and neither do we: NumPy's warnings would point into this
+# package. Code outside of it warns as before.
+_warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.")
+
+
+def __getattr__(name: str) -> _Any:
+    if name == "special":  # more than a hundred operations that few programs need: imported when first used
+        return _importlib.import_module("retrograd.special")
+    raise AttributeError(f"module 'retrograd' has no attribute {name!r}")
+
+
+# fmt: off
+__all__ = [  # noqa: RUF022 (one page instead of ten)
+    "Generator", "Size", "Tensor", "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul",
+    "addmm", "addmv", "addr", "adjoint", "all", "allclose", "amax", "amin", "aminmax", "angle", "any", "arange",
+    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
+    "argwhere", "as_strided", "as_tensor", "asarray", "asin", "asinh", "atan", "atan2", "atanh", "atleast_1d",
+    "atleast_2d", "atleast_3d", "autograd", "baddbmm", "bernoulli", "bincount", "binomial", "bitwise_and",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "block_diag", "bmm",
+    "bool", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "bucketize", "can_cast", "cartesian_prod",
+    "cat", "cdist", "cdouble", "ceil", "celu", "celu_", "cfloat", "chain_matmul", "cholesky", "cholesky_inverse",
+    "cholesky_solve", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone", "column_stack", "combinations",
+    "complex", "complex128", "complex64", "concat", "concatenate", "conj", "conj_physical", "constant_pad_nd",
+    "contiguous_format", "copysign", "corrcoef", "cos", "cosh", "cosine_similarity", "count_nonzero", "cov",
+    "creation", "cross", "cuda_is_available", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid",
+    "default_generator", "deg2rad", "det", "device", "diag", "diag_embed", "diagflat", "diagonal",
+    "diagonal_scatter", "diff", "digamma", "dist", "div", "divide", "dot", "double", "dsplit", "dstack", "dtype",
+    "einsum", "empty", "empty_like", "empty_strided", "enable_grad", "eq", "equal", "erf", "erfc", "erfinv", "exp",
+    "exp2", "expm1", "eye", "fft", "fill", "finfo", "fix", "flatten", "flip", "fliplr", "flipud", "float",
+    "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "fork_rng",
+    "frac", "frexp", "from_dlpack", "from_numpy", "frombuffer", "full", "full_like", "gather", "gcd", "ge", "ger",
+    "get_default_device", "get_default_dtype", "get_num_threads", "get_rng_state", "gradient", "greater",
+    "greater_equal", "gt", "half", "hardshrink", "heaviside", "histc", "histogram", "hsplit", "hstack", "hypot",
+    "i0", "igamma", "igammac", "iinfo", "imag", "index_add", "index_copy", "index_fill", "index_put",
+    "index_reduce", "index_select", "inference_mode", "initial_seed", "inner", "int", "int16", "int32", "int64",
+    "int8", "inverse", "is_complex", "is_conj", "is_floating_point", "is_grad_enabled", "is_inference",
+    "is_inference_mode_enabled", "is_neg", "is_nonzero", "is_signed", "is_tensor", "isclose", "isfinite", "isin",
+    "isinf", "isnan", "isneginf", "isposinf", "isreal", "kron", "kthvalue", "layout", "lcm", "ldexp", "le", "lerp",
+    "less", "less_equal", "lgamma", "linalg", "linspace", "log", "log10", "log1p", "log2", "log_softmax",
+    "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "logit", "logspace", "logsumexp", "long", "lt", "lu", "lu_solve", "lu_unpack", "manual_seed", "masked_fill",
+    "masked_scatter", "masked_select", "matmul", "matrix_exp", "matrix_power", "max", "maximum", "mean", "median",
+    "memory_format", "meshgrid", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul",
+    "multinomial", "multiply", "mv", "mvlgamma", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum",
+    "narrow", "ne", "neg", "negative", "nextafter", "nn", "no_grad", "nonzero", "norm", "normal", "not_equal",
+    "numel", "ones", "ones_like", "ops", "orgqr", "outer", "pad", "pairwise_distance", "permute", "pinverse",
+    "poisson", "polar", "polygamma", "positive", "pow", "prelu", "preserve_format", "printoptions", "prod",
+    "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "random", "randperm", "ravel", "real", "reciprocal", "relu", "relu_", "remainder", "renorm",
+    "repeat_interleave", "reshape", "resolve_conj", "resolve_neg", "result_type", "roll", "rot90", "round",
+    "row_stack", "rsqrt", "rsub", "scalar_tensor", "scatter", "scatter_add", "scatter_reduce", "searchsorted",
+    "seed", "select", "select_scatter", "selu", "selu_", "serialization", "set_default_device", "set_default_dtype",
+    "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state", "sgn", "short", "sigmoid", "sign",
+    "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax", "sort", "split", "split_with_sizes",
+    "sqrt", "square", "squeeze", "stack", "std", "std_mean", "strided", "sub", "subtract", "sum", "svd", "swapaxes",
+    "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor", "tensor_split", "tensordot", "threshold",
+    "threshold_", "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "triangular_solve", "tril",
+    "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "typename", "uint8", "unbind", "unflatten",
+    "unique", "unique_consecutive", "unsqueeze", "vander", "var", "var_mean", "vdot", "view_as_complex",
+    "view_as_real", "vsplit", "vstack", "where", "xlogy", "zeros", "zeros_like",
+]
