@@ -1,0 +1,117 @@
+"""Large elementwise work, cut into blocks and threads, gives what NumPy gives."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.core import blocks
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Let small arrays count as large, so that every border is met."""
+    before = rg.get_num_threads()
+    monkeypatch.setattr(blocks, "BLOCK", 64)
+    yield
+    rg.set_num_threads(before)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("size", [65, 128, 129, 1000, 1024, 4097])
+def test_ufuncs_and_compositions(threads: int, size: int) -> None:
+    rg.set_num_threads(threads)
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=size), rng.normal(size=size).astype(np.float32)
+    for function, operands in [
+        (np.sin, (a,)),
+        (np.multiply, (a, a)),
+        (np.multiply, (b, 2.0)),
+        (np.subtract, (b, np.array(3.0, np.float32))),
+        (lambda g, x: g * np.cos(x) - 1, (a, a)),
+        (lambda x: np.where(x > 0, x, 0), (b,)),
+    ]:
+        got = blocks.run_blocked(function, *operands)
+        expected = function(*operands)
+        assert got.dtype == expected.dtype
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_operands_that_cannot_be_cut_go_in_whole() -> None:
+    rng = np.random.default_rng(0)
+    square = rng.normal(size=(30, 30))
+    calls = []
+
+    def function(x: Any, y: Any) -> Any:
+        calls.append(x.shape)
+        return x + y
+
+    for left, right in [
+        (square.T, square),
+        (square, square[0]),
+        (square[::-1], square),
+        (square[:, ::2], square[:, ::2]),
+    ]:
+        calls.clear()
+        np.testing.assert_array_equal(blocks.run_blocked(function, left, right), left + right)
+        assert calls == [left.shape]
+
+
+def test_the_real_size_on_tensors() -> None:
+    n = blocks.LARGE + 1000
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=n).astype(np.float32)
+    x = rg.tensor(data, requires_grad=True)
+    ((x.exp() * x).tanh() + x).sum().backward()
+    inner = np.exp(data) * data
+    expected = (1 - np.tanh(inner) ** 2) * (np.exp(data) * (1 + data)) + 1
+    np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_error_states_reach_the_threads() -> None:
+    rg.set_num_threads(2)
+    data = np.ones(1000)
+    data[-1] = -1
+    seen = []
+    with np.errstate(invalid="call", call=lambda kind, flag: seen.append(kind)):
+        blocks.run_blocked(np.sqrt, data)
+    assert seen == ["invalid value"]
+
+
+def test_an_error_in_a_thread_is_raised() -> None:
+    rg.set_num_threads(2)
+
+    def function(x: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            raise KeyError("from the thread")
+        return x
+
+    with pytest.raises(KeyError, match="from the thread"):
+        blocks.run_blocked(function, np.ones(1000))
+
+
+def test_number_of_threads() -> None:
+    rg.set_num_threads(3)
+    assert rg.get_num_threads() == 3
+    for wrong, error in ((0, RuntimeError), (-1, RuntimeError), (1.5, TypeError), ("2", TypeError)):
+        with pytest.raises(error, match="set_num_threads"):
+            rg.set_num_threads(wrong)  # type: ignore[arg-type]
+    assert rg.get_num_threads() == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_a_forked_child_makes_its_own_threads() -> None:
+    rg.set_num_threads(2)
+    data = np.ones(1000)
+    blocks.run_blocked(np.sqrt, data)  # the parent's pool
+    child = os.fork()
+    if child == 0:
+        ok = bool((blocks.run_blocked(np.sqrt, data) == 1).all())
+        os._exit(0 if ok else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -1,0 +1,409 @@
+"""The graph, its traversal, its hooks and its limits, compared with torch."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from tests.parity import attempt, message, parity
+
+
+def leaf(lib: Any, *values: Any) -> Any:
+    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
+
+
+@parity
+def test_third_order_by_the_same_rules(lib: Any) -> Any:
+    x = leaf(lib, 0.3, 1.2, -0.7)
+    y = (lib.sin(x) * lib.exp(x) + x * x * x / (x + 5) - lib.tanh(x)).sum()
+    report = [y]
+    for _ in range(4):
+        (y,) = lib.autograd.grad(y.sum(), x, create_graph=True)
+        report.append(y)
+    return report
+
+
+def test_long_chain_is_built_differentiated_and_freed_without_the_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        x = leaf(rg, 1.0)
+        y = x
+        for _ in range(200_000):
+            y = y + x
+        node = weakref.ref(y.grad_fn)
+        y.backward()
+        assert x.grad is not None
+        assert x.grad.item() == 200_001
+        del y
+        assert node() is None, "the chain is kept alive by a cycle"
+    finally:
+        gc.enable()
+
+
+def test_long_chain_that_saves() -> None:
+    x = leaf(rg, 1.0)
+    y = x
+    for _ in range(50_000):
+        y = (y * 1.00001).sin()
+    y.backward(retain_graph=True)
+    assert np.isfinite(x.grad.item())
+    (g,) = rg.autograd.grad(y, x, create_graph=True)
+    assert g.requires_grad
+    del y, g
+
+
+def test_threads_share_leaves() -> None:
+    x = rg.ones(1000, requires_grad=True)
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(50):
+                (x * 2).sum().backward()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert (x.grad == 400).all()
+
+
+def test_modes_belong_to_a_thread() -> None:
+    seen: list[bool] = []
+    with rg.no_grad():
+        thread = threading.Thread(target=lambda: seen.append(rg.is_grad_enabled()))
+        thread.start()
+        thread.join()
+    assert seen == [True]
+
+
+@parity
+def test_hook_order(lib: Any) -> Any:
+    log: list[Any] = []
+    x = leaf(lib, 1.0, 2.0)
+    y = x * 2
+    y.retain_grad()
+
+    def times(k: float, what: str) -> Any:
+        def hook(g: Any) -> Any:
+            log.append((what, g.clone()))
+            return g * k
+
+        return hook
+
+    y.register_hook(times(2, "first tensor hook"))
+    y.register_hook(times(3, "second tensor hook"))
+    node = y.grad_fn
+    node.register_prehook(lambda gs: log.append(("pre", [g.clone() for g in gs])) or (gs[0] * 5,))
+    node.register_hook(
+        lambda gi, go: log.append(("post", [g if g is None else g.clone() for g in gi], [g.clone() for g in go]))
+    )
+    x.register_hook(times(7, "leaf hook"))
+    x.register_post_accumulate_grad_hook(lambda t: log.append(("accumulated", t.grad.clone())))
+    (y * y).sum().backward()
+    return log, y.grad, x.grad
+
+
+@parity
+def test_hook_handles(lib: Any) -> Any:
+    log: list[str] = []
+    x = leaf(lib, 1.0)
+    handles = [x.register_hook(lambda g, k=k: log.append(f"hook {k}")) for k in range(3)]
+    handles[1].remove()
+    handles[1].remove()
+    (x * 1).backward()
+    with handles[0]:
+        pass
+    (x * 1).backward()
+    return log
+
+
+@parity
+def test_bad_hooks(lib: Any) -> Any:
+    report = []
+    for result in (lib.ones(3, dtype=lib.float64), lib.ones(2, dtype=lib.float32), 3):
+        x = leaf(lib, 1.0, 2.0)
+        x.register_hook(lambda g, result=result: result)
+        report.append(attempt(lambda x=x: (x * 1).sum().backward()))
+    x = leaf(lib, 1.0)
+    x.register_post_accumulate_grad_hook(lambda t: 3)
+    report.append(attempt(lambda: (x * 1).backward()))
+    y = x * 1
+    report.append(attempt(lambda: y.register_post_accumulate_grad_hook(print)))
+    report.append(attempt(lambda: lib.ones(2).register_hook(print)))
+    report.append(attempt(lambda: lib.ones(2).retain_grad()))
+    return report
+
+
+@parity
+def test_order_of_nodes_and_leaves(lib: Any) -> Any:
+    log: list[str] = []
+    a, b, c = leaf(lib, 1.0), leaf(lib, 2.0), leaf(lib, 3.0)
+    for name, tensor in zip("abc", (a, b, c), strict=True):
+        tensor.register_hook(lambda g, name=name: log.append(name))
+    p = a * b
+    q = b * c
+    r = p * q
+    for name, tensor in zip("pqr", (p, q, r), strict=True):
+        tensor.register_hook(lambda g, name=name: log.append(name))
+    r.backward()
+    return log, a.grad, b.grad, c.grad
+
+
+@parity
+def test_accumulation(lib: Any) -> Any:
+    x = leaf(lib, 1.0, 2.0)
+    (x * 3).sum().backward()
+    first = x.grad
+    (x * 3).sum().backward()
+    report = [x.grad, x.grad is first, first._version]
+    x.grad.zero_()
+    (x * x).sum().backward(create_graph=True)
+    report += [x.grad, x.grad is first, x.grad.requires_grad]
+    x.grad = None
+    return report
+
+
+def test_first_gradient_is_never_shared() -> None:
+    x, y = leaf(rg, 1.0, 2.0), leaf(rg, 3.0, 4.0)
+    start = rg.ones(2, dtype=rg.float64)
+    z = x + y
+    z.retain_grad()
+    z.backward(start)
+    grads = [x.grad, y.grad, z.grad, start]
+    for k, a in enumerate(grads):
+        for b in grads[k + 1 :]:
+            assert not np.shares_memory(a.numpy(), b.numpy())
+    x.grad.add_(1)
+    assert start.tolist() == [1, 1]
+
+
+def test_expanded_gradient_is_made_writable() -> None:
+    x = rg.ones(2, 3, requires_grad=True)
+    x.sum().backward()
+    x.grad.add_(1)
+    x.sum().backward()
+    assert (x.grad == 3).all()
+
+
+@parity
+def test_grad_function(lib: Any) -> Any:
+    x, w, unused = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0), leaf(lib, 5.0)
+    y = x * w
+    z = y.exp().sum()
+    report = [lib.autograd.grad(z, [x, y, w], retain_graph=True), x.grad]
+    report.append(attempt(lambda: lib.autograd.grad(z, unused, retain_graph=True)))
+    report.append(lib.autograd.grad(z, [x, unused], retain_graph=True, allow_unused=True))
+    report.append(lib.autograd.grad(z, [x, unused], retain_graph=True, materialize_grads=True))
+    report.append(
+        attempt(lambda: lib.autograd.grad(z, [x], allow_unused=False, materialize_grads=True, retain_graph=True))
+    )
+    report.append(attempt(lambda: lib.autograd.grad(z, lib.ones(2), retain_graph=True)))
+    report.append(lib.autograd.grad([z, y], [x], [None, lib.ones(2, dtype=lib.float64)], retain_graph=True))
+    report.append(lib.autograd.grad(y, y, lib.ones(2, dtype=lib.float64), retain_graph=True))
+    report.append(lib.autograd.grad(x, x, lib.ones(2, dtype=lib.float64), retain_graph=True))
+    report.append(lib.autograd.grad(y, x, lib.eye(2, dtype=lib.float64), is_grads_batched=True, retain_graph=True))
+    lib.autograd.grad(z, x)
+    report.append(attempt(lambda: lib.autograd.grad(z, x)))
+    return report
+
+
+@parity
+def test_backward_arguments(lib: Any) -> Any:
+    x, w = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0)
+    y = x * w
+    z = y * y
+    one = lib.ones(2, dtype=lib.float64)
+    report = [
+        attempt(lambda: z.backward()),
+        attempt(lambda: lib.ones(2).sum().backward()),
+        attempt(lambda: z.backward(lib.ones(3, dtype=lib.float64))),
+        attempt(lambda: lib.autograd.backward([z, z], [one])),
+        attempt(lambda: lib.autograd.backward(z, one, inputs=[])),
+        attempt(lambda: z.backward(3.0)),
+        attempt(lambda: (x + 1j).sum().backward()),
+    ]
+    lib.autograd.backward([z, y], [one, one * 2], retain_graph=True)
+    report += [x.grad, w.grad]
+    x.grad = w.grad = None
+    z.backward(one, inputs=[x], retain_graph=True)
+    report += [x.grad, w.grad]
+    x.grad = None
+    z.backward(one, inputs=[y], retain_graph=True)
+    report += [x.grad, w.grad, y.grad]
+    z.backward(one, inputs=[y, w], retain_graph=True)
+    report += [x.grad, w.grad, y.grad]
+    return report
+
+
+@parity
+def test_same_tensor_twice_and_diamond(lib: Any) -> Any:
+    x = leaf(lib, 2.0, 3.0)
+    a = x * x
+    b = a.sin() + a.cos()
+    c = b * a + a
+    lib.autograd.backward([c.sum(), a.sum(), c.sum()])
+    return x.grad
+
+
+@parity
+def test_broadcasting_and_dtypes_of_gradients(lib: Any) -> Any:
+    report = []
+    shapes = [((3,), (2, 3)), ((2, 1), (1, 3)), ((), (2, 3)), ((1,), (3,)), ((2, 3), (3,))]
+    for dtype_a in (lib.float32, lib.float64):
+        for dtype_b in (lib.float32, lib.float64):
+            for shape_a, shape_b in shapes:
+                a = lib.full(shape_a, 2.0, dtype=dtype_a, requires_grad=True)
+                b = lib.full(shape_b, 3.0, dtype=dtype_b, requires_grad=True)
+                (a * b + a).sum().backward()
+                report += [a.grad, b.grad]
+    z = lib.tensor([1 + 2j, 3 - 1j], requires_grad=True)
+    r = lib.tensor([1.0, 2.0], requires_grad=True)
+    ((z * r) * (z * r).conj()).real.sum().backward()
+    report += [z.grad, r.grad]
+    return report
+
+
+@parity
+def test_grad_attribute(lib: Any) -> Any:
+    x = leaf(lib, 1.0, 2.0)
+    return [
+        attempt(lambda: setattr(x, "grad", lib.ones(3, dtype=lib.float64))),
+        attempt(lambda: setattr(x, "grad", lib.ones(2, dtype=lib.float32))),
+        attempt(lambda: setattr(x, "grad", 3)),
+        attempt(lambda: setattr(x, "grad", lib.ones(2, dtype=lib.float64))),
+        x.grad,
+    ]
+
+
+@parity
+def test_nodes(lib: Any) -> Any:
+    x = leaf(lib, 1.0, 2.0)
+    y = (x * 2).exp()
+    node = y.grad_fn
+    (producer, nr), *_ = node.next_functions
+    (accumulate, _), *_ = producer.next_functions
+    node.metadata["note"] = 1
+    return [
+        node.name(),
+        type(node).__name__,
+        producer.name(),
+        nr,
+        accumulate.name().split("::")[-1],  # torch gives some C++ names in full
+        accumulate.variable is x,
+        node.metadata,
+        node._sequence_nr() > producer._sequence_nr(),
+        node._saved_result,
+        attempt(lambda: (y.sum().backward(), node._saved_result)),
+    ]
+
+
+@parity
+def test_hooks_on_nodes_that_get_nothing(lib: Any) -> Any:
+    log: list[str] = []
+    x = leaf(lib, 1.0, 2.0)
+    a, b = x.split(1)
+    a.register_hook(lambda g: log.append("a"))
+    b.register_hook(lambda g: log.append("b"))
+    b.sum().backward()
+    return log, x.grad
+
+
+@parity
+def test_reentrant_backward(lib: Any) -> Any:
+    x = leaf(lib, 2.0)
+    y = leaf(lib, 3.0)
+    inner = y * y
+
+    class Inner(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, t: Any) -> Any:
+            return t.clone()
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            with lib.enable_grad():
+                inner.backward()
+            return g * 2
+
+    Inner.apply(x * 5).backward()
+    return x.grad, y.grad
+
+
+@parity
+def test_grad_mode_forms(lib: Any) -> Any:
+    x = leaf(lib, 1.0)
+    report: list[Any] = []
+
+    @lib.no_grad()
+    def decorated() -> bool:
+        return (x * 2).requires_grad
+
+    @lib.no_grad
+    def bare() -> bool:
+        return (x * 2).requires_grad
+
+    @lib.no_grad()
+    def generator() -> Any:
+        for _ in range(2):
+            sent = yield (x * 2).requires_grad
+            report.append(sent)
+
+    @lib.set_grad_enabled(False)
+    def flagged() -> bool:
+        return lib.is_grad_enabled()
+
+    report += [decorated(), bare(), flagged(), lib.is_grad_enabled()]
+    steps = generator()
+    report += [next(steps), lib.is_grad_enabled(), steps.send("x"), lib.is_grad_enabled()]
+    with lib.no_grad():
+        report.append((x * 2).requires_grad)
+        with lib.enable_grad():
+            report.append((x * 2).requires_grad)
+        report.append((x * 2).requires_grad)
+    lib.set_grad_enabled(False)
+    report.append(lib.is_grad_enabled())
+    lib.set_grad_enabled(True)
+    with lib.set_grad_enabled(False):
+        report.append(lib.is_grad_enabled())
+    try:
+        with lib.no_grad():
+            raise KeyError
+    except KeyError:
+        report.append(lib.is_grad_enabled())
+    return report
+
+
+def test_message_for_a_wrong_shape_names_the_shapes() -> None:
+    x = leaf(rg, 1.0, 2.0)
+    text = message(lambda: (x * 1).backward(rg.ones(3, dtype=rg.float64)))
+    assert "Mismatch in shape" in text
+    assert "[3]" in text
+    assert "[2]" in text
+
+
+def test_a_rule_with_an_unknown_name_is_an_import_error() -> None:
+    from retrograd.core.op import elementwise
+
+    with pytest.raises(TypeError, match="names 'outher'"):
+
+        @elementwise(np.multiply, public=False, method=False, input=lambda g, outher: g * outher)
+        def broken(input, other):  # type: ignore[no-untyped-def]
+            """Never registered."""
+
+    with pytest.raises(TypeError, match="a rule is given for"):
+
+        @elementwise(np.multiply, public=False, method=False, inputt=lambda g: g)
+        def broken_too(input, other):  # type: ignore[no-untyped-def]
+            """Never registered."""

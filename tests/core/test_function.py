@@ -1,0 +1,292 @@
+"""autograd.Function, compared with torch."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import retrograd as rg
+from tests.parity import attempt, parity
+
+
+def leaf(lib: Any, *values: Any) -> Any:
+    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
+
+
+@parity
+def test_forward_and_backward(lib: Any) -> Any:
+    class Mul(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any, b: Any, scale: float) -> Any:
+            ctx.save_for_backward(a, b)
+            ctx.scale = scale
+            return a * b * scale
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            a, b = ctx.saved_tensors
+            log.append(ctx.needs_input_grad)
+            return g * b * ctx.scale, g * a * ctx.scale, None
+
+    log: list[Any] = []
+    a, b = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0)
+    y = Mul.apply(a, b, 10.0)
+    y.sum().backward()
+    report = [y, a.grad, b.grad, y.grad_fn.name(), y.is_leaf]
+    Mul.apply(a, b.detach(), 2.0).sum().backward()
+    report += [a.grad]
+    with lib.no_grad():
+        report.append(Mul.apply(a, b, 1.0).requires_grad)
+    y = Mul.apply(a, b, 3.0)
+    (g,) = lib.autograd.grad(y.sum(), a, create_graph=True)
+    report += [g, lib.autograd.grad(g.sum(), b)]
+    y = Mul.apply(a, b, 3.0).sum()
+    y.backward()
+    report.append(attempt(lambda: y.backward()))
+    return report, log
+
+
+@parity
+def test_setup_context(lib: Any) -> Any:
+    class Exp(lib.autograd.Function):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x.exp()
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(output)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (result,) = ctx.saved_tensors
+            return g * result
+
+    x = leaf(lib, 0.5, 1.0)
+    y = Exp.apply(x)
+    (g,) = lib.autograd.grad(y.sum(), x, create_graph=True)
+    (gg,) = lib.autograd.grad(g.sum(), x, create_graph=True)
+    return y, g, gg, lib.autograd.grad(gg.sum(), x)
+
+
+@parity
+def test_several_outputs_and_materialized_gradients(lib: Any) -> Any:
+    log: list[Any] = []
+
+    class Two(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, materialize: bool) -> Any:
+            ctx.set_materialize_grads(materialize)
+            index = x.argmax()
+            ctx.mark_non_differentiable(index)
+            return x * 2, x * 3, index
+
+        @staticmethod
+        def backward(ctx: Any, g2: Any, g3: Any, gi: Any) -> Any:
+            log.append((g2 is None, g3 is None, gi is None))
+            grad = 0
+            if g2 is not None:
+                grad = grad + g2 * 2
+            if g3 is not None:
+                grad = grad + g3 * 3
+            return grad, None
+
+    report = []
+    for materialize in (True, False):
+        x = leaf(lib, 1.0, 2.0)
+        a, b, index = Two.apply(x, materialize)
+        report += [a.requires_grad, b.requires_grad, index.requires_grad, a.output_nr, b.output_nr]
+        b.sum().backward()
+        report.append(x.grad)
+    return report, log
+
+
+@parity
+def test_errors(lib: Any) -> Any:
+    def function(returned: Any) -> Any:
+        class Broken(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, a: Any, b: Any) -> Any:
+                return a * 2
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                return returned(g)
+
+        return Broken
+
+    report = []
+    for returned in (
+        lambda g: g,
+        lambda g: (g, None, None),
+        lambda g: (g, g),
+        lambda g: (3, None),
+        lambda g: (lib.ones(3, dtype=lib.float64), None),
+        lambda g: (None, None),
+        lambda g: (g.float(), None),
+        lambda g: (g.sum(), None),
+        lambda g: (lib.ones(4, 2, dtype=lib.float64), None),
+        lambda g: 1 / 0,
+    ):
+        x = leaf(lib, 1.0, 2.0)
+        report.append(attempt(lambda returned=returned, x=x: function(returned).apply(x, 1).sum().backward()))
+        report.append(x.grad)
+
+    class NoBackward(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            return a * 2
+
+    report.append(attempt(lambda: NoBackward.apply(leaf(lib, 1.0)).backward()))
+    report.append(attempt(lambda: NoBackward(3)(4)))
+
+    class SavesWrong(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            ctx.save_for_backward(3)
+            return a * 2
+
+    report.append(attempt(lambda: SavesWrong.apply(leaf(lib, 1.0))))
+    return report
+
+
+@parity
+def test_returning_an_input(lib: Any) -> Any:
+    class Same(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            return a
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 5
+
+    x = leaf(lib, 1.0, 2.0)
+    y = Same.apply(x)
+    report = [y is x, y.is_leaf, y.requires_grad, y.data_ptr() == x.data_ptr(), attempt(lambda: y.mul_(2))]
+    (y * 2).sum().backward()
+    return report, x.grad
+
+
+@parity
+def test_mark_dirty(lib: Any) -> Any:
+    class Double(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            a.mul_(2)
+            ctx.mark_dirty(a)
+            return a
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 2
+
+    x = leaf(lib, 1.0, 2.0)
+    y = x * 1
+    z = Double.apply(y)
+    report = [z is y, y, y._version > 0]
+    (y * y).sum().backward()
+    report.append(x.grad)
+    report.append(attempt(lambda: Double.apply(x)))
+
+    class Forgets(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            a.mul_(2)
+            ctx.mark_dirty(a)
+            return a.clone()
+
+    report.append(attempt(lambda: Forgets.apply(x * 1)))
+    base = x * 1
+    Double.apply(base[1:])
+    x.grad = None
+    (base * base).sum().backward()
+    report += [base, x.grad]
+    return report
+
+
+@parity
+def test_saved_tensors_are_checked(lib: Any) -> Any:
+    class Square(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            ctx.save_for_backward(a, None)
+            return a * a
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            a, nothing = ctx.saved_tensors
+            assert nothing is None
+            return 2 * a * g
+
+    x = leaf(lib, 1.0, 2.0)
+    y = x * 1
+    z = Square.apply(y)
+    y.add_(1)
+    return [attempt(lambda: z.sum().backward())]
+
+
+@parity
+def test_once_differentiable(lib: Any) -> Any:
+    once = lib.autograd.function.once_differentiable
+
+    class Square(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            ctx.save_for_backward(a)
+            return a * a
+
+        @staticmethod
+        @once
+        def backward(ctx: Any, g: Any) -> Any:
+            (a,) = ctx.saved_tensors
+            return 2 * a * g
+
+    x = leaf(lib, 1.0, 2.0)
+    Square.apply(x).sum().backward()
+    report = [x.grad]
+    y = Square.apply(x)
+    (g,) = lib.autograd.grad(y, x, lib.ones(2, dtype=lib.float64, requires_grad=True), create_graph=True)
+    report += [g, g.requires_grad, attempt(lambda: g.sum().backward())]
+    return report
+
+
+@parity
+def test_dtype_and_shape_of_returned_gradients(lib: Any) -> Any:
+    class Odd(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            return a.expand(3, 2) * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g.double() * 2
+
+    x = lib.tensor([1.0, 2.0], requires_grad=True)
+    Odd.apply(x).sum().backward()
+    return x.grad
+
+
+def test_saving_an_output_makes_no_cycle() -> None:
+    class Exp(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            y = x.exp()
+            ctx.save_for_backward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * ctx.saved_tensors[0]
+
+    gc.collect()
+    gc.disable()
+    try:
+        y = Exp.apply(leaf(rg, 1.0))
+        ref, node = weakref.ref(y), weakref.ref(y.grad_fn)
+        del y
+        assert ref() is None
+        assert node() is None
+    finally:
+        gc.enable()

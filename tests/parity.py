@@ -1,0 +1,80 @@
+"""Run the same program on torch and on retrograd and compare what it reports."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+import retrograd as rg
+
+torch.set_num_threads(1)
+
+Program = Callable[[Any], Any]
+
+
+def attempt(function: Callable[[], Any]) -> Any:
+    """What a call gives, or the class of the exception it raises."""
+    try:
+        return function()
+    except Exception as error:
+        return f"raises {_family(error)}"
+
+
+def _family(error: Exception) -> str:
+    """The exception class a user would catch; subclasses count as what they are."""
+    for family in (NotImplementedError, IndexError, TypeError, ValueError, KeyError, AttributeError, RuntimeError):
+        if isinstance(error, family):
+            return family.__name__
+    return type(error).__name__
+
+
+def message(function: Callable[[], Any]) -> str:
+    """The text of the exception that a call raises."""
+    try:
+        function()
+    except Exception as error:
+        return str(error)
+    raise AssertionError("nothing was raised")
+
+
+def plain(value: Any) -> Any:
+    """A report without library types: tensors as dtype and rounded nested lists."""
+    if isinstance(value, (torch.Tensor, rg.Tensor)):
+        name = str(value.dtype).split(".")[-1]
+        array = np.asarray(value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value.detach().numpy())
+        if array.dtype.kind in "fc":
+            array = np.round(array.astype(complex if array.dtype.kind == "c" else float), 5) + 0.0
+        return name, array.tolist()
+    if isinstance(value, (torch.Size, rg.Size)):
+        return tuple(value)
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (torch.dtype, rg.dtype)):
+        return str(value).split(".")[-1]
+    return value
+
+
+def run(program: Program, library: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return plain(program(library))
+
+
+def parity(program: Program) -> Callable[[], None]:
+    """Make a test of a program that takes the library and returns a report."""
+
+    @functools.wraps(program)
+    def test() -> None:
+        expected = run(program, torch)
+        assert expected not in (None, [], ()), "the program reports nothing"
+        assert run(program, rg) == expected
+
+    del test.__wrapped__  # type: ignore[attr-defined]  # pytest would take the program's parameter for a fixture
+    return test
