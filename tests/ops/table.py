@@ -1,0 +1,19 @@
+"""One row per operation; the rows of each family are beside this file."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from pathlib import Path
+
+from tests.ops.harness import Row
+
+ROWS: list[Row] = []
+# Names that need no row, and why.
+WITHOUT_ROW: dict[str, str] = {}
+
+for _module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+    if _module.name.startswith("rows_"):
+        _family = importlib.import_module(f"tests.ops.{_module.name}")
+        ROWS.extend(_family.ROWS)
+        WITHOUT_ROW.update(getattr(_family, "WITHOUT_ROW", {}))

@@ -1,0 +1,468 @@
+"""``x[index]`` and ``x[index] = value`` against torch: values, gradients, views, histories, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from tests.ops.harness import as_array, assert_same, to_ours, to_torch
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Using a non-tuple:UserWarning", "ignore:indexing with dtype:UserWarning"
+)
+
+SHAPE = (3, 4, 5)
+MASK = np.arange(12).reshape(3, 4) % 5 < 2
+
+# An index is written with NumPy's arrays, which stand for tensors. The strings name what is beyond a plain array.
+BASIC = [
+    0,
+    -1,
+    np.int64(2),
+    slice(None),
+    slice(1, 3),
+    slice(-2, None),
+    slice(None, None, 2),
+    slice(5, 1),
+    (0, 1),
+    (0, 1, 2),
+    (slice(1), -1),
+    (..., 0),
+    (0, ...),
+    (1, ..., slice(2)),
+    (slice(None), slice(1, 4, 2), 3),
+    None,
+    ...,
+    (),
+    (None, 0, None),
+    (slice(None), None, 0),
+    (..., None),
+    (..., ...),
+    np.array(1),
+    (slice(None), np.array(-1)),
+    (np.array(0, dtype=np.int32), np.array(2), np.array(3)),
+    [0, slice(1, 3)],
+    [None, 0],
+]
+ADVANCED = [
+    [0, 2],
+    [2, 2, 0],
+    [],
+    [-1],
+    range(2),
+    (0,) and ([0, 1],),
+    np.array([0, 2, 2]),
+    np.array([[0, 1], [2, 0]]),
+    np.array([1], dtype=np.int32),
+    (slice(None), [0, 3]),
+    (slice(None), slice(None), [4, 4, 0]),
+    (..., [1, 0]),
+    ([0, 2], [1, 3]),
+    ([0, 2], slice(None), [1, 3]),
+    (np.array([[0], [2]]), [1, 3]),
+    (slice(None), [0, 1], [[2], [3]]),
+    (0, slice(None), [1, 2]),
+    (slice(None), 0, [1, 2]),
+    ([0, 1], 0),
+    ([0, 1], slice(1, 3), 2),
+    ([0, 1], None, [1, 2]),
+    (None, [0, 1]),
+    ([0, 1], np.array(0)),
+    (np.array([0, 1]), ..., np.array([1, 2])),
+    [[0, 1], [1, 2]],
+    [np.array([0, 1]), np.array([1, 2])],
+    np.array([True, False, True]),
+    [True, False, True],
+    MASK,
+    (slice(None), np.array([True, False, True, True])),
+    (MASK, slice(1, 3)),
+    (MASK, 2),
+    (0, np.array([True, False, True, True])),
+    (np.array([True, False, True]), [0, 1]),
+    (np.array([True, False, True]), slice(None), [0, 1]),
+    (..., np.array([True, False, True, False, False])),
+    np.zeros(3, bool),
+    np.arange(60).reshape(SHAPE) % 7 == 0,
+    True,
+    False,
+    (slice(None), True),
+    (True, 0),
+    np.array(True),
+    np.array(False),
+    np.array([1, 0, 1], dtype=np.uint8),
+    np.array(1, dtype=np.uint8),
+]
+
+
+def label(index: Any) -> str:
+    return str(index).replace("\n", "")
+
+
+def translated(index: Any, make: Any) -> Any:
+    """The index with tensors of a library for arrays."""
+    if isinstance(index, np.ndarray):
+        return make(index)
+    if isinstance(index, (tuple, list)):
+        return type(index)(translated(item, make) for item in index)
+    return index
+
+
+def pair(shape: tuple[int, ...] = SHAPE, dtype: str = "float64") -> tuple[rg.Tensor, torch.Tensor]:
+    values = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    return rg.from_numpy(values), torch.from_numpy(values.copy())
+
+
+@pytest.mark.parametrize("index", BASIC + ADVANCED, ids=label)
+def test_getitem(index: Any) -> None:
+    ours, theirs = pair()
+    ours.requires_grad_()
+    theirs.requires_grad_()
+    got, expected = ours[translated(index, to_ours)], theirs[translated(index, to_torch)]
+    assert_same(got, expected)
+    assert got._is_view() == expected._is_view()
+    weight = np.random.default_rng(1).normal(size=expected.shape)
+    (grad,) = rg.autograd.grad(got, ours, rg.from_numpy(weight), create_graph=True)
+    (expected_grad,) = torch.autograd.grad(expected, theirs, torch.tensor(weight))
+    assert_same(grad, expected_grad)
+
+
+@pytest.mark.parametrize("index", ADVANCED, ids=label)
+def test_the_gradient_is_differentiable_in_turn(index: Any) -> None:
+    ours, theirs = pair()
+    seconds = []
+    for tensor, library, make in ((ours, rg, to_ours), (theirs, torch, to_torch)):
+        tensor.requires_grad_()
+        picked = tensor[translated(index, make)]
+        (grad,) = library.autograd.grad((picked**3).sum(), tensor, create_graph=True)
+        seconds.append(library.autograd.grad((grad**2).sum(), tensor)[0])
+    assert_same(*seconds)
+
+
+@pytest.mark.parametrize("index", BASIC, ids=label)
+def test_basic_indexing_gives_views(index: Any) -> None:
+    ours, _ = pair()
+    part = ours[translated(index, to_ours)]
+    assert part._is_view()
+    assert part._base is ours
+    if part.numel():
+        assert np.shares_memory(part.numpy(), ours.numpy())
+        before = ours._version
+        part += 1
+        assert ours._version == before + 1
+
+
+@pytest.mark.parametrize("index", ADVANCED, ids=label)
+def test_advanced_indexing_copies(index: Any) -> None:
+    ours, _ = pair()
+    assert not np.shares_memory(ours[translated(index, to_ours)].numpy(), ours.numpy())
+
+
+def test_node_names() -> None:
+    x = rg.ones(3, 4, requires_grad=True)
+    assert x[0].grad_fn.name() == "SelectBackward0"
+    assert x[0:2].grad_fn.name() == "SliceBackward0"
+    assert x[[0, 1]].grad_fn.name() == "IndexBackward0"
+
+
+def test_numpy_arrays_and_scalars_are_indices() -> None:
+    x = rg.arange(12).reshape(3, 4)
+    assert x[np.array([2, 0])].tolist() == [[8, 9, 10, 11], [0, 1, 2, 3]]
+    assert x[np.int32(1), np.uint8(2)].item() == 6
+    assert x[np.array(1)]._is_view()
+    assert x[np.True_].shape == (1, 3, 4)
+    assert x[rg.tensor(1), rg.tensor(2)].item() == 6
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        7,
+        -4,
+        (0, 9),
+        (0, 0, 0, 0),
+        (..., 0, 0, 0, 0),
+        slice(None, None, -1),
+        slice(None, None, 0),
+        (0, slice(2, 0, -1)),
+        1.0,
+        "a",
+        np.array(1.0),
+        np.array([0.5]),
+        np.array([1], dtype=np.int16),
+        np.array([9]),
+        np.array([-4]),
+        np.array([True, False]),
+        (slice(None), np.array([True])),
+        MASK.T,
+        ([0, 1], [0, 1, 2]),
+        ([0], [9]),
+        {},
+        len,
+    ],
+    ids=label,
+)
+def test_wrong_indices(index: Any) -> None:
+    ours, theirs = pair()
+    with pytest.raises(Exception) as expected:
+        theirs[translated(index, to_torch)]
+    with pytest.raises(type(expected.value)):
+        ours[translated(index, to_ours)]
+    with pytest.raises(type(expected.value)):
+        ours[translated(index, to_ours)] = 1.0
+    with pytest.raises(type(expected.value)):
+        ours.requires_grad_()[translated(index, to_ours)]
+
+
+@pytest.mark.parametrize("index", [0, (0, 0), [0], slice(1), np.array([0])], ids=label)
+def test_a_scalar_has_nothing_to_index(index: Any) -> None:
+    with pytest.raises(IndexError):
+        torch.tensor(1.0)[translated(index, to_torch)]
+    with pytest.raises(IndexError):
+        rg.tensor(1.0)[translated(index, to_ours)]
+
+
+@pytest.mark.parametrize("index", [..., None, (), True, False, np.array(True), (..., None)], ids=label)
+def test_what_indexes_a_scalar(index: Any) -> None:
+    ours, theirs = rg.tensor(2.0, requires_grad=True), torch.tensor(2.0, requires_grad=True)
+    got, expected = ours[translated(index, to_ours)], theirs[translated(index, to_torch)]
+    assert_same(got, expected)
+    got.sum().backward()
+    expected.sum().backward()
+    assert_same(ours.grad, theirs.grad)
+
+
+def test_an_element_of_a_vector_is_a_view() -> None:
+    x = rg.zeros(3)
+    x[1].add_(2)
+    x[rg.tensor(2)].fill_(3)
+    assert x.tolist() == [0, 2, 3]
+
+
+# --- assignment ---------------------------------------------------------------------------------------------------
+
+# An assignment to repeated places has no defined result.
+UNIQUE = [
+    index
+    for index in BASIC + ADVANCED
+    if label(index)
+    not in map(
+        label,
+        (
+            [2, 2, 0],
+            np.array([0, 2, 2]),
+            np.array([[0, 1], [2, 0]]),
+            (slice(None), slice(None), [4, 4, 0]),
+        ),
+    )
+]
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["plain", "recorded"])
+@pytest.mark.parametrize("index", UNIQUE, ids=label)
+def test_setitem(index: Any, recorded: bool) -> None:
+    ours, theirs = pair()
+    shape = theirs[translated(index, to_torch)].shape
+    value = np.random.default_rng(2).normal(size=shape)
+    results = []
+    for start, make, library in ((ours, to_ours, rg), (theirs, to_torch, torch)):
+        new = make(value)
+        leaves = [start, new]
+        if recorded:
+            start.requires_grad_()
+            new.requires_grad_()
+        x = start * 1
+        before = x._version
+        x[translated(index, make)] = new
+        assert x._version == before + 1 or library is torch
+        grads = []
+        if recorded:
+            weight = make(np.random.default_rng(3).normal(size=SHAPE))
+            grads = library.autograd.grad((x * x * weight).sum(), leaves, allow_unused=True)
+        results.append([x, *grads])
+    for got, expected in zip(*results, strict=True):
+        if expected is None:  # nothing was written
+            assert got is None or not got.numel() or not got.any()
+        else:
+            assert_same(got, expected)
+
+
+@pytest.mark.parametrize(
+    ("index", "value"),
+    [
+        (0, 2),
+        (0, 2.5),
+        (slice(1, 3), True),
+        (([0, 1], [1, 2]), 7),
+        (MASK, 0),
+        (0, np.arange(5.0)),
+        ((slice(None), 0), np.arange(3.0)[:, None]),
+        ([0, 2], np.arange(5.0)),
+        ([0, 2], np.ones((1, 1, 4, 5))),
+        (0, np.arange(5)),
+        (MASK, np.arange(5, dtype=np.float32)),
+        ([0], np.array(3)),
+        (..., np.array(1.5, dtype=np.float32)),
+        ((0, 0, 0), np.array(3.0)),
+        ((0, 0, 0), np.array([3.0])),
+        (slice(0, 0), 3),
+        (np.zeros(3, bool), 3),
+    ],
+    ids=label,
+)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "bool"])
+@pytest.mark.parametrize("recorded", [False, True], ids=["plain", "recorded"])
+def test_values_are_broadcast_and_converted(index: Any, value: Any, dtype: str, recorded: bool) -> None:
+    ours, theirs = pair(dtype=dtype)
+    if recorded and dtype.startswith("float"):
+        ours, theirs = ours.requires_grad_() * 1, theirs.requires_grad_() * 1
+    ours[translated(index, to_ours)] = translated(value, to_ours)
+    value = translated(value, to_torch)
+    try:
+        theirs[translated(index, to_torch)] = value
+    except RuntimeError as error:  # torch converts for views, but not for elements
+        assert "dtypes match" in str(error)
+        theirs[translated(index, to_torch)] = value.to(theirs.dtype)
+    assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("index", "value"),
+    [
+        (0, np.ones(4)),
+        (slice(2), np.ones((3, 4, 5))),
+        ([0, 1], np.ones((3, 4, 5))),
+        (MASK, np.ones((9, 9))),
+        (0, np.ones((2, 4, 5))),
+        (0, [1.0]),
+        (0, "a"),
+        (0, None),
+    ],
+    ids=label,
+)
+@pytest.mark.parametrize("recorded", [False, True], ids=["plain", "recorded"])
+def test_values_that_do_not_fit(index: Any, value: Any, recorded: bool) -> None:
+    ours, theirs = pair()
+    if recorded:
+        ours, theirs = ours.requires_grad_() * 1, theirs.requires_grad_() * 1
+    with pytest.raises(Exception) as expected:
+        theirs[translated(index, to_torch)] = translated(value, to_torch)
+    with pytest.raises(type(expected.value)):
+        ours[translated(index, to_ours)] = translated(value, to_ours)
+
+
+def test_arrays_and_numpy_scalars_are_values() -> None:
+    x = rg.zeros(3)
+    x[:2] = np.array([1.0, 2.0])
+    x[2] = np.float64(3)
+    x[[0]] = np.array(5)
+    assert x.tolist() == [5, 2, 3]
+
+
+def test_complex_values_lose_their_imaginary_part_with_a_warning() -> None:
+    x = rg.zeros(2)
+    with pytest.warns(UserWarning, match="imaginary"):
+        x[0] = rg.tensor(1 + 2j)
+    assert x.tolist() == [1, 0]
+
+
+def test_a_leaf_that_requires_grad_cannot_be_written() -> None:
+    x = rg.ones(3, requires_grad=True)
+    for index in (0, slice(2), [0], ...):
+        with pytest.raises(RuntimeError, match="leaf Variable"):
+            x[index] = 1.0
+    with rg.no_grad():
+        x[0] = 5.0
+        x[[1]] = 6.0
+    assert x.tolist() == [5, 6, 1]
+    assert x.is_leaf
+
+
+def test_an_expanded_tensor_cannot_be_written() -> None:
+    x = rg.zeros(1, 3).expand(2, 3)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        x[0] = 1.0
+    with pytest.raises(RuntimeError, match="single memory location"):
+        x[[0]] = 1.0
+
+
+def test_history_after_assignments() -> None:
+    grads = []
+    for library in (rg, torch):
+        x = library.ones(4, dtype=library.float64, requires_grad=True)
+        v = library.full((2,), 3.0, dtype=library.float64, requires_grad=True)
+        buffer = library.zeros(4, dtype=library.float64)
+        buffer[0] = x[1] * 2
+        view = buffer[1:3]
+        view[:] = v * x[:2]
+        buffer[library.tensor([3])] = x[3] ** 2
+        assert buffer.requires_grad
+        assert view.requires_grad
+        (buffer**2).sum().backward()
+        grads += [(x.grad, v.grad)]
+    for got, expected in zip(*grads, strict=True):
+        assert_same(got, expected)
+
+
+def test_overlapping_assignment() -> None:
+    x = rg.arange(5)
+    x[1:] = x[:-1]
+    assert x.tolist() == [0, 0, 1, 2, 3]
+    y = rg.arange(5)
+    y[[0, 1, 2]] = y[[2, 1, 0]]
+    assert y.tolist() == [2, 1, 0, 3, 4]
+
+
+def test_a_saved_index_is_version_checked() -> None:
+    x = rg.ones(3, requires_grad=True)
+    index = rg.tensor([0, 1])
+    y = x[index]
+    index.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_augmented_assignment_through_an_index() -> None:
+    x = rg.ones(3, requires_grad=True)
+    y = x * 2
+    y[0] *= 5
+    y[[1, 2]] += 1
+    y.sum().backward()
+    assert y.tolist() == [10, 3, 3]
+    assert x.grad.tolist() == [10, 2, 2]
+
+
+def test_legacy_sequences_warn() -> None:
+    x = rg.arange(12).reshape(3, 4)
+    with pytest.warns(UserWarning, match="non-tuple sequence"):
+        assert x[[[0, 1], [1, 2]]].tolist() == [1, 6]
+    with pytest.warns(UserWarning, match="uint8"):
+        assert x[rg.tensor([1, 0, 0], dtype=rg.uint8)].tolist() == [[0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("layout", ["transposed", "strided", "reversed"])
+def test_layouts(layout: str) -> None:
+    values = np.random.default_rng(0).normal(size=(6, 8))
+    array = {"transposed": values.T, "strided": values[::2, 1::3], "reversed": values[::-1, ::-1]}[layout]
+    for index in (1, (slice(1, 3), 1), [0, 2], ([0, 1], [1, 0]), (slice(None), [1, 0, 1])):
+        x = rg.from_numpy(array).requires_grad_()
+        picked = x[index]
+        np.testing.assert_array_equal(as_array(picked), array[index])
+        (picked * 2).sum().backward()
+        expected = np.zeros_like(array)
+        np.add.at(expected, index, 2)
+        np.testing.assert_array_equal(as_array(x.grad), expected)
+        y = x * 1
+        y[index] = 7.0
+        assert np.all(as_array(y)[index] == 7)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64", "complex128", "int64", "bool"])
+def test_dtypes(dtype: str) -> None:
+    ours, theirs = pair((3, 4), "float64")
+    ours, theirs = ours.to(getattr(rg, dtype)), theirs.to(getattr(torch, dtype))
+    for index in (0, slice(1), [0, 2, 2], ([0, 1], [1, 1]), np.array([True, False, True])):
+        assert_same(ours[translated(index, to_ours)], theirs[translated(index, to_torch)])

@@ -1,0 +1,384 @@
+"""Linear algebra beyond one call at a time: NumPy's forms, Hermitian matrices, edges, and what gradients look like."""
+# ruff: noqa: N806 (matrices have capital letters)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from tests.ops.harness import as_array, assert_same, flatten
+
+RNG = np.random.default_rng(5)
+
+
+def real(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape)
+
+
+def spd(n: int) -> np.ndarray:
+    a = real(n, n)
+    return a @ a.T + n * np.eye(n)
+
+
+SQUARE, TALL, VECTOR, BATCH = real(4, 4) + 4 * np.eye(4), real(5, 3), real(4), real(2, 3, 4)
+COMPLEX = real(3, 3) + 1j * real(3, 3)
+
+NUMPY_CALLS: list[Callable[..., Any]] = [
+    lambda: (np.dot, SQUARE, SQUARE),
+    lambda: (np.dot, BATCH, VECTOR),
+    lambda: (np.dot, BATCH, real(2, 4, 5)),
+    lambda: (np.dot, VECTOR, real(2, 4, 5)),
+    lambda: (np.dot, SQUARE, np.asarray(2.0)),
+    lambda: (np.vdot, COMPLEX, COMPLEX.T),
+    lambda: (np.inner, BATCH, SQUARE),
+    lambda: (np.outer, SQUARE, VECTOR),
+    lambda: (np.linalg.outer, VECTOR, VECTOR),
+    lambda: (np.tensordot, BATCH, real(3, 4, 2), 2),
+    lambda: (np.tensordot, BATCH, real(4, 2), ([2, 0], [0, 1])),
+    lambda: (np.tensordot, BATCH, VECTOR, 0),
+    lambda: (np.kron, TALL, SQUARE),
+    lambda: (np.cross, real(5, 3), real(3)),
+    lambda: (np.cross, real(3, 5), real(5, 3), 0, 1, 0),
+    lambda: (np.linalg.cross, real(5, 3), real(5, 3)),
+    lambda: (np.trace, BATCH, 1),
+    lambda: (np.trace, BATCH, -1, 2, 0),
+    lambda: (np.linalg.trace, BATCH),
+    lambda: (np.linalg.diagonal, BATCH),
+    lambda: (np.linalg.matrix_transpose, BATCH),
+    lambda: (np.matmul, BATCH, SQUARE),
+    lambda: (np.linalg.matmul, BATCH, SQUARE),
+    lambda: (np.vecdot, COMPLEX, COMPLEX.T.copy()),
+    lambda: (np.linalg.vecdot, BATCH, VECTOR),
+    lambda: (np.linalg.multi_dot, [TALL, TALL.T, TALL]),
+    lambda: (np.linalg.inv, SQUARE),
+    lambda: (np.linalg.det, SQUARE),
+    lambda: (np.linalg.slogdet, SQUARE),
+    lambda: (np.linalg.solve, SQUARE, VECTOR),
+    lambda: (np.linalg.solve, SQUARE, SQUARE),
+    lambda: (np.linalg.solve, np.stack([SQUARE] * 4), SQUARE),  # a matrix, not four vectors
+    lambda: (np.linalg.lstsq, TALL, real(5)),
+    lambda: (np.linalg.lstsq, TALL, real(5, 2)),
+    lambda: (np.linalg.pinv, TALL),
+    lambda: (np.linalg.pinv, spd(3), 1e-12, True),
+    lambda: (np.linalg.tensorinv, real(2, 3, 6)),
+    lambda: (np.linalg.tensorsolve, real(2, 3, 6), real(2, 3)),
+    lambda: (np.linalg.matrix_power, SQUARE, 3),
+    lambda: (np.linalg.matrix_power, SQUARE, -2),
+    lambda: (np.linalg.matrix_rank, TALL),
+    lambda: (np.linalg.cholesky, spd(4)),
+    lambda: (np.linalg.qr, TALL),
+    lambda: (np.linalg.qr, TALL, "r"),
+    lambda: (np.linalg.qr, TALL.T, "complete"),
+    lambda: (np.linalg.svd, TALL),
+    lambda: (np.linalg.svd, TALL, False),
+    lambda: (np.linalg.svd, TALL, False, False),
+    lambda: (np.linalg.svdvals, TALL),
+    lambda: (np.linalg.eigh, spd(4)),
+    lambda: (np.linalg.eigh, spd(4), "U"),
+    lambda: (np.linalg.eigvalsh, spd(4)),
+    lambda: (np.linalg.eig, COMPLEX),
+    lambda: (np.linalg.eigvals, COMPLEX),
+    lambda: (np.linalg.norm, BATCH),
+    lambda: (np.linalg.norm, BATCH, None, (1, 2)),
+    lambda: (np.linalg.norm, BATCH, 1, (0, 1), True),
+    lambda: (np.linalg.norm, BATCH, np.inf, 1),
+    lambda: (np.linalg.norm, SQUARE, "nuc"),
+    lambda: (np.linalg.vector_norm, BATCH),
+    lambda: (np.linalg.matrix_norm, BATCH),
+    lambda: (np.linalg.cond, SQUARE),
+    lambda: (np.linalg.cond, SQUARE, 1),
+    lambda: (np.vander, VECTOR),
+    lambda: (np.vander, VECTOR, 3, True),
+    lambda: (np.polyval, [3.0, 0.5, 1.0], VECTOR),
+    lambda: (np.einsum, "ij,jk", SQUARE, SQUARE),
+]
+if hasattr(np, "matvec"):
+    NUMPY_CALLS += [
+        lambda: (np.matvec, COMPLEX, COMPLEX[0]),
+        lambda: (np.vecmat, COMPLEX[0], COMPLEX),
+    ]
+
+
+@pytest.mark.parametrize("call", NUMPY_CALLS, ids=[f"{k}-{call()[0].__name__}" for k, call in enumerate(NUMPY_CALLS)])
+def test_numpy_functions_with_numpy_arguments(call: Callable[..., Any]) -> None:
+    function, *args = call()
+    expected = flatten(function(*args))
+
+    def tensor(value: Any) -> Any:
+        if isinstance(value, list) and isinstance(value[0], np.ndarray):
+            return [tensor(item) for item in value]
+        return rg.from_numpy(value).requires_grad_() if isinstance(value, np.ndarray) else value
+
+    got = flatten(function(*map(tensor, args)))
+    assert len(got) == len(expected)
+    for a, b in zip(got, expected, strict=True):
+        assert isinstance(a, rg.Tensor)
+        np.testing.assert_allclose(as_array(a), b, rtol=1e-10, atol=1e-12)
+    if function is not np.linalg.matrix_rank:
+        assert any(a.requires_grad for a in got)
+
+
+def test_numpy_arguments_that_cannot_be_honoured() -> None:
+    x = rg.from_numpy(SQUARE)
+    with pytest.raises(TypeError, match="ndarray"):
+        np.dot(x, x, np.empty((4, 4)))
+    with pytest.raises(TypeError, match="raw"):
+        np.linalg.qr(x, "raw")
+    with pytest.raises(TypeError, match="dtype"):
+        np.einsum("ij,jk", x, x, dtype=np.float32)
+    out = rg.from_numpy(np.empty((4, 4)))
+    assert np.dot(x, x, out) is out
+    np.testing.assert_allclose(out.numpy(), SQUARE @ SQUARE)
+
+
+# --- functions that read one triangle, behind a function that makes a Hermitian matrix --------------------------------
+
+
+def made_hermitian(x: Any) -> Any:
+    return x @ x.conj().mT + 0.1 * x + 0.1 * x.conj().mT
+
+
+HERMITIAN: list[Callable[[Any, Any], Any]] = [
+    lambda lib, a: lib.linalg.cholesky(a @ a),
+    lambda lib, a: lib.linalg.cholesky(a @ a, upper=True),
+    lambda lib, a: lib.linalg.cholesky_ex(a @ a).L,
+    lambda lib, a: lib.linalg.eigh(a).eigenvalues,
+    lambda lib, a: lib.linalg.eigh(a).eigenvectors.abs(),
+    lambda lib, a: lib.linalg.eigvalsh(a, UPLO="U"),
+    lambda lib, a: lib.linalg.pinv(a @ a, hermitian=True),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("function", HERMITIAN)
+def test_gradients_through_hermitian_matrices(function: Callable[[Any, Any], Any], dtype: str) -> None:
+    x = (COMPLEX if dtype == "complex128" else COMPLEX.real).copy()
+    grads = []
+    for library in (rg, torch):
+        leaf = library.from_numpy(x.copy()).requires_grad_()
+        out = function(library, made_hermitian(leaf))
+        weight = np.random.default_rng(1).normal(size=out.shape)
+        loss = (out * library.from_numpy(weight)).sum()
+        (first,) = library.autograd.grad(loss.real if loss.is_complex() else loss, leaf, create_graph=True)
+        second = library.autograd.grad((first.abs() ** 2).sum(), leaf)[0]
+        grads.append((first, second))
+    for a, b in zip(*grads, strict=True):
+        assert_same(a, b, 100)
+
+    def value(at: np.ndarray) -> float:
+        out = as_array(function(rg, made_hermitian(rg.from_numpy(at))))
+        return float(np.sum(out * np.random.default_rng(1).normal(size=out.shape)).real)
+
+    direction = np.random.default_rng(2).normal(size=x.shape)
+    measured = (value(x + 1e-6 * direction) - value(x - 1e-6 * direction)) / 2e-6
+    assert measured == pytest.approx(float(np.sum(as_array(grads[0][0]).real * direction)), rel=1e-5)
+
+
+# --- edges ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        np.zeros((1, 1)),
+        np.zeros((2, 2)),
+        np.diag([1.0, 2.0, 0.0]),
+        np.arange(9.0).reshape(3, 3),
+        np.diag([3.0, 0, 0, 1]),
+    ],
+    ids=["zero-1", "zero-2", "rank-2-of-3", "rank-2-full", "rank-2-of-4"],
+)
+def test_the_gradient_of_det_is_exact_for_singular_matrices(matrix: np.ndarray) -> None:
+    x = rg.from_numpy(matrix.copy()).requires_grad_()
+    (grad,) = rg.autograd.grad(rg.linalg.det(x), x)
+    n = len(matrix)
+    minors = np.array(
+        [
+            [(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(matrix, i, 0), j, 1)) for j in range(n)]
+            for i in range(n)
+        ]
+    )
+    np.testing.assert_allclose(grad.numpy(), minors, atol=1e-12)
+
+
+def test_a_singular_matrix_leaves_the_others_of_its_batch_alone() -> None:
+    matrices = np.stack([np.diag([2.0, 4.0]), np.ones((2, 2))])
+    x = rg.from_numpy(matrices).requires_grad_()
+    inverse, info = rg.linalg.inv_ex(x)
+    assert info.tolist() == [0, 2]
+    np.testing.assert_allclose(inverse.detach().numpy()[0], np.diag([0.5, 0.25]))
+    sign, logabsdet = rg.linalg.slogdet(x)
+    assert sign.tolist() == [1.0, 0.0]
+    assert logabsdet.tolist()[1] == -np.inf
+    (grad,) = rg.autograd.grad(logabsdet.sum(), x)
+    np.testing.assert_allclose(grad.numpy()[0], np.diag([0.5, 0.25]))
+    assert np.isnan(grad.numpy()[1]).all()
+    factor, info = rg.linalg.cholesky_ex(rg.from_numpy(np.stack([np.eye(2), np.diag([1.0, -1.0])])))
+    assert info.tolist() == [0, 2]
+    np.testing.assert_array_equal(factor.numpy()[0], np.eye(2))
+
+
+def test_logdet_where_there_is_none() -> None:
+    for matrix in ([[0.0, 1.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]):
+        ours = rg.logdet(rg.from_numpy(np.array(matrix)))
+        assert_same(ours, torch.logdet(torch.tensor(matrix, dtype=torch.float64)))
+
+
+@pytest.mark.parametrize("name", ["eigvalsh", "svdvals"])
+def test_values_have_a_derivative_where_they_are_repeated(name: str) -> None:
+    grads = []
+    for library in (rg, torch):
+        x = library.from_numpy(np.diag([2.0, 2.0, 1.0])).requires_grad_()
+        (grad,) = library.autograd.grad((getattr(library.linalg, name)(x) ** 2).sum(), x)
+        grads.append(grad)
+    assert_same(*grads)
+    x = rg.from_numpy(np.diag([2.0, 2.0, 1.0])).requires_grad_()
+    (grad,) = rg.autograd.grad((rg.linalg.eigh(x).eigenvalues ** 2).sum(), x)
+    np.testing.assert_allclose(grad.numpy(), 2 * np.diag([2.0, 2.0, 1.0]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_least_squares_where_the_rank_is_not_full(dtype: str) -> None:
+    A, B = (real(6, 2) @ real(2, 4)).astype(dtype), real(6, 3).astype(dtype)
+    grads = []
+    for library in (rg, torch):
+        a, b = (library.from_numpy(x.copy()).requires_grad_() for x in (A, B))
+        solution, _, rank, _ = library.linalg.lstsq(a, b)
+        assert int(rank) == 2
+        grads.append((solution, *library.autograd.grad((solution**2).sum(), (a, b))))
+    for ours, theirs in zip(*grads, strict=True):
+        assert_same(ours, theirs, 1000)
+    a, b = (rg.from_numpy(x).requires_grad_() for x in (A, B))
+    recorded = rg.autograd.grad((rg.linalg.lstsq(a, b)[0] ** 2).sum(), (a, b), create_graph=True)
+    for plain, graph in zip(grads[0][1:], recorded, strict=True):
+        assert_same(plain, graph, 10)
+
+
+def test_triangular_systems_with_zeros_on_the_diagonal_raise_nothing() -> None:
+    A = np.array([[1.0, 0.0], [1.0, 0.0]])
+    ours = rg.linalg.solve_triangular(rg.from_numpy(A), rg.from_numpy(np.array([[1.0], [2.0]])), upper=False)
+    assert_same(
+        ours, torch.linalg.solve_triangular(torch.tensor(A), torch.tensor([[1.0], [2.0]]).double(), upper=False)
+    )
+
+
+def test_the_other_triangle_is_not_read() -> None:
+    A = np.array([[2.0, np.nan], [1.0, 4.0]])
+    X = rg.linalg.solve_triangular(rg.from_numpy(A), rg.from_numpy(np.array([[2.0], [5.0]])), upper=False)
+    np.testing.assert_allclose(X.numpy(), [[1.0], [1.0]])
+
+
+def test_large_systems_agree_with_lapack() -> None:
+    A = np.tril(real(150, 150)) + 20 * np.eye(150)
+    B = real(150, 7)
+    X = rg.linalg.solve_triangular(rg.from_numpy(A), rg.from_numpy(B), upper=False)
+    np.testing.assert_allclose(X.numpy(), np.linalg.solve(A, B), rtol=1e-9, atol=1e-11)
+    matrix = real(130, 100)
+    P, L, U = (part.numpy() for part in rg.linalg.lu(rg.from_numpy(matrix)))
+    np.testing.assert_allclose(P @ L @ U, matrix, atol=1e-11)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 30.0, 300.0])
+def test_matrix_exp_over_many_norms(scale: float) -> None:
+    x = scale * real(2, 5, 5)
+    x[1] /= 100  # each matrix is scaled by itself
+    x -= np.swapaxes(x, -1, -2)
+    assert_same(rg.linalg.matrix_exp(rg.from_numpy(x)), torch.linalg.matrix_exp(torch.from_numpy(x)), 1e3)
+
+
+def test_matrix_exp_of_what_is_not_finite() -> None:
+    x = np.stack([np.full((2, 2), np.nan), np.zeros((2, 2))])
+    result = rg.linalg.matrix_exp(rg.from_numpy(x)).numpy()
+    assert np.isnan(result[0]).all()
+    np.testing.assert_array_equal(result[1], np.eye(2))
+
+
+def test_half_precision_is_summed_up_in_single() -> None:
+    x = np.full((1, 5000), 0.1, np.float16)
+    ours = rg.matmul(rg.from_numpy(x), rg.from_numpy(x.T.copy()))
+    np.testing.assert_allclose(ours.numpy(), x.astype(np.float32) @ x.T.astype(np.float32), rtol=1e-3)
+    assert ours.dtype is rg.float16
+    exponential = rg.linalg.matrix_exp(rg.from_numpy(np.eye(2, dtype=np.float16)))
+    np.testing.assert_allclose(exponential.numpy(), np.eye(2) * np.e, rtol=1e-3)
+
+
+# --- the gradients of products ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (2, 6, 4), (2, 3, 6, 4)])
+def test_a_weight_gets_a_contiguous_gradient_of_its_own(shape: tuple[int, ...]) -> None:
+    x, w = rg.from_numpy(real(*shape)), rg.from_numpy(real(4, 5)).requires_grad_()
+    (x @ w).sum().backward()
+    assert w.grad is not None
+    data = w.grad.numpy()
+    assert data.flags.c_contiguous
+    assert data.base is None
+
+
+@pytest.mark.parametrize(
+    ("expression", "name"),
+    [
+        (lambda x: x @ x, "MatmulBackward0"),
+        (lambda x: rg.linalg.inv(x), "LinalgInvExBackward0"),
+        (lambda x: rg.linalg.det(x), "LinalgDetBackward0"),
+        (lambda x: rg.linalg.solve(x, x), "LinalgSolveExBackward0"),
+        (lambda x: rg.linalg.svd(x).S, "LinalgSvdBackward0"),
+        (lambda x: rg.linalg.matrix_exp(x), "LinalgMatrixExpBackward0"),
+        (lambda x: rg.einsum("ij,jk", x, x), "EinsumBackward0"),
+    ],
+)
+def test_node_names(expression: Callable[[Any], Any], name: str) -> None:
+    assert expression(rg.from_numpy(SQUARE).requires_grad_()).grad_fn.name() == name
+
+
+def test_operators() -> None:
+    x = rg.from_numpy(SQUARE).requires_grad_()
+    for result in (x @ SQUARE, SQUARE @ x, x @ x.detach()):
+        assert result.requires_grad
+        np.testing.assert_allclose(result.detach().numpy(), SQUARE @ SQUARE)
+    with pytest.raises(TypeError):
+        x @ "matrix"  # type: ignore[operator]
+
+
+def test_einsum_of_many_operands_takes_the_cheap_order() -> None:
+    """From left to right this would need an intermediate result of 10**15 elements."""
+    vectors = [rg.from_numpy(real(1000)) for _ in range(5)]
+    result = rg.einsum("a,b,c,d,e,a,b,c,d,e->", *vectors, *vectors)
+    expected = np.prod([float((v.numpy() ** 2).sum()) for v in vectors])
+    assert result.item() == pytest.approx(expected)
+
+
+def test_einsum_promotes_only_where_nothing_is_summed() -> None:
+    a, b = rg.from_numpy(np.ones((2, 3), np.int64)), rg.from_numpy(np.ones((2, 3), np.float32))
+    assert rg.einsum("ij,ij->ij", a, b).dtype is rg.float32
+    assert rg.einsum("ij->i", a > 0).dtype is rg.int64
+    b.requires_grad_()
+    (grad,) = rg.autograd.grad(rg.einsum("i,ij->ij", b[:, 0], a).sum(), b)
+    assert grad.tolist() == [[3, 0, 0], [3, 0, 0]]
+    assert rg.einsum("ij,ij->ij", a > 0, a > 0).dtype is rg.bool
+
+
+def test_a_chain_is_multiplied_in_the_cheapest_order() -> None:
+    for shapes, first in (([(10, 100), (100, 5), (5, 50)], 0), ([(50, 5), (5, 100), (100, 10)], 1)):
+        tensors = [rg.from_numpy(real(*shape)).requires_grad_() for shape in shapes]
+        node = rg.linalg.multi_dot(tensors).grad_fn
+        inner = [following.name() for following, _ in node.next_functions]
+        assert inner[first] == "MatmulBackward0"
+        assert inner[1 - first] == "AccumulateGrad"
+
+
+def test_results_have_names() -> None:
+    x = rg.from_numpy(SQUARE)
+    assert rg.linalg.slogdet(x)._fields == ("sign", "logabsdet")
+    assert rg.linalg.eigh(x)._fields == ("eigenvalues", "eigenvectors")
+    assert rg.linalg.qr(x)._fields == ("Q", "R")
+    assert rg.linalg.svd(x)._fields == ("U", "S", "Vh")
+    assert rg.linalg.lstsq(x, x)._fields == ("solution", "residuals", "rank", "singular_values")
+    assert rg.linalg.lu(x)._fields == ("P", "L", "U")
+    assert rg.linalg.lu_factor(x)._fields == ("LU", "pivots")
+    assert rg.linalg.inv_ex(x)._fields == ("inverse", "info")

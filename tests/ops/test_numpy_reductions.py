@@ -1,0 +1,275 @@
+"""NumPy's reductions, sorts and differences called on Tensors: NumPy's results, and gradients where there are any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+
+rng = np.random.default_rng(0)
+X = rng.permutation(24).reshape(2, 3, 4) * 0.37 - 3.1
+M = X[0]
+V = np.array([0.5, -1.0, 3.0, 2.0, 2.5])
+W = np.array([0.1, 2.0, 0.7, 1.3, 0.9])
+HOLES = X.copy()
+HOLES[0, 1, 2] = HOLES[0, 0, 0] = HOLES[1, 2, 0] = HOLES[1, 0, 3] = np.nan
+MASK = np.random.default_rng(5).random((2, 3, 4)) < 0.7
+MASK[..., 0] = True
+POINTS = np.array([0.0, 0.5, 1.5, 1.75, 3.0])
+
+
+def case(function: Any, *args: Any, **kwargs: Any) -> Any:
+    label = f"{function.__name__}-{len(args)}-{'-'.join(f'{key}={value}' for key, value in kwargs.items())}"
+    return pytest.param(function, args, kwargs, id=label.replace("\n", "")[:80])
+
+
+AXES = ({}, {"axis": 0}, {"axis": -1, "keepdims": True}, {"axis": (0, 2)}, {"axis": (), "keepdims": False})
+ONE_AXIS = ({}, {"axis": 0}, {"axis": -1})
+
+CASES = [
+    *(case(f, X, **more) for f in (np.sum, np.prod, np.mean, np.max, np.min, np.ptp) for more in AXES),
+    *(case(f, X, **more) for f in (np.amax, np.amin) for more in ({}, {"axis": 1})),
+    *(case(f, X, **more, ddof=d) for f in (np.var, np.std) for more in AXES[:4] for d in (0, 1)),
+    case(np.var, X, 1, None, None, 1, True),
+    case(np.var, X, correction=2),
+    case(np.sum, X, 1, None, None, True),
+    *(case(f, X, axis=1, where=MASK) for f in (np.sum, np.prod, np.mean, np.var, np.std)),
+    *(case(f, X, axis=1, initial=2.0) for f in (np.sum, np.prod, np.max, np.min)),
+    case(np.max, X, axis=1, initial=-9.0, where=MASK),
+    case(np.min, X, axis=1, initial=9.0, where=MASK),
+    case(np.average, X),
+    case(np.average, X, 1),
+    case(np.average, V, weights=W),
+    case(np.average, M, axis=0, weights=W[:3]),
+    case(np.average, M, weights=M + 9, axis=1, keepdims=True),
+    case(np.average, V, weights=W, returned=True),
+    *(case(f, X, **more) for f in (np.median,) for more in (*AXES[:4], {"axis": 1, "keepdims": True})),
+    *(case(np.quantile, X, q, **more) for q in (0.3, [0.1, 0.6], [[0.2], [0.9]]) for more in AXES[:4]),
+    *(case(np.quantile, X, 0.37, axis=1, method=m) for m in ("linear", "lower", "higher", "midpoint", "nearest")),
+    case(np.percentile, X, 30),
+    case(np.percentile, X, [10, 60.5], axis=(0, 1), keepdims=True),
+    *(
+        case(f, HOLES, **more)
+        for f in (np.nansum, np.nanprod, np.nanmean, np.nanmax, np.nanmin, np.nanvar, np.nanstd, np.nanmedian)
+        for more in AXES[:4]
+    ),
+    case(np.nanvar, HOLES, axis=0, ddof=0.5),
+    case(np.nansum, HOLES, axis=1, where=MASK),
+    case(np.nanmean, HOLES, axis=1, where=MASK),
+    case(np.nanquantile, HOLES, 0.3, axis=(0, 1)),
+    case(np.nanpercentile, HOLES, [30, 40]),
+    *(case(f, X, **more) for f in (np.cumsum, np.cumprod) for more in ONE_AXIS),
+    *(case(f, HOLES, **more) for f in (np.nancumsum, np.nancumprod) for more in ONE_AXIS),
+    *(case(f, X, **more) for f in (np.sort, np.argsort) for more in (*ONE_AXIS, {"axis": None}, {"kind": "stable"})),
+    case(np.partition, X, 1),
+    case(np.partition, X, (0, 2), axis=1),
+    case(np.diff, X),
+    case(np.diff, X, 2, 1),
+    case(np.diff, X, axis=0, prepend=0.5),
+    case(np.diff, X, axis=1, prepend=X[:, :1], append=1),
+    case(np.diff, V, prepend=[1.0, 2.0]),
+    case(np.ediff1d, V),
+    case(np.ediff1d, M, to_end=1.5, to_begin=[1.0, 2.0]),
+    case(np.trapezoid, X),
+    case(np.trapezoid, V, POINTS),
+    case(np.trapezoid, X, dx=0.5, axis=1),
+    case(np.trapezoid, X, POINTS[:3], axis=1),
+    *(case(np.gradient, V, *spacing, edge_order=e) for spacing in ((), (0.5,), (POINTS,)) for e in (1, 2)),
+    case(np.gradient, X[:, :, :3], 2.0, axis=1),
+    case(np.gradient, M, 2.0, POINTS[:4]),
+    case(np.gradient, M, axis=(0, 1)),
+    case(np.interp, np.array([-1.0, 0.2, 0.6, 2.0, 7.0]), POINTS, V),
+    case(np.interp, np.array([-1.0, 0.2, 7.0]), POINTS, V, left=-5.0, right=6.0),
+    case(np.interp, 0.7, POINTS, V),
+    case(np.cov, M),
+    case(np.cov, M, rowvar=False),
+    case(np.cov, V, W),
+    case(np.cov, M, bias=True),
+    case(np.cov, M, ddof=0, aweights=W[:4], fweights=[1, 2, 1, 3]),
+    case(np.corrcoef, np.array([V, W])),
+    case(np.corrcoef, V, W),
+    *(
+        case(getattr(ufunc, method), X, **more)
+        for ufunc in (np.add, np.multiply, np.maximum, np.minimum, np.logaddexp)
+        for method, options in (("reduce", ({}, {"axis": 1, "keepdims": True})), ("accumulate", ({}, {"axis": 2})))
+        for more in options
+    ),
+    case(np.add.reduce, X, axis=(0, 1)),
+    case(np.add.reduce, X, axis=None),
+    case(np.add.reduce, X, 1, initial=3.0),
+    case(np.fmax.reduce, HOLES, axis=1),
+]
+if hasattr(np, "cumulative_sum"):
+    CASES += [
+        case(function, X, axis=1, include_initial=initial)
+        for function in (np.cumulative_sum, np.cumulative_prod)
+        for initial in (False, True)
+    ]
+
+A = np.array([[3, 1, 2, 1], [5, 1, 2, 2]])
+WITHOUT_GRADIENT = [
+    *(case(f, X > 0, **more) for f in (np.all, np.any) for more in (*AXES[:4], {"where": MASK})),
+    *(case(f, X, **more) for f in (np.argmax, np.argmin) for more in (*ONE_AXIS, {"axis": 1, "keepdims": True})),
+    *(case(f, HOLES, **more) for f in (np.nanargmax, np.nanargmin) for more in ({}, {"axis": 0})),
+    case(np.argmax, X > 0, axis=1),
+    case(np.max, X[:0], axis=0, initial=1.5),
+    case(np.count_nonzero, X > 0),
+    case(np.count_nonzero, X > 0, axis=(0, 1), keepdims=True),
+    case(np.argpartition, V, 2),
+    case(np.lexsort, (A[0], A[1])),
+    case(np.unique, A),
+    case(np.unique, A, return_index=True, return_inverse=True, return_counts=True),
+    case(np.unique, A, axis=1),
+    case(np.unique_all, A),
+    case(np.unique_counts, A),
+    case(np.unique_inverse, A),
+    case(np.unique_values, A),
+    case(np.searchsorted, POINTS, V),
+    case(np.searchsorted, POINTS, V, "right"),
+    case(np.digitize, V, POINTS),
+    case(np.digitize, V, POINTS[::-1], right=True),
+    case(np.bincount, A[1]),
+    case(np.bincount, A[1], V[:4], 9),
+    case(np.histogram, V),
+    case(np.histogram, V, bins=3, range=(0, 2)),
+    case(np.histogram, V, bins=POINTS, weights=W),
+    case(np.histogram2d, V, W, 2),
+    case(np.histogram_bin_edges, V, 4),
+    case(np.isin, A, [1, 5]),
+    case(np.union1d, A[0], A[1]),
+    case(np.intersect1d, A[0], A[1]),
+    case(np.setdiff1d, A[0], A[1]),
+    case(np.setxor1d, A[0], A[1]),
+    case(np.logical_and.reduce, X > 0, axis=1),
+    case(np.logical_or.reduce, X > 0),
+]
+
+
+def on_tensors(value: Any, leaves: list[rg.Tensor], grad: bool) -> Any:
+    if isinstance(value, np.ndarray):
+        tensor = rg.from_numpy(value.copy())
+        if grad and value.dtype.kind == "f":
+            leaves.append(tensor.requires_grad_())
+        return tensor
+    return tuple(on_tensors(item, leaves, grad) for item in value) if isinstance(value, tuple) else value
+
+
+def run(function: Any, args: Any, kwargs: Any, grad: bool) -> tuple[list[Any], list[rg.Tensor]]:
+    leaves: list[rg.Tensor] = []
+    args = [on_tensors(arg, leaves, grad) for arg in args]
+    kwargs = {key: on_tensors(value, leaves, grad) if key != "axis" else value for key, value in kwargs.items()}
+    result = function(*args, **kwargs)
+    return list(result) if isinstance(result, (tuple, list)) else [result], leaves
+
+
+@pytest.mark.parametrize(("function", "args", "kwargs"), [*CASES, *WITHOUT_GRADIENT])
+def test_results_are_numpys(function: Any, args: Any, kwargs: Any) -> None:
+    got, _ = run(function, args, kwargs, False)
+    expected = function(*args, **kwargs)
+    expected = list(expected) if isinstance(expected, (tuple, list)) else [expected]
+    assert len(got) == len(expected)
+    for a, b in zip(got, expected, strict=True):
+        assert type(a) is rg.Tensor
+        np.testing.assert_allclose(a.numpy(), b, rtol=1e-9, atol=1e-12)
+        assert a.numpy().dtype.kind == np.asarray(b).dtype.kind
+
+
+@pytest.mark.parametrize(("function", "args", "kwargs"), CASES)
+def test_gradients_are_right(function: Any, args: Any, kwargs: Any) -> None:
+    """The directional derivative along a random direction, against central differences of NumPy's own function."""
+    results, leaves = run(function, args, kwargs, True)
+    results = [result for result in results if result.requires_grad]
+    if function is np.argsort:
+        assert not results
+        return
+    assert results
+    step, local = 1e-6, np.random.default_rng(1)
+    weights = [local.normal(size=result.shape) for result in results]
+    directions = [local.normal(size=leaf.shape) for leaf in leaves]
+    grads = rg.autograd.grad(results, leaves, [rg.from_numpy(w) for w in weights], allow_unused=True)
+    predicted = sum(
+        float((grad.numpy() * direction).sum())
+        for grad, direction in zip(grads, directions, strict=True)
+        if grad is not None
+    )
+
+    def moved(sign: float) -> float:
+        rest = iter(directions)
+
+        def move(value: Any) -> Any:
+            if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+                return value + sign * step * next(rest)
+            return tuple(map(move, value)) if isinstance(value, tuple) else value
+
+        there = [move(arg) for arg in args]
+        outcome = function(*there, **{key: move(value) if key != "axis" else value for key, value in kwargs.items()})
+        outcome = list(outcome) if isinstance(outcome, (tuple, list)) else [outcome]
+        return sum(float((w * o).sum()) for w, o in zip(weights, outcome, strict=False))
+
+    measured = (moved(1) - moved(-1)) / (2 * step)
+    assert predicted == pytest.approx(measured, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "max", "min", "median", "cumsum", "all", "ptp"])
+def test_out(name: str) -> None:
+    x = rg.from_numpy(M.copy())
+    expected = getattr(np, name)(M, axis=1)
+    out = rg.from_numpy(np.zeros_like(expected))
+    assert getattr(np, name)(x, axis=1, out=out) is out
+    np.testing.assert_allclose(out.numpy(), expected)
+    with pytest.raises(TypeError, match="out="):
+        getattr(np, name)(x, axis=1, out=np.zeros_like(expected))
+
+
+def test_integers_become_the_default_dtype() -> None:
+    x = rg.from_numpy(np.arange(6).reshape(2, 3))
+    for function in (np.mean, np.var, np.std, np.median, np.average):
+        assert function(x).dtype is rg.float32
+        np.testing.assert_allclose(function(x).numpy(), function(x.numpy()), rtol=1e-6)
+    assert np.sum(x).dtype is rg.int64
+    assert np.percentile(x, 30).dtype is rg.float32
+    assert np.mean(x, dtype=np.float64).dtype is rg.float64
+    assert np.sum(x, dtype="float32").dtype is rg.float32
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: np.quantile(x, 0.5, method="hazen"), TypeError, "quantile.*hazen"),
+        (lambda x: np.quantile(x, 0.5, weights=np.ones(5)), TypeError, "quantile.*weights"),
+        (lambda x: np.var(x, mean=1.0), TypeError, "var.*mean"),
+        (lambda x: np.sort(x, order="f"), TypeError, "sort.*order"),
+        (lambda x: np.interp(x, [0.0, 1.0], [0.0, 1.0], period=1.0), TypeError, "interp.*period"),
+        (lambda x: np.max(x, where=x > 0), ValueError, "max.*initial"),
+        (lambda x: np.gradient(x[:1]), ValueError, "gradient"),
+        (lambda x: np.gradient(x, 1.0, 2.0), TypeError, "gradient"),
+        (lambda x: np.unique(x.requires_grad_()), TypeError, "unique.*detach"),
+        (lambda x: np.histogram(x.requires_grad_()), TypeError, "histogram.*detach"),
+        (lambda x: np.sum(x, axis=3), IndexError, "sum"),
+    ],
+)
+def test_refusals(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call(rg.from_numpy(V.copy()))
+
+
+def test_nothing_is_lost_silently() -> None:
+    """Sets and histograms have no derivative; where no gradient is recorded they work."""
+    x = rg.from_numpy(V.copy()).requires_grad_()
+    with rg.no_grad():
+        assert type(np.unique(x)) is rg.Tensor
+    assert not np.argsort(x).requires_grad
+    assert np.partition(x, 2).requires_grad
+
+
+def test_methods_of_ndarray() -> None:
+    x = rg.from_numpy(V.copy())
+    assert x.argpartition(1).tolist()[:2] == V.argpartition(1).tolist()[:2]
+    sorted_vector = rg.from_numpy(POINTS.copy())
+    for side in ("left", "right"):
+        assert sorted_vector.searchsorted(x, side).tolist() == POINTS.searchsorted(V, side).tolist()
+    assert sorted_vector.searchsorted(1.5).item() == 2
+    assert sorted_vector.searchsorted([0.1, 9.0]).tolist() == [1, 5]

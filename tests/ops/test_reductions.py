@@ -1,0 +1,107 @@
+"""What the table does not see of reductions: what they keep, how exact they are, NumPy's keywords."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def leaf(values: Any = X) -> rg.Tensor:
+    return rg.from_numpy(np.array(values)).requires_grad_()
+
+
+@pytest.mark.parametrize("name", ["sum", "mean"])
+def test_linear_reductions_save_nothing(name: str) -> None:
+    x = leaf()
+    y = getattr(rg, name)(x * 1, 0)
+    y.sum().backward(retain_graph=True)
+    first = x.grad.tolist()
+    y.sum().backward()
+    assert x.grad.numpy().tolist() == (2 * np.array(first)).tolist()
+
+
+@pytest.mark.parametrize("dim", [None, 0, (0, 1)])
+def test_the_gradient_of_a_sum_is_a_view(dim: Any) -> None:
+    """It is spread without a copy, and what is spread cannot be written to, as in torch."""
+    seen = []
+    x = leaf()
+    y = x * 1
+    y.register_hook(seen.append)
+    rg.sum(y, dim).sum().backward()
+    (grad,) = seen
+    assert 0 in grad.detach().numpy().strides
+    with pytest.raises(RuntimeError, match="single memory location"):
+        grad.add_(1)
+
+
+@pytest.mark.parametrize("shape", [(300_000, 3), (1_000, 300), (3, 300_000)])
+@pytest.mark.parametrize("dim", [None, 0, 1])
+def test_sums_are_exact(shape: tuple[int, ...], dim: int | None) -> None:
+    values = np.random.default_rng(0).random(shape, np.float32)
+    exact = values.astype(np.float64).sum(dim)
+    np.testing.assert_allclose(rg.sum(rg.from_numpy(values), dim).numpy(), exact, rtol=1e-5 if dim == 0 else 1e-6)
+
+
+def test_running_sums_are_exact() -> None:
+    values = np.full(1_000_000, 0.1, np.float32)
+    exact = np.cumsum(values.astype(np.float64))
+    np.testing.assert_allclose(rg.cumsum(rg.from_numpy(values), 0).numpy(), exact, rtol=1e-6)
+
+
+def test_halves_do_not_overflow_on_the_way() -> None:
+    values = rg.from_numpy(np.full(70_000, 2, np.float16))
+    assert values.mean().item() == 2
+    assert values.var().item() == 0
+    assert (values * 0.01).norm().item() == pytest.approx(0.02 * 70_000**0.5, rel=2e-3)
+
+
+def test_third_derivatives_of_products_with_zeros() -> None:
+    """Of x0 x1 x2 by each of the three factors: 1, wherever zeros are."""
+    x = leaf(np.array([0.0, 2.0, 0.0]))
+    for function in (rg.prod, lambda x: rg.cumprod(x, 0)[-1]):
+        (first,) = rg.autograd.grad(function(x), x, create_graph=True)
+        (second,) = rg.autograd.grad(first[0], x, create_graph=True)
+        (third,) = rg.autograd.grad(second[1], x)
+        assert third.tolist() == [0.0, 0.0, 1.0]
+
+
+KEYWORDS = [
+    *(
+        (name, {})
+        for name in ["sum", "mean", "prod", "amax", "amin", "max", "min", "argmax", "all", "any", "var", "std"]
+    ),
+    *((name, {}) for name in ["median", "nanmedian", "mode", "logsumexp", "nansum", "nanmean", "aminmax"]),
+    ("norm", {"p": 2}),
+    ("quantile", {"q": 0.5}),
+    ("kthvalue", {"k": 1}),
+]
+
+
+@pytest.mark.parametrize(("name", "more"), KEYWORDS)
+def test_numpys_keywords(name: str, more: dict[str, Any]) -> None:
+    """``axis`` and ``keepdims`` are understood as ``dim`` and ``keepdim``."""
+    x = rg.from_numpy(X)
+    got, expected = getattr(x, name)(axis=1, keepdims=True, **more), getattr(x, name)(dim=1, keepdim=True, **more)
+    for a, b in zip(*([item] if isinstance(item, rg.Tensor) else item for item in (got, expected)), strict=True):
+        assert a.tolist() == b.tolist()
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "logcumsumexp", "diff", "sort", "argsort"])
+def test_numpys_keyword_along(name: str) -> None:
+    x = rg.from_numpy(X)
+    got, expected = getattr(x, name)(axis=0), getattr(x, name)(dim=0)
+    assert str(got) == str(expected)
+
+
+def test_named_results() -> None:
+    x = rg.from_numpy(X)
+    assert type(x.max(0)).__name__ == "max"
+    assert x.sort(0)._fields == x.topk(1)._fields == x.median(0)._fields == ("values", "indices")
+    assert rg.aminmax(x).min.item() == 0
+    assert rg.histogram(x, 3)._fields == ("hist", "bin_edges")

@@ -1,0 +1,154 @@
+"""Writing through views: the history of the base, of the view and of its siblings, against torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from tests.ops.harness import assert_same, to_ours, to_torch
+
+VALUES = np.random.default_rng(0).normal(size=(4, 6))
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "reshape": lambda x: x.reshape(3, 8),
+    "view": lambda x: x.view(-1),
+    "view_as": lambda x: x.view_as(x),
+    "flatten": lambda x: x.flatten(),
+    "unflatten": lambda x: x.unflatten(1, (2, 3)),
+    "ravel": lambda x: x.ravel(),
+    "expand": lambda x: x[None].expand(1, 4, 6),
+    "permute": lambda x: x.permute(1, 0),
+    "transpose": lambda x: x.transpose(0, 1),
+    "swapaxes": lambda x: x.swapaxes(0, 1),
+    "t": lambda x: x.t(),
+    "T": lambda x: x.T,
+    "mT": lambda x: x.mT,
+    "movedim": lambda x: x.movedim(0, 1),
+    "squeeze": lambda x: x.unsqueeze(1).squeeze(),
+    "squeeze dim": lambda x: x.unsqueeze(1).squeeze(1),
+    "unsqueeze": lambda x: x.unsqueeze(-1),
+    "select": lambda x: x.select(1, 2),
+    "element": lambda x: x[1],
+    "number": lambda x: x[1, 2],
+    "slice": lambda x: x[1:3],
+    "slices": lambda x: x[::2, 1:-1:2],
+    "narrow": lambda x: x.narrow(1, 2, 3),
+    "None": lambda x: x[:, None, 1],
+    "dots": lambda x: x[...],
+    "diagonal": lambda x: x.diagonal(1),
+    "unfold": lambda x: x.unfold(1, 2, 2),
+    "unfold gaps": lambda x: x.unfold(0, 1, 3),
+    "as_strided": lambda x: x.as_strided((2, 2), (7, 2), 3),
+    "as_strided of a view": lambda x: x[1:].as_strided((2, 2), (7, 2)),
+    "tensor_split": lambda x: x.tensor_split(2)[1],
+    "hsplit": lambda x: x.hsplit(2)[0],
+    "chain": lambda x: x[1:].t()[2:4].reshape(2, 3).unsqueeze(0)[0, :, 1],
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("write", ["mul_", "copy_", "zero_", "setitem"])
+def test_a_write_through_a_view(name: str, write: str) -> None:
+    results = []
+    for library, make in ((rg, to_ours), (torch, to_torch)):
+        x = make(VALUES.copy()).requires_grad_()
+        base = x * 1
+        sibling = base[1:, 1:]
+        view = VIEWS[name](base)
+        assert view._is_view()
+        new = make(np.arange(1.0, view.numel() + 1).reshape(tuple(view.shape))).requires_grad_()
+        if write == "mul_":
+            view.mul_(new)
+        elif write == "copy_":
+            view.copy_(new)
+        elif write == "zero_":
+            view.zero_()
+        else:
+            view[...] = new * 2
+        assert view._version == base._version == sibling._version == 1
+        weight = make(np.arange(24.0).reshape(4, 6))
+        total = (base**2 * weight).sum() + (sibling**3).sum() + (view * 5).sum()
+        grads = library.autograd.grad(total, [x, new], allow_unused=True)
+        results.append([base, sibling, view, *grads])
+    for got, expected in zip(*results, strict=True):
+        if expected is None:
+            assert got is None or not got.any()
+        else:
+            assert_same(got, expected)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.unbind(0)[1],
+        lambda x: x.split(2)[0],
+        lambda x: x.split([1, 3])[1],
+        lambda x: x.chunk(2)[0],
+        lambda x: next(iter(x)),
+    ],
+)
+def test_views_that_come_in_groups_cannot_be_written(view: Callable[[Any], Any]) -> None:
+    for make in (to_ours, to_torch):
+        base = make(VALUES.copy()).requires_grad_() * 1
+        with pytest.raises(RuntimeError, match="function that returns multiple views"):
+            view(base).mul_(2)
+
+
+@pytest.mark.parametrize("view", [lambda x: x.expand(3, 4, 6), lambda x: x.broadcast_to((2, 4, 6))])
+def test_overlapping_views_cannot_be_written(view: Callable[[Any], Any]) -> None:
+    for make in (to_ours, to_torch):
+        with pytest.raises(RuntimeError, match="single memory location"):
+            view(make(VALUES.copy())).mul_(2)
+
+
+def test_overlapping_windows_cannot_be_written() -> None:
+    """torch lets this pass, with a result that depends on the order of the writes."""
+    with pytest.raises(RuntimeError, match="single memory location"):
+        rg.zeros(4, 6).unfold(1, 2, 1).mul_(2)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_without_recording(name: str) -> None:
+    x = rg.from_numpy(VALUES.copy()).requires_grad_()
+    with rg.no_grad():
+        view = VIEWS[name](x)
+        assert not view.requires_grad
+        assert view._is_view()
+        view.zero_()
+        assert x._version == 1
+    assert x.is_leaf
+    base = x * 1
+    with rg.no_grad():
+        view = VIEWS[name](base)
+    with pytest.raises(RuntimeError, match="created in no_grad mode"):
+        view.mul_(2)
+    with rg.inference_mode():
+        view = VIEWS[name](rg.from_numpy(VALUES.copy()) * 1)
+        assert view.is_inference()
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_of_a_leaf_cannot_be_written(name: str) -> None:
+    x = rg.from_numpy(VALUES.copy()).requires_grad_()
+    with pytest.raises(RuntimeError, match="view of a leaf Variable"):
+        VIEWS[name](x).mul_(2)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_are_the_same_when_somebody_watches(name: str) -> None:
+    """The short path and the general one agree."""
+    x = rg.from_numpy(VALUES.copy()).requires_grad_()
+    plain = VIEWS[name](x * 1)
+    with rg.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor):
+        watched = VIEWS[name](x * 1)
+    assert plain.grad_fn.name() == watched.grad_fn.name()
+    assert plain._is_view() == watched._is_view()
+    for view in (plain, watched):
+        (grad,) = rg.autograd.grad((view**2).sum(), x)
+        view._base.detach().zero_()
+        assert_same(grad, rg.autograd.grad((VIEWS[name](x) ** 2).sum(), x)[0])
