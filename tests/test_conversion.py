@@ -1,0 +1,422 @@
+"""Tensors from data, with torch as the oracle."""
+
+from __future__ import annotations
+
+import array
+import collections
+import fractions
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from tests.outcomes import NAMES, cases, compare
+
+
+@pytest.fixture(autouse=True)
+def restore_default_dtype():
+    yield
+    rg.set_default_dtype(rg.float32)
+    torch.set_default_dtype(torch.float32)
+
+
+# --- from data ----------------------------------------------------------------------------------------------------
+
+
+@cases(
+    lambda lib: 1,
+    lambda lib: 1.5,
+    lambda lib: True,
+    lambda lib: 1 + 2j,
+    lambda lib: 1e300,
+    lambda lib: -(2**63),
+    lambda lib: [],
+    lambda lib: (),
+    lambda lib: [[]],
+    lambda lib: [[], []],
+    lambda lib: [[[], []]],
+    lambda lib: [1, 2],
+    lambda lib: (1, 2.0),
+    lambda lib: [True, False],
+    lambda lib: [True, 1],
+    lambda lib: [True, 1.0],
+    lambda lib: [1, 2j],
+    lambda lib: [[1, 2], (3, 4)],
+    lambda lib: [[[1.0], [2.0]], [[3.0], [4.0]]],
+    lambda lib: range(3),
+    lambda lib: collections.deque([1, 2]),
+    lambda lib: bytearray(b"ab"),
+    lambda lib: memoryview(b"ab"),
+    lambda lib: array.array("d", [1, 2]),
+    lambda lib: lib.Size([1, 2]),
+    lambda lib: np.float32(1),
+    lambda lib: np.float64(1),
+    lambda lib: np.int32(1),
+    lambda lib: np.bool_(True),
+    lambda lib: np.complex64(1),
+    lambda lib: [np.float16(1), 2],
+    lambda lib: [np.float16(1), 2.0],
+    lambda lib: [np.float64(1), 2],
+    lambda lib: [np.float32(1), 2j],
+    lambda lib: [np.uint8(1), 2],
+    lambda lib: [np.int8(1), np.uint8(3)],
+    lambda lib: np.array([1.0, 2.0]),
+    lambda lib: np.array(1.0),
+    lambda lib: np.array([1, 2], np.int16),
+    lambda lib: np.array([1, 2], np.longlong),
+    lambda lib: np.zeros((2, 0), np.float32),
+    lambda lib: np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    lambda lib: [np.array([1.0, 2.0]), np.array([3.0, 4.0])],
+    lambda lib: [np.array([1, 2], np.int8), np.array([3, 4], np.float32)],
+    lambda lib: [np.array([1, 2]), [3, 4]],
+    lambda lib: [np.array([[1, 2]])],
+    lambda lib: [lib.tensor(1), lib.tensor(2)],
+    lambda lib: [lib.tensor(1.0, dtype=lib.float64), 2],
+    lambda lib: [1, lib.tensor(2.0)],
+    lambda lib: [lib.tensor([1]), lib.tensor([2])],
+    lambda lib: [lib.tensor(1.0, requires_grad=True), 2],
+    lambda lib: lib.tensor([1, 2]),
+    lambda lib: lib.tensor([1.0, 2.0], requires_grad=True),
+    lambda lib: lib.tensor([1.0, 2.0], requires_grad=True) * 2,
+    # errors
+    lambda lib: 2**63,
+    lambda lib: [2**64],
+    lambda lib: [[1, 2], [3]],
+    lambda lib: [[1, 2], [3, 4, 5]],
+    lambda lib: [[[1], [2]], [[3], [4, 5]]],
+    lambda lib: [1, [2]],
+    lambda lib: [[1], 2],
+    lambda lib: [[1, 2], None],
+    lambda lib: [[1, 2], "ab"],
+    lambda lib: [np.array([1, 2]), np.array([3])],
+    lambda lib: "a",
+    lambda lib: "",
+    lambda lib: ["a"],
+    lambda lib: [1.0, "a"],
+    lambda lib: b"ab",
+    lambda lib: [b"ab"],
+    lambda lib: None,
+    lambda lib: [None],
+    lambda lib: [1, None],
+    lambda lib: object(),
+    lambda lib: {},
+    lambda lib: [{}],
+    lambda lib: {1, 2},
+    lambda lib: (x for x in [1]),
+    lambda lib: fractions.Fraction(1, 2),
+    lambda lib: lib.float32,
+    lambda lib: np.array(["a"]),
+    lambda lib: np.array([1], object),
+    lambda lib: np.array([1], ">i4"),
+    lambda lib: np.datetime64("2020"),
+    lambda lib: [lib.tensor([1, 2]), lib.tensor([2, 3])],
+    lambda lib: [lib.tensor([1.0, 2]), lib.tensor([2.0, 3])],
+    lambda lib: [lib.tensor([])],
+)
+@pytest.mark.parametrize("function", ["tensor", "as_tensor", "asarray"])
+def test_data(function, call):
+    if function == "asarray" and isinstance(call(rg), (bytes, bytearray, memoryview, array.array)):
+        return  # bytes, not numbers: below
+    compare(lambda lib: getattr(lib, function)(call(lib)))
+
+
+@pytest.mark.parametrize("dtype", NAMES)
+@cases(
+    lambda lib: 2,
+    lambda lib: [1, 0],
+    lambda lib: [1.5, -1.5],
+    lambda lib: [-1],
+    lambda lib: [-255],
+    lambda lib: [-256],
+    lambda lib: [127],
+    lambda lib: [128],
+    lambda lib: [300.5],
+    lambda lib: [1, 2.5],
+    lambda lib: [70000.0],
+    lambda lib: [1e30],
+    lambda lib: [float("nan")],
+    lambda lib: [float("inf")],
+    lambda lib: [1j],
+    lambda lib: [2**40],
+    lambda lib: [2**63],
+    lambda lib: [[]],
+    lambda lib: [None],
+    lambda lib: ["a"],
+    lambda lib: object(),
+    lambda lib: [lib.tensor(2)],
+    lambda lib: [lib.tensor(2.5)],
+    lambda lib: [lib.tensor(2.0, requires_grad=True)],
+    lambda lib: np.array([1.5, -2.5]),
+    lambda lib: np.array([300, -1]),
+    lambda lib: np.array([1.5j, 2]),
+    lambda lib: np.int64(300),
+    lambda lib: lib.tensor([1.5, 2.5]),
+    lambda lib: [[1, 2], [3]],
+)
+def test_data_to_a_dtype(dtype, call):
+    compare(lambda lib: lib.tensor(call(lib), dtype=getattr(lib, dtype)))
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+@pytest.mark.parametrize("default", ["float16", "float32", "float64"])
+def test_default_dtype(default):
+    for call in (
+        lambda lib: lib.tensor(1.5),
+        lambda lib: lib.tensor([1j]),
+        lambda lib: lib.tensor([1]),
+        lambda lib: lib.tensor([]),
+        lambda lib: lib.tensor([1.0, np.float32(2)]),
+        lambda lib: lib.zeros(2),
+        lambda lib: lib.full((2,), 1.5),
+        lambda lib: lib.full((2,), 3),
+        lambda lib: lib.arange(3.0),
+        lambda lib: lib.linspace(0, 1, 3),
+        lambda lib: lib.eye(2),
+    ):
+        try:
+            torch.set_default_dtype(getattr(torch, default))
+            rg.set_default_dtype(getattr(rg, default))
+            if default != "float16" or call(torch).dtype != torch.complex32:  # no such type here
+                compare(call, 1e-3)
+        finally:
+            torch.set_default_dtype(torch.float32)
+            rg.set_default_dtype(rg.float32)
+
+
+@cases(
+    lambda lib: lib.tensor([1.0, 2], requires_grad=True),
+    lambda lib: lib.tensor([1.0, 2], dtype=float),
+    lambda lib: lib.tensor([1.0, 2], dtype=complex),
+    lambda lib: lib.tensor([1.0, 2], device="cpu", pin_memory=False),
+    lambda lib: lib.tensor(data=[1]),
+    lambda lib: lib.tensor(lib.ones(2), requires_grad=True),
+    lambda lib: lib.tensor([1, 2], requires_grad=True),
+    lambda lib: lib.tensor(),
+    lambda lib: lib.tensor([1.0], lib.float64),
+    lambda lib: lib.tensor([1], foo=1),
+    lambda lib: lib.tensor([1], device="foo"),
+    lambda lib: lib.as_tensor([1.0], dtype=lib.float64),
+    lambda lib: lib.as_tensor([1.0], requires_grad=True),
+)
+def test_arguments_of_tensor(call):
+    compare(call)
+
+
+def test_tensor_always_copies():
+    source = np.arange(3.0)
+    for data in (source, rg.from_numpy(source)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = rg.tensor(data)
+        made.fill_(7)
+        assert source.tolist() == [0, 1, 2]
+
+
+def test_tensor_keeps_the_layout_of_an_array():
+    assert rg.tensor(np.asfortranarray(np.ones((2, 3)))).stride() == (1, 2)
+    assert rg.tensor(np.arange(6.0)[::-1]).tolist() == [5, 4, 3, 2, 1, 0]  # which torch does not take
+
+
+def test_tensor_of_a_tensor_warns():
+    with pytest.warns(UserWarning, match=r"sourceTensor\.detach\(\)\.clone\(\)") as caught:
+        rg.tensor(rg.ones(2))
+    assert caught[0].filename == __file__
+
+
+def test_tensor_of_requires_grad_scalars_warns():
+    with pytest.warns(UserWarning, match="retrograd.stack") as caught:
+        rg.tensor([rg.tensor(1.0, requires_grad=True)])
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("unsupported", [np.uint16, np.uint32, np.uint64, np.longdouble])
+def test_dtypes_that_tensors_do_not_have(unsupported):
+    if np.dtype(unsupported) == np.float64:
+        pytest.skip("long double is double here")
+    for function in (rg.tensor, rg.as_tensor, rg.from_numpy):
+        with pytest.raises(TypeError, match=r"can't convert np\.ndarray of type"):
+            function(np.ones(2, unsupported))
+    with pytest.raises(TypeError, match=r"can't convert np\.ndarray of type"):
+        rg.tensor([unsupported(1)])
+
+
+def test_messages_say_what_and_where():
+    for call, text in (
+        (lambda: rg.tensor([[1, 2], [3]]), r"expected sequence of length 2 at dim 1 \(got 1\)"),
+        (lambda: rg.tensor("a"), r"tensor\(\): invalid data type 'str'"),
+        (lambda: rg.tensor([None]), r"tensor\(\): Could not infer dtype of NoneType"),
+        (lambda: rg.tensor([300], dtype=rg.uint8), "uint8 without overflow"),
+        (lambda: rg.zeros(2.0), r"zeros\(\): argument 'size' must be tuple of ints.*float"),
+        (lambda: rg.zeros(2, -3), r"negative dimension -3: \[2, -3\]"),
+        (lambda: rg.zeros(2, foo=1), r"zeros\(\) got an unexpected keyword argument 'foo'"),
+        (lambda: rg.full((2,), 300, dtype=rg.uint8), r"full\(\): value 300 .* uint8"),
+        (lambda: rg.arange(5, 1), r"arange\(\).*step sign: from 5 to 1 by 1"),
+        (lambda: rg.linspace(0, 1, -2), r"linspace\(\): number of steps must be non-negative, got -2"),
+        (lambda: rg.from_numpy([1]), r"from_numpy\(\): expected np.ndarray \(got list\)"),
+        (lambda: rg.zeros(2, device="cuda"), "cupy|CuPy"),
+    ):
+        with pytest.raises((TypeError, ValueError, RuntimeError), match=text):
+            call()
+
+
+class Table:
+    """What pandas' objects have: ``__array__``."""
+
+    def __array__(self, dtype=None, copy=None):
+        return np.arange(3.0)
+
+
+def test_anything_with_an_array_is_data():
+    for function in (rg.tensor, rg.as_tensor, rg.asarray):
+        assert function(Table()).tolist() == [0, 1, 2]
+    assert rg.tensor(torch.ones(2)).tolist() == [1, 1]
+    assert rg.tensor([fractions.Fraction(1, 2)], dtype=rg.float32).tolist() == [0.5]
+
+
+# --- memory that is shared ----------------------------------------------------------------------------------------
+
+
+def leaf(lib):
+    return lib.tensor([1.0, 2.0], requires_grad=True)
+
+
+@cases(
+    lambda lib, x: lib.as_tensor(x) is x,
+    lambda lib, x: lib.as_tensor(x, dtype=lib.float32, device="cpu") is x,
+    lambda lib, x: lib.as_tensor(x, dtype=lib.float64).grad_fn is None,
+    lambda lib, x: lib.as_tensor(x, dtype=lib.float64),
+    lambda lib, x: lib.asarray(x) is x,
+    lambda lib, x: lib.asarray(x * 2).is_leaf,
+    lambda lib, x: lib.asarray(x, copy=False) is x,
+    lambda lib, x: lib.asarray(x, copy=True),
+    lambda lib, x: lib.asarray(x, copy=True).is_leaf,
+    lambda lib, x: lib.asarray(x, copy=True).data_ptr() == x.data_ptr(),
+    lambda lib, x: lib.asarray(x, copy=True, dtype=lib.float64),
+    lambda lib, x: lib.asarray(x, dtype=lib.float64),
+    lambda lib, x: lib.asarray(x, dtype=lib.float64, requires_grad=True).is_leaf,
+    lambda lib, x: lib.asarray(x * 2, requires_grad=True).is_leaf,
+    lambda lib, x: lib.asarray(x, requires_grad=False),
+    lambda lib, x: lib.asarray(x, requires_grad=False).data_ptr() == x.data_ptr(),
+    lambda lib, x: lib.asarray(x.detach(), requires_grad=True),
+    lambda lib, x: lib.asarray(x.detach(), requires_grad=True).data_ptr() == x.data_ptr(),
+    lambda lib, x: lib.asarray(x, copy=False, dtype=lib.float64),
+    lambda lib, x: lib.asarray(x, dtype=lib.int64),
+    lambda lib, x: lib.from_dlpack(x.detach()).data_ptr() == x.data_ptr(),
+    lambda lib, x: lib.from_dlpack(x.detach()),
+    lambda lib, x: lib.from_dlpack(x),
+    lambda lib, x: lib.from_numpy(x),
+)
+def test_of_a_tensor(call):
+    compare(lambda lib: call(lib, leaf(lib)))
+
+
+def test_asarray_and_as_tensor_are_differentiable():
+    x = leaf(rg)
+    (rg.asarray(x, copy=True) * rg.as_tensor(x, dtype=rg.float64)).sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+    assert x.grad.dtype is rg.float32
+
+
+def test_asarray_leaves_its_argument_alone():
+    x, y = leaf(rg), rg.ones(2)
+    assert not rg.asarray(x, requires_grad=False).requires_grad
+    assert x.requires_grad
+    assert rg.asarray(y, requires_grad=True).requires_grad
+    assert not y.requires_grad
+
+
+@cases(
+    lambda lib, a: lib.as_tensor(a).data_ptr() == a.ctypes.data,
+    lambda lib, a: lib.as_tensor(a, dtype=lib.float32),
+    lambda lib, a: lib.asarray(a).data_ptr() == a.ctypes.data,
+    lambda lib, a: lib.asarray(a, copy=False),
+    lambda lib, a: lib.asarray(a, copy=True).data_ptr() == a.ctypes.data,
+    lambda lib, a: lib.asarray(a, dtype=lib.float32),
+    lambda lib, a: lib.asarray(a, requires_grad=True),
+    lambda lib, a: lib.from_numpy(a).data_ptr() == a.ctypes.data,
+    lambda lib, a: lib.from_numpy(a[1:]),
+    lambda lib, a: lib.from_numpy(a[::2]),
+    lambda lib, a: lib.from_numpy(np.array(1.0)),
+    lambda lib, a: lib.from_dlpack(a).data_ptr() == a.ctypes.data,
+    lambda lib, a: lib.from_dlpack(a, device="cpu"),
+    lambda lib, a: lib.from_dlpack(a, copy=True).data_ptr() == a.ctypes.data,
+    lambda lib, a: lib.asarray(a, copy=False, dtype=lib.float32),
+    lambda lib, a: lib.asarray([1], copy=False),
+    lambda lib, a: lib.asarray(1, copy=False),
+    lambda lib, a: lib.asarray(a.astype(int), requires_grad=True),
+    lambda lib, a: lib.from_numpy(),
+    lambda lib, a: lib.from_numpy(a, a),
+    lambda lib, a: lib.from_numpy([1]),
+    lambda lib, a: lib.from_numpy(np.float32(1)),
+    lambda lib, a: lib.from_numpy(np.array(["a"])),
+    lambda lib, a: lib.from_numpy(np.array([1], object)),
+    lambda lib, a: lib.from_numpy(np.array([1], ">i4")),
+    lambda lib, a: lib.from_dlpack([1]),
+)
+def test_of_an_array(call):
+    source = np.arange(3.0)
+    compare(lambda lib: call(lib, source))
+
+
+def test_writes_are_seen_on_both_sides():
+    source = np.arange(4.0)
+    for made in (rg.from_numpy(source), rg.as_tensor(source), rg.asarray(source), rg.from_dlpack(source)):
+        made.add_(1)
+        source[0] += 1
+        assert made.tolist() == source.tolist()
+
+
+def test_read_only_arrays_give_read_only_tensors():
+    source = np.broadcast_to(np.float32(1), (3,))
+    made = rg.from_numpy(source)
+    assert (made + 1).tolist() == [2, 2, 2]
+    with pytest.raises(RuntimeError, match="read-only"):
+        made.add_(1)
+
+
+def test_dtype_objects_are_the_ones_of_numpy():
+    """Operations compare dtypes by identity."""
+    for code in (np.longlong, np.int64):
+        made = rg.from_numpy(np.arange(3).astype(code))
+        assert made._data.dtype is np.dtype("int64")
+    assert type(rg.from_numpy(np.ones(2).view(Recorded))._data) is np.ndarray
+
+
+class Recorded(np.ndarray):
+    """Somebody's own kind of array."""
+
+
+@cases(
+    lambda lib: lib.frombuffer(bytearray(b"abcdefgh"), dtype=lib.int16),
+    lambda lib: lib.frombuffer(bytearray(b"abcdefgh"), dtype=lib.int16, count=2, offset=2),
+    lambda lib: lib.frombuffer(bytearray(b"abcdefgh"), dtype=lib.float32, requires_grad=True),
+    lambda lib: lib.frombuffer(bytearray(b"abcdefg"), dtype=lib.int16, offset=1),
+    lambda lib: lib.frombuffer(bytearray(b"abcdefg"), dtype=lib.int16, count=2),
+    lambda lib: lib.frombuffer(b"abcd", dtype=lib.uint8),
+    lambda lib: lib.frombuffer(np.arange(3.0), dtype=lib.float64),
+    lambda lib: lib.asarray(bytearray(b"abcd")),
+    lambda lib: lib.asarray(bytearray(b"abcd"), dtype=lib.int16),
+    lambda lib: lib.asarray(memoryview(b"abcd"), dtype=lib.int16),
+    lambda lib: lib.asarray(array.array("d", [1, 2]), dtype=lib.float64),
+    lambda lib: lib.frombuffer(bytearray(b"abcdefgh")),
+    lambda lib: lib.frombuffer(bytearray(b"abcdefgh"), dtype=lib.int16, requires_grad=True),
+    lambda lib: lib.frombuffer(bytearray(b"abcdefg"), dtype=lib.int16),
+    lambda lib: lib.frombuffer(bytearray(b"abcdefg"), dtype=lib.int16, offset=7),
+    lambda lib: lib.frombuffer(bytearray(b"abcdefg"), dtype=lib.int16, offset=6),
+    lambda lib: lib.frombuffer(bytearray(b"abcdefg"), dtype=lib.int16, offset=-1),
+    lambda lib: lib.frombuffer(bytearray(b"abcdefg"), dtype=lib.int16, count=0),
+    lambda lib: lib.frombuffer(bytearray(b"abcdefg"), dtype=lib.int16, count=-2),
+    lambda lib: lib.frombuffer(bytearray(b"abcdefg"), dtype=lib.int16, count=10),
+    lambda lib: lib.frombuffer(bytearray(b""), dtype=lib.int16),
+    lambda lib: lib.frombuffer([1], dtype=lib.int16),
+)
+def test_buffers(call):
+    compare(call)
+
+
+def test_buffers_are_shared():
+    buffer = bytearray(4)
+    rg.frombuffer(buffer, dtype=rg.uint8).fill_(1)
+    assert buffer == b"\1\1\1\1"

@@ -1,0 +1,104 @@
+"""The architecture as its page says: layers, no cycles, small files, nothing heavy at import."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src"
+PACKAGE = SOURCE / "retrograd"
+
+# A module may import from its own layer and from those below.
+LAYERS = [
+    ("retrograd.dtypes", "retrograd.device", "retrograd.printing"),
+    ("retrograd.core",),
+    ("retrograd.ops",),
+    ("retrograd.creation", "retrograd.queries", "retrograd.random", "retrograd.serialization"),
+    ("retrograd.autograd",),
+    ("retrograd.linalg", "retrograd.fft", "retrograd.special", "retrograd.nn"),
+    ("retrograd",),
+]
+
+
+def layer_of(module: str) -> int:
+    for number, prefixes in enumerate(LAYERS):
+        if any(module == prefix or module.startswith(prefix + ".") for prefix in prefixes[: len(prefixes)]):
+            return number
+    raise AssertionError(f"{module} belongs to no layer; say in docs/architecture.md and here which")
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(path: Path, *, at_import: bool = False) -> Iterator[str]:
+    """The modules of ours that a file imports; with ``at_import`` only those it imports when it is imported itself."""
+
+    def visit(node: ast.AST) -> Iterator[str]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+                continue
+            if at_import and isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+                continue
+            if isinstance(child, ast.Import):
+                yield from (alias.name for alias in child.names)
+            elif isinstance(child, ast.ImportFrom) and child.module:
+                for alias in child.names:
+                    whole = f"{child.module}.{alias.name}"
+                    yield whole if whole in MODULES else child.module
+            yield from visit(child)
+
+    yield from (name for name in visit(ast.parse(path.read_text())) if name.split(".")[0] == "retrograd")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_layers(module: str) -> None:
+    too_high = {name for name in imports(MODULES[module]) if layer_of(name) > layer_of(module)}
+    assert not too_high
+
+
+def test_no_cycles() -> None:
+    graph = {module: set(imports(path, at_import=True)) - {module} for module, path in MODULES.items()}
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join((*path, module))
+        if module not in done:
+            for name in sorted(graph.get(module, ())):
+                visit(name, (*path, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_files_are_small(module: str) -> None:
+    assert len(MODULES[module].read_text().splitlines()) <= 600
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_star_imports(module: str) -> None:
+    tree = ast.parse(MODULES[module].read_text())
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"]
+
+
+def test_import_is_light() -> None:
+    """Only NumPy and the standard library; nothing that users pay for without using it."""
+    code = "import sys, numpy; before = set(sys.modules); import retrograd; print(*sorted(set(sys.modules) - before))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    roots = {name.split(".")[0] for name in loaded}
+    assert not roots & {"scipy", "torch", "cupy", "logging", "asyncio", "unittest", "concurrent", "multiprocessing"}
+    assert "retrograd" in roots
