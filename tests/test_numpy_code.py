@@ -1,0 +1,367 @@
+"""Code written for NumPy, run on Tensors as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+
+V = np.array([0.5, -1.2, 3.1])
+M = np.array([[0.3, 1.7, -0.8], [2.9, -1.2, 0.45]])
+
+
+def tensor(array: Any, grad: bool = True) -> rg.Tensor:
+    return rg.from_numpy(np.array(array)).requires_grad_(grad)
+
+
+def slope(function: Callable[..., Any], *arrays: np.ndarray) -> tuple[float, float]:
+    """The derivative of a scalar function in a random direction: by its gradient, and by central differences."""
+    rng = np.random.default_rng(3)
+    directions = [rng.normal(size=array.shape) for array in arrays]
+    leaves = [tensor(array) for array in arrays]
+    result = function(*leaves)
+    assert type(result) is rg.Tensor
+    np.testing.assert_allclose(result.item(), function(*arrays), rtol=1e-12)
+    grads = rg.autograd.grad(result, leaves)
+    predicted = sum((grad.numpy() * direction).sum() for grad, direction in zip(grads, directions, strict=True))
+    high, low = (
+        function(*(array + step * direction for array, direction in zip(arrays, directions, strict=True)))
+        for step in (1e-6, -1e-6)
+    )
+    return float(predicted), float(high - low) / 2e-6
+
+
+# --- whole functions --------------------------------------------------------------------------------------------------
+
+
+def logistic_loss(w: Any, b: Any, x: np.ndarray, y: np.ndarray) -> Any:
+    z = x @ w + b
+    return np.mean(np.logaddexp(0, -y * z)) + 0.01 * np.sum(w**2)
+
+
+def rbf_kernel(x: Any, y: Any, length: Any) -> Any:
+    squares = np.sum(x**2, axis=1)[:, np.newaxis] + np.sum(y**2, axis=1)[np.newaxis, :] - 2 * np.dot(x, y.T)
+    return np.exp(-0.5 * squares / length**2)
+
+
+def softmax(x: Any, axis: int = -1) -> Any:
+    e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return e / np.sum(e, axis=axis, keepdims=True)
+
+
+def euler(rates: Any, start: Any, steps: int = 20, dt: float = 0.05) -> Any:
+    """Predators and prey."""
+    path = np.zeros_like(start, shape=(steps + 1, 2))
+    path[0] = start
+    x, y = start
+    for k in range(steps):
+        x, y = x + dt * x * (rates[0] - rates[1] * y), y + dt * y * (rates[2] * x - rates[3])
+        path[k + 1, 0], path[k + 1, 1] = x, y
+    return path
+
+
+def gaussian_log_likelihood(x: Any, mean: Any, factor: Any) -> Any:
+    covariance = factor @ factor.T + 0.1 * np.eye(len(mean))
+    lower = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(lower, (x - mean).T)
+    log_det = 2 * np.sum(np.log(np.diag(lower)))
+    return -0.5 * (np.sum(white**2) + len(x) * (log_det + len(mean) * np.log(2 * np.pi)))
+
+
+def k_means_energy(centres: Any, points: np.ndarray) -> Any:
+    distances = np.linalg.norm(points[:, None] - centres, axis=-1)
+    return np.take_along_axis(distances, np.argmin(distances, axis=1)[:, None], axis=1).sum()
+
+
+def welch_power(signal: Any) -> Any:
+    windows = np.lib.stride_tricks.sliding_window_view(signal, 8)[::4] * np.hanning(8)
+    return np.mean(np.abs(np.fft.rfft(windows, axis=-1)) ** 2, axis=0)
+
+
+def heat(u: Any, steps: int = 10) -> Any:
+    """Explicit steps with arrays written in place."""
+    u = u.copy()
+    for _ in range(steps):
+        u[1:-1] += 0.2 * (u[2:] - 2 * u[1:-1] + u[:-2])
+        np.multiply(u, 0.99, out=u)
+    return u
+
+
+rng = np.random.default_rng(0)
+X, Y = rng.normal(size=(6, 3)), np.array([1.0, -1, 1, 1, -1, -1])
+F = rng.normal(size=(3, 3)) + 2 * np.eye(3)
+CODE: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+    "logistic regression": (lambda w, b: logistic_loss(w, b, X, Y), (V, np.array(0.3))),
+    "rbf kernel": (lambda x, y, length: rbf_kernel(x, y, length).sum(), (X, M, np.array(1.3))),
+    "softmax": (lambda x: -np.log(softmax(x)[np.arange(6), [0, 2, 1, 1, 0, 2]]).mean(), (X,)),
+    "Euler steps": (lambda r, s: euler(r, s)[-1] @ np.array([1.0, 2.0]), (np.array([1.1, 0.4, 0.1, 0.4]), V[[0, 2]])),
+    "Gaussian likelihood": (lambda m, f: gaussian_log_likelihood(X, m, f), (V, F)),
+    "k-means": (lambda c: k_means_energy(c, X), (M,)),
+    "Welch": (lambda s: np.log(welch_power(s)).sum(), (rng.normal(size=24),)),
+    "heat": (lambda u: (heat(u) ** 2).sum(), (rng.normal(size=9),)),
+    "polynomial": (lambda c: np.trapezoid(np.polyval(c, np.linspace(0, 1, 9)) ** 2, dx=1 / 8), (V,)),
+    "polynomial class": (lambda x: np.polynomial.chebyshev.chebval(x, [1.0, -2.0, 0.5, 3.0]).sum(), (X,)),
+    "huber": (lambda r: np.where(np.abs(r) < 1, 0.5 * r**2, np.abs(r) - 0.5).sum(), (X,)),
+    "einsum attention": (lambda q, k: np.einsum("qk,kd->qd", softmax(q @ k.T), k).mean(axis=0) @ V, (X, F)),
+}
+if not hasattr(np, "trapezoid"):
+    del CODE["polynomial"]
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_gradients_of_plain_numpy_code(name: str) -> None:
+    function, arrays = CODE[name]
+    predicted, measured = slope(function, *arrays)
+    assert predicted == pytest.approx(measured, rel=1e-6, abs=1e-8)
+
+
+def test_second_derivatives_of_plain_numpy_code() -> None:
+    w, b = tensor(V), tensor(0.3)
+    (first,) = rg.autograd.grad(logistic_loss(w, b, X, Y), w, create_graph=True)
+    rows = [rg.autograd.grad(part, w, retain_graph=True)[0].numpy() for part in first]
+    p = 1 / (1 + np.exp(-(X @ V + 0.3)))
+    np.testing.assert_allclose(np.stack(rows), X.T @ (X * (p * (1 - p))[:, None]) / 6 + 0.02 * np.eye(3))
+
+
+# --- Tensors among arrays ---------------------------------------------------------------------------------------------
+
+MIXED: dict[str, Callable[..., Any]] = {
+    "np.add(array, x)": lambda a, x: np.add(a, x),
+    "np.multiply(x, 2)": lambda a, x: np.multiply(x, 2),
+    "array + x": lambda a, x: a + x,
+    "array - x": lambda a, x: a - x,
+    "array * x": lambda a, x: a * x,
+    "array / x": lambda a, x: a / x,
+    "array ** x": lambda a, x: np.abs(a) ** x,
+    "array @ x": lambda a, x: a @ x,
+    "x @ array": lambda a, x: x @ a.T,
+    "array % x": lambda a, x: np.abs(a) % x,
+    "array // x": lambda a, x: a // x,
+    "array < x": lambda a, x: a < x,
+    "np.float64 * x": lambda a, x: np.float64(2) * x,
+    "x - np.float32": lambda a, x: x - np.float32(2),
+    "np.int64 ** x": lambda a, x: np.int64(2) ** x,
+    "x[array > 0]": lambda a, x: x[a[0] > 0],
+    "np.sum": lambda a, x: np.sum(x, axis=0, keepdims=True),
+    "np.concatenate": lambda a, x: np.concatenate([a, x[None]]),
+    "np.where": lambda a, x: np.where(a > 0, a, x),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_tensors_among_arrays(name: str) -> None:
+    result = MIXED[name](M, tensor(V))
+    assert type(result) is rg.Tensor
+    assert result.requires_grad == (result.dtype is not rg.bool)
+    expected = MIXED[name](M, V)
+    np.testing.assert_allclose(result.detach().numpy(), expected)
+    assert result.detach().numpy().dtype == expected.dtype
+
+
+def test_operators_leave_other_classes_their_say() -> None:
+    class Other:
+        __array_ufunc__ = None
+
+        def __radd__(self, other: Any) -> str:
+            return "theirs"
+
+    assert tensor(V) + Other() == "theirs"
+
+
+def test_augmented_assignment_to_an_array_is_refused() -> None:
+    array = V.copy()
+    with pytest.raises(TypeError, match=r"numpy\.add.*ndarray.*detach"):
+        array += tensor(V)
+    np.testing.assert_array_equal(array, V)
+
+
+# --- ufuncs: keywords and methods -------------------------------------------------------------------------------------
+
+
+def test_out_writes_in_place_with_history() -> None:
+    x = tensor(V)
+    out = rg.zeros(3, dtype=rg.float64)
+    view = out[:2]
+    assert np.exp(x, out=out) is out
+    assert out._version == 1
+    out.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.exp(V))
+    assert view.requires_grad
+    with pytest.raises(RuntimeError, match="leaf"):
+        np.exp(x.detach(), out=x)
+    with pytest.raises(TypeError, match=r"float64.*int64"):
+        np.exp(x, out=rg.zeros(3, dtype=rg.int64))
+    assert np.add(V, V, out=out) is out
+    np.testing.assert_allclose(out.detach().numpy(), 2 * V)
+
+
+def test_out_and_where_compute_what_is_wanted_only() -> None:
+    """The idiom for a division that must not divide by zero: neither NaN nor its gradient."""
+    a, b = np.array([1.0, 2.0, 3.0]), np.array([0.0, 4.0, 5.0])
+    x, y = tensor(a), tensor(b)
+    result = np.divide(x, y, out=np.zeros_like(x), where=y != 0)
+    np.testing.assert_allclose(result.detach().numpy(), [0, 0.5, 0.6])
+    result.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [0, 1 / 4, 1 / 5])
+    np.testing.assert_allclose(y.grad.numpy(), [0, -2 / 16, -3 / 25])
+    assert np.divide(x, 2.0, out=rg.zeros(3), where=b != 0).dtype is rg.float32
+    with pytest.raises(TypeError, match=r"numpy\.divide: where=.*out="):
+        np.divide(x, y, where=b != 0)
+
+
+def test_dtype_is_the_one_to_compute_in() -> None:
+    x = rg.arange(1, 4)
+    assert np.sin(x, dtype=np.float64).dtype is rg.float64
+    np.testing.assert_array_equal(np.sin(x, dtype=np.float64).numpy(), np.sin(np.arange(1, 4), dtype=np.float64))
+    assert np.add(x, x, dtype=np.float32).dtype is rg.float32
+    leaf = tensor(V)
+    np.multiply(leaf, leaf, dtype=np.complex128).real.sum().backward()
+    np.testing.assert_allclose(leaf.grad.numpy(), 2 * V)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: np.add.at(x, [0], 1.0), r"numpy\.add\.at.*index_put_"),
+        (lambda x: np.add.at(np.zeros(3), [0], x[0]), r"numpy\.add\.at.*index_put_"),
+        (lambda x: np.add.reduceat(x, [0, 1]), r"numpy\.add\.reduceat.*stack"),
+        (lambda x: np.hypot.reduce(x), r"numpy\.hypot\.reduce.*detach"),
+        (lambda x: np.arctan2.accumulate(x), r"numpy\.arctan2\.accumulate.*detach"),
+        (lambda x: np.add(x, 1, casting="unsafe"), "casting"),
+    ],
+)
+def test_refused_forms_of_ufuncs(call: Callable[..., Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call(tensor(V))
+
+
+def test_unknown_ufuncs_are_refused() -> None:
+    double = np.frompyfunc(lambda value: 2 * value, 1, 1)
+    with pytest.raises(TypeError, match=r"no derivative rule.*detach"):
+        double(tensor(V))
+
+
+# --- into NumPy and back ----------------------------------------------------------------------------------------------
+
+
+def test_arrays_of_tensors_share_memory() -> None:
+    x = tensor(V, grad=False)
+    array = np.asarray(x)
+    assert np.shares_memory(array, x.numpy())
+    array[0] = 7
+    assert x[0].item() == 7
+    assert np.array(x).base is None
+    assert np.asarray(x, dtype=np.float32).dtype == np.float32
+    assert np.array([tensor(1.0, False), tensor(2.0, False)]).tolist() == [1.0, 2.0]
+
+
+LEAKS: dict[str, Callable[..., Any]] = {
+    "np.asarray": lambda x: np.asarray(x),
+    "np.array": lambda x: np.array(x),
+    "list": lambda x: np.array([x, x]),
+    "list of elements": lambda x: np.array([x[0], x[1]]),
+    "list in a function": lambda x: np.mean([x, x], axis=0),
+    "list in a ufunc": lambda x: np.exp([x[0], x[1]]),
+    "assignment": lambda x: np.zeros(3).__setitem__(slice(None), x),
+    "method of ndarray": lambda x: np.zeros(3).dot(x),
+    "np.r_": lambda x: np.r_[x, 0.0],
+    "np.c_": lambda x: np.c_[x, x],
+    "np.full": lambda x: np.full((2, 3), x),
+    "np.full_like": lambda x: np.full_like(V, x),
+    "np.copyto": lambda x: np.copyto(np.zeros(3), x),
+    "np.put": lambda x: np.put(np.zeros(3), [0], x[0]),
+    "np.vectorize": lambda x: np.vectorize(lambda value: value)(x),
+    "np.nditer": lambda x: list(np.nditer(x)),
+    "np.random": lambda x: np.random.default_rng(0).normal(x),
+    "np.polynomial": lambda x: np.polynomial.polynomial.polyval(2.0, x),
+    "np.arange": lambda x: np.arange(x[0], 3.0, like=x),
+    "np.ma": lambda x: np.ma.masked_array(x),
+}
+
+CONVERSIONS: dict[str, Callable[..., Any]] = {
+    "float": lambda x: float(x[0]),
+    "complex": lambda x: complex(x[0]),
+    "element": lambda x: np.zeros(3).__setitem__(0, x[0]),
+    "np.fromiter": lambda x: np.fromiter(x, float),
+    "np.fromiter, like": lambda x: np.fromiter(x, float, like=x),
+    "np.interp": lambda x: np.interp([9.0], [0.0, 1.0], [2.0, 3.0], right=x[0]),
+}
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_nothing_leaves_the_graph_silently(name: str) -> None:
+    """What NumPy does not hand over to Tensors asks them for an array, and they say no."""
+    with pytest.raises((RuntimeError, TypeError), match=r"detach"):
+        LEAKS[name](tensor(V))
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_numbers_warn(name: str) -> None:
+    """What asks for a Python number gets one, as with torch, and a warning; none if there is no gradient to lose."""
+    with pytest.warns(UserWarning, match=r"requires_grad=True to a scalar.*\n.*detach\(\)"):
+        CONVERSIONS[name](tensor(V))
+    CONVERSIONS[name](tensor(V, grad=False))
+
+
+def test_no_objects() -> None:
+    x = tensor(V)
+    objects = np.array([1.0, 2.0, 3.0], dtype=object)
+    for call in (
+        lambda: np.add(x, objects),
+        lambda: objects + x,
+        lambda: np.concatenate([x, objects]),
+        lambda: np.add(x, "text"),
+        lambda: np.zeros(3, dtype=object, like=x),
+        lambda: np.array([None], like=x),
+        lambda: np.add(x, np.datetime64("2020-01-01")),
+    ):
+        with pytest.raises(TypeError, match=r"supported types|must be Tensor or number"):
+            call()
+
+
+# --- like= ------------------------------------------------------------------------------------------------------------
+
+
+def test_like_keeps_the_history_of_what_is_given() -> None:
+    x = tensor(V)
+    joined = np.array([[x[0], 1.0], [x[1] * x[2], x[0]]], like=x)
+    assert type(joined) is rg.Tensor
+    np.testing.assert_allclose(joined.detach().numpy(), [[0.5, 1.0], [-3.72, 0.5]])
+    filled = np.full((2, 3), x, like=x)
+    (joined.sum() + filled.sum()).backward()
+    np.testing.assert_allclose(x.grad.numpy(), [2 + 2, 3.1 + 2, -1.2 + 2])
+
+
+def test_like_copies_where_numpy_does() -> None:
+    x = tensor(V, grad=False)
+    assert np.asarray(x, like=x) is x
+    assert not np.shares_memory(np.array(x, like=x), x)
+    assert np.array(x, like=x, copy=False) is x
+    assert np.array(x, dtype=np.float32, ndmin=2, like=x).shape == (1, 3)
+    assert np.ascontiguousarray(tensor(M).T, like=x).is_contiguous()
+    assert np.ascontiguousarray(tensor(1.0), like=x).shape == (1,)
+
+
+# --- ranges -----------------------------------------------------------------------------------------------------------
+
+
+def test_ends_of_ranges() -> None:
+    start, stop = tensor(0.1), tensor(0.7)
+    assert np.linspace(start, stop, 7)[-1].item() == 0.7
+    assert np.linspace(start, stop, 7)[0].item() == 0.1
+    assert np.linspace(start, stop, 0).shape == (0,)
+    assert np.linspace(start, stop, 1).tolist() == [0.1]
+    assert np.isnan(np.linspace(start, stop, 1, retstep=True)[1]).item()
+    assert np.linspace(rg.tensor(-3.0), 3.0, 5, dtype=int).tolist() == np.linspace(-3.0, 3.0, 5, dtype=int).tolist()
+    assert np.linspace(rg.tensor(0), rg.tensor(3), 3).dtype is rg.float64
+    for call, message in (
+        (lambda: np.linspace(start, stop, -1), "num is -1"),
+        (lambda: np.geomspace(start, 0.0), "zero"),
+        (lambda: np.meshgrid(start, stop, indexing="yx"), "indexing"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
