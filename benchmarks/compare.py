@@ -1,0 +1,248 @@
+"""Compare retrograd with torch, HIPS autograd, MyGrad and NumPy by hand: time and memory of the same work.
+
+    python benchmarks/compare.py                          # a few minutes
+    python benchmarks/compare.py --quick --only axpy      # fewer and shorter samples of the axpy workloads
+    python benchmarks/compare.py --markdown docs/SPEED.md
+
+A ratio is retrograd's time divided by the rival's. All libraries take a sample in turn, round by round, so that
+whatever else the machine does meets them alike; printed are the median of the rounds' ratios and, in brackets, their
+quartiles. Rounds during which other processes were busy are left out, as far as enough others can be had. Rivals that
+are not installed show "-". Progress goes to stderr; the tables go to stdout, and into FILE with --markdown.
+"""
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from libraries import LIBRARIES, SUBJECT
+from workloads import WORKLOADS
+
+HERE = Path(__file__).resolve().parent
+BEGIN, END = "<!-- compare:begin -->", "<!-- compare:end -->"
+IMPORT = "import"
+IMPORT_TARGET_MS = 60
+IMPORT_CODE = "import time, numpy; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
+NAMES = [library.name for library in LIBRARIES]
+RIVALS = [name for name in NAMES if name != SUBJECT]
+DISTURBED = " (!)"
+NOISE_MIB = 2  # below this, a difference of memory says nothing
+
+
+def environment(threads=1):
+    """For child processes: the same number of threads for everybody, and this checkout's own sources first."""
+    limits = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "MKL")}
+    paths = [os.environ.get("PYTHONPATH"), str(HERE.parent / "src")]
+    # an installed package is compiled once; the checkout's modules may be, too
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**inherited, **limits, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def run_child(arguments, threads=1):
+    """The last line that a Python process prints, read as JSON; None where it fails, with its complaint on stderr."""
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, env=environment(threads), capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+        print(f"    failed: {' '.join(arguments[1:])}: {reason}", file=sys.stderr, flush=True)
+        return None
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def time_workload(workload, args):
+    """Seconds per step of each library, a list with one entry per round; and whether other processes interfered."""
+    plan = [workload.name, str(args.rounds), str(args.sample)]
+    outcome = run_child([str(HERE / "measure.py"), "times", *plan], workload.threads)
+    if outcome is None:
+        return {}, False
+    for name, reason in outcome["failures"].items():
+        print(f"    failed: {name}: {reason}", file=sys.stderr, flush=True)
+    return outcome["samples"], outcome["disturbed"]
+
+
+def time_imports(args):
+    """Seconds that an import takes after NumPy's, in fresh processes, library by library in turn."""
+    modules = {library.name: library.module for library in LIBRARIES if library.can_be_had()}
+    del modules["numpy"]
+    samples = {}
+    for i in range(-1, args.import_rounds):
+        for name, module in modules.items():
+            seconds = run_child(["-c", IMPORT_CODE.format(module)])
+            # The first round is not counted: it reads from disk, and may have to compile.
+            if seconds is not None and i >= 0:
+                samples.setdefault(name, []).append(seconds)
+    return samples
+
+
+def measure_memory(workload, args):
+    """MiB that a step adds to the peak, by library: the least of a few processes, as heaps differ by luck."""
+    added = {}
+    for library in LIBRARIES:
+        wanted = library.name in (SUBJECT, "torch") or not args.quick
+        if not wanted or library.name not in workload.builders or not library.can_be_had():
+            continue
+        command = [str(HERE / "measure.py"), "memory", workload.name, library.name]
+        outcomes = [run_child(command, workload.threads) for _ in range(args.memory_runs)]
+        if all(outcomes):
+            added[library.name] = min(outcome["mib"] for outcome in outcomes)
+    return added
+
+
+def ratios(samples, rival):
+    """retrograd / rival, round by round."""
+    return [ours / theirs for ours, theirs in zip(samples.get(SUBJECT, []), samples.get(rival, []), strict=False)]
+
+
+def show_ratios(values):
+    if not values:
+        return "-"
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return f"{middle:.2f} ({low:.2f}-{high:.2f})"
+
+
+def verdict(value, limit, rival="", unit=""):
+    label = f"{rival} <= {limit:g} {unit}".strip()
+    return f"{label}: {'-' if value is None else 'ok' if value <= limit else 'MISSED'}"
+
+
+def verdicts(samples, targets):
+    medians = {rival: ratios(samples, rival) for rival in targets}
+    found = (verdict(statistics.median(v) if (v := medians[r]) else None, limit, r) for r, limit in targets.items())
+    return ", ".join(found)
+
+
+def time_row(name, threads, samples, targets_text):
+    ours = samples.get(SUBJECT)
+    absolute = f"{statistics.median(ours) * 1e3:.3g}" if ours else "failed"
+    return [name, str(threads), absolute, *(show_ratios(ratios(samples, rival)) for rival in RIVALS), targets_text]
+
+
+def import_row(samples):
+    ours = samples.get(SUBJECT)
+    milliseconds = statistics.median(ours) * 1e3 if ours else None
+    return time_row(IMPORT, 1, samples, verdict(milliseconds, IMPORT_TARGET_MS, unit="ms"))
+
+
+def memory_row(name, added):
+    ours, theirs = added.get(SUBJECT, 0), added.get("torch", 0)
+    ratio = f"{ours / theirs:.2f}" if min(ours, theirs) >= NOISE_MIB else "-"
+    return [name, *(f"{added[library]:.1f}" if library in added else "-" for library in NAMES), ratio]
+
+
+def announce(text):
+    print(text, end="", file=sys.stderr, flush=True)
+
+
+def measure_everything(args):
+    """Rows of the two tables, with a line of progress for each."""
+    times, memory = [], []
+    total = len(args.workloads) + args.with_import
+    for i, workload in enumerate(args.workloads, 1):
+        announce(f"[{i}/{total}] {workload.name}: {workload.what}\n")
+        start = time.perf_counter()
+        samples, disturbed = time_workload(workload, args)
+        name = workload.name + DISTURBED * disturbed
+        times.append(time_row(name, workload.threads, samples, verdicts(samples, workload.targets)))
+        memory.append(memory_row(workload.name, measure_memory(workload, args)))
+        announce(f"    {time.perf_counter() - start:.1f} s\n")
+    if args.with_import:
+        announce(f"[{total}/{total}] {IMPORT}: fresh processes\n")
+        times.append(import_row(time_imports(args)))
+    return times, memory
+
+
+def processor():
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    models = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or platform.machine())
+
+
+def version(distribution):
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "(checkout)" if distribution == SUBJECT else "(not installed)"
+
+
+def machine():
+    versions = ", ".join(f"{name} {version(name)}" for name in NAMES)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return [
+        f"{processor()}, {cores} cores, {platform.system()}; Python {platform.python_version()}, {versions}",
+        f"measured on {datetime.date.today().isoformat()}",
+    ]
+
+
+def render(header, rows, markdown):
+    """A table whose columns line up, also as Markdown."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    edge, gap = ("| ", " | ") if markdown else ("", "  ")
+    lines = [edge + gap.join(map(str.ljust, row, widths)) + edge[::-1] for row in (header, *rows)]
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|" if markdown else "-" * len(lines[0].rstrip())
+    return [lines[0].rstrip(), rule, *(line.rstrip() for line in lines[1:])]
+
+
+def report(times, memory, markdown=False):
+    time_header = ["workload", "threads", "ms", *(f"/ {rival}" for rival in RIVALS), "targets"]
+    memory_header = ["workload", *NAMES, f"{SUBJECT} / torch"]
+    parts = [
+        machine(),
+        [f"Time of {SUBJECT}, and its ratio to others: median (quartiles); below 1, {SUBJECT} is the faster."],
+        render(time_header, times, markdown),
+    ]
+    if any(row[0].endswith(DISTURBED) for row in times):
+        parts.append([f"{DISTURBED.strip()} Other processes kept the machine busy meanwhile: do not rely on this row."])
+    if memory:
+        parts += [["Peak memory added by one step, in MiB."], render(memory_header, memory, markdown)]
+    return "\n\n".join("\n".join(part) for part in parts)
+
+
+def write_markdown(path, text):
+    """Put the block between its markers, replacing the one that is there."""
+    block = f"{BEGIN}\n\n{text}\n\n{END}"
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    before, found, rest = old.partition(BEGIN)
+    if found:
+        _, closed, after = rest.partition(END)
+        if not closed:
+            raise SystemExit(f"{path}: {BEGIN} without {END}")
+        path.write_text(before + block + after, encoding="utf-8")
+    else:
+        path.write_text((old.rstrip() + "\n\n" if old.strip() else "") + block + "\n", encoding="utf-8")
+
+
+def parse_arguments(argv):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer, shorter samples; memory without the other rivals")
+    parser.add_argument("--only", action="append", metavar="NAME", help="workloads with NAME in their name; repeatable")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables into FILE")
+    args = parser.parse_args(argv)
+    wanted = args.only or [""]
+    args.workloads = [workload for workload in WORKLOADS if any(name in workload.name for name in wanted)]
+    args.with_import = any(name in IMPORT for name in wanted)
+    if not args.workloads and not args.with_import:
+        parser.error(f"no workload of that name; there are {', '.join(w.name for w in WORKLOADS)} and {IMPORT}")
+    args.rounds, args.import_rounds, args.memory_runs = (7, 5, 2) if args.quick else (21, 11, 4)
+    args.sample = 0.02 if args.quick else 0.05
+    return args
+
+
+def main(argv=None):
+    args = parse_arguments(argv)
+    times, memory = measure_everything(args)
+    print(report(times, memory))
+    if args.markdown:
+        write_markdown(args.markdown, report(times, memory, markdown=True))
+    return 1 if any("failed" in row for row in times) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
