@@ -1,0 +1,76 @@
+"""What the README and the docstrings show is what happens."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import inspect
+import io
+import pkgutil
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.core.registry import composites, operations
+
+ROOT = Path(__file__).parent.parent
+
+
+def documented() -> dict[str, str]:
+    """Every docstring with an example, by name."""
+    found: dict[str, str] = {}
+
+    def add(name: str, thing: Any) -> None:
+        text = getattr(thing, "__doc__", None)
+        if isinstance(text, str) and ">>>" in text:
+            found[name] = text
+
+    for name, op in operations.items():
+        add(name, op)
+    for name, function in composites.items():
+        add(name, function)
+    for info in pkgutil.walk_packages(rg.__path__, "retrograd."):
+        if info.name.endswith("__main__"):
+            continue
+        module = import_module(info.name)
+        add(info.name, module)
+        for name, thing in vars(module).items():
+            if getattr(thing, "__module__", None) != info.name:
+                continue
+            add(f"{info.name}.{name}", thing)
+            if inspect.isclass(thing):
+                for member, value in vars(thing).items():
+                    add(f"{info.name}.{name}.{member}", value)
+    return found
+
+
+DOCUMENTED = documented()
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_docstring_examples(name: str) -> None:
+    test = doctest.DocTestParser().get_doctest(DOCUMENTED[name], {"rg": rg, "np": np}, name, name, 0)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    output = io.StringIO()
+    runner.run(test, out=output.write)
+    assert runner.failures == 0, output.getvalue()
+
+
+def test_readme_example_prints_what_it_says() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    expected = re.findall(r"print\(.*?\)\s+# (.*)", block)
+    assert expected
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(block, "README.md", "exec"), {})
+    assert output.getvalue().splitlines() == expected
+
+
+def test_every_public_function_has_a_docstring() -> None:
+    public = {**operations, **composites}
+    assert not [name for name, function in public.items() if not (function.__doc__ or "").strip()]
