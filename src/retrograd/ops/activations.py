@@ -360,7 +360,7 @@ def _to_normalise(name: str, input: Any, dim: int, dtype: Any) -> tuple[Any, Any
 
 
 def softmax_derivative(g: Any, result: Any, dim: int) -> Any:
-    return result * (g - np.sum(g * result, axis=dim, keepdims=True))
+    return result * (g - np.add.reduce(g * result, axis=dim, keepdims=True))
 
 
 @op(input=softmax_derivative)
@@ -379,7 +379,7 @@ def softmax(input, dim: int, dtype=None):
 
 
 def log_softmax_derivative(g: Any, result: Any, dim: int) -> Any:
-    return g - np.exp(result) * np.sum(g, axis=dim, keepdims=True)
+    return g - np.exp(result) * np.add.reduce(g, axis=dim, keepdims=True)
 
 
 @op(input=log_softmax_derivative)

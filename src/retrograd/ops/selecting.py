@@ -40,7 +40,7 @@ def check_bounds(name: str, index: Any, dim: int, size: int, *, negative: bool =
     """Raise where an index lies outside of ``size`` positions; IndexError where negative ones count from the end."""
     if not index.size:
         return
-    low, high = index.min(), index.max()
+    low, high = np.minimum.reduce(index, None), np.maximum.reduce(index, None)
     if low < (-size if negative else 0) or high >= size:
         kind = IndexError if negative else RuntimeError
         raise kind(
@@ -48,11 +48,14 @@ def check_bounds(name: str, index: Any, dim: int, size: int, *, negative: bool =
         )
 
 
+_INDEX_DTYPES = frozenset((np.dtype(np.int64), np.dtype(np.int32)))
+
+
 def check_index(name: str, index: Any) -> None:
     """Raise unless an index consists of integers."""
     if not hasattr(index, "dtype"):
         raise TypeError(f"{name}(): argument 'index' must be Tensor, not {type(index).__name__}")
-    if index.dtype.name not in ("int64", "int32"):
+    if index.dtype not in _INDEX_DTYPES:
         raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index, but got {index.dtype}")
 
 
@@ -180,7 +183,7 @@ def _counted_forward(indices: Tensor, dim: int, size: int) -> Tensor:
 @kernel(input=lambda g, input_shape, index: take_back(g, input_shape, index))
 def take(input, index):
     """Return the elements at positions ``index`` of the flattened tensor, in the shape of ``index``."""
-    if index.dtype.name not in ("int64", "int32"):
+    if index.dtype not in _INDEX_DTYPES:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype}")
     if index.size and not -input.size <= index.min() <= index.max() < input.size:
         raise IndexError(
