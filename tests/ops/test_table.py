@@ -249,6 +249,29 @@ def test_inplace_on_a_view(row: Row) -> None:
             assert_same(a, b, 10 * row.tolerance, what=f"{row.name}_ on a view")
 
 
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, id=row.name) for row in ROWS if row.gradients and {"float64", "complex128"} & set(row.dtypes)],
+)
+def test_accumulated_gradients_share_no_memory(row: Row) -> None:
+    """A leaf may be written to, and so may its gradient: neither may show in another leaf, gradient or result."""
+    dtype = "float64" if "float64" in row.dtypes else "complex128"
+    for sample in samples(row, dtype):
+        bound = Bound(row, sample, to_ours, rg, True)
+        outputs = bound.run(row.function)
+        outputs = differentiable(row.post(outputs) if row.post is not None else outputs)
+        if not outputs:
+            continue
+        weights = [to_ours(weight) for weight in weights_for(outputs)]
+        rg.autograd.backward(outputs, weights)
+        arrays = [as_array(x) for x in (*bound.leaves, *outputs, *weights)]
+        grads = [as_array(leaf.grad) for leaf in bound.leaves if leaf.grad is not None]
+        for k, grad in enumerate(grads):
+            assert grad.flags.writeable
+            for other in (*arrays, *grads[k + 1 :]):
+                assert not np.shares_memory(grad, other), f"{row.name}{sample}"
+
+
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in ROWS if row.numpy])
 def test_numpy_form(row: Row) -> None:
     for sample in samples(row, row.dtypes[0]):

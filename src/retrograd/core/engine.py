@@ -303,15 +303,18 @@ def _is_fresh(gi: Any, g: Any, node: Node) -> bool:
     """Whether a gradient was newly made by the rule, so that a leaf may keep it without a copy."""
     if gi is g or type(gi) is not np.ndarray or gi.base is not None or not isinstance(node, OpNode):
         return False
+    if type(g) is list and any(gi is item for item in g):
+        return False
     return node.op.fresh and not any(_is_array_of(entry, gi) for entry in node.saved or ())
 
 
 def _is_array_of(entry: Any, array: Any) -> bool:
     """Whether ``array`` is what a saved entry keeps."""
-    return (
-        entry is array
-        or (entry._data if isinstance(entry, Tensor) else entry[0] if type(entry) is tuple and entry else None) is array
-    )
+    if isinstance(entry, list):
+        return any(_is_array_of(item, array) for item in entry)
+    if isinstance(entry, tuple) and entry:  # a Versioned tensor, or a result with its cell and version
+        entry = entry[0]
+    return (entry._data if isinstance(entry, Tensor) else entry) is array
 
 
 def _add(arrived: dict[Node, Any], owned: set[Node], node: Node, gi: Any, create_graph: bool) -> None:
