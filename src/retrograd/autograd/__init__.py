@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.autograd import function, grad_mode, graph
+from retrograd.autograd import forward_ad, function, grad_mode, graph
 from retrograd.autograd.function import Function
 from retrograd.autograd.grad_mode import (
     enable_grad,
@@ -300,6 +300,7 @@ __all__ = [
     "Function",
     "backward",
     "enable_grad",
+    "forward_ad",
     "function",
     "grad",
     "grad_mode",

@@ -246,6 +246,10 @@ class Function(metaclass=_FunctionMeta):
         wrapped = _wrap_outputs(ctx, [arg for arg in args if isinstance(arg, Tensor)], outputs, executable)
         if executable:
             _save(ctx, outputs, wrapped)
+        if state.local.tangents is not None:
+            from retrograd.autograd.forward_ad import propagate_function  # it needs autograd.grad
+
+            propagate_function(cls, ctx, args, wrapped[0] if single else tuple(wrapped))
         ctx.to_save = ctx.dirty_tensors = ctx.non_differentiable = ()
         return wrapped[0] if single else tuple(wrapped)
 

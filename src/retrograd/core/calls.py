@@ -324,6 +324,10 @@ def apply_inplace(op: Op, name: str, bound: list[Any]) -> Tensor:
     """Run an operation and write its result over its first argument, with the history that follows from that."""
     target = bound[0]
     _inplace.check_writable(target, name)
+    if local.tangents is not None and any(
+        isinstance(x, Tensor) and x._meta is not None and x._meta.tangent is not None for x in bound
+    ):
+        raise NotImplementedError(f"{name}: in-place operations on dual tensors are not supported; write out of place")
     arrays, _ = to_arrays(bound)
     operands = promote(op, arrays) if op.kind == "elementwise" else arrays
     node = _inplace_node(op, name, bound, arrays) if local.grad_enabled else None

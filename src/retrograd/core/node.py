@@ -315,8 +315,13 @@ class AccumulateGrad(Node):
     is_leaf = True
 
     def __init__(self, variable: Tensor) -> None:
-        super().__init__((), variable._data.shape, variable._data.dtype)
-        self.seq = _LAST - self.seq
+        # one for every parameter and step: Node.__init__, written out
+        data = variable._data
+        self.next = ()
+        self.shape = data.shape
+        self.dtype = data.dtype
+        self.seq = _LAST - next_sequence_nr()
+        self.extras = None
         self.variable = variable
 
     def _sequence_nr(self) -> int:

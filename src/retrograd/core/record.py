@@ -73,7 +73,10 @@ def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
         result = op.forward(*operands)
     except Exception:
         result = run_forward(op, operands)  # once more, to explain what is wrong
-    return finish(op, bound, arrays, result, out)
+    made = finish(op, bound, arrays, result, out)
+    if local.tangents is not None and op.rules:
+        local.tangents(op, bound, made)
+    return made
 
 
 def run_forward(op: Op, operands: Sequence[Any], function: Callable[..., Any] | None = None) -> Any:

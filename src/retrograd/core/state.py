@@ -30,6 +30,8 @@ class _Local(threading.local):
     # the stack of (pack, unpack) pairs set by saved_tensors_hooks; None while it is empty
     saved_hooks: tuple[tuple[Callable[..., Any], Callable[..., Any]], ...] | None = None
     saved_hooks_disabled: str | None = None
+    # inside a dual level, what gives the results of an operation their tangents
+    tangents: Any = None
     # the profiler and the detector share this one slot
     observer: Any = None
 
@@ -42,7 +44,8 @@ next_sequence_nr = itertools.count().__next__
 
 def refresh() -> None:
     """Recompute ``local.mode`` after one of the other fields has changed."""
-    if local.inference or local.saved_hooks is not None or local.observer is not None:
+    watched = local.saved_hooks is not None or local.tangents is not None or local.observer is not None
+    if local.inference or watched:
         local.mode = WATCHED
     else:
         local.mode = RECORD if local.grad_enabled else NO_GRAD

@@ -34,6 +34,7 @@ class Meta:
     post_accumulate_hooks: Hooks | None = None
     inference: bool = False
     name: str | None = None
+    tangent: Tensor | None = None
 
 
 class Tensor(ArrayFace):
