@@ -28,10 +28,6 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Tensor | None
 
 
-# the tensors of the current level that have a tangent
-_duals: list[weakref.ref[Tensor]] = []
-
-
 def enter_dual_level() -> int:
     """Enter a level in which tensors can have tangents; there is one at a time.
 
@@ -45,6 +41,7 @@ def enter_dual_level() -> int:
             "Nested forward mode AD is not supported at the moment: leave the dual level before entering another one"
         )
     state.local.tangents = propagate
+    state.local.duals = []
     state.refresh()
     return 0
 
@@ -63,11 +60,11 @@ def exit_dual_level(*, level: int | None = None) -> None:
         raise RuntimeError(f"Trying to exit a forward AD level that was not the last one that was created: {level}")
     state.local.tangents = None
     state.refresh()
-    for ref in _duals:
+    for ref in state.local.duals:
         tensor = ref()
         if tensor is not None and tensor._meta is not None:
             tensor._meta.tangent = None
-    _duals.clear()
+    state.local.duals = []
 
 
 class dual_level:  # noqa: N801 (torch's name)
@@ -136,7 +133,7 @@ def tangent_of(value: Any) -> Tensor | None:
 
 def _attach(tensor: Tensor, tangent: Tensor) -> None:
     tensor._own_meta().tangent = tangent
-    _duals.append(weakref.ref(tensor))
+    state.local.duals.append(weakref.ref(tensor))
 
 
 def _zeros(tensor: Tensor) -> Tensor:

@@ -32,6 +32,7 @@ class _Local(threading.local):
     saved_hooks_disabled: str | None = None
     # inside a dual level, what gives the results of an operation their tangents
     tangents: Any = None
+    duals: Any = ()  # weak references to the tensors that have one
     # the profiler and the detector share this one slot
     observer: Any = None
 
