@@ -168,12 +168,9 @@ class CopySlices(Node):
         self.fn = fn
         self.steps = steps
 
-    def _edges_of_fn(self, edges: tuple[Edge | None, ...]) -> tuple[Edge | None, ...]:
-        return (edges[0], *edges[1:])
-
     def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
         part = replay(g, self.steps)
-        first, *others = self._passed(self.fn.backward(part, self._edges_of_fn(edges)))
+        first, *others = self._passed(self.fn.backward(part, edges))
         if edges[0] is None:
             return [None, *others]
         rest = np.array(g) if isinstance(g, np.generic) else g.copy()
@@ -182,7 +179,7 @@ class CopySlices(Node):
 
     def backward_recorded(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
         part = replay(g, self.steps)
-        first, *others = self._passed(self.fn.backward_recorded(part, self._edges_of_fn(edges)))
+        first, *others = self._passed(self.fn.backward_recorded(part, edges))
         if edges[0] is None:
             return [None, *others]
         rest = g.clone()
