@@ -9,10 +9,11 @@ tensor([2., 4.])
 from __future__ import annotations
 
 import importlib as _importlib
+import os as _os
 import warnings as _warnings
 from typing import Any as _Any
 
-from retrograd import autograd, creation, fft, linalg, nn, ops, random, serialization
+from retrograd import autograd, creation, fft, linalg, ops, random, serialization
 from retrograd.autograd import (
     enable_grad,
     inference_mode,
@@ -21,6 +22,7 @@ from retrograd.autograd import (
     no_grad,
     set_grad_enabled,
 )
+from retrograd.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from retrograd.core.blocks import get_num_threads, set_num_threads
 from retrograd.core.size import Size
 from retrograd.core.tensor import Tensor
@@ -99,6 +101,7 @@ from retrograd.ops.activations import (
     threshold,
     threshold_,
 )
+from retrograd.ops.adaptive_pool import adaptive_avg_pool1d, adaptive_max_pool1d
 from retrograd.ops.arithmetic import (
     abs,
     absolute,
@@ -190,6 +193,14 @@ from retrograd.ops.conditional import (
     nan_to_num,
     where,
 )
+from retrograd.ops.conv import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from retrograd.ops.copying import clone, fill
 from retrograd.ops.cumulative import (
     cummax,
@@ -259,6 +270,7 @@ from retrograd.ops.linalg_lu import lu_unpack
 from retrograd.ops.linalg_lu import lu_with_infos as lu
 from retrograd.ops.linalg_norms import cdist, cosine_similarity, pairwise_distance
 from retrograd.ops.linalg_triangular import cholesky_inverse, cholesky_solve, triangular_solve
+from retrograd.ops.linear import bilinear
 from retrograd.ops.matmul import (
     addbmm,
     addmm,
@@ -289,6 +301,7 @@ from retrograd.ops.placing import (
     select_scatter,
     slice_scatter,
 )
+from retrograd.ops.pool import avg_pool1d, max_pool1d, max_pool2d, max_pool3d
 from retrograd.ops.rearranging import constant_pad_nd, flip, fliplr, flipud, pad, repeat_interleave, roll, rot90, tile
 from retrograd.ops.reductions import (
     all,
@@ -396,6 +409,7 @@ from retrograd.ops.trigonometric import (
     tan,
     tanh,
 )
+from retrograd.ops.unfold import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from retrograd.ops.windows import as_strided
 from retrograd.printing import printoptions, set_printoptions
 from retrograd.queries import (
@@ -439,58 +453,75 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.
 
 
 def __getattr__(name: str) -> _Any:
-    if name == "special":  # more than a hundred operations that few programs need: imported when first used
-        return _importlib.import_module("retrograd.special")
+    if name in (
+        "anomaly",
+        "func",
+        "nn",
+        "optim",
+        "special",
+        "utils",
+    ):  # much that few programs need: imported when first used
+        return _importlib.import_module(f"retrograd.{name}")
+    if name == "vmap":
+        return _importlib.import_module("retrograd.vectorize").vmap
+    if name in ("load", "save"):
+        return getattr(_importlib.import_module("retrograd.files"), name)
     raise AttributeError(f"module 'retrograd' has no attribute {name!r}")
 
 
 # fmt: off
 __all__ = [  # noqa: RUF022 (one page instead of ten)
-    "Generator", "Size", "Tensor", "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul",
-    "addmm", "addmv", "addr", "adjoint", "all", "allclose", "amax", "amin", "aminmax", "angle", "any", "arange",
-    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
-    "argwhere", "as_strided", "as_tensor", "asarray", "asin", "asinh", "atan", "atan2", "atanh", "atleast_1d",
-    "atleast_2d", "atleast_3d", "autograd", "baddbmm", "bernoulli", "bincount", "binomial", "bitwise_and",
-    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "block_diag", "bmm",
-    "bool", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "bucketize", "can_cast", "cartesian_prod",
-    "cat", "cdist", "cdouble", "ceil", "celu", "celu_", "cfloat", "chain_matmul", "cholesky", "cholesky_inverse",
-    "cholesky_solve", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone", "column_stack", "combinations",
-    "complex", "complex128", "complex64", "concat", "concatenate", "conj", "conj_physical", "constant_pad_nd",
-    "contiguous_format", "copysign", "corrcoef", "cos", "cosh", "cosine_similarity", "count_nonzero", "cov",
-    "creation", "cross", "cuda_is_available", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid",
-    "default_generator", "deg2rad", "det", "device", "diag", "diag_embed", "diagflat", "diagonal",
-    "diagonal_scatter", "diff", "digamma", "dist", "div", "divide", "dot", "double", "dsplit", "dstack", "dtype",
-    "einsum", "empty", "empty_like", "empty_strided", "enable_grad", "eq", "equal", "erf", "erfc", "erfinv", "exp",
-    "exp2", "expm1", "eye", "fft", "fill", "finfo", "fix", "flatten", "flip", "fliplr", "flipud", "float",
-    "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "fork_rng",
-    "frac", "frexp", "from_dlpack", "from_numpy", "frombuffer", "full", "full_like", "gather", "gcd", "ge", "ger",
-    "get_default_device", "get_default_dtype", "get_num_threads", "get_rng_state", "gradient", "greater",
-    "greater_equal", "gt", "half", "hardshrink", "heaviside", "histc", "histogram", "hsplit", "hstack", "hypot",
-    "i0", "igamma", "igammac", "iinfo", "imag", "index_add", "index_copy", "index_fill", "index_put",
-    "index_reduce", "index_select", "inference_mode", "initial_seed", "inner", "int", "int16", "int32", "int64",
-    "int8", "inverse", "is_complex", "is_conj", "is_floating_point", "is_grad_enabled", "is_inference",
-    "is_inference_mode_enabled", "is_neg", "is_nonzero", "is_signed", "is_tensor", "isclose", "isfinite", "isin",
-    "isinf", "isnan", "isneginf", "isposinf", "isreal", "kron", "kthvalue", "layout", "lcm", "ldexp", "le", "lerp",
-    "less", "less_equal", "lgamma", "linalg", "linspace", "log", "log10", "log1p", "log2", "log_softmax",
-    "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "logit", "logspace", "logsumexp", "long", "lt", "lu", "lu_solve", "lu_unpack", "manual_seed", "masked_fill",
-    "masked_scatter", "masked_select", "matmul", "matrix_exp", "matrix_power", "max", "maximum", "mean", "median",
-    "memory_format", "meshgrid", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul",
-    "multinomial", "multiply", "mv", "mvlgamma", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum",
-    "narrow", "ne", "neg", "negative", "nextafter", "nn", "no_grad", "nonzero", "norm", "normal", "not_equal",
-    "numel", "ones", "ones_like", "ops", "orgqr", "outer", "pad", "pairwise_distance", "permute", "pinverse",
-    "poisson", "polar", "polygamma", "positive", "pow", "prelu", "preserve_format", "printoptions", "prod",
-    "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn",
-    "randn_like", "random", "randperm", "ravel", "real", "reciprocal", "relu", "relu_", "remainder", "renorm",
-    "repeat_interleave", "reshape", "resolve_conj", "resolve_neg", "result_type", "roll", "rot90", "round",
-    "row_stack", "rsqrt", "rsub", "scalar_tensor", "scatter", "scatter_add", "scatter_reduce", "searchsorted",
-    "seed", "select", "select_scatter", "selu", "selu_", "serialization", "set_default_device", "set_default_dtype",
-    "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state", "sgn", "short", "sigmoid", "sign",
-    "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax", "sort", "split", "split_with_sizes",
-    "sqrt", "square", "squeeze", "stack", "std", "std_mean", "strided", "sub", "subtract", "sum", "svd", "swapaxes",
-    "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor", "tensor_split", "tensordot", "threshold",
-    "threshold_", "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "triangular_solve", "tril",
-    "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "typename", "uint8", "unbind", "unflatten",
-    "unique", "unique_consecutive", "unsqueeze", "vander", "var", "var_mean", "vdot", "view_as_complex",
-    "view_as_real", "vsplit", "vstack", "where", "xlogy", "zeros", "zeros_like",
+    "Generator", "Size", "Tensor", "abs", "absolute", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_max_pool1d",
+    "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "all", "allclose", "amax", "amin",
+    "aminmax", "angle", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
+    "argmax", "argmin", "argsort", "argwhere", "as_strided", "as_tensor", "asarray", "asin", "asinh", "atan",
+    "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "autograd", "avg_pool1d", "baddbmm", "bernoulli",
+    "bilinear", "bincount", "binomial", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "block_diag", "bmm", "bool", "broadcast_shapes", "broadcast_tensors",
+    "broadcast_to", "bucketize", "can_cast", "cartesian_prod", "cat", "cdist", "cdouble", "ceil", "celu", "celu_",
+    "cfloat", "chain_matmul", "channel_shuffle", "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp",
+    "clamp_max", "clamp_min", "clip", "clone", "column_stack", "combinations", "complex", "complex128", "complex64",
+    "concat", "concatenate", "conj", "conj_physical", "constant_pad_nd", "contiguous_format", "conv1d", "conv2d",
+    "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copysign", "corrcoef", "cos", "cosh",
+    "cosine_similarity", "count_nonzero", "cov", "creation", "cross", "cuda_is_available", "cummax", "cummin",
+    "cumprod", "cumsum", "cumulative_trapezoid", "default_generator", "deg2rad", "det", "device", "diag",
+    "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "diff", "digamma", "dist", "div", "divide", "dot",
+    "double", "dsplit", "dstack", "dtype", "einsum", "empty", "empty_like", "empty_strided", "enable_grad", "eq",
+    "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "eye", "fft", "fill", "finfo", "fix", "flatten",
+    "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power", "floor", "floor_divide",
+    "fmax", "fmin", "fmod", "fork_rng", "frac", "frexp", "from_dlpack", "from_numpy", "frombuffer", "full",
+    "full_like", "gather", "gcd", "ge", "ger", "get_default_device", "get_default_dtype", "get_num_threads",
+    "get_rng_state", "gradient", "greater", "greater_equal", "gt", "half", "hardshrink", "heaviside", "histc",
+    "histogram", "hsplit", "hstack", "hypot", "i0", "igamma", "igammac", "iinfo", "imag", "index_add", "index_copy",
+    "index_fill", "index_put", "index_reduce", "index_select", "inference_mode", "initial_seed", "inner", "int",
+    "int16", "int32", "int64", "int8", "inverse", "is_anomaly_check_nan_enabled", "is_anomaly_enabled",
+    "is_complex", "is_conj", "is_floating_point", "is_grad_enabled", "is_inference", "is_inference_mode_enabled",
+    "is_neg", "is_nonzero", "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf",
+    "isposinf", "isreal", "kron", "kthvalue", "layout", "lcm", "ldexp", "le", "lerp", "less", "less_equal",
+    "lgamma", "linalg", "linspace", "load", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp",
+    "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor", "logit",
+    "logspace", "logsumexp", "long", "lt", "lu", "lu_solve", "lu_unpack", "manual_seed", "masked_fill",
+    "masked_scatter", "masked_select", "matmul", "matrix_exp", "matrix_power", "max", "max_pool1d", "max_pool2d",
+    "max_pool3d", "maximum", "mean", "median", "memory_format", "meshgrid", "min", "minimum", "mm", "mode",
+    "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv", "mvlgamma", "nan_to_num", "nanmean",
+    "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nextafter", "nn", "no_grad",
+    "nonzero", "norm", "normal", "not_equal", "numel", "ones", "ones_like", "ops", "optim", "orgqr", "outer", "pad",
+    "pairwise_distance", "permute", "pinverse", "pixel_shuffle", "pixel_unshuffle", "poisson", "polar", "polygamma",
+    "positive", "pow", "prelu", "preserve_format", "printoptions", "prod", "promote_types", "put", "qr", "quantile",
+    "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random", "randperm", "ravel",
+    "real", "reciprocal", "relu", "relu_", "remainder", "renorm", "repeat_interleave", "reshape", "resolve_conj",
+    "resolve_neg", "result_type", "roll", "rot90", "round", "row_stack", "rsqrt", "rsub", "scalar_tensor",
+    "scatter", "scatter_add", "scatter_reduce", "searchsorted", "seed", "select", "select_scatter", "selu", "selu_",
+    "serialization", "set_anomaly_enabled", "set_default_device", "set_default_dtype", "set_grad_enabled",
+    "set_num_threads", "set_printoptions", "set_rng_state", "sgn", "short", "sigmoid", "sign", "signbit", "sin",
+    "sinc", "sinh", "slice_scatter", "slogdet", "softmax", "sort", "split", "split_with_sizes", "sqrt", "square",
+    "squeeze", "stack", "std", "std_mean", "strided", "sub", "subtract", "sum", "svd", "swapaxes", "swapdims", "t",
+    "take", "take_along_dim", "tan", "tanh", "tensor", "tensor_split", "tensordot", "threshold", "threshold_",
+    "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "triangular_solve", "tril", "tril_indices", "triu",
+    "triu_indices", "true_divide", "trunc", "typename", "uint8", "unbind", "unflatten", "unique",
+    "unique_consecutive", "unsqueeze", "vander", "var", "var_mean", "vdot", "view_as_complex", "view_as_real",
+    "vmap", "vsplit", "vstack", "where", "xlogy", "zeros", "zeros_like",
 ]
+
+if "RETROGRAD_WATCH" in _os.environ:
+    _importlib.import_module("retrograd.anomaly.environment").start()

@@ -92,6 +92,7 @@ def format_tensor(
     default_complex: np.dtype,
     requires_grad: bool = False,
     grad_fn_name: str | None = None,
+    tangent: str | None = None,
     device: str | None = None,
     dtype_prefix: str = "retrograd.",
 ) -> str:
@@ -107,6 +108,8 @@ def format_tensor(
         Print ``requires_grad=True``, where there is no `grad_fn_name`.
     grad_fn_name
         Name of the node that made the tensor, as in ``grad_fn=<MulBackward0>``.
+    tangent
+        The text of the tangent of a dual tensor.
     device
         Name of the device, printed when given.
     dtype_prefix
@@ -131,6 +134,8 @@ def format_tensor(
         suffixes.append(f"grad_fn=<{grad_fn_name}>")
     elif requires_grad:
         suffixes.append("requires_grad=True")
+    if tangent is not None:
+        suffixes.append(f"tangent={tangent}")
     return _append_suffixes(_PREFIX + body, suffixes)
 
 

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from retrograd.autograd import forward_ad, function, grad_mode, graph
+from retrograd.autograd import anomaly_mode, forward_ad, function, grad_mode, graph, variable
+from retrograd.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from retrograd.autograd.function import Function
 from retrograd.autograd.grad_mode import (
     enable_grad,
+    enforce_grad_layout_policy,
     inference_mode,
     is_grad_enabled,
     is_inference_mode_enabled,
+    is_multithreading_enabled,
     no_grad,
     set_grad_enabled,
+    set_multithreading_enabled,
 )
+from retrograd.autograd.gradcheck import gradcheck, gradgradcheck
+from retrograd.autograd.variable import Variable
+from retrograd.core import state
 from retrograd.core.engine import run
 from retrograd.core.registry import add_method
 from retrograd.core.tensor import Edge, Tensor, wrap
@@ -65,6 +73,11 @@ def backward(
                 "Please only use `grad_tensors`."
             )
         grad_tensors = grad_variables
+    if state.local.vmaps:
+        raise RuntimeError(
+            "backward() called inside of vmap. This is not supported: a leaf has one .grad for all samples. Please use "
+            "autograd.grad, func.grad or func.vjp instead, or call backward() outside."
+        )
     targets = None if inputs is None else _as_tuple(inputs)
     if targets is not None and not targets:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
@@ -83,6 +96,8 @@ def backward(
             edges.append(edge)
     if create_graph:
         _warn_about_cycle()
+    if state.monitor is not None and not state.monitor.before_backward(_as_tuple(tensors)):
+        return
     run(
         roots,
         retain_graph=create_graph if retain_graph is None else retain_graph,
@@ -116,7 +131,8 @@ def grad(
     allow_unused
         Return None for inputs that the outputs do not depend on, instead of raising. ``materialize_grads`` by default.
     is_grads_batched
-        ``grad_outputs`` have an additional first dimension, and so will the gradients: one backward for each entry.
+        ``grad_outputs`` have an additional first dimension, and so will the gradients: those for each of its entries,
+        all computed in one backward.
     materialize_grads
         Return zeros instead of None.
 
@@ -153,6 +169,8 @@ def grad(
         return _batched(outputs, targets, grad_outputs, keep, create_graph, allow_unused, materialize_grads)
     edges = [_edge_of_input(tensor) for tensor in targets]
     roots = _roots(_as_tuple(outputs), grad_outputs, create_graph)
+    if state.monitor is not None:
+        state.monitor.before_backward(_as_tuple(outputs))
     results = run(roots, retain_graph=keep, create_graph=create_graph, inputs=edges, accumulate=False)
     for position, (result, tensor) in enumerate(zip(results, targets, strict=True)):
         if result is None and not allow_unused:
@@ -244,26 +262,36 @@ def _initial(
 def _batched(
     outputs: Any, targets: tuple[Any, ...], grad_outputs: Any, keep: bool, create_graph: bool, allow: bool, fill: bool
 ) -> tuple[Any, ...]:
+    """The gradients for a batch of ``grad_outputs``, in one backward."""
+    from retrograd.batching import Level
+    from retrograd.vectorize import as_batch, hide, mapping
+
     given = _as_tuple(grad_outputs)
     sizes = {len(gradient) for gradient in given if gradient is not None}
     if len(sizes) != 1:
         raise RuntimeError(
             f"is_grads_batched: grad_outputs must agree in their first dimension, but have {sorted(sizes)}"
         )
-    (size,) = sizes
-    rows = [
-        grad(
+    for position, (output, gradient) in enumerate(zip(_as_tuple(outputs), given, strict=False)):
+        if gradient is not None and isinstance(output, Tensor) and gradient.shape[1:] != output.shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
+                f"output, but a mismatch was detected: grad_output[{position}] has a shape of {gradient.shape} and "
+                f"output[{position}] has a shape of {output.shape}. "
+                "If you only want some tensors in `grad_output` to be considered batched, consider using vmap."
+            )
+    with mapping(Level(sizes.pop())) as level:
+        found = grad(
             outputs,
             targets,
-            [None if gradient is None else gradient[k] for gradient in given],
-            retain_graph=keep or k < size - 1,
+            [None if gradient is None else hide(gradient, 0, level) for gradient in given],
+            retain_graph=keep,
             create_graph=create_graph,
             allow_unused=allow,
             materialize_grads=fill,
         )
-        for k in range(size)
-    ]
-    return tuple(None if column[0] is None else np.stack(column) for column in zip(*rows, strict=True))
+        return tuple([None if gradient is None else as_batch(gradient, 0, level) for gradient in found])
 
 
 _cycle_warning_given = False
@@ -296,18 +324,38 @@ def _tensor_backward(
 
 add_method("backward", _tensor_backward)
 
+
+def __getattr__(name: str) -> Any:
+    if name in ("functional", "profiler", "profiler_util"):  # few programs need them: imported when first used
+        return importlib.import_module(f"retrograd.autograd.{name}")
+    raise AttributeError(f"module 'retrograd.autograd' has no attribute {name!r}")
+
+
 __all__ = [
     "Function",
+    "Variable",
+    "anomaly_mode",
     "backward",
+    "detect_anomaly",
     "enable_grad",
+    "enforce_grad_layout_policy",
     "forward_ad",
     "function",
+    "functional",
     "grad",
     "grad_mode",
+    "gradcheck",
+    "gradgradcheck",
     "graph",
     "inference_mode",
     "is_grad_enabled",
     "is_inference_mode_enabled",
+    "is_multithreading_enabled",
     "no_grad",
+    "profiler",
+    "profiler_util",
+    "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
+    "variable",
 ]

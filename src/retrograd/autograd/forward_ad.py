@@ -1,74 +1,82 @@
 """Forward-mode differentiation, as ``torch.autograd.forward_ad`` has it: tangents travel along with the values.
 
-The tangent of an operation's result is its Jacobian times the tangents of its operands. A rule gives the transposed
-product (the gradient of the operands for one of the result), which is linear in that gradient; its own transpose, taken
-by differentiating it once more, is the product wanted. So every operation that can be differentiated twice has a
-forward mode, and so has every :class:`~retrograd.autograd.Function` with a ``jvp``.
+A *dual tensor* is a value with a tangent, the direction in which it is moved. Every operation on dual tensors gives
+dual tensors: the tangent of a result is the Jacobian of the operation times the tangents of its operands. One pass
+through a function gives its value and the product of its Jacobian with one vector, at about three times the cost of the
+value and with nothing kept for a backward.
+
+Nothing has to be written for it: the products are derived from the rules of reverse mode, see
+:mod:`retrograd.core.jvp`. A user-written :class:`~retrograd.autograd.Function` has a ``jvp``.
 """
 
 from __future__ import annotations
 
-import weakref
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from retrograd.autograd.grad_mode import _Mode
 from retrograd.core import state
-from retrograd.core.op import Op
-from retrograd.core.record import apply
-from retrograd.core.tensor import Tensor, wrap
-
-_GRADIENT_FREE = "biu"
+from retrograd.core.forward import Level, laid_out_as
+from retrograd.core.tensor import Tensor
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A value and its tangent, which is None if it has none."""
+    """What :func:`unpack_dual` returns: the value, and the tangent, which is None if it has none."""
 
     primal: Tensor
     tangent: Tensor | None
 
 
 def enter_dual_level() -> int:
-    """Enter a level in which tensors can have tangents; there is one at a time.
+    """Enter a level in which tensors can have tangents. There is one at a time in a thread.
+
+    Returns
+    -------
+    int
+        The number of the level, 0.
 
     Raises
     ------
     RuntimeError
-        If a level is active already: nested forward mode is not supported.
+        If a level is active already.
+
+    See Also
+    --------
+    dual_level : the same for a block, which leaves the level by itself
     """
-    if state.local.tangents is not None:
+    if state.local.dual_level is not None:
         raise RuntimeError(
-            "Nested forward mode AD is not supported at the moment: leave the dual level before entering another one"
+            "Nested forward mode AD is not supported at the moment; leave the dual level before entering another one"
         )
-    state.local.tangents = propagate
-    state.local.duals = []
-    state.refresh()
+    state.set_dual_level(Level())
     return 0
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Leave the level; its tangents are gone.
+    """Leave the level. All tangents of tensors are gone with it; those that were unpacked stay as ordinary tensors.
 
     Raises
     ------
     RuntimeError
-        If no level is active, or another one than ``level``.
+        If no level is active, or if ``level`` is another one.
     """
-    if state.local.tangents is None:
-        raise RuntimeError("Trying to exit a forward AD level but no level is active: call enter_dual_level() first")
+    current = state.local.dual_level
+    if current is None:
+        raise RuntimeError(
+            "Trying to exit a forward AD level but no level exists, make sure to enter_dual_level() first."
+        )
     if level not in (None, 0):
-        raise RuntimeError(f"Trying to exit a forward AD level that was not the last one that was created: {level}")
-    state.local.tangents = None
-    state.refresh()
-    for ref in state.local.duals:
-        tensor = ref()
-        if tensor is not None and tensor._meta is not None:
-            tensor._meta.tangent = None
-    state.local.duals = []
+        raise RuntimeError(
+            "Trying to exit a forward AD level that was not the last one that was created. This is not supported. "
+            f"The level is 0, but got {level}"
+        )
+    state.set_dual_level(None)
+    current.leave()
 
 
-class dual_level:  # noqa: N801 (torch's name)
-    """A block in which tensors can have tangents.
+class dual_level(_Mode):  # noqa: N801 (torch's name)
+    """A block in which tensors can have tangents; a decorator of functions, too.
+
+    Levels cannot be nested. Tangents do not outlive the block, unless they are unpacked.
 
     Examples
     --------
@@ -76,8 +84,11 @@ class dual_level:  # noqa: N801 (torch's name)
     >>> x, v = rg.tensor([1.0, 2.0]), rg.tensor([1.0, 0.5])
     >>> with fwAD.dual_level():
     ...     y = fwAD.make_dual(x, v) ** 3
-    ...     fwAD.unpack_dual(y).tangent
-    tensor([3., 6.])
+    ...     value, tangent = fwAD.unpack_dual(y)
+    >>> value, tangent
+    (tensor([1., 8.]), tensor([3., 6.]))
+    >>> fwAD.unpack_dual(y).tangent is None
+    True
     """
 
     def __enter__(self) -> int:
@@ -88,159 +99,144 @@ class dual_level:  # noqa: N801 (torch's name)
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """Return a tensor with the values and history of ``tensor`` that carries ``tangent``.
+    """Return a view of ``tensor`` that has a tangent. Gradients flow through it to both.
+
+    Parameters
+    ----------
+    tensor
+        The value, of a floating-point or complex dtype.
+    tangent
+        Of the same shape. It becomes the tangent as it is, and is written to where the result is; it is copied
+        only if it has another dtype or another order of the elements in memory.
+    level
+        Taken for compatibility; the only level is 0.
 
     Raises
     ------
     RuntimeError
-        If no level is active, or if the shapes differ.
+        If no level is active, if the shapes differ, or if ``tensor`` or ``tangent`` has a tangent itself.
     ValueError
-        If the dtype of ``tensor`` or ``tangent`` is neither floating point nor complex.
+        If a dtype is neither floating point nor complex, or ``tangent`` complex where ``tensor`` is real.
+
+    Examples
+    --------
+    >>> import retrograd.autograd.forward_ad as fwAD
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(rg.tensor([0.0, 1.0]), rg.tensor([1.0, 10.0]))
+    ...     x * x
+    tensor([0., 1.], tangent=tensor([ 0., 20.]))
     """
-    if state.local.tangents is None:
+    current = _current(level)
+    if current is None:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
     for name, value in (("primal", tensor), ("tangent", tangent)):
-        if value._data.dtype.kind in _GRADIENT_FREE:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"make_dual(): the {name} must be a Tensor, not {type(value).__name__}")
+        if value._data.dtype.kind not in "fc":
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {value.dtype}")
+    if tangent.is_complex() and not tensor.is_complex():
+        raise ValueError(f"Expected tangent to be real, as the primal of {tensor.dtype} is, but got: {tangent.dtype}")
+    if current.tangent(tensor) is not None:
+        raise RuntimeError(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not "
+            "supported. Unpack it first: make_dual(unpack_dual(tensor).primal, tangent)"
+        )
+    if current.tangent(tangent) is not None:
+        raise RuntimeError(
+            "Setting a forward grad that itself has a forward gradient at the same level 0 is not supported."
+        )
     if tensor._data.shape != tangent._data.shape:
         raise RuntimeError(
-            f"Trying to set a forward gradient of shape {list(tangent.shape)} on a tensor of shape "
-            f"{list(tensor.shape)}; they must be equal"
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
+            f"{list(tangent.shape)}."
         )
-    dual = tensor.view_as(tensor)
-    _attach(dual, tangent)
+    previous = state.set_dual_level(current.outer)
+    try:
+        dual = tensor.view_as(tensor)
+        current.set(dual, laid_out_as(tangent, dual))
+    finally:
+        state.set_dual_level(previous)
     return dual
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """Return the value, without the tangent, and the tangent of a tensor."""
-    tangent = tangent_of(tensor)
-    if tangent is None:
+    """Return the value and the tangent of a tensor: a view of it that has no tangent, and the tangent itself.
+
+    Gradients flow through both.
+
+    Parameters
+    ----------
+    tensor
+        Any tensor; one without a tangent has the tangent None.
+    level
+        Taken for compatibility; the only level is 0.
+
+    Examples
+    --------
+    >>> import retrograd.autograd.forward_ad as fwAD
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(rg.tensor([0.0, 1.0]), rg.tensor([1.0, 10.0]))
+    ...     fwAD.unpack_dual(x.sin())
+    UnpackedDualTensor(primal=tensor([0.0000, 0.8415]), tangent=tensor([1.0000, 5.4030]))
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"unpack_dual(): argument 'tensor' (position 1) must be Tensor, not {type(tensor).__name__}")
+    current = _current(level)
+    if current is None:
         return UnpackedDualTensor(tensor, None)
-    previous, state.local.tangents = state.local.tangents, None
+    tangent = None if state.local.tangents is None else current.tangent(tensor)
+    previous = state.set_dual_level(current.outer)
     try:
-        return UnpackedDualTensor(tensor.view_as(tensor), tangent)
+        primal = tensor.view_as(tensor)
+        current.set(primal, None)
     finally:
-        state.local.tangents = previous
+        state.set_dual_level(previous)
+    return UnpackedDualTensor(primal, tangent)
 
 
-def tangent_of(value: Any) -> Tensor | None:
-    """The tangent that a value carries in the current level."""
-    return value._meta.tangent if isinstance(value, Tensor) and value._meta is not None else None
+def _current(level: int | None) -> Level | None:
+    """The level that is meant."""
+    if level not in (None, 0):
+        raise RuntimeError(f"Invalid level given: {level}; the only one is 0")
+    return state.local.dual_level
 
 
-def _attach(tensor: Tensor, tangent: Tensor) -> None:
-    tensor._own_meta().tangent = tangent
-    state.local.duals.append(weakref.ref(tensor))
+def _is_fwd_grad_enabled() -> bool:
+    """Whether operations of this thread propagate tangents, if there are any."""
+    return state.local.forward_enabled and not state.local.inference
 
 
-def _zeros(tensor: Tensor) -> Tensor:
-    return wrap(np.zeros_like(tensor._data))
+class _set_fwd_grad_enabled(_Mode):  # noqa: N801 (torch's name)
+    """Switch forward mode on or off in this thread, at once and until the end of the block.
 
+    :class:`~retrograd.no_grad` does not switch it off; this and inference mode do. Tensors keep their tangents
+    meanwhile, although nobody sees them.
+    """
 
-def propagate(op: Op, bound: list[Any], results: Any) -> None:
-    """Give the results of an operation their tangents; called after each operation of a level."""
-    tangents: list[Tensor] = []
-    aliases: list[Tensor] = []
-    differentiable = False  # whether the tangents will have a history of their own
-    recording = state.local.grad_enabled
-    outer, state.local.tangents = state.local.tangents, None
-    state.set_grad_enabled(True)
-    try:
+    def __init__(self, mode: bool) -> None:
+        self._previous = state.local.forward_enabled
+        self.mode = mode
+        state.local.forward_enabled = bool(mode)
+        state.refresh()
 
-        def alias(value: Any) -> Any:
-            """A stand-in for an operand, to differentiate with respect to; its history reaches the operand's."""
-            nonlocal differentiable
-            tangent = tangent_of(value)
-            if tangent is None:
-                return value if recording or not isinstance(value, Tensor) else wrap(value._data)
-            other = value.clone() if recording and value.requires_grad else wrap(value._data).requires_grad_()
-            differentiable = differentiable or (recording and (value.requires_grad or tangent.requires_grad))
-            aliases.append(other)
-            tangents.append(tangent)
-            return other
+    def clone(self) -> _set_fwd_grad_enabled:
+        return type(self)(self.mode)
 
-        substituted = [
-            [alias(item) for item in value]
-            if isinstance(value, (list, tuple)) and position == op.sequence_position
-            else value
-            for position, value in enumerate(bound)
-        ]
-        for position in op.edge_positions:
-            if position != op.sequence_position:
-                substituted[position] = alias(substituted[position])
-        if not aliases:
-            return
-        again = apply(op, substituted)
-        outputs = [again] if isinstance(again, Tensor) else list(again)
-        targets = [results] if isinstance(results, Tensor) else list(results)
-        pairs = [(out, target) for out, target in zip(outputs, targets, strict=True) if out.requires_grad]
-        for target, tangent in zip(
-            (target for _, target in pairs),
-            _transpose([out for out, _ in pairs], aliases, tangents, differentiable),
-            strict=True,
-        ):
-            _attach(target, tangent)
-    finally:
-        state.set_grad_enabled(recording)
-        state.local.tangents = outer
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *exc: object) -> None:
+        state.local.forward_enabled = self._previous
         state.refresh()
 
 
-def _transpose(
-    outputs: list[Tensor], inputs: list[Tensor], tangents: list[Tensor], differentiable: bool
-) -> list[Tensor]:
-    """The Jacobian times the tangents, by differentiating the vector-Jacobian product by its vector."""
-    from retrograd.autograd import grad
-
-    if not outputs:
-        return []
-    vectors = [_zeros(out).requires_grad_() for out in outputs]
-    products = grad(outputs, inputs, vectors, create_graph=True, allow_unused=True)
-    linear = [(p, t) for p, t in zip(products, tangents, strict=True) if p is not None and p.requires_grad]
-    if not linear:
-        return [_zeros(out) for out in outputs]
-    return list(
-        grad(
-            [p for p, _ in linear],
-            vectors,
-            [t.to(p.dtype) for p, t in linear],
-            create_graph=differentiable,
-            allow_unused=True,
-            materialize_grads=True,
-        )
-    )
-
-
-def propagate_function(function: Any, ctx: Any, args: tuple[Any, ...], outputs: Any) -> None:
-    """Give the outputs of a custom Function the tangents that its ``jvp`` computes."""
-    tangents = [tangent_of(arg) for arg in args]
-    if not any(tangent is not None for tangent in tangents):
-        return
-    if ctx.materialize_grads:
-        tangents = [
-            _zeros(arg) if tangent is None and isinstance(arg, Tensor) else tangent
-            for arg, tangent in zip(args, tangents, strict=True)
-        ]
-    given = function.jvp(ctx, *tangents)
-    single = isinstance(outputs, Tensor)
-    made = (given,) if single and not isinstance(given, tuple) else tuple(given)
-    targets = (outputs,) if single else tuple(outputs)
-    if len(made) != len(targets):
-        raise RuntimeError(
-            f"jvp of {function.__name__} returned an incorrect number of tangents "
-            f"(expected {len(targets)}, got {len(made)})"
-        )
-    for target, tangent in zip(targets, made, strict=True):
-        if tangent is not None and isinstance(target, Tensor):
-            if tangent._data.shape != target._data.shape:
-                raise RuntimeError(
-                    f"jvp of {function.__name__} returned a tangent of shape {list(tangent.shape)} for an output of "
-                    f"shape {list(target.shape)}"
-                )
-            _attach(target, tangent)
-
-
-__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
+__all__: list[Any] = [
+    "UnpackedDualTensor",
+    "dual_level",
+    "enter_dual_level",
+    "exit_dual_level",
+    "make_dual",
+    "unpack_dual",
+]

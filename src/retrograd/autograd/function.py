@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.autograd import _tangents
 from retrograd.core import state
 from retrograd.core.inplace import check_writable, rebase
 from retrograd.core.node import FREED, Node, restore, save_result, save_tensor
+from retrograd.core.observer import observed_function
+from retrograd.core.record import settle
 from retrograd.core.tensor import Edge, Tensor, bump, wrap
 from retrograd.core.views import alias_of
 
@@ -38,6 +41,7 @@ class FunctionCtx(Node):
         self.non_differentiable: tuple[Tensor, ...] = ()
         self.materialize_grads = True
         self.needs_input_grad: tuple[bool, ...] = ()
+        self.saved_for_forward: tuple[Tensor | None, ...] | None = None
         self._saved: list[Any] | None = []
         self._is_tensor: tuple[bool, ...] = ()
 
@@ -50,18 +54,32 @@ class FunctionCtx(Node):
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for ``jvp``."""
+        """Keep tensors for ``jvp``, which gets them as ``saved_tensors``; without a dual level they are dropped.
+
+        Raises
+        ------
+        TypeError
+            If one is neither a Tensor nor None; keep other things as attributes.
+        """
+        for position, tensor in enumerate(tensors):
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(
+                    f"save_for_forward expects all arguments to be tensors, but argument {position} is of type "
+                    f"{type(tensor).__name__}; you should save non-tensors as attributes on ctx."
+                )
         self.saved_for_forward = tensors
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What :meth:`save_for_backward` kept.
+        """What :meth:`save_for_backward` kept; in ``jvp``, what :meth:`save_for_forward` did.
 
         Raises
         ------
         RuntimeError
             If one of them was written to since, or if they were freed by an earlier ``backward``.
         """
+        if self.saved_for_forward is not None:
+            return self.saved_for_forward
         if self._saved is None:
             raise RuntimeError(FREED)
         return tuple(self._restore(entry) for entry in self._saved)
@@ -72,7 +90,12 @@ class FunctionCtx(Node):
         if entry is None:
             return None
         position, saved, edge, own_nr = entry
-        return restore(saved, self.name(), f"saved_tensors[{position}]", edge if own_nr is None else (self, own_nr))
+        if own_nr is None:
+            return restore(saved, self.name(), f"saved_tensors[{position}]", edge)
+        output = restore(saved, self.name(), f"saved_tensors[{position}]", (self, own_nr))
+        if state.local.tangents is not None:
+            state.local.tangents.restore(self, own_nr, output)
+        return output
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say which inputs ``forward`` wrote to. They must be returned."""
@@ -94,7 +117,7 @@ class FunctionCtx(Node):
 
     def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
         grads = [g] if self.outputs == 1 else [None] * self.outputs if g is None else g
-        results = self._run([None if grad is None else wrap(np.asanyarray(grad)) for grad in grads], edges)
+        results = self._run([None if grad is None else wrap(settle(grad)) for grad in grads], edges)
         return [None if result is None else result._data for result in results]
 
     def backward_recorded(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
@@ -211,6 +234,24 @@ class Function(metaclass=_FunctionMeta):
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Any, Any]:
+        """Compute the outputs for a batch, inside of :func:`retrograd.vmap`; only where that is better done by hand.
+
+        Parameters
+        ----------
+        info
+            Has ``batch_size`` and ``randomness``.
+        in_dims
+            For every argument, which dimension the samples lie along, or None if it is the same for all of them.
+
+        Returns
+        -------
+        outputs, out_dims
+            The outputs for the batch, and where the samples are in each of them.
+        """
+        raise NotImplementedError("vmap is not implemented; forward is used for all samples at once.")
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "vjp" in cls.__dict__ and "backward" not in cls.__dict__:
@@ -225,12 +266,27 @@ class Function(metaclass=_FunctionMeta):
         RuntimeError
             If a tensor was marked dirty but not returned, or if a leaf that requires grad was written to.
         """
+        observer = state.local.observer
+        if observer is not None:
+            return observed_function(observer, observer.function_begin(cls.__name__, args), cls._apply, *args, **kwargs)
+        return cls._apply(*args, **kwargs)
+
+    @classmethod
+    def _apply(cls, *args: Any, **kwargs: Any) -> Any:
+        if state.local.vmaps:
+            from retrograd.vectorize import apply_batched, lift_arguments
+
+            if cls.vmap is not Function.vmap:
+                return apply_batched(cls, args)
+            args = lift_arguments(args)
         ctx = cls._node_class()
         recording = state.local.grad_enabled
         edges = tuple(arg._resolve_edge() for arg in args if isinstance(arg, Tensor))
         ctx._is_tensor = tuple(isinstance(arg, Tensor) for arg in args)
         ctx.needs_input_grad = tuple(isinstance(arg, Tensor) and arg.requires_grad for arg in args)
         executable = recording and any(edge is not None for edge in edges)
+        forward = state.local.forward_enabled
+        state.local.forward_enabled = False
         previous = state.set_grad_enabled(False)
         try:
             if cls.setup_context is Function.setup_context:
@@ -239,17 +295,19 @@ class Function(metaclass=_FunctionMeta):
                 output = cls.forward(*args, **kwargs)
                 cls.setup_context(ctx, args, output)
         finally:
+            state.local.forward_enabled = forward
             state.set_grad_enabled(previous)
+        if state.monitor is not None:
+            state.monitor.look(args, output)
         ctx.next = edges
         single = not isinstance(output, tuple)
         outputs = (output,) if single else output
         wrapped = _wrap_outputs(ctx, [arg for arg in args if isinstance(arg, Tensor)], outputs, executable)
+        if state.local.tangents is not None:
+            _tangents.propagate(ctx, args, outputs, wrapped, state.local.tangents)
+        ctx.saved_for_forward = None
         if executable:
             _save(ctx, outputs, wrapped)
-        if state.local.tangents is not None:
-            from retrograd.autograd.forward_ad import propagate_function  # it needs autograd.grad
-
-            propagate_function(cls, ctx, args, wrapped[0] if single else tuple(wrapped))
         ctx.to_save = ctx.dirty_tensors = ctx.non_differentiable = ()
         return wrapped[0] if single else tuple(wrapped)
 
@@ -302,14 +360,14 @@ def _wrap_output(
         if differentiable:
             _rebase_output(ctx, nr, output)
         return output
-    if not differentiable:
-        if not output.requires_grad:
-            return output
+    if not differentiable and output.requires_grad:
         return output.detach() if is_input else output.detach_()
     if is_input:
         alias = alias_of(output, _IN_FUNCTION.format(nr=nr, name=ctx.name()))
-        alias._meta.view.set_edge(alias, (ctx, nr))  # type: ignore[union-attr]
+        alias._meta.view.set_edge(alias, (ctx, nr) if differentiable else None)  # type: ignore[union-attr]
         return alias
+    if not differentiable:
+        return output
     meta = output._meta
     if meta is not None and meta.view is not None:
         meta.view.forbidden = _IN_FUNCTION.format(nr=nr, name=ctx.name())
@@ -403,10 +461,26 @@ class InplaceFunction(Function):
     """A Function with a flag that says whether it works in place; kept for torch's older code."""
 
 
+class NestedIOFunction(Function):
+    """A Function of nested tuples, kept for torch's older code by name: like there, it can no longer be called.
+
+    Give :class:`Function` the tensors one by one instead.
+    """
+
+    def forward_extended(self, *input: Any) -> None:
+        """Compute the output."""
+        raise NotImplementedError
+
+    def backward_extended(self, *grad_output: Any) -> None:
+        """Compute the gradients."""
+        raise NotImplementedError
+
+
 __all__ = [
     "BackwardCFunction",
     "Function",
     "FunctionCtx",
     "InplaceFunction",
+    "NestedIOFunction",
     "once_differentiable",
 ]

@@ -164,6 +164,73 @@ class inference_mode(_Mode):  # noqa: N801 (torch's name)
         state.refresh()
 
 
+class _Switch(_Mode):
+    """A flag of this thread: switched at once as a plain call, for a block, or for a function."""
+
+    _field: str  # of state.local
+
+    def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, bool):
+            raise TypeError(f"{type(self).__name__}(): argument 'mode' must be bool, not {type(mode).__name__}")
+        self.mode = mode
+        self.prev = getattr(state.local, self._field)
+        setattr(state.local, self._field, mode)
+
+    def clone(self) -> _Switch:
+        return type(self)(self.mode)
+
+    def __call__(self, function: F) -> F:
+        setattr(state.local, self._field, self.prev)  # as a decorator it acts on the function only
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        setattr(state.local, self._field, self.mode)
+
+    def __exit__(self, *exc: object) -> None:
+        setattr(state.local, self._field, self.prev)
+
+
+class set_multithreading_enabled(_Switch):  # noqa: N801 (torch's name)
+    """Remember in this thread whether backward may use threads of its own: as a call, a block, or a decorator.
+
+    It never does (large arrays are worked on in parallel all the same, see :func:`retrograd.set_num_threads`), so that
+    the setting is accepted and reported by :func:`is_multithreading_enabled`, and changes nothing.
+    """
+
+    _field = "multithreading"
+
+
+class enforce_grad_layout_policy(_Switch):  # noqa: N801 (torch's name)
+    """Say in this thread whether a new ``.grad`` must lie in memory as its leaf does: a call, a block, or a decorator.
+
+    It must, by default, which saves optimizers from working on two arrays of different strides. With False a gradient
+    that lies otherwise, and that nobody else holds, is taken over as it is, which saves a copy.
+
+    Parameters
+    ----------
+    enable : bool
+        Whether to enforce it.
+
+    Examples
+    --------
+    >>> p = rg.ones(2, 3).requires_grad_()
+    >>> with rg.autograd.enforce_grad_layout_policy(False):
+    ...     (p * rg.ones(3, 2).t()).sum().backward()
+    >>> p.stride(), p.grad.stride()
+    ((3, 1), (1, 2))
+    """
+
+    _field = "grad_layout"
+
+    def __init__(self, enable: bool = True) -> None:
+        super().__init__(enable)
+
+
+def is_multithreading_enabled() -> bool:
+    """What :class:`set_multithreading_enabled` was told last in this thread; True at first."""
+    return state.local.multithreading
+
+
 def is_grad_enabled() -> bool:
     """Whether this thread records."""
     return state.local.grad_enabled
@@ -176,9 +243,12 @@ def is_inference_mode_enabled() -> bool:
 
 __all__ = [
     "enable_grad",
+    "enforce_grad_layout_policy",
     "inference_mode",
     "is_grad_enabled",
     "is_inference_mode_enabled",
+    "is_multithreading_enabled",
     "no_grad",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]

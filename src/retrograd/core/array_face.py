@@ -34,7 +34,7 @@ class ArrayFace:
     def device(self) -> _device:
         """Where the elements are: ``cpu`` or ``cuda:N``."""
         data: Any = self._data
-        return CPU if type(data) is np.ndarray else _device("cuda", int(data.device.id))
+        return CPU if type(data) is np.ndarray or data.device == "cpu" else _device("cuda", int(data.device.id))
 
     @property
     def shape(self) -> Size:
@@ -118,7 +118,7 @@ class ArrayFace:
     @property
     def is_cuda(self) -> bool:
         """Whether the elements are on a GPU."""
-        return type(self._data) is not np.ndarray
+        return self.device.type == "cuda"
 
     # --- out of the graph -----------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class ArrayFace:
                 raise RuntimeError(
                     "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
                 )
-            if type(data) is not np.ndarray:
+            if self.is_cuda:
                 raise TypeError(
                     f"can't convert {self.device} device type tensor to numpy. "
                     "Use Tensor.cpu() to copy the tensor to host memory first."

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from retrograd.core import state
+
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
@@ -129,16 +131,23 @@ def run_blocked(function: Callable[..., Any], *operands: Any) -> Any:
             block = slice(low, min(low + BLOCK, stop))
             out[block] = function(*(_cut(x, block) for x in flat))
 
+    share(work, BLOCK, size)
+    return out.reshape(shape)
+
+
+def share(work: Callable[[int, int], None], start: int, stop: int) -> None:
+    """Call ``work(low, high)`` in all threads at once, on slices that make up ``start`` to ``stop``."""
     # slice borders on multiples of a cache line, so that no two threads write to one
-    step = (-(-(size - BLOCK) // threads) + 63) // 64 * 64
-    starts = range(BLOCK, size, step)
+    step = (-(-(stop - start) // get_num_threads()) + 63) // 64 * 64
+    starts = range(start, stop, step)
     futures = [
-        _workers().submit(contextvars.copy_context().run, work, start, min(start + step, size)) for start in starts[1:]
+        _workers().submit(contextvars.copy_context().run, work, low, min(low + step, stop)) for low in starts[1:]
     ]
-    work(BLOCK, min(BLOCK + step, size))
+    work(start, min(start + step, stop))
     for future in futures:
         future.result()
-    return out.reshape(shape)
+    if state.monitor is not None:
+        state.monitor.collect()
 
 
 def _cut(operand: Any, part: slice) -> Any:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.batching import BatchedArray
 from retrograd.core import inplace as _inplace
 from retrograd.core.blocks import LARGE, run_blocked
 from retrograd.core.leading_calls import leading_caller
 from retrograd.core.node import Node, OpNode, save_result, save_tensor
+from retrograd.core.observer import observed_operation
 from retrograd.core.record import (
     apply,
     edges_of,
@@ -28,6 +30,7 @@ from retrograd.core.record import (
     to_arrays,
 )
 from retrograd.core.registry import add_method
+from retrograd.core.sites import LAST, caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Tensor, bump, wrap
 
@@ -96,6 +99,12 @@ def _product(op: Op, operator: bool) -> Callable[..., Any]:
         node.dtype = result.dtype
         node.seq = next_sequence_nr()
         node.extras = None
+        if mode > WATCHED:
+            frame = caller_of(1)
+            if frame is LAST[0]:
+                node.at = frame.f_lasti
+            else:
+                note(node, frame)
         saved: list[Any] = []
         for wanted, (is_other, is_shape) in zip(plans[(edge is not None) + 2 * (other_edge is not None)], kept):  # noqa: B905
             operand = other if is_other else input
@@ -165,6 +174,12 @@ def _unary(op: Op) -> Callable[..., Any]:
         node.dtype = dtype
         node.seq = next_sequence_nr()
         node.extras = None
+        if mode > WATCHED:
+            frame = caller_of(1)
+            if frame is LAST[0]:
+                node.at = frame.f_lasti
+            else:
+                note(node, frame)
         if saves_result:
             tensor._cell = cell = [0]
             node.saved = (save_tensor(input) if saves_input else None, (result, cell, 0))
@@ -241,6 +256,12 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
         node.dtype = dtype
         node.seq = next_sequence_nr()
         node.extras = None
+        if mode > WATCHED:
+            frame = caller_of(1)
+            if frame is LAST[0]:
+                node.at = frame.f_lasti
+            else:
+                note(node, frame)
         saves_input, saves_other, saves_result = plan
         if saves_result:
             tensor._cell = cell = [0]
@@ -322,15 +343,18 @@ def _write_unrecorded(op: Op, target: Any, other: Any) -> bool:
 
 def apply_inplace(op: Op, name: str, bound: list[Any]) -> Tensor:
     """Run an operation and write its result over its first argument, with the history that follows from that."""
+    observer = local.observer
+    if observer is not None:
+        token = observer.forward_begin(f"{op.label}_", bound)
+        return observed_operation(observer, token, apply_inplace, (op, name, bound))
     target = bound[0]
     _inplace.check_writable(target, name)
-    if local.tangents is not None and any(
-        isinstance(x, Tensor) and x._meta is not None and x._meta.tangent is not None for x in bound
-    ):
-        raise NotImplementedError(f"{name}: in-place operations on dual tensors are not supported; write out of place")
+    tangents = local.tangents
+    written = None if tangents is None else tangents.before_write(op, bound)
     arrays, _ = to_arrays(bound)
     operands = promote(op, arrays) if op.kind == "elementwise" else arrays
-    node = _inplace_node(op, name, bound, arrays) if local.grad_enabled else None
+    old = None if written is None else written.old
+    node = _inplace_node(op, name, bound, arrays, old) if local.grad_enabled else None
     _write(op, name, target, operands)
     bump(target)
     if node is not None:
@@ -341,15 +365,19 @@ def apply_inplace(op: Op, name: str, bound: list[Any]) -> Tensor:
                 for slot, kept in zip(op.slots, node.saved, strict=True)
             )
         _inplace.rebase(target, node)
+    if written is not None:
+        tangents.after_write(target, node, written)
     return target
 
 
-def _inplace_node(op: Op, name: str, bound: list[Any], arrays: list[Any]) -> Node | None:
-    """The record of an in-place operation, made while the target still has its old value."""
+def _inplace_node(op: Op, name: str, bound: list[Any], arrays: list[Any], old: Tensor | None) -> Node | None:
+    """The record of an in-place operation, made while the target has its old value; ``old``, if given, is a copy."""
     target = bound[0]
     if not op.rules:
         edge = target._resolve_edge()
         return None if edge is None else _inplace.Overwritten(op.node_name, edge, target)
+    if local.lift is not None:
+        bound = local.lift(op, bound, target._data)
     edges = edges_of(op, bound)
     if edges is None:
         return None
@@ -360,14 +388,14 @@ def _inplace_node(op: Op, name: str, bound: list[Any], arrays: list[Any]) -> Nod
         for slot, wanted in zip(op.slots, op.plan(mask_of(op, bound, edges)), strict=True)
     ):
         # a rule wants what is about to be overwritten
-        bound = [wrap(target._data.copy()), *bound[1:]]
-    return new_node(op, bound, arrays, edges, target)
+        bound = [wrap(target._data.copy()) if old is None else old, *bound[1:]]
+    return new_node(op, bound, arrays, edges, target, written=False)
 
 
 def _write(op: Op, name: str, target: Tensor, operands: list[Any]) -> None:
     data = target._data
     ufunc = op.ufunc
-    if op.write is not None:
+    if op.write is not None and type(data) is not BatchedArray:
         run_forward(op, operands, op.write)
     elif ufunc is not None and ufunc.nout == 1 and operands[0] is data:
         try:

@@ -1,7 +1,7 @@
 """Backward: nodes in descending order of creation, each once all its consumers have run.
 
-One loop serves both worlds. Without ``create_graph`` it carries raw arrays and runs the rules on them; with it,
-Tensors.
+One loop serves both worlds. It carries raw arrays and runs the rules on them; with ``create_graph``, or where gradients
+have tangents, Tensors.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core import state
+from retrograd.core import sites, state
 from retrograd.core.blocks import LARGE
 from retrograd.core.fit import fit
 from retrograd.core.node import FREED, AccumulateGrad, Extras, Node, OpNode
+from retrograd.core.observer import observed_node
 from retrograd.core.tensor import Edge, Tensor, wrap
 
 
@@ -26,6 +27,7 @@ def run(
     create_graph: bool,
     inputs: Sequence[Edge] | None = None,
     accumulate: bool,
+    told: bool = True,
 ) -> list[Tensor | None]:
     """Send gradients from ``roots`` backwards.
 
@@ -38,6 +40,8 @@ def run(
     accumulate
         Whether leaves among ``inputs`` (all leaves, without ``inputs``) get their ``.grad``. Otherwise the gradients
         that arrive at ``inputs`` are returned.
+    told
+        Whether a monitor is told of it; nobody asked for a backward that only transposes a rule.
 
     Returns
     -------
@@ -52,31 +56,91 @@ def run(
             executed.update(edge[0] for edge in inputs if edge[0].is_leaf)
         for position, (node, nr) in enumerate(inputs):
             captures.setdefault(node, []).append((nr, position))
+    monitor = state.monitor if told else None
+    evaluating = state.local.evaluating
     previous = state.set_grad_enabled(create_graph)
+    within = state.local.graph_task
+    counts = _dependencies(roots, executed)
+    # gradients that carry tangents are Tensors, recorded or not
+    on_tensors = create_graph or state.local.tangents is not None
+    state.local.graph_task = GraphTask(counts, executed, captures, within)
     try:
-        # NumPy's floating-point warnings would point into this package; the detector reads the flags by itself
-        with _NOTHING if state.local.observer is not None else np.errstate(all="ignore"):
-            return _loop(roots, retain_graph, create_graph, executed, captures, 0 if inputs is None else len(inputs))
+        # NumPy's floating-point warnings would point into this package; a monitor reads the flags by itself
+        with np.errstate(all="ignore") if monitor is None else monitor.errstate():
+            n_inputs = 0 if inputs is None else len(inputs)
+            results = _loop(roots, counts, retain_graph, on_tensors, executed, captures, n_inputs)
+    except Exception as error:
+        if state.local.anomaly is not None:
+            state.local.anomaly.explain(_evaluated(error), error)
+        raise
     finally:
+        state.local.evaluating = evaluating
+        state.local.graph_task = within
         state.set_grad_enabled(previous)
+        if monitor is not None or state.local.anomaly is not None:
+            sites.forget()
+    if monitor is not None:
+        monitor.after_backward(roots, None if accumulate else results)
+    return results
 
 
-class _Nothing:
-    def __enter__(self) -> None: ...
+def _evaluated(error: Exception) -> Node | None:
+    """The node in whose evaluation an error was raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code is not _loop.__code__:
+        trace = trace.tb_next
+    return None if trace is None else trace.tb_frame.f_locals["node"]
 
-    def __exit__(self, *exc: object) -> None: ...
+
+class GraphTask:
+    """One backward under way, for the hooks that run in it.
+
+    Parameters
+    ----------
+    counts
+        The nodes that the roots reach.
+    executed
+        Those of them that run, or None for all.
+    captures
+        The nodes at which gradients are returned.
+    within
+        The backward that this one was called in, by a hook or a user-written Function, or None.
+    """
+
+    __slots__ = ("__weakref__", "_captures", "_counts", "_executed", "everything")
+
+    everything: bool
+
+    def __init__(
+        self,
+        counts: dict[Node, int],
+        executed: set[Node] | None,
+        captures: dict[Node, list[tuple[int, int]]],
+        within: GraphTask | None,
+    ) -> None:
+        self._counts = counts
+        self._executed = executed
+        self._captures = captures
+        # whether no backward under way is restricted to some inputs
+        self.everything = executed is None and (within is None or within.everything)
+
+    def reaches(self, node: Node) -> bool:
+        """Whether the gradient that arrives at ``node`` is computed."""
+        if node not in self._counts:
+            return False
+        return self._executed is None or node in self._executed or node in self._captures
 
 
-_NOTHING = _Nothing()
-
-
-def _dependencies(roots: Sequence[tuple[Edge, Tensor]]) -> dict[Node, int]:
-    """How many gradients each node that the roots reach has to wait for."""
+def _dependencies(roots: Sequence[tuple[Edge, Tensor]], executed: set[Node] | None) -> dict[Node, int]:
+    """How many gradients each node that the roots reach, through nodes that run, has to wait for."""
     counts: dict[Node, int] = {edge[0]: 0 for edge, _ in roots}
     stack = list(counts)
     pop, push = stack.pop, stack.append
     while stack:
-        for edge in pop().next:
+        node = pop()
+        if executed is not None and node not in executed:
+            continue
+        for edge in node.next:
             if edge is not None:
                 node = edge[0]
                 if node in counts:
@@ -89,6 +153,8 @@ def _dependencies(roots: Sequence[tuple[Edge, Tensor]]) -> dict[Node, int]:
 
 def _leading_to(roots: Sequence[Node], targets: set[Node]) -> set[Node]:
     """The nodes reachable from ``roots`` that have a target behind them."""
+    # leaves aside, nothing older than all targets has one behind it
+    oldest = min((0 if node.is_leaf else node.seq for node in targets), default=0)
     leads: dict[Node, bool] = {}
     stack = [(node, False) for node in roots]
     while stack:
@@ -100,19 +166,23 @@ def _leading_to(roots: Sequence[Node], targets: set[Node]) -> set[Node]:
         elif node not in leads:
             leads[node] = False
             stack.append((node, True))
-            stack.extend((edge[0], False) for edge in node.next if edge is not None and edge[0] not in leads)
+            stack.extend(
+                (edge[0], False)
+                for edge in node.next
+                if edge is not None and edge[0] not in leads and edge[0].seq >= oldest
+            )
     return {node for node, found in leads.items() if found}
 
 
 def _loop(
     roots: Sequence[tuple[Edge, Tensor]],
+    counts: dict[Node, int],
     retain_graph: bool,
-    create_graph: bool,
+    on_tensors: bool,
     executed: set[Node] | None,
     captures: dict[Node, list[tuple[int, int]]],
     n_inputs: int,
 ) -> list[Tensor | None]:
-    counts = _dependencies(roots)
     results: list[Tensor | None] = [None] * n_inputs
     # what has arrived at each node: a gradient, or a list of one per output
     arrived: dict[Node, Any] = {}
@@ -120,18 +190,20 @@ def _loop(
     owned: set[Node] = set()
     ready: list[tuple[int, Node]] = []
     for edge, grad in roots:
-        node, carried = edge[0], grad if create_graph else grad._data
+        node, carried = edge[0], grad if on_tensors else grad._data
         if node.outputs != 1:
             _add_to_output(arrived, node, edge[1], carried)
         elif node in arrived:
-            _add(arrived, owned, node, carried, create_graph)
+            _add(arrived, owned, node, carried, on_tensors)
         else:
             arrived[node] = carried
     for node in {edge[0]: None for edge, _ in roots}:
         if counts[node] == 0:
             heappush(ready, (-node.seq, node))
 
-    plain = executed is None and not create_graph
+    observer = state.local.observer
+    anomaly = state.local.anomaly
+    plain = executed is None and not on_tensors and observer is None
     while ready:
         node = heappop(ready)[1]
         g = arrived.pop(node, None)
@@ -162,16 +234,18 @@ def _loop(
                             gi = rule(g, node.value(slots[0]))  # type: ignore[attr-defined]
                     else:
                         gi = rule(g, *map(node.value, slots))  # type: ignore[attr-defined]
+                    if anomaly is not None and gi is not g:
+                        anomaly.check(node, g, gi, rule)
                     target = edge[0]
                     left = counts[target] = counts[target] - 1
                     if gi is None or target.outputs != 1:
                         if gi is not None:
-                            _deliver(arrived, owned, node, g, edge, gi, create_graph)
+                            _deliver(arrived, owned, node, g, edge, gi, on_tensors)
                     else:
                         if gi.shape != target.shape or gi.dtype is not target.dtype:
                             gi = fit(gi, target.shape, target.dtype, node.name(), 0)
                         if target in arrived:
-                            _add(arrived, owned, target, gi, create_graph)
+                            _add(arrived, owned, target, gi, on_tensors)
                         else:
                             arrived[target] = gi
                             if target.is_leaf and _is_fresh(gi, g, node):
@@ -186,13 +260,18 @@ def _loop(
             elif plain and node.is_leaf and g is not None and _unobserved(node):
                 node.accumulate(g, node in owned)  # type: ignore[attr-defined]
                 owned.discard(node)
+                if anomaly is not None:
+                    anomaly.check_leaf(node)
             else:
-                edges, grads = _step(node, g, owned, create_graph, retain_graph, executed, captures, results)
+                token = None if observer is None else observer.evaluate_begin(node)
+                if on_tensors or anomaly is not None:
+                    state.local.evaluating = node
+                edges, grads = _step(node, g, owned, on_tensors, retain_graph, executed, captures, results)
                 for index, edge in enumerate(edges):  # type: ignore[assignment]
                     if edge is None:
                         continue
                     if grads is not None and grads[index] is not None:
-                        _deliver(arrived, owned, node, g, edge, grads[index], create_graph, index)
+                        _deliver(arrived, owned, node, g, edge, grads[index], on_tensors, index)
                     target = edge[0]
                     left = counts[target] = counts[target] - 1
                     if left == 0:
@@ -200,6 +279,10 @@ def _loop(
                             following = target
                         else:
                             heappush(ready, (-target.seq, target))
+                if anomaly is not None:
+                    anomaly.check_step(node, g, grads)
+                if observer is not None:
+                    observer.evaluate_end(token, node)
             if following is None:
                 break
             node = heappushpop(ready, (-following.seq, following))[1] if ready else following
@@ -220,7 +303,7 @@ def _deliver(
     g: Any,
     edge: Edge,
     gi: Any,
-    create_graph: bool,
+    on_tensors: bool,
     index: int = 0,
 ) -> None:
     """Bring a gradient that ``node`` made from ``g`` to where ``edge`` leads."""
@@ -231,7 +314,7 @@ def _deliver(
         return
     gi = fit(gi, target.shape, target.dtype, node.name(), index)
     if target in arrived:
-        _add(arrived, owned, target, gi, create_graph)
+        _add(arrived, owned, target, gi, on_tensors)
     else:
         arrived[target] = gi
         if target.is_leaf and _is_fresh(gi, g, node):
@@ -242,7 +325,7 @@ def _step(
     node: Node,
     g: Any,
     owned: set[Node],
-    create_graph: bool,
+    on_tensors: bool,
     retain_graph: bool,
     executed: set[Node] | None,
     captures: dict[Node, list[tuple[int, int]]],
@@ -251,35 +334,46 @@ def _step(
     """Run one node with everything that may hang on it: hooks, captured gradients, leaves, several outputs."""
     extras = node.extras
     if extras is not None or node.is_leaf:
-        g = _tensor_hooks(node, extras, g, owned, create_graph)
+        g = _tensor_hooks(node, extras, g, owned, on_tensors)
     if node in captures and g is not None:
         for nr, position in captures[node]:
-            results[position] = _as_tensor(g if node.outputs == 1 else g[nr], create_graph)
+            results[position] = _as_tensor(g if node.outputs == 1 else g[nr], on_tensors)
     if executed is not None and node not in executed:
         return (), None
+    if extras is not None and (extras.prehooks or extras.posthooks):
+        owned.discard(node)
     if extras is not None and extras.prehooks:
-        g = _prehooks(node, extras, g, create_graph)
+        g = _prehooks(node, extras, g, on_tensors)
+    observer = state.local.observer
     if isinstance(node, AccumulateGrad):
-        _accumulate(node, g, node in owned, create_graph)
+        if observer is None:
+            _accumulate(node, g, node in owned, on_tensors)
+        else:
+            observed_node(observer, node, g, _accumulate, node, g, node in owned, on_tensors)
         owned.discard(node)
         if extras is not None and extras.posthooks:
-            _posthooks(node, extras, g, (), create_graph)
+            _posthooks(node, extras, g, (), on_tensors)
         return (), None
     edges = node.next
     if executed is not None:
         edges = tuple(
             edge if edge is not None and (edge[0] in executed or edge[0] in captures) else None for edge in edges
         )
-    grads = _gradients(node, g, edges, create_graph)
+    if observer is None:
+        grads = _gradients(node, g, edges, on_tensors)
+    else:
+        grads = observed_node(observer, node, g, _gradients, node, g, edges, on_tensors)
+    if state.monitor is not None:
+        state.monitor.look_backward(node, g, grads)
     if extras is not None and extras.posthooks:
-        grads = _posthooks(node, extras, g, grads, create_graph)
+        grads = _posthooks(node, extras, g, grads, on_tensors)
     if not retain_graph:
         node.release()
     owned.discard(node)
     return edges, grads
 
 
-def _gradients(node: Node, g: Any, edges: tuple[Edge | None, ...], create_graph: bool) -> Any:
+def _gradients(node: Node, g: Any, edges: tuple[Edge | None, ...], on_tensors: bool) -> Any:
     """Run a node's rules, filling gaps in the gradients of several outputs."""
     if g is None and not node.takes_undefined:
         return None
@@ -289,7 +383,7 @@ def _gradients(node: Node, g: Any, edges: tuple[Edge | None, ...], create_graph:
             (_zeros(shape, dtype, like) if dtype.kind in "fc" else None) if grad is None else grad
             for grad, shape, dtype in zip(g, node.shape, node.dtype, strict=True)
         ]
-    return node.backward_recorded(g, edges) if create_graph else node.backward(g, edges)
+    return node.backward_recorded(g, edges) if on_tensors else node.backward(g, edges)
 
 
 def _zeros(shape: tuple[int, ...], dtype: np.dtype, like: Any) -> Any:
@@ -317,12 +411,12 @@ def _is_array_of(entry: Any, array: Any) -> bool:
     return (entry._data if isinstance(entry, Tensor) else entry) is array
 
 
-def _add(arrived: dict[Node, Any], owned: set[Node], node: Node, gi: Any, create_graph: bool) -> None:
+def _add(arrived: dict[Node, Any], owned: set[Node], node: Node, gi: Any, on_tensors: bool) -> None:
     """Add a second gradient, or a later one, to what has arrived at ``node``."""
     old = arrived[node]
-    if create_graph:
+    if on_tensors:
         arrived[node] = old + gi
-    elif node in owned and type(old) is np.ndarray:
+    elif node in owned and type(old) is type(gi) is np.ndarray:
         np.add(old, gi, out=old)
     else:
         arrived[node] = old + gi
@@ -337,8 +431,8 @@ def _add_to_output(arrived: dict[Node, Any], node: Node, nr: int, gi: Any) -> No
     grads[nr] = gi if grads[nr] is None else grads[nr] + gi
 
 
-def _accumulate(node: AccumulateGrad, g: Any, owned: bool, create_graph: bool) -> None:
-    if g is not None and create_graph:
+def _accumulate(node: AccumulateGrad, g: Any, owned: bool, on_tensors: bool) -> None:
+    if g is not None and on_tensors:
         node.accumulate_recorded(g)
     elif g is not None:
         node.accumulate(g, owned)
@@ -349,15 +443,17 @@ def _accumulate(node: AccumulateGrad, g: Any, owned: bool, create_graph: bool) -
                 raise TypeError("Tensor post accumulate grad hooks should return None.")
 
 
-def _as_tensor(grad: Any, create_graph: bool) -> Any:
-    return grad if create_graph or grad is None else wrap(np.asanyarray(grad))
+def _as_tensor(grad: Any, on_tensors: bool) -> Any:
+    if on_tensors or grad is None:
+        return grad
+    return wrap(np.asarray(grad) if isinstance(grad, np.generic) else grad)
 
 
-def _as_carried(grad: Any, create_graph: bool) -> Any:
-    return grad if create_graph or grad is None else grad._data
+def _as_carried(grad: Any, on_tensors: bool) -> Any:
+    return grad if on_tensors or grad is None else grad._data
 
 
-def _tensor_hooks(node: Node, extras: Extras | None, g: Any, owned: set[Node], create_graph: bool) -> Any:
+def _tensor_hooks(node: Node, extras: Extras | None, g: Any, owned: set[Node], on_tensors: bool) -> Any:
     """Run the hooks of the tensors that ``node`` computed, then fill the ``.grad`` of those that retain it."""
     if type(node) is AccumulateGrad:
         meta = node.variable._meta
@@ -368,14 +464,15 @@ def _tensor_hooks(node: Node, extras: Extras | None, g: Any, owned: set[Node], c
         by_output = extras.tensor_hooks  # type: ignore[union-attr]
     single = node.outputs == 1
     for nr, hooks in by_output.items():
+        if hooks:
+            owned.discard(node)  # a hook may keep the gradient
         for hook in list(hooks.values()):
-            grad = _as_tensor(g if single or g is None else g[nr], create_graph)
+            grad = _as_tensor(g if single or g is None else g[nr], on_tensors)
             replaced = hook(grad)  # None, where no gradient arrived; torch calls hooks all the same
             if replaced is None:
                 continue
             _check_replacement(replaced, grad)
-            owned.discard(node)
-            replaced = _as_carried(replaced, create_graph)
+            replaced = _as_carried(replaced, on_tensors)
             if single:
                 g = replaced
             else:
@@ -387,8 +484,8 @@ def _tensor_hooks(node: Node, extras: Extras | None, g: Any, owned: set[Node], c
             grad = g if single else g[nr]
             if tensor is not None and grad is not None:
                 owned.discard(node)
-                grad = _as_tensor(grad, create_graph)
-                if not create_graph:
+                grad = _as_tensor(grad, on_tensors)
+                if not on_tensors:
                     grad = wrap(grad._data.copy())
                 tensor._grad = grad if tensor._grad is None else tensor._grad + grad
     return g
@@ -407,27 +504,27 @@ def _check_replacement(replaced: Any, grad: Tensor | None) -> None:
         raise RuntimeError(f"hook '<hook>' has changed the type of value (was {grad.dtype} got {replaced.dtype})")
 
 
-def _prehooks(node: Node, extras: Extras, g: Any, create_graph: bool) -> Any:
+def _prehooks(node: Node, extras: Extras, g: Any, on_tensors: bool) -> Any:
     for hook in list(extras.prehooks.values()):
         grads = tuple(
-            _as_tensor(grad, create_graph) for grad in ([g] if node.outputs == 1 else g or [None] * node.outputs)
+            _as_tensor(grad, on_tensors) for grad in ([g] if node.outputs == 1 else g or [None] * node.outputs)
         )
         replaced = hook(grads)
         if replaced is not None:
             replaced = (replaced,) if isinstance(replaced, Tensor) else replaced
-            carried = [_as_carried(grad, create_graph) for grad in replaced]
+            carried = [_as_carried(grad, on_tensors) for grad in replaced]
             g = carried[0] if node.outputs == 1 else carried
     return g
 
 
-def _posthooks(node: Node, extras: Extras, g: Any, grads: Any, create_graph: bool) -> Any:
+def _posthooks(node: Node, extras: Extras, g: Any, grads: Any, on_tensors: bool) -> Any:
     for hook in list(extras.posthooks.values()):
         outputs = tuple(
-            _as_tensor(grad, create_graph) for grad in ([g] if node.outputs == 1 else g or [None] * node.outputs)
+            _as_tensor(grad, on_tensors) for grad in ([g] if node.outputs == 1 else g or [None] * node.outputs)
         )
-        inputs = tuple(_as_tensor(grad, create_graph) for grad in grads or [None] * len(node.next))
+        inputs = tuple(_as_tensor(grad, on_tensors) for grad in grads or [None] * len(node.next))
         replaced = hook(inputs, outputs)
         if replaced is not None:
             replaced = (replaced,) if isinstance(replaced, Tensor) else replaced
-            grads = [_as_carried(grad, create_graph) for grad in replaced]
+            grads = [_as_carried(grad, on_tensors) for grad in replaced]
     return grads

@@ -44,6 +44,8 @@ def check_writable(target: Any, name: str) -> None:
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory "
             "location, or its memory is read-only. Please clone() the tensor before performing the operation."
         )
+    if local.before_write is not None:
+        local.before_write(target)
     if meta is None:
         return
     if meta.inference and not local.inference:
@@ -94,6 +96,8 @@ def write_out(name: str, out: Any, result: Any) -> Any:
         return out._make(written) if hasattr(out, "_make") else type(out)(written)
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if local.before_write is not None:
+        local.before_write(out)
     if out.numel() == 0 and out._data.shape != np.shape(result) and not out._is_view():
         check_castable(np.asarray(result).dtype, out._data.dtype)
         out._data = np.array(result, dtype=out._data.dtype)

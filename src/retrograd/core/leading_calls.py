@@ -13,6 +13,7 @@ from numpy import ndarray
 
 from retrograd.core.node import save_tensor
 from retrograd.core.record import PLAIN, holds_tensor, settle
+from retrograd.core.sites import LAST, caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Meta, Tensor
 from retrograd.core.views import NO_GRAD_VIEW, View, shares_memory
@@ -26,6 +27,7 @@ _new_view = object.__new__
 
 # What a slot keeps, if it is not the argument at that place.
 _INPUT, _RESULT, _INPUT_SHAPE, _INPUT_DTYPE, _RESULT_SHAPE = -1, -2, -3, -4, -5
+_BYPRODUCT = -6  # the first one; the others are below
 
 
 def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,6 +40,7 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
         f"{source}_dtype": _INPUT_DTYPE,
         "result_shape": _RESULT_SHAPE,
         **{name: place for place, name in enumerate(others)},
+        **{name: _BYPRODUCT - nr for nr, name in enumerate(op.byproducts)},
     }
     if (
         op.differentiable not in ((source,), ())
@@ -55,6 +58,7 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     required, most = op.required, len(op.params)
     defaults = [op.defaults[given:] for given in range(most + 1)]
     gathers = op.variadic is not None
+    has_byproducts = bool(op.byproducts)
 
     def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:
         mode = local.mode
@@ -85,6 +89,8 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
             result = forward(data, *operands)
         except Exception:
             return general(*args, **kwargs)
+        if has_byproducts:
+            result, *byproducts = result
         if type(result) is not ndarray:
             result = settle(result)
             if type(result) is tuple or type(result) is list:
@@ -105,6 +111,12 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
             node.dtype = result.dtype
             node.seq = next_sequence_nr()
             node.extras = None
+            if mode > WATCHED:
+                frame = caller_of(1)
+                if frame is LAST[0]:
+                    node.at = frame.f_lasti
+                else:
+                    note(node, frame)
             saved: list[Any] = []
             for kept in places:
                 if kept is None:
@@ -117,6 +129,8 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
                 elif kept == _RESULT:
                     tensor._cell = [0]
                     saved.append((result, tensor._cell, 0))
+                elif kept <= _BYPRODUCT:
+                    saved.append(byproducts[_BYPRODUCT - kept])
                 elif kept == _INPUT_SHAPE:
                     saved.append(data.shape)
                 else:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from functools import cache
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from retrograd.core import state
 from retrograd.core.blocks import LARGE, run_blocked
 from retrograd.core.hooks import Hooks, RemovableHandle
 from retrograd.core.saved import Packed, pack
+from retrograd.core.sites import caller_of, note
 from retrograd.core.state import local, next_sequence_nr
 from retrograd.core.tensor import Edge, Tensor, bump, cell_of, leaf_lock, set_accumulator, wrap
 
@@ -23,6 +27,9 @@ FREED = (
     "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
     "after calling backward."
 )
+
+# kinds of saved entries that are neither tensors nor lists of them
+_AS_IT_IS = frozenset((np.ndarray, int, float, bool, str, type(None)))
 
 # AccumulateGrad runs as soon as it can, so it sorts behind every recorded operation; of several, the oldest runs first
 _LAST = 1 << 62
@@ -55,9 +62,11 @@ class Node:
         Of the output (of every output, in a list, where ``outputs`` is not 1): gradients that arrive are made to fit.
     seq : int
         Position in the order of creation.
+    code, at
+        Where in the user's program, if that was noted; see :mod:`retrograd.core.sites`.
     """
 
-    __slots__ = ("__weakref__", "dtype", "extras", "next", "seq", "shape")
+    __slots__ = ("__weakref__", "at", "code", "dtype", "extras", "next", "seq", "shape")
 
     outputs = 1
     releases = False  # whether backward frees anything here
@@ -71,6 +80,8 @@ class Node:
     dtype: Any
     seq: int
     extras: Extras | None
+    code: CodeType
+    at: Any
 
     def __init__(self, next: tuple[Edge | None, ...], shape: Any, dtype: Any) -> None:
         self.next = next
@@ -78,6 +89,8 @@ class Node:
         self.dtype = dtype
         self.seq = next_sequence_nr()
         self.extras = None
+        if state.monitor is not None or local.anomaly is not None:
+            note(self, caller_of(1))
 
     def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> Any:
         """Gradients of the inputs from raw gradients of the outputs; None where the edge is None."""
@@ -145,7 +158,10 @@ class SavedList(list[Any]):
 def save_tensor(tensor: Tensor) -> Any:
     """Keep a tensor for backward, to be checked against writes in between."""
     if local.saved_hooks is not None:
-        return pack(tensor)
+        packed = pack(tensor, *local.saved_hooks[-1])
+        if local.tangents is not None:
+            local.tangents.keep_packed(packed, tensor)
+        return packed
     cell = tensor._cell
     return tensor if cell is None else Versioned((tensor, cell[0]))
 
@@ -154,7 +170,7 @@ def save_result(tensor: Tensor) -> Any:
     """Keep a result: its array and version, not the tensor, which holds the node."""
     cell = cell_of(tensor)
     if local.saved_hooks is not None:
-        return pack(wrap(tensor._data, None, cell))
+        return pack(wrap(tensor._data, None, cell), *local.saved_hooks[-1])
     return tensor._data, cell, cell[0]
 
 
@@ -181,20 +197,22 @@ class OpNode(Node):
         if self.saved is None:
             raise RuntimeError(FREED)
         large = self.blocked and g.size >= LARGE
+        value = self.value if self.extras is None else cache(self.value)
         return [
             None
             if edge is None
-            else run_blocked(rule, g, *map(self.value, slots))
+            else run_blocked(rule, g, *map(value, slots))
             if large and slots
-            else rule(g, *map(self.value, slots))
+            else rule(g, *map(value, slots))
             for (rule, slots), edge in zip(self.rules, edges, strict=True)
         ]
 
     def backward_recorded(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
         if self.saved is None:
             raise RuntimeError(FREED)
+        variable = self.variable if self.extras is None else cache(self.variable)
         return [
-            None if edge is None else rule(g, *[self.variable(slot) for slot in slots])
+            None if edge is None else rule(g, *map(variable, slots))
             for (rule, slots), edge in zip(self.rules, edges, strict=True)
         ]
 
@@ -212,6 +230,8 @@ class OpNode(Node):
         elif kind is Versioned:
             if entry[0]._cell[0] == entry[1]:
                 return entry[0]._data
+        elif kind in _AS_IT_IS:
+            return entry
         elif kind is tuple:
             if slot not in self.result_slots:
                 return entry  # a shape
@@ -224,13 +244,14 @@ class OpNode(Node):
         if self.saved is None:
             raise RuntimeError(FREED)
         entry = self.saved[slot]
-        value = saved_value(entry, self, slot)
         name = self.op.slots[slot]
+        if name in self.op.byproducts:
+            return None  # it has no history: the rule computes it again, from what has one
+        value = saved_value(entry, self, slot)
         if name == "result":
             return self._result_variable(entry, value)
         if name in self.op.results:
-            edge = (self, self.op.results.index(name) - 1) if value.dtype.kind in "fc" else None
-            return wrap(value, edge, None if type(entry) is Packed else entry[1])
+            return self._own_result(self.op.results.index(name) - 1, entry, value)
         position = self.op.edge_of(name)
         if position is None:
             return value
@@ -242,11 +263,58 @@ class OpNode(Node):
         return as_variable(entry, value, self.next[position])
 
     def _result_variable(self, entry: Any, value: Any) -> Any:
-        return wrap(value, (self, 0), None if type(entry) is Packed else entry[1])
+        return self._own_result(0, entry, value)
+
+    def _own_result(self, nr: int, entry: Any, value: Any) -> Tensor:
+        """A saved result, as a new tensor in the old place in the graph, with the tangent it had."""
+        edge = (self, nr) if value.dtype.kind in "fc" else None
+        result = wrap(value, edge, None if type(entry) is Packed else entry[1])
+        if local.tangents is not None:
+            local.tangents.restore(self, nr, result)
+        return result
 
     def release(self) -> None:
         if self.releases:
             self.saved = None
+
+
+class SavedTensor:
+    """A tensor that a node saved for backward, as ``node._raw_saved_result`` and the like give it."""
+
+    __slots__ = ("_node", "_slot")
+
+    def __init__(self, node: OpNode, slot: int) -> None:
+        self._node = node
+        self._slot = slot
+
+    def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        """Keep what ``pack_hook`` makes of the tensor instead, and let ``unpack_hook`` bring it back for backward.
+
+        Raises
+        ------
+        RuntimeError
+            If the tensor was freed, never saved, written to, or has hooks already.
+        """
+        node, slot = self._node, self._slot
+        if node.saved is None:
+            raise RuntimeError(f"Calling register_hooks on a saved tensor after it has been freed. {FREED}")
+        entry = node.saved[slot]
+        if type(entry) is Packed:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
+                "hooks is allowed at a time."
+            )
+        value = saved_value(entry, node, slot)
+        if not hasattr(value, "dtype"):
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+        packed = pack(wrap(value), pack_hook, unpack_hook)
+        node.saved = (*node.saved[:slot], packed, *node.saved[slot + 1 :])
+        node.own_extras()  # see record.new_node
+
+
+def raw_saved_property(slot: int) -> property:
+    """``node._raw_saved_result`` and the like."""
+    return property(lambda node: SavedTensor(node, slot))
 
 
 def saved_property(slot: int) -> property:
@@ -272,10 +340,7 @@ class MultiOpNode(OpNode):
         return super().backward_recorded([g] if self.outputs == 1 else g, edges)
 
     def _result_variable(self, entry: Any, value: Any) -> Any:
-        return [
-            wrap(array, (self, nr), None if type(item) is Packed else item[1])
-            for nr, (item, array) in enumerate(zip(entry, value, strict=True))
-        ]
+        return [self._own_result(nr, item, array) for nr, (item, array) in enumerate(zip(entry, value, strict=True))]
 
 
 class SequenceOpNode(OpNode):
@@ -288,12 +353,12 @@ class SequenceOpNode(OpNode):
     def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
         if self.saved is None:
             raise RuntimeError(FREED)
-        return self._spread(g, edges, self.value)
+        return self._spread(g, edges, cache(self.value))
 
     def backward_recorded(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
         if self.saved is None:
             raise RuntimeError(FREED)
-        return self._spread(g, edges, self.variable)
+        return self._spread(g, edges, cache(self.variable))
 
     def _spread(self, g: Any, edges: tuple[Edge | None, ...], value: Callable[[int], Any]) -> list[Any]:
         (rule, slots), *others = self.rules
@@ -328,15 +393,18 @@ class AccumulateGrad(Node):
         return 2**64 - 1
 
     def accumulate(self, g: Any, owned: bool) -> None:
-        """Add a raw gradient to the leaf's; take it over as it is if it is ``owned`` by nobody else."""
+        """Add a raw gradient to the leaf's; take it over as it is if it is ``owned`` by nobody else.
+
+        A new gradient lies in memory as its leaf does; see :class:`retrograd.autograd.enforce_grad_layout_policy`.
+        """
         variable = self.variable
         with leaf_lock:
             grad = variable._grad
             if grad is None:
                 if isinstance(g, np.generic):  # a 0-d array that went through a ufunc
                     g = np.array(g)
-                elif not owned:
-                    g = g.copy()
+                elif not owned or (local.grad_layout and g.strides != variable._data.strides):
+                    g = _copy_laid_out_as(variable._data, g)
                 variable._grad = wrap(g)
             elif grad._edge is not None:
                 variable._grad = grad.detach() + wrap(g)
@@ -345,11 +413,27 @@ class AccumulateGrad(Node):
                 bump(grad)
 
     def accumulate_recorded(self, g: Tensor) -> None:
-        """Add a gradient that has a graph of its own, out of place, so that the sum has one too."""
+        """Add a gradient that is a Tensor, because it has a graph of its own or a tangent.
+
+        With a graph, it is added out of place, so that the sum has one too.
+        """
         variable = self.variable
         with leaf_lock:
             grad = variable._grad
-            variable._grad = g if grad is None else grad + g
+            if local.grad_enabled:
+                variable._grad = g if grad is None else grad + g
+            elif grad is None or grad._edge is not None:
+                variable._grad = g.clone() if grad is None else grad + g
+            else:
+                grad += g
+
+
+def _copy_laid_out_as(like: Any, g: Any) -> Any:
+    if type(like) is not np.ndarray or type(g) is not np.ndarray:
+        return g.copy()
+    copy = np.empty_like(like, g.dtype, subok=False)
+    copy[...] = g
+    return copy
 
 
 def saved_value(entry: Any, node: OpNode, slot: int) -> Any:
@@ -395,14 +479,20 @@ set_accumulator(AccumulateGrad)
 def as_variable(entry: Any, value: Any, edge: Edge | None) -> Any:
     """A saved tensor with the history it had, which is normally the tensor itself; plain values as they are."""
     if type(entry) is Packed:
-        return wrap(value, edge)
+        unpacked = wrap(value, edge)
+        if local.tangents is not None:
+            local.tangents.restore(entry, 0, unpacked)
+        return unpacked
     tensor = entry[0] if type(entry) is Versioned else entry
     if not isinstance(tensor, Tensor):
         return value
     current = tensor._resolve_edge()
     if tensor._data is value and (current is edge or (current is not None and current == edge)):
         return tensor
-    return wrap(value, edge, tensor._cell)
+    twin = wrap(value, edge, tensor._cell)
+    if local.tangents is not None:
+        local.tangents.move(tensor, twin)
+    return twin
 
 
 def stale_message(value: Any, current: int, expected: int, node: str, slot: str) -> str:

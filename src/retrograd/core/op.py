@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from retrograd.core import calls, record, registry
-from retrograd.core.node import MultiOpNode, OpNode, SequenceOpNode, saved_property
+from retrograd.core.monitor import looked_at
+from retrograd.core.node import MultiOpNode, OpNode, SequenceOpNode, raw_saved_property, saved_property
 
 Rule = Callable[..., Any]
 
@@ -46,14 +47,20 @@ class Op:
     ----------
     name : str
         The public name.
+    label : str
+        What observers call it: the name with its namespace, as ``linalg_inv``.
     forward : callable
         The function on arrays, with the public parameters.
     params : tuple of str
         The names of the parameters, in order.
+    call : callable
+        The public function.
     rules : tuple of (callable, tuple of int)
         For each differentiable parameter, its rule and the slots of what the rule names.
     slots : tuple of str
         Everything that some rule names.
+    factors : tuple of str
+        The parameters in each of which it is linear; in the other differentiable ones it is linear taken together.
     node_class : type
         The class of the nodes it records, named as torch names it.
     """
@@ -75,16 +82,22 @@ class Op:
         multi_view: bool = False,
         arrays_too: bool = False,
         fresh: bool = True,
+        factors: tuple[str, ...] = (),
         differentiable_outputs: tuple[int, ...] | None = None,
         write: Callable[..., None] | None = None,
+        byproducts: tuple[str, ...] = (),
+        flagless: bool = False,
     ) -> None:
-        self.name = name or forward.__name__.rstrip("_")
+        self.name = self.label = name or forward.__name__.rstrip("_")
         self.__doc__ = forward.__doc__
         self.module = forward.__module__
+        self.call: Callable[..., Any]
         self.kind = kind
         self.ufunc = ufunc
         self.function = forward  # as written, with its signature
         self.forward = forward if ufunc is None else ufunc
+        if flagless:
+            self.forward = looked_at(forward)
         self.int_to_float = int_to_float
         self.sequence = sequence
         self.variadic = variadic
@@ -92,8 +105,11 @@ class Op:
         self.multi_view = multi_view
         self.arrays_too = arrays_too
         self.fresh = fresh
+        self.factors = factors
         self.write = write
         self.differentiable_outputs = differentiable_outputs
+        # what the function returns behind its result, for rules only
+        self.byproducts = byproducts
 
         self.outputs = outputs
         # what a rule may name of the results: all of them, or one of several by its own name
@@ -108,7 +124,7 @@ class Op:
         self.required = sum(default is inspect.Parameter.empty for default in self.defaults)
         self.positions = {name: position for position, name in enumerate(self.params)}
 
-        unknown = set(rules) - set(self.params)
+        unknown = (set(rules) - set(self.params)) | (set(factors) - set(rules))
         if unknown:
             raise TypeError(f"{self.name}: a rule is given for {sorted(unknown)}, but the parameters are {self.params}")
         # a sequence's rule comes first, because its edges do
@@ -138,12 +154,17 @@ class Op:
             node_name or "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
         )
         members: dict[str, Any] = {"__slots__": (), "op": self, "rules": self.rules, "releases": self.releases}
+        if flagless:
+            members["plain"] = False  # its gradients are looked at, too
         members["result_slots"] = tuple(slot for slot, name in enumerate(self.slots) if name in self.results)
         members["blocked"] = kind == "elementwise" and outputs is None
         for slot, name in enumerate(self.slots):
             members[f"_saved_{name}"] = saved_property(slot)
+            if name in self.positions or name in self.results:
+                members[f"_raw_saved_{name}"] = raw_saved_property(slot)
         if "input" in self.slots:
             members["_saved_self"] = members["_saved_input"]
+            members["_raw_saved_self"] = members["_raw_saved_input"]
         self.node_class: type[OpNode] = type(self.node_name, (base,), members)
         # what is promoted, if it is elementwise
         self.operand_positions = tuple(self.positions[name] for name in self.differentiable or self.params)
@@ -160,7 +181,7 @@ class Op:
         return named._make
 
     def _check_name(self, argument: str, wanted: str) -> None:
-        if wanted in self.params or wanted in self.results or wanted in ("result_shape", "needs"):
+        if wanted in (*self.params, *self.results, *self.byproducts, "result_shape", "needs"):
             return
         for suffix in ("_shape", "_dtype"):
             if wanted.endswith(suffix) and wanted.removesuffix(suffix) in self.params:
@@ -253,6 +274,8 @@ def _register(
     namespace: str | None = None,
 ) -> Callable[..., Any]:
     name = op.name if namespace is None else f"{namespace}.{op.name}"
+    op.label = name.replace(".", "_")
+    op.call = function
     if public and name in registry.operations:
         raise TypeError(f"operation {name} is defined twice")
     if public:
@@ -295,6 +318,9 @@ def _decorator(
         variadic: str | None = None,
         multi_view: bool = False,
         fresh: bool = True,
+        factors: tuple[str, ...] = (),
+        byproducts: tuple[str, ...] = (),
+        flagless: bool = False,
         numpy: tuple[Any, ...] = (),
         **rules: Rule,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -313,6 +339,9 @@ def _decorator(
                 variadic=variadic,
                 multi_view=multi_view,
                 fresh=fresh,
+                factors=factors,
+                byproducts=byproducts,
+                flagless=flagless,
                 write=None if isinstance(inplace, bool) else inplace,
                 **fixed,
             )
@@ -349,5 +378,13 @@ op.__doc__ = """Any other operation. ``outputs`` names several outputs, which co
 view: Any = _decorator("linear", False, view=True)
 view.__doc__ = """An operation whose result shares memory with its input whenever NumPy's does."""
 
-kernel: Any = _decorator("linear", False, arrays_too=True)
+kernel: Any = _decorator("general", False, arrays_too=True)
 kernel.__doc__ = """An operation for use in rules: called without any Tensor, it is its plain function on arrays."""
+
+
+def without_flags(decorator: Any) -> Any:
+    """The same decorator for functions of libraries that keep their floating-point flags to themselves, as LAPACK does.
+
+    A monitor looks at their results instead; see :mod:`retrograd.core.monitor`.
+    """
+    return functools.partial(decorator, flagless=True)

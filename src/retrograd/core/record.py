@@ -6,15 +6,21 @@ for the plainest cases in less time.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
 
+from retrograd.batching import compute_per_sample, holds_batch
 from retrograd.core import inplace as _inplace
+from retrograd.core import state
 from retrograd.core.errors import explain
 from retrograd.core.node import MultiOpNode, SavedList, save_result, save_tensor
+from retrograd.core.observer import observed_operation
+from retrograd.core.saved import pack
+from retrograd.core.sites import caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Edge, Tensor, wrap
 from retrograd.core.views import new_view
@@ -59,10 +65,17 @@ def to_arrays(bound: list[Any]) -> tuple[list[Any], bool]:
 
 def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
     """Run an operation on bound arguments and record it."""
+    observer = local.observer
+    if observer is not None:
+        token = observer.forward_begin(op.label, bound)
+        run = op.call if out is None else functools.partial(op.call, out=out)
+        return observed_operation(observer, token, run, bound)
+    if out is not None and local.tangents is not None:
+        local.tangents.refuse_out(op, [*bound, out])
     arrays, found = to_arrays(bound)
     if not found:
         if op.arrays_too:
-            return op.forward(*arrays)
+            return run_forward(op, arrays)
         if op.sequence is not None and bound[op.sequence_position] in ([], ()):
             return op.forward(*arrays)  # which says what is wrong with none
         raise _no_tensor(op, bound)
@@ -75,7 +88,7 @@ def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
         result = run_forward(op, operands)  # once more, to explain what is wrong
     made = finish(op, bound, arrays, result, out)
     if local.tangents is not None and op.rules:
-        local.tangents(op, bound, made)
+        local.tangents.propagate(op, bound, made)
     return made
 
 
@@ -88,7 +101,11 @@ def run_forward(op: Op, operands: Sequence[Any], function: Callable[..., Any] | 
         # somebody turned warnings into errors; that is about their code, not about what happens in here
         with np.errstate(all="ignore"):
             return function(*operands)
-    except (ValueError, TypeError, np.linalg.LinAlgError) as error:
+    except Exception as error:
+        if holds_batch(operands):
+            return compute_per_sample(op.name, function, operands, writes=function is op.write)
+        if not isinstance(error, (ValueError, TypeError, np.linalg.LinAlgError)):
+            raise
         explained = explain(op.name, operands, error)
         if explained is error:
             raise
@@ -187,9 +204,14 @@ def _check_sequence(op: Op, value: Any) -> None:
 
 def finish(op: Op, bound: list[Any], arrays: list[Any], result: Any, out: Tensor | None = None) -> Any:
     """Wrap what the plain function returned and record the operation if a gradient is wanted."""
+    if op.byproducts:
+        result, *kept = result
+        arrays = [*arrays, *kept]
     mode = local.mode
     edges = None
     if op.rules and mode != NO_GRAD and (mode != WATCHED or local.grad_enabled):
+        if local.lift is not None:
+            bound = local.lift(op, bound, result)
         edges = edges_of(op, bound)
     if out is not None:
         outs = out if isinstance(out, (tuple, list)) else (out,)
@@ -204,7 +226,7 @@ def finish(op: Op, bound: list[Any], arrays: list[Any], result: Any, out: Tensor
     if type(result) is not ndarray:
         result = settle(result)
     tensor = new_view(op, bound, arrays, result) if op.view else wrap(result)
-    if mode == WATCHED and local.inference:
+    if mode == WATCHED and local.inference and not tensor._is_view():  # a view is what its base is
         _inplace.mark_inference(tensor)
     if edges is not None and result.dtype.kind in "fc":
         edge = new_node(op, bound, arrays, edges, tensor), 0
@@ -224,7 +246,8 @@ def _finish_several(
         tensors = [wrap(item) for item in results]
     if local.inference:
         for tensor in tensors:
-            _inplace.mark_inference(tensor)
+            if not tensor._is_view():
+                _inplace.mark_inference(tensor)
     if edges is not None and any(item.dtype.kind in "fc" for item in results):
         node = new_multi_node(op, bound, arrays, edges, tensors)
         for nr, tensor in enumerate(tensors):
@@ -278,8 +301,13 @@ def mask_of(op: Op, bound: list[Any], edges: tuple[Edge | None, ...]) -> int:
     return mask
 
 
-def new_node(op: Op, bound: list[Any], arrays: list[Any], edges: tuple[Edge | None, ...], tensor: Tensor) -> Any:
-    """Record an operation with one result: its edges, and what its live rules name."""
+def new_node(
+    op: Op, bound: list[Any], arrays: list[Any], edges: tuple[Edge | None, ...], tensor: Tensor, written: bool = True
+) -> Any:
+    """Record an operation with one result: its edges, and what its live rules name.
+
+    If the result is not ``written`` to ``tensor`` yet, its slot is left empty: ().
+    """
     if op.node_class.outputs != 1:  # several results in general, one in this call
         return new_multi_node(op, bound, arrays, edges, [tensor])
     data = tensor._data
@@ -289,14 +317,25 @@ def new_node(op: Op, bound: list[Any], arrays: list[Any], edges: tuple[Edge | No
     node.dtype = data.dtype
     node.seq = next_sequence_nr()
     node.extras = None
+    if state.monitor is not None or local.anomaly is not None:
+        note(node, caller_of(1))
     plan = op.plan(1 if len(op.edge_positions) == 1 else mask_of(op, bound, edges))
+    savers = op.savers
+    if not written:
+        savers = tuple(_later if slot == "result" else saver for slot, saver in zip(op.slots, savers, strict=True))
     node.saved = tuple(
         [
             saver(bound, arrays, edges, tensor) if wanted else None
-            for wanted, saver in zip(plan, op.savers)  # noqa: B905
+            for wanted, saver in zip(plan, savers)  # noqa: B905
         ]
     )
+    if local.saved_hooks is not None:
+        node.own_extras()  # sends backward to OpNode.backward, where each packed value is unpacked once
     return node
+
+
+def _later(bound: list[Any], arrays: list[Any], edges: Any, result: Tensor) -> tuple[()]:
+    return ()
 
 
 def new_multi_node(
@@ -314,6 +353,8 @@ def new_multi_node(
             for wanted, saver in zip(plan, op.savers)  # noqa: B905
         ]
     )
+    if local.saved_hooks is not None:
+        node.own_extras()  # sends backward to OpNode.backward, where each packed value is unpacked once
     return node
 
 
@@ -329,6 +370,17 @@ def save_argument(value: Any) -> Any:
     return value
 
 
+def _dtype_of(value: Any) -> np.dtype:
+    return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+
+
+def save_byproduct(value: Any) -> Any:
+    """Keep what a function returned for its rules; hooks may pack arrays away."""
+    if local.saved_hooks is not None and value is not None:
+        return pack(wrap(value), *local.saved_hooks[-1])
+    return value
+
+
 def compile_saver(op: Op, slot: str) -> Callable[[list[Any], list[Any], Any, Any], Any]:
     """A function of a call's arguments, arrays, edges and result (or results) that gives what ``slot`` keeps."""
     if slot == "result":
@@ -341,6 +393,9 @@ def compile_saver(op: Op, slot: str) -> Callable[[list[Any], list[Any], Any, Any
     if slot in op.positions:
         position = op.positions[slot]
         return lambda bound, arrays, edges, result: save_argument(bound[position])
+    if slot in op.byproducts:  # finish() puts them behind the arguments
+        position = len(op.params) + op.byproducts.index(slot)
+        return lambda bound, arrays, edges, result: save_byproduct(arrays[position])
     if slot == "needs":
         return lambda bound, arrays, edges, result: tuple(edge is not None for edge in edges)
     if slot == "result_shape":
@@ -351,4 +406,4 @@ def compile_saver(op: Op, slot: str) -> Callable[[list[Any], list[Any], Any, Any
         return lambda bound, arrays, edges, result: SavedList([getattr(item, what) for item in arrays[position]])
     if what == "shape":
         return lambda bound, arrays, edges, result: np.shape(arrays[position])
-    return lambda bound, arrays, edges, result: np.asarray(arrays[position]).dtype
+    return lambda bound, arrays, edges, result: _dtype_of(arrays[position])

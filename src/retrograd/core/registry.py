@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from retrograd.core.state import local
 from retrograd.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def method(function: F) -> F:
     return function
 
 
-def composite(*aliases: str, method: bool = True, name: str | None = None) -> Callable[[F], F]:
+def composite(*aliases: str, method: bool = True, name: str | None = None, reported: bool = True) -> Callable[[F], F]:
     """Register a function composed of operations: a public function and, by default, a method.
 
     Parameters
@@ -49,10 +50,14 @@ def composite(*aliases: str, method: bool = True, name: str | None = None) -> Ca
         Whether it is a method of Tensor as well.
     name
         The public name, if it differs from that of the Python function.
+    reported
+        Whether observers are told of it around its parts; not worth the time for one that does little more than to pick
+        an operation.
     """
 
     def register(function: F) -> F:
-        function = _with_numpys_keywords(function)
+        label = (name or function.__name__).replace(".", "_")
+        function = _entrance(function, label, reported)
         for public in (name or function.__name__, *aliases):
             composites[public] = function
             if method:
@@ -62,21 +67,28 @@ def composite(*aliases: str, method: bool = True, name: str | None = None) -> Ca
     return register
 
 
-def _with_numpys_keywords(function: F) -> F:
-    """Let a function with a parameter ``dim`` take it as ``axis`` too, and so on, as operations do."""
+def _entrance(function: F, label: str, reported: bool) -> F:
+    """What users call: with a parameter ``dim`` it takes ``axis`` too, and so on, and observers are told of it."""
     if hasattr(function, "op") or hasattr(function, "__wrapped__"):
         return function  # an operation, which does so anyway, or one that has been here before
     code = function.__code__
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     renamed = {theirs: ours for theirs, ours in _NUMPYS_KEYWORDS if ours in known and theirs not in known}
-    if not renamed:
+    if not renamed and not reported:
         return function
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if kwargs:
+        if kwargs and renamed:
             kwargs = {renamed.get(key, key): value for key, value in kwargs.items()}
-        return function(*args, **kwargs)
+        observer = local.observer
+        if observer is None or not reported:
+            return function(*args, **kwargs)
+        token = observer.region_begin(label, args, False)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            observer.region_end(token)
 
     return call  # type: ignore[return-value]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from retrograd.core.state import local
+from retrograd.core.state import local, set_grad_enabled
 from retrograd.core.tensor import Tensor
 
 
 class Packed:
     """What a pack hook returned, and how to get the tensor back."""
 
-    __slots__ = ("packed", "unpack")
+    __slots__ = ("__weakref__", "packed", "unpack")
 
     def __init__(self, packed: Any, unpack: Callable[[Any], Tensor]) -> None:
         self.packed = packed
@@ -29,11 +29,10 @@ class Packed:
         return tensor._data
 
 
-def pack(tensor: Tensor) -> Packed:
-    """Save a tensor through the innermost pair of hooks. Later writes to it are the hooks' affair, as in torch."""
-    assert local.saved_hooks is not None
-    pack_hook, unpack_hook = local.saved_hooks[-1]
+def pack(tensor: Tensor, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> Packed:
+    """Save a tensor through a pair of hooks. Later writes to it are the hooks' affair, as in torch."""
     hooks, local.saved_hooks = local.saved_hooks, None  # what the hook computes is not packed in turn
+    recording = set_grad_enabled(False)
     try:
         version = tensor._version
         packed = pack_hook(tensor)
@@ -45,4 +44,5 @@ def pack(tensor: Tensor) -> Packed:
             )
     finally:
         local.saved_hooks = hooks
+        set_grad_enabled(recording)
     return Packed(packed, unpack_hook)

@@ -5,6 +5,7 @@
 * ``RECORD``: gradients are recorded and nobody watches. The usual case.
 * ``NO_GRAD``: nothing is recorded and nobody watches.
 * ``WATCHED``: something else is going on (inference mode, saved-tensor hooks, an observer); the general path asks what.
+* ``SITES``: as ``RECORD``, and every node notes where it was called, because of anomaly mode or a monitor.
 
 The other fields say what that is. Whoever changes one calls :func:`refresh`.
 """
@@ -19,6 +20,10 @@ from typing import Any
 RECORD = 0
 NO_GRAD = 1
 WATCHED = 2
+SITES = 3
+
+# What keeps all threads under observation, or None; see retrograd.anomaly. The engine tells it about every backward.
+monitor: Any = None
 
 
 class _Local(threading.local):
@@ -30,11 +35,25 @@ class _Local(threading.local):
     # the stack of (pack, unpack) pairs set by saved_tensors_hooks; None while it is empty
     saved_hooks: tuple[tuple[Callable[..., Any], Callable[..., Any]], ...] | None = None
     saved_hooks_disabled: str | None = None
-    # inside a dual level, what gives the results of an operation their tangents
+    # told of a tensor before an in-place operation writes to it; see allow_mutation_on_saved_tensors
+    before_write: Callable[[Any], None] | None = None
+    # the backward that this thread is in the middle of, for the hooks that run in it; an engine.GraphTask
+    graph_task: Any = None
+    multithreading: bool = True  # a setting without effect; see set_multithreading_enabled
+    dual_level: Any = None  # the innermost forward.Level
+    forward_enabled: bool = True
+    # what gives the results of an operation their tangents: the dual level, unless forward mode is off
     tangents: Any = None
-    duals: Any = ()  # weak references to the tensors that have one
+    # the calls of vmap under way, outermost first, and what lifts operands that are the same for all their samples
+    vmaps: tuple[Any, ...] = ()
+    lift: Any = None
     # the profiler and the detector share this one slot
     observer: Any = None
+    grad_layout: bool = True  # whether a gradient that may be taken over must lie in memory as its leaf does
+    anomaly: Any = None  # anomaly mode's settings
+    evaluating: Any = None  # the node that the engine is at, in anomaly mode
+    module: Any = None  # the innermost nn.Module that is being called, while a monitor is on
+    outside: Any = None  # the stack seen last, see sites._stack
 
 
 local = _Local()
@@ -45,16 +64,40 @@ next_sequence_nr = itertools.count().__next__
 
 def refresh() -> None:
     """Recompute ``local.mode`` after one of the other fields has changed."""
+    if local.dual_level is not None:
+        local.tangents = local.dual_level if local.forward_enabled and not local.inference else None
     watched = local.saved_hooks is not None or local.tangents is not None or local.observer is not None
-    if local.inference or watched:
+    if local.inference or watched or local.before_write is not None or local.lift is not None:
         local.mode = WATCHED
+    elif not local.grad_enabled:
+        local.mode = NO_GRAD
     else:
-        local.mode = RECORD if local.grad_enabled else NO_GRAD
+        local.mode = RECORD if monitor is None and local.anomaly is None else SITES
+
+
+def set_monitor(new: Any) -> Any:
+    """Let ``new`` observe all threads (None: nobody) and return who did before.
+
+    Threads that have not changed a mode yet follow at once, others at their next change, such as a backward.
+    """
+    global monitor
+    previous, monitor = monitor, new
+    _Local.mode = RECORD if new is None else SITES
+    refresh()
+    return previous
 
 
 def set_grad_enabled(mode: bool) -> bool:
     """Switch recording on or off in this thread and return what it was before."""
     previous = local.grad_enabled
     local.grad_enabled = mode
+    refresh()
+    return previous
+
+
+def set_dual_level(level: Any) -> Any:
+    """Let tensors of this thread have tangents in ``level`` (None: not at all) and return what it was before."""
+    previous = local.dual_level
+    local.dual_level = local.tangents = level
     refresh()
     return previous

@@ -34,7 +34,6 @@ class Meta:
     post_accumulate_hooks: Hooks | None = None
     inference: bool = False
     name: str | None = None
-    tangent: Tensor | None = None
 
 
 class Tensor(ArrayFace):
@@ -302,6 +301,8 @@ class Tensor(ArrayFace):
         self._edge = None
         if self._meta is not None:
             self._meta.requires_grad = False
+        if local.tangents is not None:
+            local.tangents.drop(self)
         return self
 
     @property
@@ -315,6 +316,8 @@ class Tensor(ArrayFace):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if self.requires_grad and value._data.dtype.kind not in "fc":
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        if self._meta is not None and (value._data.dtype, value._data.shape) != (self._data.dtype, self._data.shape):
+            self._meta.accumulator = None  # it would make gradients fit the old data
         self._data = value._data
 
     @property

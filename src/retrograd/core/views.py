@@ -111,6 +111,7 @@ def new_view(op: Op, bound: list[Any], arrays: list[Any], result: Any, nr: int |
         result = result.view()
     tensor = wrap(result, None, cell_of(source))
     if source.is_inference():
+        tensor._own_meta().inference = True
         return tensor
     origin = source._meta.view if source._meta is not None else None
     steps: tuple[Step, ...] = ((op, bound[1:], nr),)

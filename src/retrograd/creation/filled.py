@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
+from retrograd.batching import BatchedArray
 from retrograd.core.registry import add_method, method
 from retrograd.core.tensor import Tensor
 from retrograd.creation.request import (
@@ -142,6 +143,8 @@ def like(name: str, input: Any, options: Options) -> Request:
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     request = Request(name, options, input._data.dtype, input.device)
+    if type(input._data) is BatchedArray:
+        request.batch = input._data.levels
     if 0 in input._data.strides:  # of an expanded tensor, which are not worth keeping
         request.order = "C"
     return request

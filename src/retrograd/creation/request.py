@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from retrograd.batching import lift
 from retrograd.core.inplace import check_writable, mark_inference
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
@@ -117,7 +118,7 @@ class Request:
         The device where the keywords name none; None means the default device.
     """
 
-    __slots__ = ("device", "dtype", "name", "order", "out", "requires_grad")
+    __slots__ = ("batch", "device", "dtype", "name", "order", "out", "requires_grad")
 
     def __init__(
         self,
@@ -132,6 +133,7 @@ class Request:
         self.out: Tensor | None = None
         self.requires_grad = False
         self.order = "K"
+        self.batch: Any = ()  # inside of vmap, the levels that the new tensor is to have room for
         if options:
             self._read(options)
 
@@ -189,7 +191,7 @@ class Request:
         """The tensor around a new array, as asked for."""
         if self.out is not None:
             return _write(self.name, self.out, array)
-        tensor = wrap(array)
+        tensor = wrap(lift(array, self.batch).copy() if self.batch else array)
         if local.inference:
             mark_inference(tensor)
         if self.requires_grad:

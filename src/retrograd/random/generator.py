@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.device import array_module, as_device
 from retrograd.device import device as _device
+from retrograd.random.batched import BatchedDraws
 
 __all__ = [
     "Generator",
@@ -130,7 +132,7 @@ class Generator:
     def on(self, xp: Any) -> Any:
         """What draws the numbers in an array module: NumPy's generator, or CuPy's from a seed drawn here."""
         if xp is np:
-            return self._numpy
+            return BatchedDraws(self._numpy) if local.vmaps else self._numpy
         return xp.random.default_rng(int(self._numpy.integers(2**63)))
 
     def _to_bytes(self) -> bytes:

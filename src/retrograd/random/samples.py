@@ -15,6 +15,7 @@ from retrograd.core.tensor import Tensor, wrap
 from retrograd.creation.filled import empty_as, like
 from retrograd.creation.request import Options, Request, ShapedOptions, as_int, as_real, as_shape, shape_of
 from retrograd.dtypes import int64
+from retrograd.random.batched import with_room
 from retrograd.random.generator import Generator, generator_of
 from retrograd.random.sampling import (
     check_dtype,
@@ -86,7 +87,7 @@ def _filled(
     """Samples written over the array that ``empty`` makes."""
     check_dtype(request.name, request.dtype, "fc")
     source = generator_of(request.name, generator)
-    return request.make(lambda xp: fill(empty(xp), source))
+    return request.make(lambda xp: fill(with_room(empty(xp)), source))
 
 
 def randint(
@@ -135,7 +136,7 @@ def _filled_with_integers(
     end = as_int(request.name, "high", high)
     check_integers(request.name, request.dtype, first, end)
     source = generator_of(request.name, generator)
-    return request.make(lambda xp: fill_integers(empty(xp), first, end - 1, source))
+    return request.make(lambda xp: fill_integers(with_room(empty(xp)), first, end - 1, source))
 
 
 def randperm(n: int, *, generator: Generator | None = None, **options: Unpack[Options]) -> Tensor:
@@ -154,7 +155,8 @@ def randperm(n: int, *, generator: Generator | None = None, **options: Unpack[Op
     if length - 1 > largest_integer(request.dtype):
         raise RuntimeError(f"randperm(): {request.dtype.name} does not have all integers below {length}")
     source = generator_of("randperm", generator)
-    return request.make(lambda xp: xp.asarray(source.on(np).permutation(length).astype(request.dtype, copy=False)))
+    drawn = source.on(np).permutation(length).astype(request.dtype, copy=False)
+    return request.make(lambda xp: drawn if xp is np else xp.asarray(drawn))
 
 
 # --- random operations --------------------------------------------------------------------------------------------
@@ -185,7 +187,9 @@ def normal(
     center, spread = as_real("normal", "mean", mean), deviation("normal", std)
     request, shape = Request("normal", options), as_shape("normal", size)
     check_dtype("normal", request.dtype, "fc")
-    return request.make(lambda xp: scaled(fill_normal(xp.empty(shape, request.dtype), source), center, spread))
+    return request.make(
+        lambda xp: scaled(fill_normal(with_room(xp.empty(shape, request.dtype)), source), center, spread)
+    )
 
 
 @op(name="normal", public=False, method=False, mean=no_gradient, std=no_gradient)
@@ -199,7 +203,7 @@ def _normal_around(mean, std, generator: Any):
         if not (std >= 0).all():
             raise RuntimeError("normal expects all elements of std >= 0.0")
     shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
-    return scaled(fill_normal(np.empty_like(template, shape=shape), generator), mean, std)
+    return scaled(fill_normal(with_room(np.empty_like(template, shape=shape)), generator), mean, std)
 
 
 def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
@@ -218,7 +222,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
 
 @op(name="bernoulli", public=False, method=False, input=no_gradient)
 def _bernoulli(input, p: float | None, generator: Any):
-    return fill_bernoulli(np.empty_like(input), input if p is None else p, generator)
+    return fill_bernoulli(with_room(np.empty_like(input)), input if p is None else p, generator)
 
 
 add_method("bernoulli", bernoulli)
@@ -340,8 +344,6 @@ def _indices_with_replacement(weights: Any, count: int, rng: Any) -> Any:
     """The cumulative distribution of every row, inverted at uniform numbers from (0, 1]."""
     rows = weights.reshape(-1, weights.shape[-1]).cumsum(-1)
     levels = (1 - rng.random((len(rows), count))) * rows[:, -1:]
-    xp = module_of(weights)
-    indices = xp.empty(levels.shape, np.int64)
-    for row, level, index in zip(rows, levels, indices, strict=True):
-        index[...] = xp.searchsorted(row, level)
+    found = [np.searchsorted(row, level) for row, level in zip(rows, levels, strict=True)]
+    indices = np.stack(found) if found else np.empty_like(levels, np.int64)
     return indices.reshape(*weights.shape[:-1], count)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import BatchedArray
 from retrograd.core.calls import inplace
 from retrograd.core.op import op
 from retrograd.core.registry import add_method
@@ -23,7 +24,7 @@ from retrograd.random.generator import Generator, generator_of
 
 def module_of(array: Any) -> Any:
     """NumPy, or the library that an array is of."""
-    return np if isinstance(array, np.ndarray) else array_module(_device("cuda"))
+    return np if isinstance(array, (np.ndarray, BatchedArray)) else array_module(_device("cuda"))
 
 
 def check_dtype(name: str, dtype: NumpyDType, kinds: str) -> None:

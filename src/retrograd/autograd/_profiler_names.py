@@ -1,0 +1,18 @@
+"""What can begin, and what torch's profiler calls it."""
+
+from __future__ import annotations
+
+OPERATION, FUNCTION, COMPOSITE, BLOCK, EVALUATE, BACKWARD = range(6)
+
+ACCUMULATE = "AccumulateGrad"
+
+
+def full_name(kind: int, name: str) -> str:
+    """Return torch's name for what an observer is told of as ``name``."""
+    if kind in (OPERATION, COMPOSITE):
+        return f"aten::{name}"
+    if kind in (FUNCTION, BLOCK):
+        return name
+    if name == ACCUMULATE:
+        name = f"torch::autograd::{name}"
+    return name if kind == BACKWARD else f"autograd::engine::evaluate_function: {name}"

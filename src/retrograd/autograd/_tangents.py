@@ -1,0 +1,155 @@
+"""The tangents of what a user-written Function returns: calling its ``jvp``, and checking what that gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from retrograd.core.forward import Level, laid_out_as, zeros_like
+from retrograd.core.state import set_dual_level
+from retrograd.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from retrograd.autograd.function import FunctionCtx
+
+
+def propagate(ctx: FunctionCtx, args: Sequence[Any], raw: Sequence[Any], outputs: Sequence[Any], level: Level) -> None:
+    """Give the outputs of a Function their tangents.
+
+    Parameters
+    ----------
+    args
+        What ``forward`` was given.
+    raw, outputs
+        What it returned, and what became of that.
+    """
+    previous = set_dual_level(level.outer)
+    try:
+        if level.outer is not None:
+            propagate(ctx, args, raw, outputs, level.outer)
+        tangents = [level.tangent(arg) if isinstance(arg, Tensor) else None for arg in args]
+        if any(tangent is not None for tangent in tangents):
+            _Outputs(ctx, args, tangents, level).take(raw, outputs)
+    finally:
+        set_dual_level(previous)
+
+
+class _Outputs:
+    """One call of ``jvp``, and what its results must have to do with the tangents it was given."""
+
+    def __init__(self, ctx: FunctionCtx, args: Sequence[Any], tangents: list[Tensor | None], level: Level) -> None:
+        self.ctx = ctx
+        self.args = args
+        self.tangents = tangents
+        self.level = level
+        self.versions = [None if tangent is None else tangent._version for tangent in tangents]
+
+    def take(self, raw: Sequence[Any], outputs: Sequence[Any]) -> None:
+        ctx = self.ctx
+        made = self._call()
+        if len(made) != len(outputs):
+            raise RuntimeError(
+                "Function's jvp returned an invalid number of forward gradients "
+                f"(expected {len(outputs)} but got {len(made)}): jvp of {ctx.function.__name__} must return one for "
+                "each output of forward"
+            )
+        for nr, (before, output, tangent) in enumerate(zip(raw, outputs, made, strict=True)):
+            if not self._is_differentiable(nr, before, tangent):
+                if isinstance(output, Tensor):
+                    self.level.set(output, None)
+            elif any(before is dirty for dirty in ctx.dirty_tensors):
+                self._overwrite(output, tangent)
+            else:
+                self._set(output, tangent)
+            if tangent is not None:
+                self.level.keep(ctx, nr, tangent)
+
+    def _call(self) -> tuple[Any, ...]:
+        tangents = [
+            zeros_like(arg)
+            if tangent is None
+            and self.ctx.materialize_grads
+            and isinstance(arg, Tensor)
+            and arg._data.dtype.kind in "fc"
+            else tangent
+            for arg, tangent in zip(self.args, self.tangents, strict=True)
+        ]
+        made = self.ctx.function.jvp(self.ctx, *tangents)
+        return made if isinstance(made, tuple) else (made,)
+
+    def _is_differentiable(self, nr: int, output: Any, tangent: Any) -> bool:
+        if tangent is not None and not isinstance(tangent, Tensor):
+            raise RuntimeError(f"expected Variable or None (got {type(tangent).__name__}) for grad output {nr}.")
+        if (
+            not isinstance(output, Tensor)
+            or output._data.dtype.kind not in "fc"
+            or any(output is other for other in self.ctx.non_differentiable)
+        ):
+            if tangent is not None:
+                raise RuntimeError(
+                    f"Function's jvp returned a gradient at position {nr}, but the corresponding forward output is not "
+                    "a differentiable Tensor. You should return None at that position instead."
+                )
+            return False
+        name = self.ctx.function.__name__
+        if tangent is None:
+            raise RuntimeError(
+                f"Function's jvp returned None at position {nr}, but the corresponding forward output of {name} is "
+                "differentiable. Return zeros there, or mark the output with ctx.mark_non_differentiable()."
+            )
+        if tangent._data.dtype.kind not in "fc":
+            raise RuntimeError(
+                f"Expected both tensor and its forward grad to be floating point or complex, but jvp of {name} "
+                f"returned {tangent.dtype} at position {nr}"
+            )
+        if tangent._data.shape != output._data.shape:
+            raise RuntimeError(
+                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
+                f"not supported. Tensor is of size {list(output.shape)} while the given forward gradient is of size "
+                f"{list(tangent.shape)}: jvp of {name}, position {nr}."
+            )
+        return True
+
+    def _overwrite(self, output: Tensor, tangent: Tensor) -> None:
+        """Take the tangent of an input that was written to."""
+        nr = next(k for k, arg in enumerate(self.args) if arg is output)
+        given = self.tangents[nr]
+        if given is None:
+            self.level.write(output, tangent)
+            return
+        if tangent._version == self.versions[nr]:
+            raise RuntimeError(
+                "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
+                "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
+            )
+        if tangent is not given:
+            raise RuntimeError(
+                "An inplace custom Function is not returning the forward mode gradients as-is. If the forward is "
+                "modifying an input inplace, then the jvp function must modify the gradient inplace and return it "
+                "as-is."
+            )
+
+    def _set(self, output: Tensor, tangent: Tensor) -> None:
+        """Take the tangent of a new output, which is a view of an input's where the output is a view of the input."""
+        for arg, given in zip(self.args, self.tangents, strict=True):
+            if not output._is_view() or not isinstance(arg, Tensor) or _root(arg) is not _root(output):
+                continue
+            if given is None:
+                self.level.write(output, tangent)
+                return
+            if not tangent._is_view():
+                raise RuntimeError(
+                    "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning "
+                    "a view. Return the same view of the tangent (tangent.view_as(tangent), for an input as-is)."
+                )
+            if _root(tangent) is not _root(given):
+                raise RuntimeError(
+                    "A custom Function is returning a view but the jvp is not returning a view of the given grad input."
+                )
+            self.level.set(output, tangent)
+            return
+        self.level.set(output, laid_out_as(tangent, output))
+
+
+def _root(tensor: Tensor) -> Tensor:
+    return tensor if tensor._base is None else _root(tensor._base)

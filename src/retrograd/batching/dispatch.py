@@ -1,0 +1,26 @@
+"""NumPy's functions on batched arrays (NEP 18)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from retrograd.batching import arranging, axes  # noqa: F401 (they fill the table)
+from retrograd.batching.array import BatchedArray
+from retrograd.batching.samples import per_sample
+from retrograd.batching.table import RULES
+
+
+def batched_function(function: Any, types: Iterable[type], args: Any, kwargs: dict[str, Any]) -> Any:
+    """Answer ``np.sum(batched)`` and the like: by a rule, or sample by sample."""
+    for kind in types:
+        if not issubclass(kind, (BatchedArray, np.ndarray)) and not hasattr(kind, "__cuda_array_interface__"):
+            return NotImplemented  # a Tensor answers
+    answer = RULES.get(function)
+    if answer is not None:
+        result = answer(*args, **kwargs)
+        if result is not NotImplemented:
+            return result
+    return per_sample(function, args, kwargs)

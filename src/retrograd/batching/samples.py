@@ -1,0 +1,179 @@
+"""What has no rule of its own, sample by sample: slow, and right wherever every sample's result has the same shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.batching.array import BatchedArray, Levels, full_sizes, levels_of, lift, union, with_levels
+
+
+def is_ours(operand: Any) -> bool:
+    """Whether an operand is an array, of NumPy's or CuPy's or batched, or no array at all; a Tensor is not."""
+    kind = type(operand)
+    return (
+        kind is BatchedArray
+        or kind is np.ndarray
+        or not hasattr(kind, "__array_function__")
+        or issubclass(kind, np.ndarray)
+        or hasattr(operand, "__cuda_array_interface__")
+    )
+
+
+def _leaves(value: Any) -> Iterable[Any]:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    elif isinstance(value, dict):
+        yield from _leaves(list(value.values()))
+    else:
+        yield value
+
+
+def holds_batch(operands: Iterable[Any]) -> bool:
+    """Whether there is a batched array among the operands, also inside lists."""
+    return any(type(leaf) is BatchedArray for leaf in _leaves(list(operands)))
+
+
+def _of_sample(value: Any, at: dict[Any, int]) -> Any:
+    """``value`` with its sample's arrays in place of batched ones: views, which may be written to."""
+    if type(value) is BatchedArray:
+        index = [at[level] if n != 1 else 0 for level, n in zip(value.levels, value.hidden, strict=True)]
+        return value.array[(*index, ...)]
+    if isinstance(value, dict):
+        return {key: _of_sample(item, at) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and holds_batch(value):
+        parts = [_of_sample(item, at) for item in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
+
+
+def _name_of(function: Any) -> str:
+    return getattr(function, "__name__", repr(function))
+
+
+def per_sample(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], name: str = "") -> Any:
+    """Call ``function`` for every sample, and join what it returns.
+
+    Raises
+    ------
+    RuntimeError
+        If there are no samples, or if the results differ in shape.
+    """
+    name = name or _name_of(function)
+    levels = levels_of(_leaves([list(args), kwargs]))
+    sizes = full_sizes(levels)
+    if 0 in sizes:
+        raise RuntimeError(f"vmap: {name} has no batching rule and cannot be called for a batch of 0 samples")
+    results = [
+        function(*_of_sample(list(args), at), **_of_sample(kwargs, at))
+        for at in (dict(zip(levels, index, strict=True)) for index in np.ndindex(*sizes))
+    ]
+    return _joined(results, levels, name)
+
+
+def change_samples(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> None:
+    """Call a function that writes to its first argument for every sample."""
+    levels = levels_of(_leaves([list(args), kwargs or {}]))
+    for index in np.ndindex(*full_sizes(levels)):
+        at = dict(zip(levels, index, strict=True))
+        function(*_of_sample(list(args), at), **_of_sample(kwargs or {}, at))
+
+
+def _joined(results: list[Any], levels: Levels, name: str) -> Any:
+    first = results[0]
+    if first is None or isinstance(first, (str, np.dtype, type)):
+        return first
+    if isinstance(first, (tuple, list)):
+        if len({len(result) for result in results}) > 1:
+            raise depends_on_data(name)
+        parts = [_joined(list(column), levels, name) for column in zip(*results, strict=True)]
+        return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
+    if len({np.shape(result) for result in results}) > 1:
+        raise depends_on_data(name)
+    stacked = np.stack(results)
+    return BatchedArray(stacked.reshape(full_sizes(levels) + stacked.shape[1:]), levels)
+
+
+def depends_on_data(name: str) -> RuntimeError:
+    """The error of a function whose result has a shape that depends on the values in it."""
+    return RuntimeError(
+        f"vmap: the shape of what {name} returns depends on the data, so that it may be another one in every sample, "
+        "and cannot be batched. Keep the shape fixed, for example with where(mask, x, 0) or x * mask in place of "
+        "x[mask], or call the function in a loop over the samples."
+    )
+
+
+class RandomnessError(RuntimeError):
+    """Random numbers that the mode of ``vmap`` does not give; drawing them sample by sample would be another mode."""
+
+
+# The operations whose results have another shape for other values.
+DYNAMIC = frozenset(["argwhere", "bincount", "index", "masked_select", "nonzero", "unique", "unique_consecutive"])
+
+
+# The operations on matrices (and vectors) whose functions take further dimensions in front as a batch of their own.
+OF_MATRICES = frozenset(["exponential", "lu_factor_ex", "permutation_matrix", "substitute"])
+
+
+def compute_per_sample(name: str, function: Callable[..., Any], operands: Sequence[Any], writes: bool) -> Any:
+    """Compute an operation that its function could not do for all samples at once.
+
+    Parameters
+    ----------
+    name
+        Of the operation.
+    function
+        Its function on arrays.
+    operands
+        All arguments.
+    writes
+        Whether the function writes its result over the first operand.
+    """
+    if writes:
+        from retrograd.batching.ufuncs import check_target
+
+        check_target(operands[0], _leaves(list(operands[1:])))
+        return change_samples(function, operands)
+    if name in OF_MATRICES:
+        return _as_batch_of_matrices(function, operands)
+    try:  # a method of an array does not know what to do with batched arguments; one of a batched array does
+        return function(*_all_batched(operands))
+    except RandomnessError:
+        raise
+    except Exception as error:
+        if name in DYNAMIC:
+            raise depends_on_data(name) from error
+        return per_sample(function, operands, {}, name)
+
+
+def _as_batch_of_matrices(function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    levels = levels_of(operands)
+    ndim = max(operand.ndim for operand in operands if isinstance(operand, (BatchedArray, np.ndarray)))
+    result = function(
+        *[
+            with_levels(operand, levels, ndim) if isinstance(operand, (BatchedArray, np.ndarray)) else operand
+            for operand in operands
+        ]
+    )
+    if isinstance(result, tuple):
+        return tuple([BatchedArray(part, levels) for part in result])
+    return BatchedArray(result, levels)
+
+
+def _all_batched(operands: Sequence[Any]) -> list[Any]:
+    levels: Levels = ()
+    for leaf in _leaves(list(operands)):
+        if type(leaf) is BatchedArray:
+            levels = union(levels, leaf.levels)
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, (BatchedArray, np.ndarray)):
+            return lift(value, levels)
+        if isinstance(value, (list, tuple)) and any(isinstance(leaf, (BatchedArray, np.ndarray)) for leaf in value):
+            return [convert(item) for item in value]
+        return value
+
+    return [convert(value) for value in operands]

@@ -1,0 +1,22 @@
+"""The table of rules for NumPy's functions (NEP 18), by the function itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What answers for each function, with its parameters; NotImplemented stands for: sample by sample.
+RULES: dict[Any, Callable[..., Any]] = {}
+
+
+def rule(*functions: Any) -> Callable[[F], F]:
+    """Answer for NumPy's ``functions``, with their parameters."""
+
+    def register(answer: F) -> F:
+        for function in functions:
+            RULES[function] = answer
+        return answer
+
+    return register

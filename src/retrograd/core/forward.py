@@ -1,0 +1,289 @@
+"""Forward mode: the tangents of one dual level, and how they follow every operation, write and view."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from retrograd.core.jvp import Tangents, jvp, zeros_like
+from retrograd.core.node import Node, OpNode
+from retrograd.core.record import apply
+from retrograd.core.saved import Packed
+from retrograd.core.state import set_dual_level
+from retrograd.core.tensor import Edge, Tensor, wrap
+from retrograd.core.views import Step, replay, shares_memory
+
+if TYPE_CHECKING:
+    from retrograd.core.op import Op
+
+
+class Written(NamedTuple):
+    """What becomes of the tangents of a tensor that is about to be written to."""
+
+    old: Tensor  # the value before, with its tangents
+    tangents: list[tuple[Level, Tensor]]  # the new ones, of the outermost level first
+
+
+Origin = tuple[Tensor, tuple[Step, ...]]
+
+
+class _Entry(NamedTuple):
+    """What a level knows of a tensor."""
+
+    ref: weakref.ref[Tensor]  # removes the entry when the tensor goes
+    tangent: Tensor | None  # None: no tangent of its own
+    origin: Origin | None  # in that case, whose tangent its tangent would be a view of; never mind its base
+
+
+class Level:
+    """The tangents of one dual level.
+
+    They are kept here, by tensor, rather than on the tensors: leaving the level forgets them all. Tangents are Tensors;
+    what happens to them is recorded, so that they can be differentiated in turn.
+
+    Parameters
+    ----------
+    outer
+        The level around this one, whose tangents the tangents of this one carry.
+    """
+
+    __slots__ = ("_of_saved", "_of_tensors", "outer")
+
+    def __init__(self, outer: Level | None = None) -> None:
+        self.outer = outer
+        self._of_tensors: dict[int, _Entry] = {}  # by id
+        # of what was saved for backward, but not as the tensor itself: results, by node and number, and packed tensors
+        self._of_saved: weakref.WeakKeyDictionary[Node | Packed, dict[int, Tensor]] = weakref.WeakKeyDictionary()
+
+    def leave(self) -> None:
+        """Forget all tangents."""
+        self._of_tensors.clear()
+        self._of_saved.clear()
+
+    # --- who has which --------------------------------------------------------------------------------------------
+
+    def tangent(self, tensor: Any) -> Tensor | None:
+        """The tangent of ``tensor``. That of a view is the view of its base's, made when first asked for."""
+        entry = self._of_tensors.get(id(tensor))
+        if entry is not None and entry.tangent is not None:
+            return entry.tangent
+        origin = self._origin(tensor)
+        if origin is None:
+            return None
+        base, steps = origin
+        of_base = self.tangent(base)
+        if of_base is None:
+            return None
+        previous = set_dual_level(self.outer)
+        try:
+            tangent = replay(of_base, steps)
+        finally:
+            set_dual_level(previous)
+        self.set(tensor, tangent)
+        return tangent
+
+    def _origin(self, tensor: Any) -> Origin | None:
+        """The tensor of whose tangent that of ``tensor`` is a view, and how."""
+        entry = self._of_tensors.get(id(tensor))
+        if entry is not None:
+            return entry.origin
+        meta = getattr(tensor, "_meta", None)
+        return None if meta is None or meta.view is None else (meta.view.base, meta.view.steps)
+
+    def set(self, tensor: Tensor, tangent: Tensor | None, origin: Origin | None = None) -> None:
+        """Say which tangent ``tensor`` has; with None that it has none, whatever its base has."""
+        key, entries = id(tensor), self._of_tensors
+        entries[key] = _Entry(weakref.ref(tensor, lambda _: entries.pop(key, None)), tangent, origin)
+
+    def drop(self, tensor: Tensor) -> None:
+        """Forget the tangent of ``tensor``, in this level and those around it."""
+        self.set(tensor, None)
+        if self.outer is not None:
+            self.outer.drop(tensor)
+
+    def move(self, source: Tensor, target: Tensor) -> None:
+        """Let ``target``, which has taken on the shape and the elements of ``source``, have its tangents too."""
+        tangent = self.tangent(source)
+        if tangent is not None:
+            self.set(target, tangent)
+        if self.outer is not None:
+            self.outer.move(source, target)
+
+    def _of_operands(self, op: Op, bound: list[Any]) -> Tangents | None:
+        tangents: Tangents = []
+        found = False
+        for position in op.edge_positions:
+            value = bound[position]
+            if position == op.sequence_position:
+                of_items = [self.tangent(item) for item in value]
+                tangents.append(of_items)
+                found = found or any(tangent is not None for tangent in of_items)
+            else:
+                tangent = self.tangent(value) if isinstance(value, Tensor) else None
+                tangents.append(tangent)
+                found = found or tangent is not None
+        return tangents if found else None
+
+    # --- operations -----------------------------------------------------------------------------------------------
+
+    def propagate(self, op: Op, bound: list[Any], made: Any) -> None:
+        """Give the results of an operation their tangents."""
+        previous = set_dual_level(self.outer)
+        try:
+            if self.outer is not None:
+                self.outer.propagate(op, bound, made)
+            results = [made] if isinstance(made, Tensor) else list(made)
+            is_view = op.view or op.multi_view
+            tangents = self._of_operands(op, bound)
+            if tangents is None:
+                if is_view and id(bound[0]) in self._of_tensors:
+                    self._follow(bound[0], results)
+                return
+            for result, tangent in zip(results, jvp(op, bound, results, tangents), strict=True):
+                if tangent is not None:
+                    if not is_view:
+                        tangent = _settled(tangent, result, tangents)
+                    self.set(result, tangent)
+                    edge = result._resolve_edge()
+                    if edge is not None:
+                        self._keep_result(edge, tangent)
+        finally:
+            set_dual_level(previous)
+
+    def _follow(self, source: Tensor, views: list[Tensor]) -> None:
+        """Note that views of ``source``, which has no tangent although its base may have one, belong to ``source``."""
+        base, steps = self._origin(source) or (source, ())
+        for view in views:
+            if view._is_view():
+                self.set(view, None, (base, (*steps, view._meta.view.steps[-1])))  # type: ignore[union-attr]
+
+    def _keep_result(self, edge: Edge, tangent: Tensor) -> None:
+        node, nr = edge
+        if isinstance(node, OpNode) and node.result_slots:
+            self.keep(node, nr, tangent)
+
+    def keep(self, saved: Node | Packed, nr: int, tangent: Tensor) -> None:
+        """Remember the tangent of a result that a node may have saved as array and version, or of a packed tensor."""
+        self._of_saved.setdefault(saved, {})[nr] = tangent
+
+    def keep_packed(self, packed: Packed, tensor: Tensor) -> None:
+        """Remember the tangents of a tensor that a hook has packed."""
+        tangent = self.tangent(tensor)
+        if tangent is not None:
+            self.keep(packed, 0, tangent)
+        if self.outer is not None:
+            self.outer.keep_packed(packed, tensor)
+
+    def restore(self, saved: Node | Packed, nr: int, tensor: Tensor) -> None:
+        """Give what was saved, brought back as a new tensor, the tangents it had."""
+        tangent = self._of_saved.get(saved, {}).get(nr)
+        if tangent is not None:
+            self.set(tensor, tangent)
+        if self.outer is not None:
+            self.outer.restore(saved, nr, tensor)
+
+    def refuse_out(self, op: Op, values: list[Any]) -> None:
+        """Raise if one of ``values`` has a tangent: there is no forward mode with ``out=``."""
+        if any(level.is_dual(values) for level in self._and_outer()):
+            raise NotImplementedError(
+                f"Trying to use forward AD with {op.name}_out that does not support it because it is an out= function; "
+                "leave out= away, or unpack_dual() the operands first"
+            )
+
+    def is_dual(self, value: Any) -> bool:
+        """Whether ``value``, or anything in it if it is a list, has a tangent."""
+        if isinstance(value, Tensor):
+            return self.tangent(value) is not None
+        return isinstance(value, (list, tuple)) and any(map(self.is_dual, value))
+
+    def _and_outer(self) -> list[Level]:
+        """The levels, the outermost first."""
+        return [*([] if self.outer is None else self.outer._and_outer()), self]
+
+    # --- writes ---------------------------------------------------------------------------------------------------
+
+    def before_write(self, op: Op, bound: list[Any]) -> Written | None:
+        """Derive what the tangents of ``bound[0]`` will be, which an operation is about to write over."""
+        target = bound[0]
+        if target._data.dtype.kind not in "fc":
+            return None
+        levels = self._and_outer()
+        if not any(level.is_dual(bound) for level in levels):
+            return None
+        old = wrap(target._data.copy(), target._resolve_edge())
+        operands = [old if value is target else value for value in bound]
+        written = Written(old, [])
+        previous = set_dual_level(self)
+        try:
+            for level in levels:
+                set_dual_level(level.outer)
+                tangent = level._of_written(op, bound, operands)
+                if tangent is not None:
+                    written.tangents.append((level, tangent))
+        finally:
+            set_dual_level(previous)
+        return written
+
+    def _of_written(self, op: Op, bound: list[Any], operands: list[Any]) -> Tensor | None:
+        """The new tangent of ``bound[0]``; ``operands[0]`` is a copy of its old value, and gets one of its tangent."""
+        own = self.tangent(bound[0])
+        if own is not None:
+            self.set(operands[0], own.clone())
+        if not op.rules:
+            return None if own is None else zeros_like(bound[0])
+        tangents = self._of_operands(op, operands)
+        return None if tangents is None else jvp(op, operands, [apply(op, operands)], tangents)[0]
+
+    def after_write(self, target: Tensor, node: Node | None, written: Written) -> None:
+        """Write the new tangents over the old ones."""
+        previous = set_dual_level(self)
+        try:
+            for level, tangent in written.tangents:
+                set_dual_level(level.outer)
+                level.write(target, tangent)
+                now = level.tangent(target)
+                if node is not None and now is not None:
+                    level._keep_result((node, 0), now)
+        finally:
+            set_dual_level(previous)
+
+    def write(self, target: Tensor, tangent: Tensor) -> None:
+        """Make ``tangent`` that of ``target``: over the one it has, or as a part of its base's."""
+        current = self.tangent(target)
+        origin = self._origin(target)
+        if current is None and origin is not None:
+            self.set(origin[0], zeros_like(origin[0]))
+            current = self.tangent(target)
+        if current is None:
+            self.set(target, _settled(tangent, target, [tangent]))
+        else:
+            current.copy_(tangent)
+
+
+def laid_out_as(tangent: Tensor, tensor: Tensor) -> Tensor:
+    """``tangent`` in the dtype and the order in memory of ``tensor``, so that a view of one is a view of the other."""
+    data, like = tangent._data, tensor._data
+    if data.dtype != like.dtype:
+        tangent = tangent.to(tensor.dtype)
+        data = tangent._data
+    if type(data) is not np.ndarray or type(like) is not np.ndarray or data.strides == like.strides:
+        return tangent
+    if all(n < 2 or a == b for n, a, b in zip(data.shape, data.strides, like.strides, strict=True)):
+        return tangent
+    return wrap(np.empty_like(like)).copy_(tangent)
+
+
+def _settled(tangent: Any, result: Tensor, others: Tangents) -> Tensor:
+    """A tangent of the shape, dtype and layout of ``result``, on memory that belongs to none of the ``others``."""
+    if tangent._data.shape != result._data.shape:
+        tangent = np.broadcast_to(tangent, result._data.shape)
+    settled = laid_out_as(tangent, result)
+    if settled is not tangent:
+        return settled
+    for other in others:
+        for each in other if isinstance(other, list) else [other]:
+            if each is not None and (each is settled or shares_memory(settled._data, each._data)):
+                return settled.clone()
+    return settled

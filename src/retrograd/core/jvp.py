@@ -1,0 +1,298 @@
+"""Jacobian-vector products, derived from the rules.
+
+A rule gives the transposed product: the gradient of an operand for one of the result, linear in the latter. What is
+wanted here is the tangent of the result for one of the operand. Four ways lead there:
+
+* An operation that is linear in its differentiable arguments is its own derivative: it is applied to the tangents.
+* An elementwise operation has a diagonal Jacobian, which, being real, is its own transpose: the rule is applied to the
+  tangent. (Complex numbers count as pairs of real ones.)
+* An operation that says which of its arguments are factors, such as ``matmul``, obeys the product rule.
+* Of any other operation the rule is transposed in turn, by differentiating it with respect to the gradient it is given.
+
+All of them can run on Tensors, so that the product can be differentiated like any other computation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrograd.core import state
+from retrograd.core.blocks import LARGE, run_blocked
+from retrograd.core.engine import run
+from retrograd.core.fit import fit
+from retrograd.core.node import MultiOpNode, Node
+from retrograd.core.record import apply, settle
+from retrograd.core.state import local, set_grad_enabled
+from retrograd.core.tensor import Edge, Tensor, wrap
+
+if TYPE_CHECKING:
+    from retrograd.core.op import Op
+
+# For every differentiable argument its tangent, or None; for an argument that is a list of tensors, a list.
+Tangents = list[Any]
+
+
+def jvp(op: Op, bound: list[Any], results: list[Tensor], tangents: Tangents) -> list[Tensor | None]:
+    """Return the tangents of the results of an operation, None for those that have none.
+
+    Parameters
+    ----------
+    op, bound, results
+        The operation, its arguments in order, and what it gave.
+    tangents
+        Those of the arguments, at least one of which has one.
+    """
+    live = [
+        result._data.dtype.kind in "fc" and (op.differentiable_outputs is None or nr in op.differentiable_outputs)
+        for nr, result in enumerate(results)
+    ]
+    if op.kind == "linear":
+        found = _of_linear(op, bound, tangents)
+    elif op.kind == "elementwise" and op.outputs is None:
+        found = [_of_pointwise(op, bound, results[0], tangents)]
+    elif any(tangent is not None and name in op.factors for name, tangent in zip(op.differentiable, tangents)):  # noqa: B905
+        found = [_of_product(op, bound, tangents)]
+    else:
+        found = _of_transposed_rules(op, bound, results, live, tangents)
+    return [tangent if wanted else None for tangent, wanted in zip(found, live, strict=True)]
+
+
+# --- linear operations ------------------------------------------------------------------------------------------------
+
+
+def _of_linear(op: Op, bound: list[Any], tangents: Tangents) -> list[Tensor]:
+    arguments = list(bound)
+    for position, tangent in zip(op.edge_positions, tangents, strict=True):
+        value = bound[position]
+        if position == op.sequence_position:
+            arguments[position] = list(map(_or_zero, value, tangent))
+        else:
+            arguments[position] = _or_zero(value, tangent)
+    made = apply(op, arguments)
+    return [made] if isinstance(made, Tensor) else list(made)
+
+
+def _of_product(op: Op, bound: list[Any], tangents: Tangents) -> Tensor:
+    """The sum, over the factors that have a tangent, of the operation with that factor replaced by its tangent.
+
+    In what is added to the product, such as a bias, it is linear; its tangent belongs to the first term.
+    """
+    factors = [op.positions[name] for name in op.factors]
+    moved = dict(zip(op.edge_positions, tangents, strict=True))
+    total: Any = None
+    for position in factors:
+        if moved[position] is None:
+            continue
+        arguments = list(bound)
+        for other in op.edge_positions:
+            if other not in factors:
+                arguments[other] = _or_zero(bound[other], moved[other] if total is None else None)
+        arguments[position] = moved[position]
+        part = apply(op, arguments)
+        total = part if total is None else total + part
+    return total
+
+
+def _or_zero(value: Any, tangent: Tensor | None) -> Any:
+    """The tangent of an argument; zeros, where it has none."""
+    if tangent is not None or value is None:
+        return tangent
+    if isinstance(value, Tensor):
+        return zeros_like(value)
+    return np.zeros_like(value) if hasattr(value, "dtype") else type(value)(0)
+
+
+def zeros_like(tensor: Tensor) -> Tensor:
+    """Zeros of the shape, dtype and layout of ``tensor``, without a history."""
+    return wrap(np.zeros_like(tensor._data))
+
+
+# --- elementwise operations -------------------------------------------------------------------------------------------
+
+
+def _of_pointwise(op: Op, bound: list[Any], result: Tensor, tangents: Tangents) -> Tensor:
+    # where nobody asks how it came about, on arrays, as in an ordinary backward
+    recorded = local.tangents is not None or (local.grad_enabled and _any_needs_grad(bound, tangents))
+    with np.errstate(all="ignore") if state.monitor is None else nullcontext():
+        total = settle(_sum_of_rules(op, bound, result, tangents, _as_it_is if recorded else _as_array))
+    if total is None:
+        return zeros_like(result)
+    return total if isinstance(total, Tensor) else wrap(total)
+
+
+def _sum_of_rules(op: Op, bound: list[Any], result: Tensor, tangents: Tangents, convert: Callable[[Any], Any]) -> Any:
+    """The sum of what every tangent contributes; on arrays or on Tensors, as ``convert`` says."""
+    shape, kind = result._data.shape, result._data.dtype.kind
+    needs = tuple(tangent is not None for tangent in tangents)
+    total: Any = None
+    for (rule, slots), tangent in zip(op.rules, tangents, strict=True):
+        if tangent is None:
+            continue
+        values = [convert(_named(op, slot)(bound, [result], needs)) for slot in slots]
+        moved = convert(tangent)
+        if moved.shape != shape:
+            moved = np.broadcast_to(moved, shape)
+        if kind == "f" and moved.dtype.kind == "f":
+            large = convert is _as_array and moved.size >= LARGE
+            part = run_blocked(rule, moved, *values) if large else rule(moved, *values)
+        else:
+            part = _of_complex(rule, values, moved, convert(wrap(np.ones_like(result._data))))
+        if part is not None:
+            total = part if total is None else total + part
+    return total
+
+
+def _of_complex(rule: Callable[..., Any], values: list[Any], tangent: Any, one: Any) -> Any:
+    """What one tangent contributes if complex numbers are involved.
+
+    The Jacobian at an element is then a real matrix, 2 x 2 between complex numbers. The rule's gradient for 1 is its
+    first row, that for i the second; their inner products with the tangent are real and imaginary part.
+    """
+    row = rule(one, *values)
+    if row is None:
+        return None
+    real = np.real(np.conj(row) * tangent)
+    if one.dtype.kind != "c":
+        return real
+    return real + 1j * np.real(np.conj(rule(1j * one, *values)) * tangent)
+
+
+# --- any operation ----------------------------------------------------------------------------------------------------
+
+
+def _of_transposed_rules(
+    op: Op, bound: list[Any], results: list[Tensor], live: list[bool], tangents: Tangents
+) -> list[Tensor]:
+    recorded = local.grad_enabled
+    set_grad_enabled(True)
+    try:
+        # the gradient at which a linear function is differentiated does not matter, nor what it makes of it
+        with np.errstate(all="ignore"):
+            gradients = [_source(result) if wanted else None for result, wanted in zip(results, live, strict=True)]
+            roots = list(_products(op, bound, results, gradients, tangents))
+    finally:
+        set_grad_enabled(recorded)
+    sources = [gradient._edge for gradient in gradients if gradient is not None]
+    recorded = recorded and _any_needs_grad(bound, tangents)
+    found = iter(
+        run(roots, retain_graph=recorded, create_graph=recorded, inputs=sources, accumulate=False, told=False)  # type: ignore[arg-type]
+        if roots
+        else [None] * len(sources)
+    )
+    transposed = [next(found) if wanted else None for wanted in live]
+    return [
+        zeros_like(result) if tangent is None else tangent for result, tangent in zip(results, transposed, strict=True)
+    ]
+
+
+def _source(result: Tensor) -> Tensor:
+    """A gradient of ``result`` to differentiate by: any one, with a node of its own that nothing lies behind."""
+    data = np.zeros_like(result._data)
+    return wrap(data, (Node((), data.shape, data.dtype), 0))
+
+
+def _products(
+    op: Op, bound: list[Any], results: list[Tensor], gradients: list[Any], tangents: Tangents
+) -> Iterator[tuple[Edge, Tensor]]:
+    """What the rules make of the gradients, as edges, with the tangents that go back there."""
+    needs = tuple(tangent is not None for tangent in _flat(tangents))
+    several = issubclass(op.node_class, MultiOpNode)
+    for position, (rule, slots), tangent in zip(op.edge_positions, op.rules, tangents, strict=True):
+        in_list = position == op.sequence_position
+        own = tangent if in_list else [tangent]
+        if all(each is None for each in own):
+            continue
+        values = [_named(op, slot)(bound, results, needs) for slot in slots]
+        made = rule(_without_gaps(results, gradients) if several else gradients[0], *values)
+        operands = bound[position] if in_list else [bound[position]]
+        for operand, product, each in zip(operands, made if in_list else [made], own, strict=True):
+            if each is None or not isinstance(product, Tensor):
+                continue
+            data = operand._data
+            product = fit(product, data.shape, data.dtype, op.node_name, 0)
+            edge = product._resolve_edge()
+            if edge is not None:
+                yield edge, each
+
+
+def _without_gaps(results: list[Tensor], gradients: list[Any]) -> list[Any]:
+    """As rules of several results expect it: zeros for results without a gradient, None for integers."""
+    return [
+        zeros_like(result) if gradient is None and result._data.dtype.kind in "fc" else gradient
+        for result, gradient in zip(results, gradients, strict=True)
+    ]
+
+
+def _flat(values: list[Any]) -> Iterator[Any]:
+    for value in values:
+        if type(value) is list or type(value) is tuple:
+            yield from value
+        else:
+            yield value
+
+
+def _any_needs_grad(bound: list[Any], tangents: Tangents) -> bool:
+    """Whether the tangents of the results will have a history."""
+    return any(isinstance(value, Tensor) and value.requires_grad for value in (*_flat(tangents), *_flat(bound)))
+
+
+# --- what a rule names ------------------------------------------------------------------------------------------------
+
+
+@cache
+def _named(op: Op, slot: int) -> Callable[[list[Any], list[Tensor], tuple[bool, ...]], Any]:
+    """A function of a call's arguments, results and needs that gives what a rule calls ``op.slots[slot]``.
+
+    It is for a call just made what :func:`retrograd.core.record.compile_saver` and ``OpNode.variable`` are for one that
+    was recorded.
+    """
+    name = op.slots[slot]
+    if name == "result":
+        several = issubclass(op.node_class, MultiOpNode)
+        return lambda bound, results, needs: [*map(_twin, results)] if several else _twin(results[0])
+    if name in op.results:
+        nr = op.results.index(name) - 1
+        return lambda bound, results, needs: _twin(results[nr])
+    if name in op.positions:
+        position = op.positions[name]
+        if name in op.differentiable:
+            return lambda bound, results, needs: bound[position]
+        return lambda bound, results, needs: _as_array(bound[position])
+    if name == "needs":
+        return lambda bound, results, needs: needs
+    if name in op.byproducts:
+        return lambda bound, results, needs: None
+    if name == "result_shape":
+        return lambda bound, results, needs: results[0]._data.shape
+    of, _, what = name.rpartition("_")
+    position = op.positions[of]
+    if of == op.sequence:
+        return lambda bound, results, needs: [getattr(_as_array(item), what) for item in bound[position]]
+    if what == "shape":
+        return lambda bound, results, needs: np.shape(_as_array(bound[position]))
+    return lambda bound, results, needs: np.asarray(_as_array(bound[position])).dtype
+
+
+def _twin(result: Tensor) -> Tensor:
+    """A result as its own tangent may hold it: with its place in the graph, but not the tensor that has the tangent."""
+    twin = wrap(result._data, result._resolve_edge(), result._cell)
+    if local.dual_level is not None:  # the level around this one, in which the result has a tangent already
+        local.dual_level.move(result, twin)
+    return twin
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _as_array(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value._data
+    if type(value) is list or type(value) is tuple:
+        return type(value)(item._data if isinstance(item, Tensor) else item for item in value)
+    return value

@@ -1,0 +1,249 @@
+"""Where in the user's program an operation was called, noted so cheaply that it can be done for every one.
+
+A node remembers the code object and the position in its bytecode (``code`` and ``at``); they become a file and a line
+only when somebody asks. The short paths note just the position if the calling frame is the one they saw last, which is
+the usual case in a loop, and leave the code object to ``_runs``; whatever else comes to :func:`note`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os.path
+import sys
+import warnings
+import weakref
+from bisect import bisect_right
+from collections import deque
+from operator import itemgetter
+from threading import get_ident
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from retrograd.core.state import local
+
+if TYPE_CHECKING:
+    from retrograd.core.node import Node
+
+PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+
+
+class Trace(NamedTuple):
+    """What is kept beyond the caller's own position."""
+
+    outer: Stack | None = None  # the frames around the caller's, in anomaly mode
+    parent: Any = None  # a weak reference to the node whose backward made this one, in anomaly mode
+    module: Any = None  # a weak reference to the module that was being called
+
+
+class Stack(NamedTuple):
+    """A call stack from the inside out, sharing its outer part with its neighbours'."""
+
+    code: CodeType
+    at: int
+    outer: Stack | None
+
+
+class _Run(NamedTuple):
+    """From which sequence number on which code called."""
+
+    seq: int
+    code: CodeType
+    trace: Trace | None
+
+
+_internal: dict[str, bool] = {}
+
+
+# The frame that called the last operation, in a list so that the short paths see it change; see forget().
+LAST: list[FrameType | None] = [None]
+
+# For the nodes that have only a position.
+_runs: deque[_Run] = deque(maxlen=1 << 14)
+
+# The thread whose calls are in ``_runs``. Once a second one calls, every node keeps its own code object.
+_only_thread: list[int | None] = [None]
+_SEVERAL = -1
+
+
+def is_internal(code: CodeType) -> bool:
+    """Whether it is code of this package."""
+    filename = code.co_filename
+    known = _internal.get(filename)
+    if known is None:
+        known = _internal[filename] = filename.startswith(PACKAGE)
+    return known
+
+
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame that is not this package's, from ``frame`` outwards."""
+    while frame is not None and is_internal(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn, and say that it is about the user's line that led here."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and is_internal(frame.f_code):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def note(node: Node, frame: FrameType) -> None:
+    """Remember who called, where ``frame`` is the caller or something of ours that it called."""
+    caller = user_frame(frame)
+    if caller is None:  # a thread of ours
+        return
+    parent = local.evaluating
+    if parent is not None and caller is not frame and local.anomaly is None:
+        _inherit(node, parent)
+        return
+    node.code = code = caller.f_code
+    trace = None
+    if local.anomaly is not None:
+        trace = Trace(_stack(caller.f_back), None if parent is None else weakref.ref(parent))
+    elif local.module is not None:
+        trace = Trace(module=weakref.ref(local.module))
+    node.at = caller.f_lasti if trace is None else (caller.f_lasti, trace)
+    if caller is frame and _only_thread[0] != _SEVERAL and not code.co_flags & _RESUMED:
+        this = get_ident()
+        if _only_thread[0] is None or _only_thread[0] == this:
+            _only_thread[0] = this
+            _runs.append(_Run(node.seq, code, trace))
+            LAST[0] = caller
+        else:
+            _only_thread[0] = _SEVERAL
+            LAST[0] = None
+
+
+def _inherit(node: Node, parent: Node) -> None:
+    """A node made by a rule, for double backward, belongs to the line of the operation whose rule it is."""
+    found = _found(parent)
+    if found is not None:
+        node.code = found[0]
+        node.at = found[1] if found[2] is None else found[1:]
+
+
+# generators and coroutines: the same frame may go on in another place of the stack
+_RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def forget() -> None:
+    """Let go of the last caller's frame, which holds its variables."""
+    LAST[0] = None
+    local.outside = None
+
+
+def _stack(frame: FrameType | None) -> Stack | None:
+    """The stack from ``frame`` outwards; what has not moved since the last call in this thread is not built again."""
+    if frame is None:
+        return None
+    # a suspended frame at the same instruction has the same frames around it
+    known = local.outside
+    if known is not None and known[0] is frame and known[1].at == frame.f_lasti:
+        return known[1]
+    frames = [frame]
+    while (outside := frames[-1].f_back) is not None:
+        frames.append(outside)
+    stack = None
+    for each in reversed(frames):
+        stack = Stack(each.f_code, each.f_lasti, stack)
+    local.outside = (frame, stack)
+    return stack
+
+
+def _found(node: Any) -> tuple[CodeType, int, Trace | None] | None:
+    """What was noted for a node; None if nothing, or so long ago that it is lost."""
+    if not hasattr(node, "at"):
+        return None
+    at, trace = node.at if type(node.at) is tuple else (node.at, None)
+    if hasattr(node, "code"):
+        return node.code, at, trace
+    place = bisect_right(_runs, node.seq, key=itemgetter(0))
+    if place == 0:
+        return None
+    run = _runs[place - 1]
+    return run.code, at, run.trace
+
+
+def line_of(code: CodeType, at: int) -> int:
+    """The line of an instruction."""
+    line = _position(code, at)[0]
+    return code.co_firstlineno if line is None else line
+
+
+def _position(code: CodeType, at: int) -> tuple[int | None, int | None, int | None, int | None]:
+    for number, position in enumerate(code.co_positions()):
+        if number == at // 2:
+            return position
+    return None, None, None, None
+
+
+class Site(NamedTuple):
+    """A place in the user's program; columns count characters from 0 and are None where Python kept none."""
+
+    filename: str
+    lineno: int
+    end_lineno: int | None
+    col: int | None
+    end_col: int | None
+    function: str
+
+
+def site(code: CodeType, at: int) -> Site:
+    """The file, line and columns of an instruction."""
+    line, end_line, col, end_col = _position(code, at)
+    return Site(code.co_filename, line or code.co_firstlineno, end_line, col, end_col, code.co_qualname)
+
+
+def site_of(node: Any) -> Site | None:
+    """Where the operation of ``node`` was called, if that was noted."""
+    found = _found(node)
+    return None if found is None else site(found[0], found[1])
+
+
+def position_of(node: Any) -> tuple[CodeType | None, int]:
+    """The code object and the position in its bytecode where ``node`` was called; (None, 0) if that was not noted."""
+    found = _found(node)
+    return (None, 0) if found is None else found[:2]
+
+
+def parent_of(node: Any) -> Any:
+    """The node in whose backward ``node`` was made, if anomaly mode noted it."""
+    found = _found(node)
+    if found is None or found[2] is None or found[2].parent is None:
+        return None
+    return found[2].parent()
+
+
+def module_of(node: Any) -> Any:
+    """The module in whose call ``node`` was made, if a monitor noted it."""
+    found = _found(node)
+    if found is None or found[2] is None or found[2].module is None:
+        return None
+    return found[2].module()
+
+
+def format_trace(node: Any) -> str:
+    """The call that made ``node``, as Python prints a traceback: the whole stack if it was kept, else its last line."""
+    import traceback  # slow to import, and rarely needed
+
+    found = _found(node)
+    if found is None:
+        return ""
+    code, at, trace = found
+    places = [(code, at)]
+    stack = None if trace is None else trace.outer
+    while stack is not None:
+        if not is_internal(stack.code):
+            places.append((stack.code, stack.at))
+        stack = stack.outer
+    frames = [
+        traceback.FrameSummary(code.co_filename, line_of(code, at), code.co_name) for code, at in reversed(places)
+    ]
+    return "".join(traceback.StackSummary.from_list(frames).format())
+
+
+caller_of = sys._getframe

@@ -1,0 +1,172 @@
+"""Where the arguments of a transformed function begin, and what may leave it with its history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd.core import state
+from retrograd.core.node import Node
+from retrograd.core.tensor import Edge, Tensor, wrap
+from retrograd.tree import tree_map
+from retrograd.vectorize import as_tensor_leaf
+
+
+class Argument(Node):
+    """Where a function's argument begins: gradients are taken here, and pass on to what the argument was made of."""
+
+    __slots__ = ("scope",)
+
+    scope: Scope
+
+    def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
+        return [g]
+
+    backward_recorded = backward
+
+
+class Scope:
+    """One call of a transform: a block in which gradients are recorded, with arguments to differentiate by.
+
+    Attributes
+    ----------
+    recording : bool
+        Whether gradients are recorded outside of it.
+    running : bool
+        Whether the transformed function is running, so that other transforms inside must keep histories for this one.
+    """
+
+    def __init__(self) -> None:
+        self.recording = state.local.grad_enabled
+        self.running = False
+
+    def __enter__(self) -> Scope:
+        self.recording = state.set_grad_enabled(True)
+        self.running = True
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.running = False
+        state.set_grad_enabled(self.recording)
+
+    def argument(self, tensor: Any) -> Tensor:
+        """A stand-in for an argument, to differentiate with respect to: the same values, with a node of its own.
+
+        Raises
+        ------
+        ValueError
+            If it is no tensor.
+        RuntimeError
+            If it is not of a floating or complex dtype.
+        """
+        if not isinstance(tensor, Tensor):
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(tensor)}")
+        data = tensor._data
+        if data.dtype.kind not in "fc":
+            raise RuntimeError(
+                f"only Tensors of floating point dtype can require gradients, but an argument to differentiate has "
+                f"dtype {tensor.dtype}; convert it first, for example with .to(retrograd.float32)"
+            )
+        node = Argument((tensor._resolve_edge() if self.recording else None,), data.shape, data.dtype)
+        node.scope = self
+        alias = wrap(data, (node, 0), tensor._cell)
+        if state.local.dual_level is not None:
+            state.local.dual_level.move(tensor, alias)
+        return alias
+
+    def depends_on_outside(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether gradients of ``tensors`` reach anything but the arguments, so that their history is of use."""
+        if not self.recording:
+            return False
+        stack = [edge[0] for edge in (tensor._resolve_edge() for tensor in tensors) if edge is not None]
+        seen = set(stack)
+        while stack:
+            node = stack.pop()
+            if node.is_leaf or (isinstance(node, Argument) and node.scope is not self and node.scope.running):
+                return True
+            for edge in node.next:
+                if edge is not None and edge[0] not in seen:
+                    seen.add(edge[0])
+                    stack.append(edge[0])
+        return False
+
+    def released(self, value: Any) -> Any:
+        """What to hand out: a tensor without its history, if that leads to the arguments only."""
+        if not isinstance(value, Tensor) or not value.requires_grad or self.depends_on_outside([value]):
+            return value
+        plain = wrap(value._data, None, value._cell)
+        if state.local.dual_level is not None:
+            state.local.dual_level.move(value, plain)
+        return plain
+
+    def released_tree(self, tree: Any) -> Any:
+        return tree_map(self.released, tree)
+
+
+def as_tensors(tree: Any) -> Any:
+    """The tree with tensors for arrays."""
+    return tree_map(as_tensor_leaf, tree)
+
+
+# --- which arguments --------------------------------------------------------------------------------------------------
+
+Argnums = int | tuple[int, ...]
+
+
+def chosen(argnums: Argnums, args: tuple[Any, ...]) -> Any:
+    """The arguments to differentiate: one, or a tuple.
+
+    Raises
+    ------
+    RuntimeError
+        If a position is out of range, given twice, or no int.
+    """
+    if isinstance(argnums, int):
+        return args[_position(argnums, len(args))]
+    if not isinstance(argnums, tuple):
+        raise RuntimeError(f"argnum must be int or Tuple[int], got: {argnums}")
+    if not argnums:
+        raise RuntimeError("argnums must be non-empty")
+    positions = [_position(argnum, len(args)) for argnum in argnums]
+    if len(set(positions)) != len(positions):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    return tuple([args[position] for position in positions])
+
+
+def _position(argnum: Any, count: int) -> int:
+    if not isinstance(argnum, int):
+        raise RuntimeError(f"argnum must be int, got: {argnum}")
+    if not -count <= argnum < count:
+        raise RuntimeError(f"Got argnum={argnum}, but only {count} positional inputs")
+    return argnum % count
+
+
+def replaced(argnums: Argnums, args: tuple[Any, ...], new: Any) -> tuple[Any, ...]:
+    """The arguments with new ones in the chosen places."""
+    arguments = list(args)
+    if isinstance(argnums, int):
+        arguments[argnums] = new
+    else:
+        for argnum, argument in zip(argnums, new, strict=True):
+            arguments[argnum] = argument
+    return tuple(arguments)
+
+
+def split_aux(output: Any, has_aux: bool, transform: str) -> tuple[Any, Any]:
+    """The output and what comes beside it."""
+    if not has_aux:
+        return output, None
+    if not isinstance(output, tuple) or len(output) != 2:
+        raise RuntimeError(f"{transform}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    return output
+
+
+def check_tensors(leaves: Sequence[Any], transform: str) -> None:
+    """Raise unless a function returned tensors only."""
+    if not leaves:
+        raise RuntimeError(f"{transform}: Expected f to be a function that has non-empty output (got output = ())")
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(
+                f"{transform}: expected f(*args) to return only tensors, got unsupported type {type(leaf)}"
+            )

@@ -1,0 +1,253 @@
+"""Jacobian-vector products, Jacobians column by column, and Hessians: forward mode."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.autograd import grad as gradients_of
+from retrograd.core import state
+from retrograd.core.forward import Level, laid_out_as
+from retrograd.core.tensor import Tensor, wrap
+from retrograd.func._scope import Argnums, Scope, as_tensors, check_tensors, chosen, replaced, split_aux
+from retrograd.func.reverse import jacrev, one_hot_basis, pulled_back
+from retrograd.tree import flatten, tree_map, unflatten
+from retrograd.vectorize import check_randomness, vmap
+
+
+def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+    """Return ``func(*primals)`` and the product of its Jacobian there with ``tangents``, in one pass forward.
+
+    Parameters
+    ----------
+    func
+        A function of tensors, or of nested tensors, that returns such; with ``has_aux``, a pair of that and anything
+        else.
+    primals
+        A tuple of the arguments, all of which are differentiated.
+    tangents
+        Structured as ``primals``, of the same shapes.
+    strict
+        Raise if an output does not depend on the primals, instead of returning zeros.
+    has_aux
+        Whether ``func`` returns something beside the output.
+
+    Returns
+    -------
+    output, tangents
+        The output of ``func`` and its tangents, structured alike.
+    aux
+        With ``has_aux``: what came beside the output.
+
+    Raises
+    ------
+    RuntimeError
+        If ``primals`` is no tuple or holds no tensor, if the structures or shapes differ, or if ``func`` returns
+        anything but tensors.
+
+    Examples
+    --------
+    >>> rg.func.jvp(rg.sin, (rg.tensor([0.0, 1.0]),), (rg.tensor([1.0, 1.0]),))
+    (tensor([0.0000, 0.8415]), tensor([1.0000, 0.5403]))
+    """
+    name = "jvp(f, primals, tangents)"
+    primals, tangents = as_tensors(primals), as_tensors(tangents)
+    values, vectors, structure = _checked_pair(name, primals, tangents)
+    level = Level(state.local.dual_level)
+    duals = [_dual(level, value, vector) for value, vector in zip(values, vectors, strict=True)]
+    forward_enabled, state.local.forward_enabled = state.local.forward_enabled, True
+    outer = state.set_dual_level(level)
+    try:
+        output, aux = split_aux(func(*unflatten(structure, duals)), has_aux, name)
+        outputs, shape = flatten(output)
+        check_tensors(outputs, name)
+        found = [level.tangent(leaf) for leaf in outputs]
+    finally:
+        state.local.forward_enabled = forward_enabled
+        state.set_dual_level(outer)
+        level.leave()
+    if strict and any(tangent is None for tangent in found):
+        raise RuntimeError(
+            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
+            "with strict=True."
+        )
+    pushed = [_zeros(leaf) if tangent is None else tangent for leaf, tangent in zip(outputs, found, strict=True)]
+    result = (output, unflatten(shape, pushed))
+    return (*result, aux) if has_aux else result
+
+
+def _dual(level: Level, value: Tensor, vector: Tensor) -> Tensor:
+    dual = value.view_as(value)
+    level.set(dual, laid_out_as(vector, dual))
+    return dual
+
+
+def _zeros(tensor: Tensor) -> Tensor:
+    return wrap(np.zeros_like(tensor._data))
+
+
+def _checked_pair(name: str, primals: Any, tangents: Any) -> tuple[list[Tensor], list[Tensor], Any]:
+    """The leaves of primals and tangents, which must match."""
+    if not isinstance(primals, tuple):
+        raise RuntimeError(f"{name}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+    values, structure = flatten(primals)
+    vectors, own = flatten(tangents)
+    if own != structure:
+        raise RuntimeError(
+            f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a "
+            f"tuple of 3 tensors, tangents also must be. Got primals with structure {structure} and tangents with "
+            f"structure {own}"
+        )
+    if not values:
+        raise RuntimeError(f"{name}: Expected primals to contain at least one Tensor.")
+    for value, vector in zip(values, vectors, strict=True):
+        for what, leaf in (("primals", value), ("tangents", vector)):
+            if not isinstance(leaf, Tensor):
+                raise RuntimeError(f"{name}: Expected {what} to contain only Tensors, got {type(leaf)}")
+            if leaf._data.dtype.kind not in "fc":
+                raise ValueError(f"Expected {what[:-1]} to be floating point or complex, but got: {leaf.dtype}")
+        if value.shape != vector.shape:
+            raise RuntimeError(
+                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
+                f"not supported. Tensor is of size {list(value.shape)} while the given forward gradient is of size "
+                f"{list(vector.shape)}."
+            )
+    return values, vectors, structure
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return ``func(*primals)`` and the linear function that approximates it there.
+
+    The second one takes tangents, one for each primal, and returns those of the output, as :func:`jvp` does; ``func``
+    itself is run only once, however many tangents follow.
+
+    Examples
+    --------
+    >>> output, jvp_fn = rg.func.linearize(rg.sin, rg.tensor([0.0, 1.0]))
+    >>> jvp_fn(rg.tensor([1.0, 0.0]))
+    tensor([1., 0.])
+    """
+    name = "linearize(f, *primals)"
+    primals = as_tensors(primals)
+    with Scope() as scope:
+        arguments, _ = flatten(tree_map(scope.argument, primals))
+        output = func(*unflatten(flatten(primals)[1], arguments))
+        outputs, structure = flatten(output)
+        check_tensors(outputs, name)
+        # the product of a vector with the Jacobian is linear in the vector: its transpose is what is wanted
+        vectors = [scope.argument(_zeros(leaf)) for leaf in outputs]
+        live = [(leaf, vector) for leaf, vector in zip(outputs, vectors, strict=True) if leaf.requires_grad]
+        products: Sequence[Any] = [None] * len(arguments)
+        if live:
+            products = gradients_of(
+                [leaf for leaf, _ in live],
+                arguments,
+                [vector for _, vector in live],
+                create_graph=True,
+                allow_unused=True,
+            )
+
+        released = scope.released_tree(output)
+
+    def jvp_fn(*tangents: Any) -> Any:
+        _, given, _ = _checked_pair(name, primals, as_tensors(tangents))
+        pairs = [(product, tangent) for product, tangent in zip(products, given, strict=True) if product is not None]
+        further = state.local.grad_enabled and scope.depends_on_outside([leaf for pair in pairs for leaf in pair])
+        pushed = pulled_back(scope, [p for p, _ in pairs], vectors, [t for _, t in pairs], further, True)
+        return unflatten(structure, pushed)
+
+    return released, jvp_fn
+
+
+def jacfwd(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    *,
+    chunk_size: int | None = None,
+    randomness: str = "error",
+) -> Callable[..., Any]:
+    """Return the function that computes the Jacobian of ``func`` by forward mode, all columns in one pass.
+
+    It is the better choice where there are fewer inputs than outputs; :func:`jacrev` is for the opposite.
+
+    Parameters
+    ----------
+    func, argnums, has_aux, chunk_size
+        As for :func:`jacrev`; a chunk is a number of columns.
+    randomness
+        What random operations in ``func`` do, as in :func:`vmap`.
+
+    Returns
+    -------
+    callable
+        What :func:`jacrev` returns.
+
+    Examples
+    --------
+    >>> rg.func.jacfwd(lambda x: x**2)(rg.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    check_randomness(randomness)
+
+    @functools.wraps(func)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        args = as_tensors(args)
+        argument = chosen(argnums, args)
+        inputs, inside = flatten(argument)
+        for leaf in inputs:
+            if not isinstance(leaf, Tensor):
+                raise RuntimeError(f"jacfwd: Expected all inputs to be tensors, got {type(leaf)}")
+        kept: list[Any] = []  # the structure of the outputs, and what comes beside them
+
+        def push(*vectors: Any) -> Any:
+            def of_leaves(*leaves: Any) -> Any:
+                return func(*replaced(argnums, args, unflatten(inside, list(leaves))), **kwargs)
+
+            output, tangents, *aux = jvp(of_leaves, tuple(inputs), vectors, has_aux=has_aux)
+            kept[:] = [flatten(output)[1], *aux]
+            return flatten(tangents)[0]
+
+        columns = vmap(push, randomness=randomness, chunk_size=chunk_size)(*one_hot_basis(inputs))
+        structure, *aux = kept
+        sizes = [leaf.numel() for leaf in inputs]
+        blocks = []
+        for column in columns:
+            shape = tuple(column.shape[1:])
+            parts = column.movedim(0, -1).split(sizes, -1)
+            blocks.append(
+                unflatten(
+                    inside, [part.reshape((*shape, *leaf.shape)) for part, leaf in zip(parts, inputs, strict=True)]
+                )
+            )
+        result = unflatten(structure, blocks)
+        return (result, *aux) if has_aux else result
+
+    return jacobian
+
+
+def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+    """Return the function that computes the Hessian of ``func``: ``jacfwd(jacrev(func))``.
+
+    Parameters
+    ----------
+    func, argnums
+        As for :func:`jacrev`; usually ``func`` returns a scalar.
+
+    Returns
+    -------
+    callable
+        Takes the arguments of ``func`` and returns tensors of shape ``(*output.shape, *input.shape, *input.shape)``,
+        nested once by the outputs and twice by the arguments.
+
+    Examples
+    --------
+    >>> rg.func.hessian(lambda x: (x**3).sum())(rg.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    return jacfwd(jacrev(func, argnums), argnums)

@@ -1,0 +1,134 @@
+"""Modules as functions of their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from retrograd.core.tensor import Tensor
+from retrograd.ops.joining import stack
+
+Tensors = Mapping[str, Tensor]
+
+
+def functional_call(
+    module: Any,
+    parameter_and_buffer_dicts: Tensors | Sequence[Tensors],
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Call a module with other tensors in the place of its parameters and buffers.
+
+    Parameters
+    ----------
+    module : Module
+        It has its own tensors again afterwards.
+    parameter_and_buffer_dicts : dict, or sequence of dicts
+        Names, as ``named_parameters`` gives them, and tensors. What is not named stays as it is.
+    args, kwargs
+        What to call it with; anything but a tuple is the only argument.
+    tie_weights : bool
+        Whether a tensor for one name of a shared parameter stands for all of its names.
+    strict : bool
+        Whether all parameters and buffers must be given.
+
+    Raises
+    ------
+    RuntimeError
+        With ``strict``, for missing and unexpected names.
+    ValueError
+        If two dicts give the same name, or two names of one shared parameter different tensors.
+
+    Examples
+    --------
+    >>> layer = rg.nn.Linear(2, 1)
+    >>> weights = {"weight": rg.ones(1, 2), "bias": rg.zeros(1)}
+    >>> rg.func.functional_call(layer, weights, (rg.tensor([2.0, 3.0]),))
+    tensor([5.])
+    >>> rg.func.grad(lambda w: rg.func.functional_call(layer, w, rg.ones(2)).sum())(weights)["weight"]
+    tensor([[1., 1.]])
+    """
+    dicts = (
+        [parameter_and_buffer_dicts] if isinstance(parameter_and_buffer_dicts, Mapping) else parameter_and_buffer_dicts
+    )
+    given: dict[str, Any] = {}
+    for each in dicts:
+        twice = given.keys() & each.keys()
+        if twice:
+            raise ValueError(
+                f"{sorted(twice)} appeared in multiple dictionaries; behavior of functional call is ambiguous"
+            )
+        given.update(each)
+    arguments = () if args is None else args if isinstance(args, tuple) else (args,)
+    with _replaced(module, given, tie_weights, strict):
+        return module(*arguments, **(kwargs or {}))
+
+
+def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Stack the parameters and the buffers of equal modules, for :func:`functional_call` under :func:`vmap`.
+
+    Returns
+    -------
+    tuple of dict
+        Parameters and buffers by name, each with a new first dimension over the models; the parameters are leaves that
+        require grad as the models' do.
+
+    Raises
+    ------
+    RuntimeError
+        If there are no models, of several classes, or partly in training mode.
+    """
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if any(model.training != models[0].training for model in models):
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if any(type(model) is not type(models[0]) for model in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    parameters = _stacked([dict(model.named_parameters()) for model in models])
+    return parameters, _stacked([dict(model.named_buffers()) for model in models])
+
+
+def _stacked(states: Sequence[Tensors]) -> dict[str, Tensor]:
+    found = {}
+    for name, first in states[0].items():
+        wants = {state[name].requires_grad for state in states}
+        if len(wants) > 1:
+            raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
+        found[name] = stack([state[name].detach() for state in states]).requires_grad_(first.requires_grad)
+    return found
+
+
+@contextmanager
+def _replaced(module: Any, given: Mapping[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
+    """The module with other tensors, for a while."""
+    named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+    own = dict(named)
+    wanted = {name: tensor for name, tensor in given.items() if name in own}
+    if tie_weights:
+        for name, tensor in list(wanted.items()):
+            for other in (other for other, member in named if member is own[name] and other != name):
+                if wanted.setdefault(other, tensor) is not tensor:
+                    raise ValueError(
+                        f"functional_call got multiple values for keys {sorted((name, other))}, which are tied."
+                    )
+    if strict and (unexpected := given.keys() - own.keys()):
+        raise RuntimeError(f"Unexpected key(s): {', '.join(sorted(unexpected))}.")
+    if strict and (missing := own.keys() - wanted.keys()):
+        raise RuntimeError(f"Missing key(s): {', '.join(sorted(missing))}.")
+    places = []
+    for name, tensor in wanted.items():
+        path, _, last = name.rpartition(".")
+        owner = module.get_submodule(path)
+        places.append((owner._parameters if last in owner._parameters else owner._buffers, last, tensor))
+    kept = [(place, last, place[last]) for place, last, _ in places]
+    try:
+        for place, last, tensor in places:
+            place[last] = tensor
+        yield
+    finally:
+        for place, last, tensor in kept:
+            place[last] = tensor

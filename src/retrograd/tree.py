@@ -1,0 +1,97 @@
+"""Nested tuples, lists and dictionaries, taken apart into their leaves and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Structure(NamedTuple):
+    """How leaves are nested.
+
+    Attributes
+    ----------
+    kind
+        The type of a container, or None for a leaf.
+    keys
+        Those of a dictionary, in order.
+    children
+        The structures inside.
+    """
+
+    kind: type | None
+    keys: tuple[Any, ...] = ()
+    children: tuple[Structure, ...] = ()
+
+    def __str__(self) -> str:
+        if self.kind is None:
+            return "*"
+        parts = list(map(str, self.children))
+        if issubclass(self.kind, dict):
+            return "{" + ", ".join(f"{key!r}: {part}" for key, part in zip(self.keys, parts, strict=True)) + "}"
+        inside = ", ".join(parts) + ("," if len(parts) == 1 and self.kind is tuple else "")
+        if issubclass(self.kind, list):
+            return f"[{inside}]"
+        return f"({inside})" if self.kind is tuple else f"{self.kind.__name__}({inside})"
+
+
+_LEAF = Structure(None)
+
+
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
+    """The leaves of a tree, in order, and how they are nested. What is no tuple, list or dictionary is a leaf."""
+    leaves: list[Any] = []
+    return leaves, _take_apart(tree, leaves)
+
+
+def _take_apart(tree: Any, leaves: list[Any]) -> Structure:
+    kind = type(tree)
+    if isinstance(tree, dict):
+        return Structure(kind, tuple(tree), tuple([_take_apart(item, leaves) for item in tree.values()]))
+    if kind in (tuple, list) or hasattr(kind, "_fields"):
+        return Structure(kind, (), tuple([_take_apart(item, leaves) for item in tree]))
+    leaves.append(tree)
+    return _LEAF
+
+
+def unflatten(structure: Structure, leaves: list[Any]) -> Any:
+    """The tree of that structure with these leaves."""
+    remaining = iter(leaves)
+
+    def build(part: Structure) -> Any:
+        if part.kind is None:
+            return next(remaining)
+        children = [build(child) for child in part.children]
+        kind: Any = part.kind
+        if issubclass(kind, dict):
+            return kind(zip(part.keys, children, strict=True))
+        return kind(*children) if hasattr(kind, "_fields") else kind(children)
+
+    return build(structure)
+
+
+def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
+    """The tree with ``function`` of every leaf."""
+    leaves, structure = flatten(tree)
+    return unflatten(structure, [function(leaf) for leaf in leaves])
+
+
+def spread(prefix: Any, structure: Structure) -> list[Any] | None:
+    """What ``prefix`` says for every leaf of ``structure``; a leaf of it stands for all below. None on a clash."""
+    kind = type(prefix)
+    if isinstance(prefix, dict):
+        fits = structure.kind is kind and prefix.keys() == set(structure.keys)
+        parts: Any = [prefix[key] for key in structure.keys] if fits else ()
+    elif kind in (tuple, list) or hasattr(kind, "_fields"):
+        fits = structure.kind is kind and len(prefix) == len(structure.children)
+        parts = prefix
+    else:
+        return [prefix] * _count(structure)
+    if not fits:
+        return None
+    found = [spread(part, child) for part, child in zip(parts, structure.children, strict=True)]
+    return None if None in found else [leaf for each in found for leaf in each or ()]
+
+
+def _count(structure: Structure) -> int:
+    return 1 if structure.kind is None else sum(map(_count, structure.children))

@@ -1,0 +1,387 @@
+"""detect_anomaly and its relatives: torch's contract, and what goes beyond it."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import re
+import threading
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from retrograd.autograd import detect_anomaly, set_detect_anomaly
+
+
+def line_of(text: str) -> int:
+    """The number of the only line of this file that has the given comment."""
+    lines = inspect.getsource(inspect.getmodule(line_of)).splitlines()
+    (number,) = (n for n, line in enumerate(lines, 1) if line.rstrip().endswith(f"# {text}"))
+    return number
+
+
+def hidden_nan(library, x):
+    """Finite in the forward pass; sqrt's derivative at 0 is 0 / 0."""
+    return library.where(x > 0, library.sqrt(x), library.zeros_like(x)).sum()
+
+
+def error_of(function):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(RuntimeError) as info:
+            function()
+    return info.value
+
+
+def sentence_of(library, mode):
+    x = library.tensor([4.0, 0.0], requires_grad=True)
+
+    def run():
+        with mode():
+            hidden_nan(library, x).backward()
+
+    return str(error_of(run)).splitlines()[0]
+
+
+def test_the_sentence_is_torchs():
+    expected = sentence_of(torch, torch.autograd.detect_anomaly)
+    assert (
+        sentence_of(rg, detect_anomaly) == expected == "Function 'SqrtBackward0' returned nan values in its 0th output."
+    )
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_the_number_of_the_output_is_torchs(position):
+    def run(library, mode):
+        base = library.tensor([-1.0], requires_grad=position == 0)
+        exponent = library.tensor([0.5], requires_grad=position == 1)
+        other = library.tensor([1.0], requires_grad=True)
+
+        def step():
+            with mode():
+                library.where(base > 0, base**exponent, other).sum().backward()
+
+        return re.sub(r"Backward\d", "Backward", str(error_of(step)).splitlines()[0])
+
+    assert run(rg, detect_anomaly) == run(torch, torch.autograd.detect_anomaly)
+
+
+def test_the_forward_line_is_in_the_exception_and_in_a_warning():
+    x = rg.tensor([4.0, 0.0], requires_grad=True)
+    with pytest.warns(UserWarning, match="Error detected in SqrtBackward0") as caught, detect_anomaly():
+        y = rg.sqrt(x)  # the forward line
+        with pytest.raises(RuntimeError) as info:
+            rg.where(x > 0, y, 0.0).sum().backward()
+    expected = f'{__file__}", line {line_of("the forward line")}, in test_the_forward_line'
+    assert expected in str(info.value)
+    assert expected in str(caught[0].message)
+    assert "index (1,)" in str(info.value)
+
+
+def test_the_traceback_has_the_whole_stack():
+    def inner(x):
+        return x.sqrt()  # the inner call
+
+    def outer(x):
+        return inner(x) * 1.0  # the outer call
+
+    x = rg.tensor([0.0], requires_grad=True)
+
+    def run():
+        with detect_anomaly():
+            rg.where(x > 0, outer(x), 0.0).sum().backward()
+
+    text = str(error_of(run))
+    lines = [int(number) for number in re.findall(r"test_anomaly_mode.py\", line (\d+)", text)]
+    outer_place = lines.index(line_of("the outer call"))
+    assert lines[outer_place + 1] == line_of("the inner call")
+
+
+def test_a_loop_names_the_right_call_each_time():
+    x = rg.tensor([1.0], requires_grad=True)
+    with detect_anomaly():
+        y = x
+        for _ in range(5):
+            y = y * 1.0
+        z = y.sqrt()  # the last call
+        w = z * 1.0
+    from retrograd.core.sites import site_of
+
+    assert site_of(z.grad_fn).lineno == line_of("the last call")
+    assert site_of(w.grad_fn).lineno == line_of("the last call") + 1
+
+
+def test_recorded_outside_the_block_there_is_no_traceback():
+    x = rg.tensor([0.0], requires_grad=True)
+    y = hidden_nan(rg, x)
+
+    def run():
+        with detect_anomaly():
+            y.backward()
+
+    assert "No forward pass information available" in str(error_of(run))
+
+
+def test_double_backward_names_what_induced_it():
+    def run():
+        x = rg.tensor([0.0], requires_grad=True)
+        with detect_anomaly():
+            y = x**1.5  # the first calculation
+            (g,) = rg.autograd.grad(y.sum(), x, create_graph=True)
+            rg.where(x > 0, g, 0.0).sum().backward()
+
+    text = str(error_of(run))
+    assert text.startswith("Function 'PowBackward0' returned nan values")
+    assert "Previous calculation was induced by PowBackward0. Traceback of forward call that induced" in text
+    assert f"line {line_of('the first calculation')}," in text.split("Previous calculation")[1]
+
+
+def test_an_infinity_in_a_leaf_raises_and_torchs_rule_can_be_had():
+    x = rg.tensor([0.0, 1.0], requires_grad=True)
+
+    def run():
+        with detect_anomaly():
+            rg.sqrt(x).sum().backward()  # the pole
+
+    text = str(error_of(run))
+    assert text.startswith("Function 'SqrtBackward0' returned inf values in its 0th output")
+    assert f"line {line_of('the pole')}," in text
+    x.grad = None
+    with detect_anomaly(check_inf=False):
+        rg.sqrt(x).sum().backward()
+    assert np.isinf(x.grad.numpy()[0])
+
+
+def test_an_infinity_that_reaches_no_leaf_is_legal():
+    x = rg.tensor([0.0, 1.0], requires_grad=True)
+    with detect_anomaly():
+        y = rg.sqrt(x)
+        y.register_hook(lambda g: g)
+        z = rg.where(x > 0.5, x, x * 2)
+        z.register_hook(lambda g: None)
+        (y.detach() * z).sum().backward()
+    assert np.isfinite(x.grad.numpy()).all()
+
+
+def test_nan_that_was_in_the_gradient_before_is_told_apart():
+    x = rg.tensor([1.0], requires_grad=True)
+    x.grad = rg.tensor([float("inf")])
+
+    def run():
+        with detect_anomaly():
+            (x * 2).sum().backward()
+
+    assert "accumulated in a leaf" in str(error_of(run))
+    assert "were in .grad before" in str(error_of(run))
+
+
+def test_check_nan_false_enters_without_raising():
+    x = rg.tensor([0.0], requires_grad=True)
+    with detect_anomaly(check_nan=False) as mode:
+        assert isinstance(mode, detect_anomaly)
+        assert mode.check_nan is False
+        assert rg.is_anomaly_enabled()
+        assert not rg.is_anomaly_check_nan_enabled()
+        hidden_nan(rg, x).backward()
+    assert np.isnan(x.grad.numpy()).all()
+
+
+def test_entering_warns_nobody():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with detect_anomaly():
+            pass
+
+
+def test_nested_blocks_restore_the_outer_one():
+    with detect_anomaly(check_nan=False):
+        with detect_anomaly():
+            assert rg.is_anomaly_check_nan_enabled()
+        assert rg.is_anomaly_enabled()
+        assert not rg.is_anomaly_check_nan_enabled()
+        with set_detect_anomaly(False):
+            assert not rg.is_anomaly_enabled()
+        assert rg.is_anomaly_enabled()
+    assert not rg.is_anomaly_enabled()
+
+
+def test_left_by_an_exception_everything_is_as_before():
+    mode = detect_anomaly()
+    for _ in range(2):  # one object may be used again
+        with pytest.raises(KeyError), mode:
+            raise KeyError
+        assert not rg.is_anomaly_enabled()
+        assert rg.core.state.local.mode == rg.core.state.RECORD
+
+
+def test_decorator():
+    @detect_anomaly()
+    def step(x):
+        assert rg.is_anomaly_enabled()
+        hidden_nan(rg, x).backward()
+
+    error = error_of(lambda: step(rg.tensor([0.0], requires_grad=True)))
+    assert "SqrtBackward0" in str(error)
+    assert not rg.is_anomaly_enabled()
+
+
+def test_set_detect_anomaly_as_a_function():
+    try:
+        set_detect_anomaly(True)
+        assert rg.is_anomaly_enabled()
+        set_detect_anomaly(True, check_nan=False)
+        assert not rg.is_anomaly_check_nan_enabled()
+    finally:
+        set_detect_anomaly(False)
+    assert not rg.is_anomaly_enabled()
+
+
+def test_queries_are_torchs():
+    def report(library, autograd):
+        found = [library.is_anomaly_enabled(), library.is_anomaly_check_nan_enabled()]
+        library.set_anomaly_enabled(True, False)
+        found += [library.is_anomaly_enabled(), library.is_anomaly_check_nan_enabled()]
+        library.set_anomaly_enabled(False)
+        found += [library.is_anomaly_enabled(), library.is_anomaly_check_nan_enabled()]
+        with autograd.set_detect_anomaly(True):
+            found.append(library.is_anomaly_enabled())
+        return [*found, library.is_anomaly_enabled()]
+
+    assert report(rg, rg.autograd) == report(torch, torch.autograd)
+
+
+def test_a_mode_that_is_no_bool_is_refused_as_by_torch():
+    with pytest.raises(TypeError) as theirs:
+        torch.set_anomaly_enabled(3)
+    with pytest.raises(TypeError) as ours:
+        rg.set_anomaly_enabled(3)
+    assert str(ours.value) == str(theirs.value)
+
+
+class Failing(rg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        raise LookupError("the user's own words")
+
+
+@pytest.mark.filterwarnings("ignore:Error detected")
+def test_an_error_in_a_users_backward_carries_the_forward_call():
+    x = rg.tensor([1.0], requires_grad=True)
+    with pytest.raises(LookupError, match="the user's own words") as info, detect_anomaly():
+        y = Failing.apply(x)  # the apply
+        y.sum().backward()
+    (note,) = info.value.__notes__
+    assert "Error detected in FailingBackward. Traceback of forward call" in note
+    assert f"line {line_of('the apply')}," in note
+
+
+@pytest.mark.filterwarnings("ignore:Error detected")
+def test_an_error_in_a_hook_carries_the_forward_call():
+    x = rg.tensor([1.0], requires_grad=True)
+    with pytest.raises(LookupError) as info, detect_anomaly():
+        y = x * 2  # the hooked
+        y.register_hook(lambda g: [][1])
+        y.sum().backward()
+    assert f"line {line_of('the hooked')}," in info.value.__notes__[0]
+
+
+def test_a_users_function_that_returns_nan():
+    class ToNan(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * float("nan")
+
+    def run():
+        x = rg.tensor([1.0], requires_grad=True)
+        with detect_anomaly():
+            ToNan.apply(x).sum().backward()
+
+    assert str(error_of(run)).startswith("Function 'ToNanBackward' returned nan values in its 0th output.")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
+def test_every_floating_dtype_is_checked(dtype):
+    def run():
+        x = rg.tensor([1.0, 0.0], dtype=getattr(rg, dtype), requires_grad=True)
+        with detect_anomaly():
+            (x / x).abs().sum().backward()
+
+    assert "returned nan values" in str(error_of(run))
+
+
+def test_finite_gradients_that_are_huge_pass():
+    x = rg.full((4,), 1e30).requires_grad_()
+    with detect_anomaly():
+        (x * 1e5).sum().backward()
+        (x * 1e25).mean().backward()
+
+
+def test_only_this_thread_is_checked():
+    seen = []
+
+    def other():
+        seen.append(rg.is_anomaly_enabled())
+        x = rg.tensor([0.0], requires_grad=True)
+        hidden_nan(rg, x).backward()
+        seen.append(bool(np.isnan(x.grad.numpy()).all()))
+
+    with detect_anomaly():
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert seen == [False, True]
+
+
+def test_the_same_gradients_as_without():
+    def gradients():
+        x = rg.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        y = (x @ x).sin() + x
+        y[0] *= 2.0
+        (g,) = rg.autograd.grad((y * y.detach()).sum(), x, create_graph=True)
+        (g * g).sum().backward()
+        return x.grad.numpy()
+
+    plain = gradients()
+    with detect_anomaly():
+        assert np.array_equal(gradients(), plain)
+
+
+def test_a_graph_is_freed_by_reference_counting_alone():
+    gc.disable()
+    try:
+        with detect_anomaly():
+            x = rg.ones(3).requires_grad_()
+            y = (x * 2).sin()
+            gone = weakref.ref(y.grad_fn)
+            y.sum().backward()
+        del y
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_the_frame_of_the_caller_is_not_kept():
+    class Local:
+        pass
+
+    def step():
+        local = Local()
+        x = rg.ones(3).requires_grad_()
+        (x * 2).sum().backward()
+        return weakref.ref(local)
+
+    with detect_anomaly():
+        gone = step()
+        assert gone() is None

@@ -1,0 +1,236 @@
+"""Forward mode over the whole table of operations: against torch, against reverse mode, in place, and mixed with it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from retrograd.core.registry import operations
+from tests.ops.harness import Bound, Make, Row, Sample, as_array, assert_same, differentiable, to_ours, to_torch
+from tests.ops.table import ROWS
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore:`torch.jit:DeprecationWarning")
+
+DTYPES = ("float64", "complex128")
+CASES = [
+    pytest.param(row, dtype, id=f"{row.name}-{dtype}")
+    for row in ROWS
+    if row.gradients
+    for dtype in DTYPES
+    if dtype in row.dtypes
+]
+# as_strided of overlapping memory is no function of its elements
+SMOOTH = [case for case in CASES if case.values[0].second and case.values[0].name != "as_strided"]
+# where the second derivative is not symmetric: as in torch, that of pow by both is 0 at exponent 0; pinv of a matrix
+# that has not full rank is differentiated among those of its rank
+NOT_SYMMETRIC = ("pow", "linalg.pinv")
+INPLACE = [case for case in CASES if case.values[0].inplace]
+
+
+def forward_ad(library: Any) -> Any:
+    return importlib.import_module(f"{library.__name__}.autograd.forward_ad")
+
+
+def random_like(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    values = rng.normal(size=array.shape)
+    if array.dtype.kind == "c":
+        values = values + 1j * rng.normal(size=array.shape)
+    if array.ndim > 1 and array.size > 1 and array.shape[-1] == array.shape[-2]:
+        transposed = np.conj(np.swapaxes(array, -1, -2))
+        if np.array_equal(array, transposed):  # torch wants them symmetric where the matrix is
+            values = (values + np.conj(np.swapaxes(values, -1, -2))) / 2
+    return np.asarray(values, dtype=array.dtype)
+
+
+class Dual(Bound):
+    """A sample in one library, its leaves with random tangents that are the same in both. Lives in a dual level."""
+
+    def __init__(self, row: Row, sample: Sample, library: Any) -> None:
+        self.library = library
+        self.make_tensor = to_ours if library is rg else to_torch
+        self.rng = np.random.default_rng(11)
+        self.directions: list[np.ndarray] = []
+        super().__init__(row, sample, self.make_tensor, library, True)
+
+    def _leaf(self, value: Any) -> Any:
+        before = len(self.leaves)
+        value = super()._leaf(value)
+        if isinstance(value, (list, tuple)) or len(self.leaves) == before:
+            return value
+        self.directions.append(random_like(as_array(value), self.rng))
+        # a tangent of its own memory: in-place operations write to it
+        return forward_ad(self.library).make_dual(value, self.make_tensor(self.directions[-1].copy()))
+
+    def tangent(self, tensor: Any) -> np.ndarray | None:
+        found = forward_ad(self.library).unpack_dual(tensor).tangent
+        return None if found is None else as_array(found)
+
+
+def run(row: Row, sample: Sample, library: Any, function: Callable[..., Any]) -> list[np.ndarray | None]:
+    """The tangents of the results of one call."""
+    with forward_ad(library).dual_level():
+        bound = Dual(row, sample, library)
+        outputs = bound.run(function)
+        outputs = row.post(outputs) if row.post is not None else outputs
+        return [bound.tangent(output) for output in outputs if hasattr(output, "dtype")]
+
+
+def weights_for(outputs: list[Any]) -> list[np.ndarray]:
+    return [random_like(as_array(output), np.random.default_rng(5)) for output in outputs]
+
+
+def inner(a: Any, b: Any) -> float:
+    return float(np.real(np.sum(np.conj(as_array(a)) * as_array(b))))
+
+
+def products(row: Row, sample: Sample, gradients_of: Any, tangents: list[np.ndarray | None]) -> tuple[float, float]:
+    """``<w, J t>``, with the tangents given, and ``<Jᴴ w, t>``, with the gradients of a library."""
+    function = row.function if gradients_of is rg else row.oracle
+    with forward_ad(gradients_of).dual_level():
+        bound = Dual(row, sample, gradients_of)
+    leaves = Bound(row, sample, bound.make_tensor, gradients_of, True)
+    outputs = leaves.run(function)
+    outputs = row.post(outputs) if row.post is not None else outputs
+    outputs = [output for output in outputs if hasattr(output, "dtype")]
+    live = [k for k, output in enumerate(outputs) if output.requires_grad]
+    if not live or not all(np.isfinite(as_array(output)).all() for output in outputs):
+        return 0.0, 0.0
+    weights = weights_for([outputs[k] for k in live])
+    grads = gradients_of.autograd.grad(
+        [outputs[k] for k in live], leaves.leaves, [bound.make_tensor(w) for w in weights], allow_unused=True
+    )
+    pushed = sum(inner(w, tangents[k]) for k, w in zip(live, weights, strict=True) if tangents[k] is not None)
+    pulled = sum(inner(g, d) for g, d in zip(grads, bound.directions, strict=True) if g is not None)
+    return pushed, pulled
+
+
+def is_precise(sample: Sample, tangents: list[np.ndarray | None]) -> bool:
+    """Whether nothing is rounded to less than double precision on the way."""
+    arrays = [*sample.args, *sample.kwargs.values(), *tangents]
+    return all(array.dtype.kind not in "fc" or array.dtype in DTYPES for array in arrays if hasattr(array, "dtype"))
+
+
+def agree(a: np.ndarray | None, b: np.ndarray | None, tolerance: float) -> bool:
+    """Whether two tangents are the same where torch's, ``b``, is finite; none counts as zeros."""
+    if a is None or b is None:
+        rest = b if a is None else a
+        return rest is None or not np.any(rest)
+    finite = np.isfinite(b)
+    if b.dtype not in DTYPES:
+        tolerance = np.finfo(b.dtype).eps * 10
+    return a.shape == b.shape and np.allclose(a[finite], b[finite], rtol=tolerance, atol=tolerance)
+
+
+def check_against_torch(row: Row, dtype: str) -> None:
+    for sample in row.samples(Make(dtype)):
+        got = run(row, sample, rg, row.function)
+        try:
+            expected = run(row, sample, torch, row.oracle)
+        except (NotImplementedError, IndexError):
+            continue  # no forward mode in torch, or none for empty tensors
+        assert len(got) == len(expected)
+        if not all(agree(a, b, 1e-9 * row.tolerance) for a, b in zip(got, expected, strict=True)):
+            # at ties, kinks and infinities torch's modes contradict each other; forward mode follows its gradients here
+            pushed, pulled = products(row, sample, torch, got)
+            assert not np.isfinite(pulled) or pushed == pytest.approx(pulled, rel=1e-6, abs=1e-7), (
+                f"{row.name}{sample}: {got}, torch has {expected}"
+            )
+
+
+@pytest.mark.parametrize(("row", "dtype"), CASES)
+def test_tangents_are_torchs(row: Row, dtype: str) -> None:
+    check_against_torch(row, dtype)
+
+
+@pytest.mark.parametrize(("row", "dtype"), SMOOTH)
+def test_forward_mode_is_the_adjoint_of_reverse_mode(row: Row, dtype: str) -> None:
+    """``<w, J t> = <Jᴴ w, t>``, also for what torch has no forward mode of."""
+    for sample in list(row.samples(Make(dtype)))[:6]:
+        tangents = run(row, sample, rg, row.function)
+        pushed, pulled = products(row, sample, rg, tangents)
+        if np.isfinite(pulled) and is_precise(sample, tangents):
+            assert pushed == pytest.approx(pulled, rel=1e-6, abs=1e-7), f"{row.name}{sample}"
+
+
+def run_in_place(row: Row, sample: Sample, library: Any) -> list[np.ndarray | None] | None:
+    """The tangents of ``x`` and of its base after ``x.name_(...)``; None if that is refused."""
+    with forward_ad(library).dual_level(), library.no_grad():
+        bound = Dual(row, sample, library)
+        base = library.stack([bound.args[0], bound.args[0]])
+        target = base[1]
+        try:
+            getattr(library.Tensor, f"{row.name}_")(target, *bound.args[1:], **bound.kwargs)
+        except (RuntimeError, TypeError, IndexError):
+            return None
+        return [bound.tangent(target), bound.tangent(base)]
+
+
+@pytest.mark.parametrize(("row", "dtype"), INPLACE)
+def test_in_place(row: Row, dtype: str) -> None:
+    """Writing to a view of a dual tensor writes to the tangents of both."""
+    for sample in row.samples(Make(dtype)):
+        got, expected = run_in_place(row, sample, rg), run_in_place(row, sample, torch)
+        if got is None:
+            assert expected is None, f"{row.name}_{sample}: torch allows it"
+            continue
+        whole, part = got[1], got[0]
+        assert whole is not None
+        assert part is not None
+        np.testing.assert_array_equal(whole[1], part)
+        (tangent,) = run(row, sample, rg, row.function)
+        same = np.allclose(part, 0 if tangent is None else tangent, equal_nan=True)
+        assert same or agree(part, expected[0] if expected else None, 1e-9 * row.tolerance), f"{row.name}_{sample}"
+
+
+@pytest.mark.parametrize(("row", "dtype"), SMOOTH)
+def test_forward_over_reverse_is_reverse_over_forward(row: Row, dtype: str) -> None:
+    """The tangent of ``Jᴴ w`` in the direction ``t`` is the gradient of ``<w, J t>``."""
+    if row.name in NOT_SYMMETRIC:
+        return
+    for sample in list(row.samples(Make(dtype)))[:2]:
+        if not is_precise(sample, []):
+            continue
+        with forward_ad(rg).dual_level():
+            bound = Dual(row, sample, rg)
+            outputs = bound.run(row.function)
+            outputs = differentiable(row.post(outputs) if row.post is not None else outputs)
+            if not outputs:
+                continue
+            weights = [to_ours(weight) for weight in weights_for(outputs)]
+            grads = rg.autograd.grad(outputs, bound.leaves, weights, retain_graph=True, allow_unused=True)
+            over_reverse = [None if grad is None else bound.tangent(grad) for grad in grads]
+            tangents = [forward_ad(rg).unpack_dual(output).tangent for output in outputs]
+        pushed = [
+            (weight.conj() * tangent).real.sum() if tangent.is_complex() else (weight * tangent).sum()
+            for weight, tangent in zip(weights, tangents, strict=True)
+            if tangent is not None and tangent.requires_grad
+        ]
+        over_forward: Any = [None] * len(grads)
+        if pushed:
+            over_forward = rg.autograd.grad(sum(pushed), bound.leaves, allow_unused=True)
+        for a, b in zip(over_reverse, over_forward, strict=True):
+            if b is None or a is None:
+                assert agree(a, None if b is None else as_array(b), 0)
+            elif np.isfinite(as_array(b)).all():
+                assert_same(a, b, 1e4 * row.tolerance, what=f"{row.name}{sample}")
+
+
+@pytest.mark.parametrize("name", ["exp", "mul", "sum", "matmul", "softmax"])
+def test_an_error_planted_in_a_rule_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    op = operations[name]
+    (rule, slots), *others = op.rules
+    monkeypatch.setattr(op, "rules", ((lambda g, *values: rule(g, *values) * 1.01, slots), *others))
+    monkeypatch.setattr(op.node_class, "rules", op.rules)
+    if op.factors or op.kind == "linear":  # forward mode does not go by the rule; then reverse mode is not its adjoint
+        check = test_forward_mode_is_the_adjoint_of_reverse_mode
+    else:
+        check = test_tangents_are_torchs
+    row = next(row for row in ROWS if row.name == name)
+    with pytest.raises(AssertionError):
+        check(row, "float64")

@@ -1,0 +1,92 @@
+"""Modules as functions of their parameters, compared with torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from tests.parity import attempt, message, parity
+
+
+def net(lib: Any) -> Any:
+    layers = [lib.nn.Linear(3, 4), lib.nn.Tanh(), lib.nn.Linear(4, 2)]
+    model = lib.nn.Sequential(*layers)
+    for number, parameter in enumerate(model.parameters()):
+        parameter.data = lib.linspace(-1, 1, parameter.numel()).reshape(parameter.shape) * 0.5**number
+    return model
+
+
+@parity
+def test_functional_call(lib: Any) -> Any:
+    model = net(lib)
+    x = lib.linspace(0, 1, 6).reshape(2, 3)
+    changed = {"0.weight": lib.ones(4, 3), "2.bias": lib.zeros(2)}
+    report = [lib.func.functional_call(model, changed, (x,)), lib.func.functional_call(model, changed, x), model(x)]
+    loss = lambda weights: lib.func.functional_call(model, weights, (x,)).sum()  # noqa: E731
+    gradients = lib.func.grad(loss)({name: each.detach() for name, each in model.named_parameters()})
+    return [*report, sorted(gradients), *[gradients[name] for name in sorted(gradients)]]
+
+
+@parity
+def test_several_dicts_and_errors(lib: Any) -> Any:
+    model = net(lib)
+    x = lib.ones(1, 3)
+    call = lib.func.functional_call
+    weights = {name: each.detach() for name, each in model.named_parameters()}
+    return [
+        call(model, ({"0.bias": lib.zeros(4)}, {"2.bias": lib.ones(2)}), x),
+        attempt(lambda: call(model, ({"0.bias": lib.zeros(4)}, {"0.bias": lib.zeros(4)}), x)),
+        attempt(lambda: call(model, {"0.bias": lib.zeros(4)}, x, strict=True)),
+        attempt(lambda: call(model, {**weights, "other": lib.zeros(4)}, x, strict=True)),
+        call(model, weights, x, strict=True),
+        call(model, {"other": lib.zeros(1)}, x),
+    ]
+
+
+@pytest.mark.parametrize("lib", [torch, rg], ids=["torch", "retrograd"])
+def test_tied_weights(lib: Any) -> None:
+    model = lib.nn.Sequential(lib.nn.Linear(2, 2, bias=False), lib.nn.Linear(2, 2, bias=False))
+    model[1].weight = model[0].weight
+    x, twos = lib.ones(1, 2), lib.full((2, 2), 2.0)
+    assert lib.func.functional_call(model, {"0.weight": twos}, x).tolist() == [[16.0, 16.0]]
+    call = lambda: lib.func.functional_call(model, {"0.weight": twos, "1.weight": twos * 2}, x)  # noqa: E731
+    assert "multiple values for keys" in message(call)
+    untied = lib.func.functional_call(model, {"0.weight": twos, "1.weight": twos * 2}, x, tie_weights=False)
+    assert untied.tolist() == [[32.0, 32.0]]
+
+
+def test_the_module_has_its_own_tensors_again_after_an_error() -> None:
+    model = net(rg)
+    before = [id(each) for each in model.parameters()]
+    with pytest.raises(RuntimeError):
+        rg.func.functional_call(model, {"0.weight": rg.ones(1, 7)}, rg.ones(2, 3))
+    assert [id(each) for each in model.parameters()] == before
+
+
+def test_an_ensemble_in_one_call() -> None:
+    models = [net(rg) for _ in range(3)]
+    for number, model in enumerate(models):
+        model[0].weight.data = model[0].weight.data + number
+    parameters, buffers = rg.func.stack_module_state(models)
+    x = rg.rand(5, 3)
+    call = lambda p, b: rg.func.functional_call(models[0], (p, b), (x,))  # noqa: E731
+    together = rg.vmap(call)(parameters, buffers)
+    np.testing.assert_allclose(together.detach().numpy(), np.stack([m(x).detach().numpy() for m in models]), rtol=1e-5)
+    assert all(each.is_leaf and each.requires_grad for each in parameters.values())
+
+
+@parity
+def test_what_cannot_be_stacked(lib: Any) -> Any:
+    stacked = lib.func.stack_module_state
+    model = net(lib)
+    frozen = net(lib).requires_grad_(False)
+    return [
+        attempt(lambda: stacked([])),
+        attempt(lambda: stacked([model, net(lib).eval()])),
+        attempt(lambda: stacked([model, lib.nn.Linear(1, 1)])),
+        attempt(lambda: stacked([model, frozen])),
+    ]

@@ -1,0 +1,329 @@
+"""torch.func's transforms, alone and composed, on the same programs as torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch  # noqa: F401 (torch.func is imported with it)
+
+import retrograd as rg
+from tests.parity import attempt, message, parity
+
+RNG = np.random.default_rng(0)
+A = RNG.normal(size=(5, 3))
+W = RNG.normal(size=(4, 3))
+V = RNG.normal(size=3)
+
+
+def layer(lib: Any, w: Any, x: Any) -> Any:
+    return lib.tanh(w @ x)
+
+
+# --- one transform ----------------------------------------------------------------------------------------------------
+
+
+@parity
+def test_grad_of_several_and_nested_arguments(lib: Any) -> Any:
+    def f(x: Any, tree: Any) -> Any:
+        return (x * tree["a"] * tree["b"][0]).sum() + (tree["b"][1] ** 2).sum()
+
+    tree = {"a": lib.tensor(V), "b": [lib.tensor(V) * 2, lib.tensor(A)]}
+    x = lib.tensor(V)
+    return [lib.func.grad(f, argnums=argnums)(x, tree) for argnums in (0, 1, -1, (0, 1), (1, 0), (-1, 0))]
+
+
+@parity
+def test_value_and_aux(lib: Any) -> Any:
+    def f(x: Any) -> Any:
+        return (x**2).sum(), {"twice": x * 2}
+
+    x = lib.tensor(V)
+    return [lib.func.grad(f, has_aux=True)(x), lib.func.grad_and_value(f, has_aux=True)(x)]
+
+
+def test_value_and_grad_is_grad_and_value_the_other_way_round() -> None:
+    value, gradient = rg.func.value_and_grad(lambda x: (x**2).sum())(rg.tensor(V))
+    assert float(value) == pytest.approx(float((V**2).sum()))
+    np.testing.assert_allclose(gradient.numpy(), 2 * V)
+
+
+@parity
+def test_an_unused_argument_has_a_zero_gradient(lib: Any) -> Any:
+    return lib.func.grad(lambda x, y: (x * x).sum(), argnums=(0, 1))(lib.tensor(V), lib.tensor(A))
+
+
+@parity
+def test_vjp(lib: Any) -> Any:
+    output, vjp_fn = lib.func.vjp(lambda x, y: {"p": lib.sin(x) * y, "q": (y.sum(),)}, lib.tensor(V), lib.tensor(V) * 2)
+    cotangents = {"p": lib.tensor(V), "q": (lib.tensor(2.0, dtype=lib.float64),)}
+    return [output, vjp_fn(cotangents), vjp_fn(cotangents)]
+
+
+@parity
+def test_vjp_with_aux(lib: Any) -> Any:
+    output, vjp_fn, aux = lib.func.vjp(lambda x: (lib.sin(x), x * 3), lib.tensor(V), has_aux=True)
+    return [output, vjp_fn(lib.tensor(V)), aux]
+
+
+@parity
+def test_jvp(lib: Any) -> Any:
+    x, y, v = lib.tensor(V), lib.tensor(V) * 2, lib.tensor(V) * 3
+    return [
+        lib.func.jvp(lambda x, y: (x * y, {"s": y.sum()}), (x, y), (v, v)),
+        lib.func.jvp(lambda d: d["x"] ** 2, ({"x": x},), ({"x": v},)),
+        lib.func.jvp(lambda x: (x * x, x * 2), (x,), (v,), has_aux=True),
+        lib.func.jvp(lambda x: lib.tensor(A), (x,), (v,)),
+    ]
+
+
+def test_linearize_runs_the_function_once() -> None:
+    calls = []
+
+    def f(x: Any) -> Any:
+        calls.append(1)
+        return rg.sin(x) * x
+
+    output, jvp_fn = rg.func.linearize(f, rg.tensor(V))
+    for scale in (1.0, 2.0):
+        _, expected = rg.func.jvp(lambda x: rg.sin(x) * x, (rg.tensor(V),), (rg.tensor(V * scale),))
+        np.testing.assert_allclose(jvp_fn(rg.tensor(V * scale)).numpy(), expected.numpy())
+    np.testing.assert_allclose(output.numpy(), np.sin(V) * V)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("transform", ["jacrev", "jacfwd"])
+def test_jacobians_are_nested_by_outputs_and_then_by_arguments(transform: str) -> None:
+    @parity
+    def program(lib: Any) -> Any:
+        jac = getattr(lib.func, transform)
+
+        def f(a: Any, d: Any) -> Any:
+            return {"u": a * d["z"], "w": (a.sum(), d["z"][:2])}
+
+        args = lib.tensor(V), {"z": lib.tensor(V)}
+        return [
+            jac(f, argnums=(0, 1))(*args),
+            jac(f, argnums=1)(*args),
+            jac(lambda x: layer(lib, lib.tensor(W), x))(lib.tensor(V)),
+            jac(lambda x: (x**2, x * 3), has_aux=True)(lib.tensor(V)),
+            jac(lambda x: x.sum())(lib.tensor(A)),
+        ]
+
+    program()
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+@pytest.mark.parametrize("transform", [rg.func.jacrev, rg.func.jacfwd])
+def test_chunks_change_nothing(transform: Any, size: int) -> None:
+    def f(x: Any) -> Any:
+        return layer(rg, rg.tensor(W), x)
+
+    whole, chunked = transform(f)(rg.tensor(V)), transform(f, chunk_size=size)(rg.tensor(V))
+    np.testing.assert_allclose(chunked.numpy(), whole.numpy())
+
+
+@parity
+def test_hessian(lib: Any) -> Any:
+    def f(a: Any, b: Any) -> Any:
+        return (a**2 * b).sum() + (a.sum() * b).sum()
+
+    return lib.func.hessian(f, argnums=(0, 1))(lib.tensor(V), lib.tensor(V) * 2)
+
+
+# --- composition ------------------------------------------------------------------------------------------------------
+
+COMPOSED = {
+    "grad of grad": lambda lib, f: f.grad(lambda x: f.grad(lambda y: (y**3).sum())(x).sum())(lib.tensor(V)),
+    "an inner variable is not the outer one": lambda lib, f: f.grad(
+        lambda x: x * f.grad(lambda y: x * y * y)(lib.tensor(2.0))
+    )(lib.tensor(3.0)),
+    "the same value as both": lambda lib, f: f.grad(lambda x: x * f.grad(lambda y: x + y)(x))(lib.tensor(3.0)),
+    "vmap of grad": lambda lib, f: f.vmap(f.grad(lambda w, x: layer(lib, w, x).sum()), in_dims=(None, 0))(
+        lib.tensor(W), lib.tensor(A)
+    ),
+    "grad of vmap": lambda lib, f: f.grad(lambda w: f.vmap(lambda x: layer(lib, w, x).sum())(lib.tensor(A)).sum())(
+        lib.tensor(W)
+    ),
+    "grad of vmap of grad": lambda lib, f: f.grad(
+        lambda w: (f.vmap(f.grad(lambda x: layer(lib, w, x).sum()))(lib.tensor(A)) ** 2).sum()
+    )(lib.tensor(W)),
+    "vmap of grad of grad": lambda lib, f: f.vmap(
+        f.grad(lambda x: (f.grad(lambda w: layer(lib, w, x).sum())(lib.tensor(W)) ** 2).sum())
+    )(lib.tensor(A)),
+    "vmap of vmap": lambda lib, f: f.vmap(lambda u: f.vmap(lambda v: (u * v).sum())(lib.tensor(W)))(lib.tensor(A)),
+    "jacrev of jacrev": lambda lib, f: f.jacrev(f.jacrev(lambda x: layer(lib, lib.tensor(W), x).sum()))(lib.tensor(V)),
+    "jacfwd of jacfwd": lambda lib, f: f.jacfwd(f.jacfwd(lambda x: layer(lib, lib.tensor(W), x).sum()))(lib.tensor(V)),
+    "jacrev of jacfwd": lambda lib, f: f.jacrev(f.jacfwd(lambda x: layer(lib, lib.tensor(W), x).sum()))(lib.tensor(V)),
+    "vmap of hessian": lambda lib, f: f.vmap(f.hessian(lambda x: layer(lib, lib.tensor(W), x).sum()))(lib.tensor(A)),
+    "hessian of vmap": lambda lib, f: f.hessian(lambda x: f.vmap(lambda w: (w * x).sum().sin())(lib.tensor(W)).sum())(
+        lib.tensor(V)
+    ),
+    "vmap of jacrev of vmap": lambda lib, f: f.vmap(
+        f.jacrev(lambda x: f.vmap(lambda w: (w * x).sum().sin())(lib.tensor(W)))
+    )(lib.tensor(A)),
+    "jacfwd of vmap": lambda lib, f: f.jacfwd(lambda x: f.vmap(lambda w: (w * x).sum().sin())(lib.tensor(W)))(
+        lib.tensor(V)
+    ),
+    "grad of jvp": lambda lib, f: f.grad(lambda x: f.jvp(lambda a: lib.sin(a * x), (x,), (x * x,))[1].sum())(
+        lib.tensor(V)
+    ),
+    "jvp of grad": lambda lib, f: f.jvp(f.grad(lambda x: lib.sin(x).sum()), (lib.tensor(V),), (lib.tensor(V),)),
+    "jvp of jvp": lambda lib, f: f.jvp(
+        lambda x: f.jvp(lambda y: lib.tanh(y) * x, (x,), (lib.tensor(V),))[1], (lib.tensor(V),), (lib.tensor(V),)
+    ),
+    "vmap of jvp": lambda lib, f: f.vmap(lambda t: f.jvp(lib.sin, (lib.tensor(V),), (t,)))(lib.tensor(A)),
+    "vmap of vjp": lambda lib, f: f.vmap(f.vjp(lambda x: layer(lib, lib.tensor(W), x), lib.tensor(V))[1])(
+        lib.eye(4, dtype=lib.float64)
+    ),
+    "grad of hessian": lambda lib, f: f.grad(lambda x: f.hessian(lambda y: (y**4).sum() * x.sum())(x).sum())(
+        lib.tensor(V)
+    ),
+    "three gradients": lambda lib, f: f.grad(f.grad(f.grad(lambda x: lib.sin(x) * x**3)))(lib.tensor(0.7)),
+}
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_composition(name: str) -> None:
+    parity(lambda lib: COMPOSED[name](lib, lib.func))()
+
+
+# --- what has a history -----------------------------------------------------------------------------------------------
+
+
+@parity
+def test_results_have_a_history_only_if_something_outside_asked_for_one(lib: Any) -> Any:
+    plain, wanted = lib.tensor(V), lib.tensor(V, requires_grad=True)
+    cube = lib.func.grad(lambda x: (x**3).sum())
+    captured = lib.func.grad(lambda x: (x * wanted**2).sum())
+    output, vjp_fn = lib.func.vjp(lib.sin, plain)
+    outputs = [cube(plain), cube(wanted), captured(plain), output, vjp_fn(plain)[0], vjp_fn(wanted)[0]]
+    return [x.requires_grad for x in outputs]
+
+
+@parity
+def test_gradients_flow_out_to_arguments_and_captured_tensors(lib: Any) -> Any:
+    x, w = lib.tensor(V, requires_grad=True), lib.tensor(V * 2, requires_grad=True)
+    gradient = lib.func.grad(lambda x: (x**3 * w**2).sum())(x)
+    gradient.sum().backward()
+    return [x.grad, w.grad]
+
+
+@parity
+def test_no_grad_outside_and_inside(lib: Any) -> Any:
+    x = lib.tensor(V, requires_grad=True)
+
+    def half_hidden(x: Any) -> Any:
+        with lib.no_grad():
+            shift = (x**2).sum()
+        return (x**2).sum() - shift
+
+    with lib.no_grad():
+        outer = lib.func.grad(lambda x: (x**3).sum())(x)
+        output, vjp_fn = lib.func.vjp(lib.sin, x)
+        (product,) = vjp_fn(x)
+    return [
+        outer,
+        outer.requires_grad,
+        output.requires_grad,
+        product,
+        product.requires_grad,
+        lib.func.grad(half_hidden)(x),
+    ]
+
+
+def test_finished_transforms_leave_no_history() -> None:
+    second = rg.func.grad(rg.func.grad(rg.sin))(rg.tensor(1.0))
+    _, vjp_fn = rg.func.vjp(rg.sin, rg.tensor(V))
+    by_cotangent = rg.func.grad(lambda c: (vjp_fn(c)[0] ** 2).sum())(rg.tensor(V))
+    _, jvp_fn = rg.func.linearize(rg.sin, rg.tensor(V))
+    by_tangent = rg.func.grad(lambda t: (jvp_fn(t) ** 2).sum())(rg.tensor(V))
+    results = [second, by_cotangent, by_tangent, rg.func.hessian(lambda x: (x**3).sum())(rg.tensor(V))]
+    assert [result.requires_grad for result in results] == [False] * 4
+    np.testing.assert_allclose(by_cotangent.numpy(), 2 * np.cos(V) ** 2 * V)
+    np.testing.assert_allclose(by_tangent.numpy(), 2 * np.cos(V) ** 2 * V)
+
+
+def test_gradients_leave_grad_alone() -> None:
+    x = rg.tensor(V, requires_grad=True)
+    rg.func.grad(lambda x: (x**2).sum())(x)
+    assert x.grad is None
+
+
+def test_arrays_are_taken_as_tensors() -> None:
+    gradient = rg.func.grad(lambda x: (x**2).sum())(V)
+    assert isinstance(gradient, rg.Tensor)
+    np.testing.assert_allclose(gradient.numpy(), 2 * V)
+    assert rg.func.jacfwd(lambda x: x**2)(V).shape == (3, 3)
+    assert rg.vmap(lambda x: x.sum())(A).shape == (5,)
+
+
+def test_custom_functions_are_differentiated_by_their_own_rules() -> None:
+    class Cube(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            ctx.save_for_forward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return g * 7 * x  # not the derivative, so that it shows
+
+        @staticmethod
+        def jvp(ctx: Any, t: Any) -> Any:
+            (x,) = ctx.saved_for_forward
+            return t * 5 * x
+
+    x = rg.tensor(V)
+    np.testing.assert_allclose(rg.func.grad(lambda x: Cube.apply(x).sum())(x).numpy(), 7 * V)
+    np.testing.assert_allclose(rg.func.jvp(Cube.apply, (x,), (rg.ones_like(x),))[1].numpy(), 5 * V)
+    np.testing.assert_allclose(rg.vmap(rg.func.grad(lambda x: Cube.apply(x).sum()))(rg.tensor(A)).numpy(), 7 * A)
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+WRONG = {
+    "no scalar": lambda lib: lib.func.grad(lambda x: x)(lib.tensor(V)),
+    "no tensor": lambda lib: lib.func.grad(lambda x: 3.0)(lib.tensor(V)),
+    "a tuple": lambda lib: lib.func.grad(lambda x: (x.sum(), 1))(lib.tensor(V)),
+    "integers": lambda lib: lib.func.grad(lambda x: x.sum())(lib.arange(3)),
+    "argnums too large": lambda lib: lib.func.grad(lambda x: x.sum(), argnums=2)(lib.tensor(V)),
+    "argnums twice": lambda lib: lib.func.grad(lambda x, y: x.sum(), argnums=(0, 0))(lib.tensor(V), lib.tensor(V)),
+    "argnums empty": lambda lib: lib.func.grad(lambda x: x.sum(), argnums=())(lib.tensor(V)),
+    "aux missing": lambda lib: lib.func.grad(lambda x: x.sum(), has_aux=True)(lib.tensor(V)),
+    "a number among the arguments": lambda lib: lib.func.grad(lambda d: d["a"].sum())({"a": lib.tensor(V), "b": 2.0}),
+    "cotangents nested differently": lambda lib: lib.func.vjp(lambda x: (x, x), lib.tensor(V))[1](lib.tensor(V)),
+    "cotangents of another shape": lambda lib: lib.func.vjp(lambda x: x, lib.tensor(V))[1](lib.tensor(W)),
+    "vjp of a number": lambda lib: lib.func.vjp(lambda x: 3.0, lib.tensor(V)),
+    "vjp of nothing": lambda lib: lib.func.vjp(lambda x: (), lib.tensor(V)),
+    "primals no tuple": lambda lib: lib.func.jvp(lambda x: x, lib.tensor(V), lib.tensor(V)),
+    "primals empty": lambda lib: lib.func.jvp(lambda x: x, (), ()),
+    "tangents of another length": lambda lib: lib.func.jvp(
+        lambda x: x, (lib.tensor(V),), (lib.tensor(V), lib.tensor(V))
+    ),
+    "tangents of another shape": lambda lib: lib.func.jvp(lambda x: x, (lib.tensor(V),), (lib.tensor(W),)),
+    "jacrev of integers": lambda lib: lib.func.jacrev(lambda x: x * 2)(lib.arange(3)),
+    "jacfwd of integers": lambda lib: lib.func.jacfwd(lambda x: x * 2)(lib.arange(3)),
+    "jacrev of a number": lambda lib: lib.func.jacrev(lambda x: 3.0)(lib.tensor(V)),
+    "no chunks": lambda lib: lib.func.jacrev(lambda x: x, chunk_size=0)(lib.tensor(V)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_are_of_torchs_class(name: str) -> None:
+    def program(lib: Any) -> Any:
+        outcome = attempt(lambda: WRONG[name](lib))
+        assert isinstance(outcome, str), "nothing was raised"
+        return outcome
+
+    parity(program)()
+
+
+def test_errors_say_what_was_wrong() -> None:
+    assert "got tensor with 1 dims" in message(lambda: WRONG["no scalar"](rg))
+    assert "argnum=2, but only 1" in message(lambda: WRONG["argnums too large"](rg))
+    assert "[4, 3]" in message(lambda: WRONG["cotangents of another shape"](rg))
+    assert "dtype retrograd.int64" in message(lambda: WRONG["integers"](rg))

@@ -1,0 +1,337 @@
+"""vmap: dimensions, nested structures, gradients through it, randomness, errors."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from tests.parity import attempt, message, parity
+
+RNG = np.random.default_rng(1)
+A = RNG.normal(size=(5, 3))
+B = RNG.normal(size=(3, 5, 2))
+
+
+class Pair(NamedTuple):
+    x: Any
+    y: Any
+
+
+# --- dimensions and structures ----------------------------------------------------------------------------------------
+
+
+@parity
+def test_in_dims_and_out_dims(lib: Any) -> Any:
+    a, b = lib.tensor(A), lib.tensor(B)
+
+    def f(x: Any, y: Any) -> Any:
+        return (x[:, None] * y).sum(-1) if y.ndim == 2 else x.sum() * y
+
+    return [
+        lib.vmap(f, in_dims=(0, 1))(a, b),
+        lib.vmap(f, in_dims=(0, -2), out_dims=1)(a, b),
+        lib.vmap(f, in_dims=(0, None), out_dims=-1)(a, b[:, 0]),
+        lib.vmap(f, in_dims=(None, 2))(a[0], b),
+        lib.vmap(lambda x: (x, x.sum()), out_dims=(1, 0))(a),
+        lib.vmap(lambda x: {"u": x, "v": [x * 2]}, out_dims={"u": 1, "v": [0]})(a),
+        lib.vmap(lambda x: (x, 3), out_dims=(0, None))(a),
+        lib.vmap(lambda x: x)(a),
+    ]
+
+
+@parity
+def test_arguments_of_every_structure(lib: Any) -> Any:
+    a = lib.tensor(A)
+
+    def f(first: Any, second: Any) -> Any:
+        return first["p"][0] + first["q"] * second[1]
+
+    tree = {"p": [a, 1.5], "q": a[0]}
+    return lib.vmap(f, in_dims=({"p": [0, None], "q": None}, (None, 0)))(tree, (3, a))
+
+
+def test_named_tuples_keep_their_type() -> None:
+    made = rg.vmap(lambda pair: Pair(pair.x + pair.y, pair.x))(Pair(rg.tensor(A), rg.tensor(A)))
+    assert isinstance(made, Pair)
+    np.testing.assert_allclose(made.x.numpy(), 2 * A)
+
+
+@parity
+def test_an_output_that_is_the_same_for_all_samples_is_repeated(lib: Any) -> Any:
+    return lib.vmap(lambda x: (lib.ones(2), x.sum()))(lib.tensor(A))
+
+
+@parity
+def test_keyword_arguments_are_not_mapped(lib: Any) -> Any:
+    return lib.vmap(lambda x, w=None: x * w)(lib.tensor(A), w=lib.tensor(A[0]))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 7])
+def test_chunks(size: int) -> None:
+    def program(lib: Any) -> Any:
+        f = lib.vmap(lambda x, y: (x * y.sum(), {"s": x.sum()}), in_dims=(0, 1), out_dims=(1, 0), chunk_size=size)
+        return f(lib.tensor(A), lib.tensor(B))
+
+    parity(program)()
+
+
+def test_samples_look_like_samples() -> None:
+    seen = []
+
+    def f(x: Any) -> Any:
+        seen.append((x.shape, x.ndim, x.numel(), len(x), x.dtype, x.device.type, x.size(0), x.is_contiguous()))
+        return x
+
+    rg.vmap(f)(rg.tensor(B))
+    assert seen == [((5, 2), 2, 10, 5, rg.float64, "cpu", 5, True)]
+
+
+@parity
+def test_in_place_writes_reach_the_batch(lib: Any) -> Any:
+    a = lib.tensor(A)
+
+    def f(x: Any) -> Any:
+        x[0] = 7
+        x[1:].mul_(2)
+        return x.clone().add_(x.sum())
+
+    return [lib.vmap(f)(a), a]
+
+
+def test_iteration_indexing_and_python_operators() -> None:
+    def f(x: Any) -> Any:
+        first, *rest = x
+        return first + sum(rest) - x[-1] * 2 + x[[0, 1]].sum()
+
+    expected = np.stack([row.sum() - row[-1] * 2 + row[:2].sum() for row in A])
+    np.testing.assert_allclose(rg.vmap(f)(rg.tensor(A)).numpy(), expected)
+
+
+def test_numpys_functions_work_inside() -> None:
+    made = rg.vmap(lambda x: np.where(x > 0, np.exp(x), 0).sum() + np.linalg.norm(x))(rg.tensor(A))
+    np.testing.assert_allclose(made.numpy(), np.where(A > 0, np.exp(A), 0).sum(1) + np.linalg.norm(A, axis=1))
+
+
+def test_printing_shows_the_batch() -> None:
+    shown = []
+    rg.vmap(lambda x: shown.append(repr(x)) or x)(rg.ones(2, 3))
+    assert shown[0].startswith("BatchedTensor(shape=[3], batch=[2], values=\n    tensor([[1., 1., 1.],")
+
+
+def test_no_samples() -> None:
+    assert rg.vmap(lambda x: x.sum())(rg.zeros(0, 3)).shape == (0,)
+
+
+# --- gradients --------------------------------------------------------------------------------------------------------
+
+
+@parity
+def test_gradients_pass_through(lib: Any) -> Any:
+    a, w = lib.tensor(A, requires_grad=True), lib.tensor(A[0], requires_grad=True)
+    lib.vmap(lambda x: (x * w).sum() * w)(a).pow(2).sum().backward()
+    return [a.grad, w.grad]
+
+
+@parity
+def test_a_captured_tensor_gets_the_sum_whatever_it_goes_through_first(lib: Any) -> Any:
+    w = lib.tensor(A[0], requires_grad=True)
+
+    def f(x: Any) -> Any:
+        hidden = w.exp()  # the same for all samples
+        return hidden * x + hidden.sum(), hidden * 2
+
+    first, second = lib.vmap(f)(lib.tensor(A))
+    (first.sum() + (second * lib.tensor(A)).sum()).backward()
+    return w.grad
+
+
+@parity
+def test_second_derivatives_through_vmap(lib: Any) -> Any:
+    a, w = lib.tensor(A, requires_grad=True), lib.tensor(A[0], requires_grad=True)
+    out = lib.vmap(lambda x: lib.tanh(x * w).sum() * w.sum())(a).sum()
+    first = lib.autograd.grad(out, [a, w], create_graph=True)
+    second = lib.autograd.grad(sum((g**2).sum() for g in first), [a, w], create_graph=True)
+    third = lib.autograd.grad(sum((g**2).sum() for g in second), [a, w])
+    return [first, second, third]
+
+
+@parity
+def test_batched_gradients_of_a_mapped_function(lib: Any) -> Any:
+    a, w = lib.tensor(A, requires_grad=True), lib.tensor(A[0], requires_grad=True)
+    out = lib.vmap(lambda x: (x * w).sum() ** 2)(a)
+    return lib.autograd.grad(out, [a, w], lib.eye(5, dtype=lib.float64), is_grads_batched=True)
+
+
+def test_gradients_inside_are_those_of_one_sample() -> None:
+    w = rg.tensor(A[0], requires_grad=True)
+
+    def f(x: Any) -> Any:
+        return rg.autograd.grad((x * w).sum() ** 2, w)[0]
+
+    expected = 2 * (A @ A[0])[:, None] * A
+    np.testing.assert_allclose(rg.vmap(f)(rg.tensor(A)).numpy(), expected)
+
+
+def test_backward_inside_is_refused() -> None:
+    w = rg.tensor(A[0], requires_grad=True)
+
+    def f(x: Any) -> Any:
+        (x * w).sum().backward()
+        return x
+
+    with pytest.raises(RuntimeError, match=r"backward\(\) called inside of vmap.*func\.grad"):
+        rg.vmap(f)(rg.tensor(A))
+    assert w.grad is None
+
+
+def test_a_function_with_its_own_rule_for_batches() -> None:
+    seen: list[Any] = []
+
+    class Scale(rg.autograd.Function):
+        @staticmethod
+        def forward(x: Any, y: Any) -> Any:
+            return x * y
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None: ...
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, x: Any, y: Any) -> Any:
+            seen.append((info.batch_size, info.randomness, in_dims, tuple(x.shape)))
+            return (x * y).movedim(0, 1), 1
+
+    made = rg.vmap(Scale.apply, in_dims=(1, None))(rg.tensor(A), rg.tensor(2.0))
+    assert seen == [(3, "error", (0, None), (3, 5))]
+    np.testing.assert_allclose(made.numpy(), 2 * A.T)
+
+
+# --- randomness -------------------------------------------------------------------------------------------------------
+
+RANDOM = {
+    "rand": lambda lib, x: lib.rand(4),
+    "randn": lambda lib, x: lib.randn(4),
+    "rand_like": lambda lib, x: lib.rand_like(x),
+    "randint": lambda lib, x: lib.randint(0, 1000, (4,)),
+    "randperm": lambda lib, x: lib.randperm(50),
+    "normal": lambda lib, x: lib.normal(0.0, 1.0, (4,)),
+    "normal around": lambda lib, x: lib.normal(lib.zeros(4), 1.0),
+    "bernoulli": lambda lib, x: lib.bernoulli(lib.full((50,), 0.5)),
+    "poisson": lambda lib, x: lib.poisson(lib.full((20,), 9.0)),
+    "multinomial": lambda lib, x: lib.multinomial(lib.ones(50), 20),
+    "normal_": lambda lib, x: x.clone().normal_(),
+    "uniform_": lambda lib, x: x.clone().uniform_(),
+    "exponential_": lambda lib, x: x.clone().exponential_(),
+    "geometric_": lambda lib, x: x.clone().geometric_(0.01),
+}
+
+
+@pytest.mark.parametrize("mode", ["same", "different"])
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_operations(name: str, mode: str) -> None:
+    def program(lib: Any) -> Any:
+        made = lib.vmap(lambda x: RANDOM[name](lib, x), randomness=mode)(lib.ones(3, 6))
+        return [tuple(made.shape), str(made.dtype).split(".")[-1], bool((made == made[:1]).all())]
+
+    parity(program)()
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_operations_are_refused_by_default(name: str) -> None:
+    with pytest.raises(RuntimeError, match="random operation while in randomness error mode"):
+        rg.vmap(lambda x: RANDOM[name](rg, x))(rg.ones(3, 6))
+
+
+def test_different_samples_have_the_right_distribution() -> None:
+    rates = rg.tensor([[1.0], [100.0]]).expand(2, 4000)
+    made = rg.vmap(rg.poisson, randomness="different")(rates)
+    np.testing.assert_allclose(made.mean(1).numpy(), [1.0, 100.0], rtol=0.2)
+
+
+@parity
+def test_what_randomness_cannot_do(lib: Any) -> Any:
+    return [
+        attempt(lambda: lib.vmap(lambda x: lib.poisson(x), randomness="same")(lib.ones(3, 2))),
+        attempt(lambda: lib.vmap(lambda x: lib.zeros(2).normal_(), randomness="different")(lib.ones(3, 2))),
+        attempt(lambda: lib.vmap(lambda x: x, randomness="sometimes")(lib.ones(3, 2))),
+    ]
+
+
+def test_inner_and_outer_randomness() -> None:
+    def inner(x: Any) -> Any:
+        return rg.vmap(lambda y: rg.rand(2), randomness="same")(rg.ones(4))
+
+    made = rg.vmap(inner, randomness="different")(rg.ones(3)).numpy()
+    assert made.shape == (3, 4, 2)
+    assert (made == made[:, :1]).all()
+    assert not (made == made[:1]).all()
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+WRONG = {
+    "no inputs": lambda lib: lib.vmap(lambda: 1)(),
+    "no tensor": lambda lib: lib.vmap(lambda x: x)(3),
+    "nothing to map": lambda lib: lib.vmap(lambda x: x, in_dims=None)(lib.tensor(A)),
+    "in_dims a list": lambda lib: lib.vmap(lambda x: x, in_dims=[0])(lib.tensor(A)),
+    "in_dims of another length": lambda lib: lib.vmap(lambda x: x, in_dims=(0, 0))(lib.tensor(A)),
+    "in_dims no int": lambda lib: lib.vmap(lambda x: x, in_dims=("a",))(lib.tensor(A)),
+    "in_dims too large": lambda lib: lib.vmap(lambda x: x, in_dims=2)(lib.tensor(A)),
+    "sizes that differ": lambda lib: lib.vmap(lambda x, y: x)(lib.tensor(A), lib.tensor(B)),
+    "an output that is no tensor": lambda lib: lib.vmap(lambda x: 3)(lib.tensor(A)),
+    "out_dims of another length": lambda lib: lib.vmap(lambda x: x, out_dims=(0, 0))(lib.tensor(A)),
+    "out_dims no int": lambda lib: lib.vmap(lambda x: x, out_dims="a")(lib.tensor(A)),
+    "out_dims too large": lambda lib: lib.vmap(lambda x: x, out_dims=3)(lib.tensor(A)),
+    "a batch without a place": lambda lib: lib.vmap(lambda x: x, out_dims=None)(lib.tensor(A)),
+    "no chunks": lambda lib: lib.vmap(lambda x: x, chunk_size=0),
+    "item": lambda lib: lib.vmap(lambda x: x.sum().item())(lib.tensor(A)),
+    "float": lambda lib: lib.vmap(lambda x: float(x.sum()))(lib.tensor(A)),
+    "a branch": lambda lib: lib.vmap(lambda x: x if x.sum() > 0 else -x)(lib.tensor(A)),
+    "nonzero": lambda lib: lib.vmap(lambda x: x.nonzero())(lib.tensor(A)),
+    "a mask": lambda lib: lib.vmap(lambda x: x[x > 0])(lib.tensor(A)),
+    "masked_select": lambda lib: lib.vmap(lambda x: x.masked_select(x > 0))(lib.tensor(A)),
+    "unique": lambda lib: lib.vmap(lambda x: x.unique())(lib.tensor(A)),
+    "writing to a tensor that is not batched": lambda lib: lib.vmap(lambda x: lib.zeros(3, dtype=lib.float64).add_(x))(
+        lib.tensor(A)
+    ),
+    "assigning to a tensor that is not batched": lambda lib: lib.vmap(lambda x: lib.zeros(3).__setitem__(0, x[0]))(
+        lib.tensor(A)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_are_of_torchs_class(name: str) -> None:
+    def program(lib: Any) -> Any:
+        outcome = attempt(lambda: WRONG[name](lib))
+        assert isinstance(outcome, str), "nothing was raised"
+        return outcome
+
+    parity(program)()
+
+
+def test_errors_say_what_to_do() -> None:
+    assert "where(condition, a, b)" in message(lambda: WRONG["a branch"](rg))
+    assert "new_zeros" in message(lambda: WRONG["writing to a tensor that is not batched"](rg))
+    assert "where(mask, x, 0)" in message(lambda: WRONG["a mask"](rg))
+    assert "nonzero" in message(lambda: WRONG["nonzero"](rg))
+    assert "got sizes [5, 3]" in message(lambda: WRONG["sizes that differ"](rg))
+
+
+def test_state_is_restored_after_an_error() -> None:
+    with pytest.raises(ZeroDivisionError):
+        rg.vmap(lambda x: 1 / 0)(rg.tensor(A))
+    x = rg.tensor(A, requires_grad=True)
+    x.sum().backward()
+    assert rg.rand(2).shape == (2,)
+
+
+def test_anomaly_mode_finds_the_operation_in_a_batch() -> None:
+    with (
+        rg.autograd.detect_anomaly(),
+        pytest.warns(UserWarning, match="Error detected in SqrtBackward0"),
+        pytest.raises(RuntimeError, match="'SqrtBackward0' returned nan"),
+    ):
+        rg.vmap(rg.func.grad(lambda x: (x.sqrt() * 0).sum()))(rg.tensor([[1.0, 0.0], [4.0, 1.0]]))

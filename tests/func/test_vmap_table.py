@@ -1,0 +1,220 @@
+"""Every operation of the table inside of vmap: values and gradients are those of a loop over the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.tree import flatten, unflatten
+from tests.ops.harness import Make, Row, Sample, as_array, convert
+from tests.ops.harness import flatten as flat_results
+from tests.ops.table import ROWS
+
+BATCH = 3
+
+# What cannot be computed for all samples at once, because the shape of the result, or the way to it, depends on values;
+# by how it is refused. Each does so only if the argument in question is batched.
+DEPENDS = "depends on the data"
+UNSUPPORTED = {
+    "allclose": "disagree about a condition",
+    "argwhere": DEPENDS,
+    "as_strided": "no memory of its own",
+    "batch_norm": "vmapped over",  # running statistics
+    "bincount": DEPENDS,
+    "ctc_loss": "no memory of its own",
+    "embedding_bag": "vmap",
+    "equal": "disagree about a condition",
+    "index_put": DEPENDS,  # the gradient of values put where a mask is true
+    "instance_norm": "vmapped over",  # running statistics
+    "is_nonzero": "item",
+    "masked_scatter": DEPENDS,  # the gradient of its source
+    "masked_select": DEPENDS,
+    "nonzero": DEPENDS,
+    "one_hot": "item",  # of the largest class
+    "repeat_interleave": "no memory of its own",
+    "tensor_split": "item",
+    "unique": DEPENDS,
+    "unique_consecutive": DEPENDS,
+    "where": DEPENDS,  # of a condition only
+}
+
+# Their results are unique only up to something that NumPy code, which runs on arrays only, takes away.
+COMPARED_OUTSIDE = ("linalg.eig", "linalg.eigvals")
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning")
+
+
+@dataclass
+class Case:
+    """A sample of a row as a function of its arrays, and which of them to batch."""
+
+    function: Callable[..., list[rg.Tensor]]
+    arrays: list[np.ndarray]
+    batched: list[bool]
+
+    def samples(self) -> list[list[np.ndarray]]:
+        """The arrays of each sample of the batch."""
+        return [
+            [_variant(array, k) if wanted else array for array, wanted in zip(self.arrays, self.batched, strict=True)]
+            for k in range(BATCH)
+        ]
+
+
+def _variant(array: np.ndarray, k: int) -> np.ndarray:
+    """Another array in the same domain: numbers a little larger, or indices and masks in another order."""
+    if array.dtype.kind in "fc":
+        with np.errstate(invalid="ignore"):  # infinities, where the row has them
+            return np.asarray(array * (1 + 0.01 * k), array.dtype)
+    return np.flip(array).copy() if k == 1 else array
+
+
+def cases(row: Row, sample: Sample) -> Iterator[Case]:
+    leaves, structure = flatten((tuple(sample.args), dict(sample.kwargs)))
+    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
+
+    def function(*tensors: rg.Tensor) -> list[rg.Tensor]:
+        filled = [convert(leaf, rg.from_numpy, rg) for leaf in leaves]
+        for place, tensor in zip(places, tensors, strict=True):
+            filled[place] = tensor
+        args, kwargs = unflatten(structure, filled)
+        results = flat_results(row.function(*args, **kwargs))
+        if row.post is not None and row.name not in COMPARED_OUTSIDE:
+            results = row.post(results)
+        return [result for result in results if isinstance(result, rg.Tensor)]
+
+    arrays = [leaves[place] for place in places]
+    floats = [array.dtype.kind in "fc" for array in arrays]
+    first = [k == 0 for k in range(len(arrays))]
+    choices = [[True] * len(arrays), floats, first, [not is_first for is_first in first]]
+    seen: list[list[bool]] = []
+    for batched in choices:
+        if any(batched) and batched not in seen:
+            seen.append(batched)
+            yield Case(function, arrays, batched)
+
+
+def with_gradients(function: Callable[..., list[rg.Tensor]]) -> Callable[..., list[rg.Tensor]]:
+    """The results of a function and the gradients of its arguments, of one sample."""
+
+    def both(*tensors: rg.Tensor) -> list[rg.Tensor]:
+        inputs = [x.detach().requires_grad_() if x.dtype.is_floating_point or x.is_complex() else x for x in tensors]
+        leaves = [x for x in inputs if x.requires_grad]
+        results = function(*inputs)
+        outputs = [result for result in results if result.requires_grad]
+        found: Any = ()
+        if outputs and leaves:
+            vectors = [result.detach() * 0.5 + 1 for result in outputs]
+            found = rg.autograd.grad(outputs, leaves, vectors, allow_unused=True, materialize_grads=True)
+        return [*(result.detach() for result in results), *found]
+
+    return both
+
+
+def dtype_of(row: Row) -> str:
+    return next((name for name in ("float64", "complex128") if name in row.dtypes), row.dtypes[0])
+
+
+def compare(row: Row, case: Case, function: Callable[..., list[rg.Tensor]]) -> None:
+    samples = case.samples()
+    try:
+        expected = [function(*[rg.from_numpy(array.copy()) for array in arrays]) for arrays in samples]
+    except (RuntimeError, TypeError, ValueError, IndexError):
+        return  # a variant that has left the operation's domain
+    columns = [
+        rg.from_numpy(np.stack(column) if wanted else column[0].copy())
+        for column, wanted in zip(zip(*samples, strict=True), case.batched, strict=True)
+    ]
+    mapped = rg.vmap(function, in_dims=tuple(0 if wanted else None for wanted in case.batched))
+    try:
+        got = mapped(*columns)
+    except RuntimeError as error:
+        assert row.name in UNSUPPORTED, f"{row.name} is not in the list of what vmap does not support: {error}"
+        assert "vmap" in str(error)
+        assert UNSUPPORTED[row.name] in str(error)
+        return
+    for k, each in enumerate(expected):
+        ours = [result[k] for result in got]
+        if row.name in COMPARED_OUTSIDE:
+            ours, each = row.post(ours), row.post(each)  # type: ignore[misc]
+        for a, b in zip(ours, each, strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_allclose(
+                as_array(a), as_array(b), rtol=1e-8 * row.tolerance, atol=1e-8 * row.tolerance, err_msg=row.name
+            )
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in ROWS])
+def test_values(row: Row) -> None:
+    for sample in row.samples(Make(dtype_of(row))):
+        for case in cases(row, sample):
+            compare(row, case, case.function)
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, id=row.name) for row in ROWS if row.gradients and row.name not in COMPARED_OUTSIDE]
+)
+def test_gradients(row: Row) -> None:
+    for sample in row.samples(Make(dtype_of(row))):
+        for case in cases(row, sample):
+            compare(row, case, with_gradients(case.function))
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_the_list_of_what_is_not_supported_is_right(name: str) -> None:
+    """What is in it is refused for some sample; as soon as it no longer is, the entry can go."""
+    refused = 0
+    for row in (row for row in ROWS if row.name == name):
+        for case in (case for sample in row.samples(Make(dtype_of(row))) for case in cases(row, sample)):
+            arrays = case.samples()
+            columns = [
+                rg.from_numpy(np.stack(column) if wanted else column[0])
+                for column, wanted in zip(zip(*arrays, strict=True), case.batched, strict=True)
+            ]
+            dims = tuple(0 if wanted else None for wanted in case.batched)
+            for function in (case.function, with_gradients(case.function)):
+                try:
+                    rg.vmap(function, in_dims=dims)(*columns)
+                except RuntimeError:
+                    refused += 1
+    assert refused
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, id=row.name)
+        for row in ROWS
+        if row.gradients and "float64" in row.dtypes and row.name not in COMPARED_OUTSIDE
+    ],
+)
+def test_vectorized_jacobian(row: Row) -> None:
+    """The rows of a Jacobian in one batched backward are those of one backward each."""
+    for sample in row.samples(Make("float64")):
+        case = next(cases(row, sample), None)
+        if case is None or sum(array.size for array in case.arrays) > 60:
+            continue
+        tensors = [rg.from_numpy(array.copy()) for array in case.arrays]
+        places = [k for k, array in enumerate(case.arrays) if array.dtype.kind == "f"]
+
+        def function(*inputs: rg.Tensor, tensors: Any = tensors, places: Any = places, case: Case = case) -> Any:
+            filled = list(tensors)
+            for place, x in zip(places, inputs, strict=True):
+                filled[place] = x
+            return tuple(result for result in case.function(*filled) if result.dtype.is_floating_point)
+
+        inputs = tuple(tensors[place] for place in places)
+        try:
+            expected = rg.autograd.functional.jacobian(function, inputs)
+        except (NotImplementedError, RuntimeError):
+            continue  # no derivative by one of the arguments
+        got = rg.autograd.functional.jacobian(function, inputs, vectorize=True)
+        for ours, theirs in zip(flatten(got)[0], flatten(expected)[0], strict=True):
+            assert ours.shape == theirs.shape
+            np.testing.assert_allclose(
+                as_array(ours), as_array(theirs), rtol=1e-9 * row.tolerance, atol=1e-9 * row.tolerance
+            )
