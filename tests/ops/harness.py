@@ -159,7 +159,7 @@ class Row:
         found: Any = rg
         for part in self.name.split("."):
             found = getattr(found, part, None)
-        return found or getattr(rg.nn.functional, self.name, None) or getattr(rg.Tensor, self.name)
+        return found or getattr(rg.Tensor, self.name, None) or getattr(rg.nn.functional, self.name)
 
 
 def unary(

@@ -36,7 +36,7 @@ def place_along(g, shape, dim, index):
     """Zeros of ``shape`` with the elements of ``g`` at ``index`` along ``dim``."""
     if not shape:
         return g
-    placed = np.zeros(shape, g.dtype)
+    placed = np.zeros_like(g, shape=shape)
     np.put_along_axis(placed, index, g, dim)
     return placed
 

@@ -5,6 +5,7 @@ NumPy's ``ufunc.at`` is fast for one flat index of a flat array, and slow for ev
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -31,15 +32,26 @@ def _on_axis(values: Any, axis: int, ndim: int) -> Any:
     return values.reshape(*(1,) * axis, -1, *(1,) * (ndim - 1 - axis))
 
 
+def _ramp(length: int, step: int, axis: int, ndim: int) -> Any:
+    """Multiples of ``step`` along ``axis``."""
+    return _on_axis(np.arange(0, length * step, step), axis, ndim)
+
+
+_kept_ramp = functools.lru_cache(maxsize=64)(_ramp)
+_SHORT = 4096
+
+
 def along_dim(index: Any, shape: Sequence[int], dim: int) -> Any:
     """The positions of the elements ``x[i, index[i, j]]``, for ``dim`` 1 of ``x`` of ``shape``, as in gather."""
     if len(shape) < 2:  # the index of a 0-d tensor may be a vector, and that of a vector 0-d
         return index
     steps = _strides(shape)
-    positions = index.astype(np.intp, copy=False) * steps[dim]
+    step = steps[dim]
+    positions = index.astype(np.intp, copy=False) if step == 1 else index.astype(np.intp, copy=False) * step
     for axis, (length, step) in enumerate(zip(index.shape, steps, strict=True)):
         if axis != dim and length > 1:
-            positions += _on_axis(np.arange(0, length * step, step), axis, index.ndim)
+            ramp = _kept_ramp if length <= _SHORT else _ramp
+            positions = positions + ramp(length, step, axis, index.ndim)
     return positions
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from retrograd.batching import unbatched
 from retrograd.core.op import kernel
+from retrograd.core.tensor import Tensor
 
 
 def conj(value: Any) -> Any:
@@ -69,6 +71,11 @@ def not_implemented(operation: str, argument: str) -> Callable[[Any], Any]:
 def zero(g: Any) -> Any:
     """The rule of a function that is constant almost everywhere."""
     return np.zeros_like(g)
+
+
+def everywhere(condition: Any) -> bool:
+    """Whether a condition holds for all elements and, in a batch, for all samples: then a shorter way may be taken."""
+    return bool(np.all(unbatched(condition._data if isinstance(condition, Tensor) else condition)))
 
 
 def keep(g: Any, mask: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.op import elementwise
+from retrograd.core.op import elementwise, without_flags
 from retrograd.core.registry import late, numpy_functions
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, wrap
@@ -41,6 +41,8 @@ class _Special:
 
 
 sc = _Special()
+
+scipy_elementwise = without_flags(elementwise)
 
 # What answers for SciPy's ufuncs on Tensors, by their names.
 answers: dict[str, Callable[..., Any]] = {}
@@ -79,7 +81,7 @@ def scipy_ufunc(
             return narrowed(result, operands[0])
 
         functools.update_wrapper(forward, function)
-        return answers_for(name)(elementwise(int_to_float=True, **options)(forward))
+        return answers_for(name)(scipy_elementwise(int_to_float=True, **options)(forward))
 
     return register
 

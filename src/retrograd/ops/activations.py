@@ -5,12 +5,14 @@ They are safe at both ends: nothing overflows on the way to a finite result.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from retrograd.core.blocks import BLOCK
 from retrograd.core.calls import inplace
 from retrograd.core.op import elementwise, op
 from retrograd.core.registry import composite
@@ -59,7 +61,14 @@ def _check_real(name: str, input: Any) -> None:
 def relu(input):
     """Return ``max(input, 0)``; the derivative at 0 is 0."""
     _check_real("relu", input)
-    return np.maximum(input, 0)
+    # NumPy's maximum with a number takes three times as long as with an array
+    wide = input.ndim and 64 <= input.shape[-1] <= BLOCK
+    return np.maximum(input, _zeros(input.shape[-1], input.dtype) if wide else 0)
+
+
+@functools.lru_cache(maxsize=16)
+def _zeros(length: int, dtype: np.dtype) -> Any:
+    return np.zeros(length, dtype)
 
 
 def hardtanh_derivative(g: Any, input: Any, min_val: float, max_val: float) -> Any:

@@ -76,7 +76,7 @@ def _convert_alpha(name: str, alpha: Any, dtype: np.dtype) -> Any:
     return dtype.type(alpha)
 
 
-@composite()
+@composite(reported=False)
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """Return ``input + alpha * other``.
 
@@ -86,7 +86,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     return _add(input, other, out=out) if alpha == 1 else _add_scaled(input, other, alpha, out=out)
 
 
-@composite("subtract")
+@composite("subtract", reported=False)
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """Return ``input - alpha * other``. There is no difference of bool tensors; use ``logical_xor``."""
     return _sub(input, other, out=out) if alpha == 1 else _sub_scaled(input, other, alpha, out=out)
@@ -95,7 +95,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
 subtract = sub
 
 
-@composite(method=False)
+@composite(method=False, reported=False)
 def rsub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """Return ``other - alpha * input``."""
     return _rsub(input, other, out=out) if alpha == 1 else _sub_scaled(other, input, alpha, out=out)
@@ -197,7 +197,7 @@ def _by_rounding_mode(choices: dict[str | None, Any], mode: str | None) -> Any:
         ) from None
 
 
-@composite("divide")
+@composite("divide", reported=False)
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
     """Return ``input / other``, rounded if so wished.
 
@@ -226,7 +226,7 @@ add_method("div_", div_)
 add_method("divide_", div_)
 
 
-@composite()
+@composite(reported=False)
 def true_divide(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """Return ``input / other``; integers give the default float dtype."""
     return _div(input, other, out=out)
@@ -316,7 +316,7 @@ def _positive(input):
     """Return a copy of ``input``, as NumPy's function does."""
 
 
-@composite()
+@composite(reported=False)
 def positive(input: Tensor) -> Tensor:
     """Return ``input`` itself."""
     if input._data.dtype.kind == "b":

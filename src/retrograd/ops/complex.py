@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.calls import inplace
-from retrograd.core.op import elementwise, kernel, op, view
+from retrograd.core.op import elementwise, kernel, linear, op, view
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._rules import conj as conjugated
@@ -31,7 +31,7 @@ def _real(input):
     return input.real
 
 
-@composite(method=False)
+@composite(method=False, reported=False)
 def real(input: Tensor) -> Tensor:
     """Return the real part, a view; a real tensor is returned itself."""
     return _real(input) if input.is_complex() else input
@@ -86,7 +86,7 @@ def _check_parts(name: str, first: Any, second: Any) -> None:
         )
 
 
-@op(method=False, real=lambda g: np.real(g), imag=lambda g: np.imag(g))
+@linear(method=False, real=lambda g: np.real(g), imag=lambda g: np.imag(g))
 def complex(real, imag):
     """Return complex numbers with the given real and imaginary parts.
 
@@ -129,7 +129,7 @@ def _conj(input):
     """Return the complex conjugate."""
 
 
-@composite("conj_physical", "conjugate")
+@composite("conj_physical", "conjugate", reported=False)
 def conj(input: Tensor) -> Tensor:
     """Return the complex conjugate; a real tensor is returned itself."""
     return _conj(input) if input.is_complex() else input
@@ -140,7 +140,7 @@ implements(np.conjugate)(conj)
 add_method("conj_physical_", inplace(_conj.op, "conj_physical_"))
 
 
-@composite("resolve_neg")
+@composite("resolve_neg", reported=False)
 def resolve_conj(input: Tensor) -> Tensor:
     """Return ``input`` itself: no tensor has a conjugate or a sign that is still to be carried out."""
     return input
@@ -149,7 +149,7 @@ def resolve_conj(input: Tensor) -> Tensor:
 resolve_neg = resolve_conj
 
 
-@composite("is_neg")
+@composite("is_neg", reported=False)
 def is_conj(input: Tensor) -> bool:
     """Return False: conjugates and negatives are computed at once."""
     return False

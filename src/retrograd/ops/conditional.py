@@ -33,7 +33,7 @@ def _where(condition, input, other):
 _MISSING: Any = object()
 
 
-@composite(method=False)
+@composite(method=False, reported=False)
 def where(condition: Any, input: Any = _MISSING, other: Any = _MISSING, *, out: Any = None) -> Any:
     """Return ``input`` where ``condition`` is true and ``other`` elsewhere; either may be a number.
 

@@ -13,7 +13,7 @@ from retrograd.core.op import kernel, linear, op
 from retrograd.core.registry import add_method, implements, method
 from retrograd.core.tensor import Tensor
 from retrograd.device import array_module, as_device
-from retrograd.device import device as Device  # noqa: N812
+from retrograd.device import device as Device
 from retrograd.dtypes import as_dtype
 
 # --- copies -------------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def _overwritten(input: Any, src: Any, non_blocking: bool = False) -> Any:
     return result
 
 
-@op(
+@linear(
     name="copy",
     node_name="CopyBackwards",
     public=False,
@@ -296,7 +296,7 @@ def _fill(input: Any, value: Any) -> None:
     input[...] = fill_value("fill_", value, input.dtype)
 
 
-@op(
+@linear(
     public=False,
     method=False,
     inplace=_fill,

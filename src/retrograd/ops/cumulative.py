@@ -11,7 +11,7 @@ from retrograd.core.op import kernel, linear, op
 from retrograd.core.registry import composite
 from retrograd.ops._picking import lifted
 from retrograd.ops._reducing import cast, checked_dim
-from retrograd.ops._rules import conj, normalize_dim
+from retrograd.ops._rules import conj, everywhere, normalize_dim
 from retrograd.ops.extremes import check_ordered
 
 
@@ -77,7 +77,7 @@ def recurrence(input, weights, dim, reverse):
     x, w = np.moveaxis(input, dim, 0), np.moveaxis(weights, dim, 0)
     if reverse:
         x, w = x[::-1], w[::-1]
-    y, w, step = np.array(x), np.concatenate((np.zeros_like(x[:1]), w)), 1
+    y, w, step = np.copy(x), np.concatenate((np.zeros_like(x[:1]), w)), 1
     while step < len(y):
         y[step:] += w[step:] * y[:-step]
         w[step:] = w[step:] * w[:-step]
@@ -92,7 +92,7 @@ def _cumprod_rule(g, input, result, dim):
     if input.ndim == 0:
         return g
     dim = normalize_dim(dim, input.ndim)
-    if input.all():
+    if everywhere(input):
         return sum_from_here(g * conj(result), dim) / conj(input)
     # without dividing: y[k] depends on x[j] by the product before j and that between j and k
     before = np.concatenate((np.ones_like(along(result, dim, 0, 1)), along(result, dim, None, -1)), axis=dim)
@@ -194,7 +194,7 @@ def difference(input, dim):
 @kernel(public=False, method=False, g=lambda G, dim: np.diff(G, axis=dim))
 def difference_adjoint(g, shape, dim):
     """The adjoint of :func:`difference`."""
-    adjoint = np.zeros(shape, g.dtype)
+    adjoint = np.zeros_like(g, shape=shape)
     along(adjoint, dim, 1, None)[...] = g
     left = along(adjoint, dim, None, -1)
     np.subtract(left, g, out=left)

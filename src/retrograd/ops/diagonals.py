@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.op import kernel, linear, op, view
+from retrograd.core.op import kernel, linear, view
 from retrograd.core.registry import composite
 from retrograd.ops._rules import normalize_dim
 
@@ -81,7 +81,7 @@ def blank_diagonal(grad, offset: int, dim1: int, dim2: int):
     return result
 
 
-@op(
+@linear(
     input=lambda g, offset, dim1, dim2: blank_diagonal(g, offset, dim1, dim2),
     src=lambda g, offset, dim1, dim2: np.diagonal(g, offset, dim1, dim2),
 )

@@ -55,6 +55,7 @@ def _layout(left: str, right: str, out: str) -> _Layout:
     node_name="EinsumBackward0",
     input=lambda g, other, left, right, out: contract(g, conj(other), out, right, left),
     other=lambda g, input, left, right, out: contract(conj(input), g, left, out, right),
+    factors=("input", "other"),
 )
 def contract(input, other, left: str, right: str, out: str):
     """Sum the products of two tensors over the indices that ``out`` lacks.

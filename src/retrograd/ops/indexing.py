@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.op import kernel, op, view
+from retrograd.core.op import kernel, linear, view
 from retrograd.core.registry import add_method
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
@@ -117,7 +117,7 @@ def _put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fal
         ) from None
 
 
-@op(
+@linear(
     inplace=_put,
     input=lambda g, indices, accumulate: g if accumulate else blank_at(g, _with_slices(indices)),
     values=lambda g, indices: index_(g, _with_slices(indices)),
@@ -321,7 +321,8 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
             f"can't assign a {type(value).__name__} to a tensor of dtype {self.dtype}; make it a tensor first"
         )
     basic, picked = parse(index, self._data.shape)
-    if self._meta is None and self._edge is None and _is_plain(value) and self._data.flags.writeable:
+    untied = self._meta is None and self._edge is None and local.before_write is None and local.tangents is None
+    if untied and _is_plain(value) and self._data.flags.writeable:
         _set_plain(self, basic, picked, value._data if isinstance(value, Tensor) else value)
         return
     target = self if basic is None else slice_(self, basic)

@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.op import kernel, op
+from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.ops._matrices import adjoint, check_floating, check_info, check_square, columns_times
-from retrograd.ops._rules import conj
+from retrograd.ops._rules import conj, everywhere
 from retrograd.ops.linalg_lu import first_zero_pivot
+
+lapack: Any = without_flags(op)
+lapack_kernel: Any = without_flags(kernel)
 
 # --- inverse ----------------------------------------------------------------------------------------------------------
 
@@ -49,7 +52,7 @@ def _inverse_gradient(g: Any, result: Any) -> Any:
     return -transposed @ g @ transposed
 
 
-@op(
+@lapack(
     namespace="linalg",
     method=False,
     node_name="LinalgInvExBackward0",
@@ -70,7 +73,7 @@ def inv(A):
 inverse = composite(name="inverse")(inv)
 
 
-@op(
+@lapack(
     namespace="linalg",
     method=False,
     outputs=("inverse", "info"),
@@ -87,7 +90,7 @@ def inv_ex(A, check_errors: bool = False):
     return inverse, info
 
 
-@kernel(public=False, method=False, A=_inverse_gradient)
+@lapack_kernel(public=False, method=False, A=_inverse_gradient)
 def inverse_or_nan(A):
     """The inverse, and NaN where there is none, so that a gradient that does not exist shows as one that does not."""
     return _invert(A)[0]
@@ -103,11 +106,11 @@ def _cofactors_gradient(g: Any, A: Any) -> Any:
     return conj(np.linalg.det(A))[..., None, None] * (trace * W - W @ adjoint(g) @ W)
 
 
-@kernel(public=False, method=False, A=_cofactors_gradient)
+@lapack_kernel(public=False, method=False, A=_cofactors_gradient)
 def cofactors(A):
     """The derivative of the determinant, d̄ A⁻ᴴ: the (conjugate) cofactors of A, which singular matrices have, too."""
     det = np.linalg.det(A)
-    if det.all():
+    if everywhere(det):
         return conj(det)[..., None, None] * adjoint(np.linalg.inv(A))
     # adj(U S Vᴴ) = det(U) det(Vᴴ) V adj(S) Uᴴ, and adj(S) has the products of all singular values but one
     U, S, Vh = np.linalg.svd(A)
@@ -118,7 +121,7 @@ def cofactors(A):
     return phase * (columns_times(U, before * after) @ Vh)
 
 
-@op(
+@lapack(
     namespace="linalg",
     method=False,
     node_name="LinalgDetBackward0",
@@ -143,7 +146,7 @@ def _slogdet_gradient(g: Any, A: Any, result: Any) -> Any:
     return g_log[..., None, None] * adjoint(inverse_or_nan(A))
 
 
-@op(
+@lapack(
     namespace="linalg",
     method=False,
     outputs=("sign", "logabsdet"),
@@ -176,7 +179,7 @@ def logdet(input):
 # --- systems ----------------------------------------------------------------------------------------------------------
 
 
-@kernel(
+@lapack_kernel(
     public=False,
     method=False,
     node_name="LinalgSolveExBackward0",

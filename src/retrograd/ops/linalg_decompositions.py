@@ -15,12 +15,15 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from retrograd.core.errors import LinAlgError
-from retrograd.core.op import kernel, op
+from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
 from retrograd.ops._matrices import adjoint, check_floating, check_info, check_matrix, check_square, columns_times
 from retrograd.ops._rules import conj
 from retrograd.ops.linalg_triangular import substitute
+
+lapack: Any = without_flags(op)
+lapack_kernel: Any = without_flags(kernel)
 
 
 def _hermitian(lower: Any) -> Any:
@@ -52,7 +55,7 @@ def _diagonal(matrix: Any) -> Any:
     return np.diagonal(matrix, 0, -2, -1)
 
 
-@kernel(public=False, method=False)
+@lapack_kernel(public=False, method=False)
 def largest_imaginary(values):
     """The largest modulus of an imaginary part."""
     return np.abs(np.imag(values)).max(initial=0)
@@ -109,7 +112,7 @@ def _cholesky_gradient(g: Any, result: Any, upper: bool) -> Any:
     return substitute(adjoint(L), adjoint(substitute(adjoint(L), S, True)), True)
 
 
-@op(
+@lapack(
     namespace="linalg",
     method=False,
     node_name="LinalgCholeskyExBackward0",
@@ -131,7 +134,7 @@ def cholesky(A, upper: bool = False):
 composite()(cholesky)
 
 
-@op(
+@lapack(
     namespace="linalg",
     method=False,
     outputs=("L", "info"),
@@ -175,7 +178,7 @@ def _tall_qr_gradient(GQ: Any, GR: Any, Q: Any, R: Any) -> Any:
     return adjoint(substitute(R, adjoint(GQ + Q @ S), True))
 
 
-@op(
+@lapack(
     namespace="linalg",
     method=False,
     outputs=("Q", "R"),
@@ -235,7 +238,7 @@ def _not_converged(name: str) -> LinAlgError:
     )
 
 
-@op(
+@lapack(
     namespace="linalg",
     method=False,
     outputs=("eigenvalues", "eigenvectors"),
@@ -261,7 +264,7 @@ def _eigvalsh_gradient(g: Any, A: Any, UPLO: _Triangle) -> Any:
     return columns_times(V, g) @ adjoint(V)
 
 
-@op(namespace="linalg", method=False, A=_eigvalsh_gradient)
+@lapack(namespace="linalg", method=False, A=_eigvalsh_gradient)
 def eigvalsh(A, UPLO: _Triangle = "L"):
     """Return the real eigenvalues of a symmetric (Hermitian) matrix, in ascending order."""
     _check_hermitian("linalg.eigvalsh", A, UPLO)
@@ -289,7 +292,7 @@ def _check_general(name: str, A: Any) -> Any:
     return np.complex64 if A.dtype.itemsize == (8 if A.dtype.kind == "c" else 4) else np.complex128
 
 
-@op(
+@lapack(
     namespace="linalg",
     method=False,
     outputs=("eigenvalues", "eigenvectors"),
@@ -315,7 +318,7 @@ def _eigvals_gradient(g: Any, A: Any) -> Any:
     return np.linalg.solve(adjoint(V), g[..., :, None] * adjoint(V))
 
 
-@op(namespace="linalg", method=False, A=_eigvals_gradient)
+@lapack(namespace="linalg", method=False, A=_eigvals_gradient)
 def eigvals(A):
     """Return the complex eigenvalues of a square matrix, in no particular order."""
     dtype = _check_general("linalg.eigvals", A)
@@ -350,7 +353,7 @@ def _svd_gradient(g: Any, result: Any) -> Any:
     return gradient
 
 
-@op(
+@lapack(
     namespace="linalg",
     method=False,
     outputs=("U", "S", "Vh"),
@@ -380,7 +383,7 @@ def _svdvals_gradient(g: Any, A: Any) -> Any:
     return columns_times(U, g) @ Vh
 
 
-@op(namespace="linalg", method=False, A=_svdvals_gradient)
+@lapack(namespace="linalg", method=False, A=_svdvals_gradient)
 def svdvals(A, driver: str | None = None):
     """Return the singular values, in descending order."""
     check_matrix("linalg.svdvals", A)

@@ -11,13 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.op import kernel, op
+from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
 from retrograd.ops._matrices import adjoint, check_floating, check_matrix, check_square, columns_times, epsilon
+from retrograd.ops._rules import everywhere
 from retrograd.ops.linalg import inv
 from retrograd.ops.linalg_decompositions import eigh, svdvals
 from retrograd.ops.matmul import matmul
+
+lapack: Any = without_flags(op)
+lapack_kernel: Any = without_flags(kernel)
 
 # --- pseudo-inverse ---------------------------------------------------------------------------------------------------
 
@@ -55,7 +59,7 @@ def _pinv_gradient(g: Any, A: Any, result: Any) -> Any:
     return -Ph @ g @ Ph + first - A @ (P @ first) + second - (second @ P) @ A
 
 
-@op(
+@lapack(
     namespace="linalg",
     method=False,
     node_name="LinalgPinvBackward0",
@@ -100,7 +104,7 @@ def _least_squares_gradient(g: Any, A: Any, B: Any, result: Any, rcond: float) -
     return (B - A @ X) @ adjoint(P @ GB) - GB @ adjoint(X) + (adjoint(P) @ X) @ adjoint(g - P @ (A @ g))
 
 
-@op(
+@lapack(
     name="lstsq",
     public=False,
     method=False,
@@ -151,7 +155,7 @@ def lstsq(A, B, rcond: float | None = None, *, driver: str | None = None):
     residuals, rank, singular_values = empty, wrap(np.zeros_like(S._data, np.int64, shape=0)), empty
     if driver != "gels":
         rank = _count_above(S, A, None, rcond)
-    if driver != "gelsy" and m > n and (driver == "gels" or bool((rank == n).all())):
+    if driver != "gelsy" and m > n and (driver == "gels" or everywhere(rank == n)):
         residuals = np.sum(np.square(np.abs(A @ X - B)), axis=-2)
     if driver in ("gelsd", "gelss"):
         singular_values = S
@@ -161,7 +165,7 @@ def lstsq(A, B, rcond: float | None = None, *, driver: str | None = None):
 # --- rank -------------------------------------------------------------------------------------------------------------
 
 
-@kernel(public=False, method=False)
+@lapack_kernel(public=False, method=False)
 def _count_above(S, A, atol: Any, rtol: Any):
     """How many singular values do not count as zero."""
     size = np.abs(S)
@@ -198,7 +202,7 @@ def _exponential_gradient(g: Any, A: Any) -> Any:
     return exponential(blocks)[..., :n, n:]
 
 
-@kernel(public=False, method=False, node_name="LinalgMatrixExpBackward0", A=_exponential_gradient)
+@lapack_kernel(public=False, method=False, node_name="LinalgMatrixExpBackward0", A=_exponential_gradient)
 def exponential(A):
     """exp(A) by scaling and squaring a Padé approximant.
 

@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.op import kernel, op
+from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.ops._matrices import adjoint as adjoint_of
 from retrograd.ops._matrices import check_floating, check_info, check_matrix
 from retrograd.ops.linalg_triangular import substitute
+
+lapack: Any = without_flags(op)
+lapack_kernel: Any = without_flags(kernel)
 
 # how many columns are eliminated one by one before the rest is brought up to date by a product of matrices
 _PANEL = 32
@@ -54,7 +57,7 @@ def first_zero_pivot(A: Any) -> int:
     return int(_zero_pivots(LU)) or int(np.argmin(np.abs(np.diagonal(LU)))) + 1
 
 
-@kernel(public=False, method=False)
+@lapack_kernel(public=False, method=False)
 def permutation_matrix(pivots, m: int, dtype: Any):
     """The matrix P of ``A = P L U``, from the row exchanges (counted from 1) that led to ``L U``."""
     *batch, k = pivots.shape
@@ -95,7 +98,7 @@ def _lu_gradient(g: Any, result: Any) -> Any:
     return permutation_matrix(pivots, m, LU.dtype) @ GA
 
 
-@op(
+@lapack(
     namespace="linalg",
     method=False,
     outputs=("LU", "pivots", "info"),
@@ -131,7 +134,7 @@ def lu_factor(A, *, pivot: bool = True):
     Raises :class:`retrograd.linalg.LinAlgError` if a matrix is singular.
     """
     LU, pivots, info = lu_factor_ex(A, pivot)
-    check_info("linalg.lu_factor", info.numpy(), _ZERO_PIVOT)
+    check_info("linalg.lu_factor", info._data, _ZERO_PIVOT)
     return _Factors(LU, pivots)
 
 

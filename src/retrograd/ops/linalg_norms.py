@@ -14,6 +14,7 @@ from retrograd.core.registry import composite
 from retrograd.dtypes import as_dtype, promote_types
 from retrograd.ops._matrices import check_matrix, check_same_dtype
 from retrograd.ops._reducing import Dims, checked_dim
+from retrograd.ops._rules import everywhere
 from retrograd.ops.linalg import inv_ex
 from retrograd.ops.linalg_decompositions import svdvals
 from retrograd.ops.reductions import vector_norm as p_norm
@@ -146,7 +147,7 @@ def cond(A, p: Order = None):
     inverse, info = inv_ex(A)
     if A.shape[-1] == 0:
         return np.sum(A, axis=(-2, -1))
-    if not info.any():
+    if everywhere(info == 0):
         return matrix_norm(A, p) * matrix_norm(inverse, p)
     regular = np.where((info == 0)[..., None, None], inverse, np.inf)
     return np.where(info == 0, matrix_norm(A, p) * matrix_norm(regular, p), np.inf)

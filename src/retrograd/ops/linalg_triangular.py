@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.op import kernel
+from retrograd.core.op import kernel, without_flags
 from retrograd.core.registry import composite
 from retrograd.ops._matrices import adjoint, check_floating, check_matrix, check_square
+
+lapack_kernel: Any = without_flags(kernel)
 
 
 def _triangular_gradient(g: Any, A: Any, result: Any, upper: bool, unitriangular: bool) -> Any:
@@ -19,7 +21,7 @@ def _triangular_gradient(g: Any, A: Any, result: Any, upper: bool, unitriangular
     return np.triu(full, int(unitriangular)) if upper else np.tril(full, -int(unitriangular))
 
 
-@kernel(
+@lapack_kernel(
     public=False,
     method=False,
     node_name="LinalgSolveTriangularBackward0",
@@ -29,7 +31,7 @@ def _triangular_gradient(g: Any, A: Any, result: Any, upper: bool, unitriangular
 def substitute(A, B, upper: bool, unitriangular: bool = False):
     """Solve ``A X = B`` for triangular matrices ``A``, of which the other triangle is not looked at."""
     batch = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
-    X = np.array(np.broadcast_to(B, (*batch, *B.shape[-2:])), dtype=np.result_type(A, B), order="C")
+    X = np.copy(np.broadcast_to(B, (*batch, *B.shape[-2:])), order="C").astype(np.result_type(A, B), copy=False)
     if upper:
         _substitute_backwards(A, X, unitriangular)
     else:  # read from its end, a lower triangle is an upper one

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.op import op
+from retrograd.core.op import linear, op
 from retrograd.core.registry import composite
 from retrograd.dtypes import result_dtype
 from retrograd.ops._matrices import adjoint, check_floating, check_same_dtype, rows
@@ -66,6 +66,7 @@ def _gradient_right(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
     operator="matmul",
     input=_gradient_left,
     other=_gradient_right,
+    factors=("input", "other"),
 )
 def matmul(input, other):
     """Return the matrix product ``input @ other``.
@@ -96,6 +97,7 @@ def _check_ndims(name: str, ndims: tuple[int, ...], *operands: Any) -> None:
 @op(
     input=lambda g, mat2: g @ adjoint(mat2),
     mat2=lambda g, input: adjoint(input) @ g,
+    factors=("input", "mat2"),
 )
 def mm(input, mat2):
     """Return the product of two matrices, ``(n, k) @ (k, m) -> (n, m)``."""
@@ -106,6 +108,7 @@ def mm(input, mat2):
 @op(
     input=lambda g, mat2: g @ adjoint(mat2),
     mat2=lambda g, input: adjoint(input) @ g,
+    factors=("input", "mat2"),
 )
 def bmm(input, mat2):
     """Return the products of two batches of matrices, ``(b, n, k) @ (b, k, m) -> (b, n, m)``, without broadcasting."""
@@ -119,6 +122,7 @@ def bmm(input, mat2):
 @op(
     input=lambda g, vec: g[:, None] * conj(vec),
     vec=lambda g, input: adjoint(input) @ g,
+    factors=("input", "vec"),
 )
 def mv(input, vec):
     """Return the product of a matrix and a vector, ``(n, k) @ (k,) -> (n,)``."""
@@ -129,6 +133,7 @@ def mv(input, vec):
 @op(
     input=lambda g, tensor: g * conj(tensor),
     tensor=lambda g, input: g * conj(input),
+    factors=("input", "tensor"),
 )
 def dot(input, tensor):
     """Return the sum of the products of the elements of two vectors; nothing is conjugated."""
@@ -139,6 +144,7 @@ def dot(input, tensor):
 @op(
     input=lambda g, other: conj(g) * other,
     other=lambda g, input: g * input,
+    factors=("input", "other"),
 )
 def vdot(input, other):
     """Return the inner product of two vectors, with the elements of ``input`` conjugated."""
@@ -151,6 +157,7 @@ def vdot(input, other):
     method=False,
     x=lambda g, y, dim: conj(np.expand_dims(g, dim)) * y,
     y=lambda g, x, dim: np.expand_dims(g, dim) * x,
+    factors=("x", "y"),
 )
 def vecdot(x, y, dim: int = -1):
     """Return the inner products of the vectors along ``dim``, with the elements of ``x`` conjugated."""
@@ -206,6 +213,7 @@ def _add_product(name: str, input: Any, added: Any, beta: Any, alpha: Any) -> An
     input=lambda g, beta: _scaled(g, beta),
     mat1=lambda g, mat2, alpha: _scaled(g @ adjoint(mat2), alpha),
     mat2=lambda g, mat1, alpha: _scaled(adjoint(mat1) @ g, alpha),
+    factors=("mat1", "mat2"),
 )
 def addmm(input, mat1, mat2, beta: complex = 1, alpha: complex = 1):
     """Return ``beta * input + alpha * (mat1 @ mat2)`` for matrices; ``input`` is broadcast to the product."""
@@ -219,6 +227,7 @@ def addmm(input, mat1, mat2, beta: complex = 1, alpha: complex = 1):
     input=lambda g, beta: _scaled(g, beta),
     mat=lambda g, vec, alpha: _scaled(g[:, None] * conj(vec), alpha),
     vec=lambda g, mat, alpha: _scaled(adjoint(mat) @ g, alpha),
+    factors=("mat", "vec"),
 )
 def addmv(input, mat, vec, beta: complex = 1, alpha: complex = 1):
     """Return ``beta * input + alpha * (mat @ vec)`` for a matrix and a vector."""
@@ -232,6 +241,7 @@ def addmv(input, mat, vec, beta: complex = 1, alpha: complex = 1):
     input=lambda g, beta: _scaled(g, beta),
     batch1=lambda g, batch2, alpha: _scaled(g @ adjoint(batch2), alpha),
     batch2=lambda g, batch1, alpha: _scaled(adjoint(batch1) @ g, alpha),
+    factors=("batch1", "batch2"),
 )
 def baddbmm(input, batch1, batch2, beta: complex = 1, alpha: complex = 1):
     """Return ``beta * input + alpha * (batch1 @ batch2)`` for batches of matrices."""
@@ -244,6 +254,7 @@ def baddbmm(input, batch1, batch2, beta: complex = 1, alpha: complex = 1):
     input=lambda g, beta: _scaled(g, beta),
     batch1=lambda g, batch2, alpha: _scaled(g @ adjoint(batch2), alpha),
     batch2=lambda g, batch1, alpha: _scaled(adjoint(batch1) @ g, alpha),
+    factors=("batch1", "batch2"),
 )
 def addbmm(input, batch1, batch2, beta: complex = 1, alpha: complex = 1):
     """Return ``beta * input + alpha * (batch1 @ batch2).sum(0)`` for batches of matrices."""
@@ -269,6 +280,7 @@ def _check_batches(name: str, input: Any, batch1: Any, batch2: Any) -> None:
     input=lambda g, beta: _scaled(g, beta),
     vec1=lambda g, vec2, alpha: _scaled(g @ conj(vec2), alpha),
     vec2=lambda g, vec1, alpha: _scaled(conj(vec1) @ g, alpha),
+    factors=("vec1", "vec2"),
 )
 def addr(input, vec1, vec2, beta: complex = 1, alpha: complex = 1):
     """Return ``beta * input + alpha * outer(vec1, vec2)`` for vectors, which are promoted to a common dtype."""
@@ -363,6 +375,7 @@ def kron(input, other):
     method=False,
     input=lambda g, other, dim: np.cross(conj(other), g, axis=dim),
     other=lambda g, input, dim: np.cross(g, conj(input), axis=dim),
+    factors=("input", "other"),
 )
 def cross(input, other, dim: int = -1):
     """Return the cross products of the 3-vectors along ``dim``; the other dimensions are broadcast.
@@ -393,7 +406,7 @@ def cross_along(input, other, dim: int | None = None):
     return cross(input, other, dim)
 
 
-@op(
+@linear(
     input=lambda g, input_shape: g * np.eye(*input_shape, dtype=g.dtype),
 )
 def trace(input):

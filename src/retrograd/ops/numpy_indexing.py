@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import as_array
 from retrograd.core.registry import add_method, implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import as_dtype, from_numpy_dtype
@@ -19,11 +20,11 @@ from retrograd.ops.numpy_shape import as_tuple, refuse_out, tensors
 
 def _raw(value: Any) -> Any:
     """The array of a Tensor; other values as NumPy reads them."""
-    return value._data if isinstance(value, Tensor) else np.asarray(value)
+    return value._data if isinstance(value, Tensor) else as_array(value)
 
 
 def _tensor(value: Any) -> Tensor:
-    return value if isinstance(value, Tensor) else wrap(np.asarray(value))
+    return value if isinstance(value, Tensor) else wrap(as_array(value))
 
 
 def _within(places: Any, size: int, mode: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import as_array
 from retrograd.core.registry import implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops import linalg, linalg_decompositions, linalg_functions, linalg_norms
@@ -40,7 +41,7 @@ def _tensors(*operands: Any) -> Any:
     def convert(operand: Any) -> Any:
         if isinstance(operand, Tensor):
             return operand
-        array = np.asarray(operand)
+        array = as_array(operand)
         weak = not hasattr(operand, "dtype") and np.can_cast(array.dtype, dtype, "same_kind")
         return wrap(array.astype(dtype) if weak else array)
 

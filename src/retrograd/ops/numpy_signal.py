@@ -37,6 +37,7 @@ def _sliding_window_view(
     method=False,
     a=lambda g, v: np.correlate(g, v),
     v=lambda g, a: np.correlate(g, a),
+    factors=("a", "v"),
 )
 def _full_convolution(a, v):
     return np.convolve(a, v)

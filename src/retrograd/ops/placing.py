@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.op import kernel, op
+from retrograd.core.op import kernel, linear
 from retrograd.core.registry import add_method, composite, method
 from retrograd.core.tensor import Tensor
 from retrograd.core.tensor import wrap as wrap_array
@@ -58,7 +58,7 @@ def _index_add(input: Any, dim: int, index: Any, source: Any, alpha: float = 1) 
     combine_at(np.add, target, of_index(_rows(dim, input.ndim, index), target.shape), added)
 
 
-@op(
+@linear(
     inplace=_index_add,
     input=lambda g: g,
     source=lambda g, dim, index, source_shape, alpha: index_select(g, dim, index).reshape(source_shape) * alpha,
@@ -76,7 +76,7 @@ def _index_copy(input: Any, dim: int, index: Any, source: Any) -> None:
     target[_rows(dim, input.ndim, index)] = source
 
 
-@op(
+@linear(
     inplace=_index_copy,
     input=lambda g, dim, index: _blank_rows(g, dim, index),
     source=lambda g, dim, index, source_shape: index_select(g, dim, index).reshape(source_shape),
@@ -99,7 +99,7 @@ def _fill_rows(input: Any, dim: int, index: Any, value: Any) -> None:
     target[_rows(dim, input.ndim, index)] = value
 
 
-@op(
+@linear(
     inplace=_fill_rows,
     input=lambda g, dim, index: _blank_rows(g, dim, index),
     value=lambda g, dim, index: g - _blank_rows(g, dim, index),
@@ -148,7 +148,7 @@ def _fill_masked(input: Any, mask: Any, value: Any) -> None:
     np.copyto(input, fill_value("masked_fill", value, input.dtype), where=mask, casting="unsafe")
 
 
-@op(
+@linear(
     inplace=_fill_masked,
     input=lambda g, mask: np.where(mask, 0, g),
     value=lambda g, mask: np.where(mask, g, 0),
@@ -196,7 +196,7 @@ def _scatter_masked_source(g: Any, mask: Any, source_shape: tuple[int, ...]) -> 
     return place(picked, (size,), (slice(picked.shape[0]), ...)).reshape(source_shape)
 
 
-@op(
+@linear(
     inplace=_scatter_masked,
     input=lambda g, mask: np.where(mask, 0, g),
     source=_scatter_masked_source,
@@ -204,7 +204,7 @@ def _scatter_masked_source(g: Any, mask: Any, source_shape: tuple[int, ...]) -> 
 def masked_scatter(input, mask, source):
     """Put the elements of ``source``, one after the other, where ``mask`` (broadcast with ``input``) is true."""
     check_mask("masked_scatter", mask)
-    result = np.array(np.broadcast_to(input, np.broadcast_shapes(input.shape, mask.shape)))
+    result = np.copy(np.broadcast_to(input, np.broadcast_shapes(input.shape, mask.shape)), order="C")
     _scatter_masked(result, mask, source)
     return result
 
@@ -236,7 +236,7 @@ def _flat_blank(g: Any, index: Any) -> Any:
     return blank_at(g.reshape(-1), (index.reshape(-1),)).reshape(g.shape)
 
 
-@op(
+@linear(
     inplace=_put,
     input=lambda g, index, accumulate: g if accumulate else _flat_blank(g, index),
     source=lambda g, index, source_shape: take(g, index).reshape(source_shape),
@@ -271,7 +271,7 @@ def _embedded(name: str, input: Any, src: Any, index: tuple[Any, ...]) -> Any:
     return result
 
 
-@op(
+@linear(
     input=lambda g, dim, index: blank(g, along(normalize_dim(dim, g.ndim), index)),
     src=lambda g, dim, index: g[along(normalize_dim(dim, g.ndim), index)],
 )
@@ -285,7 +285,7 @@ def select_scatter(input, src, dim: int, index: int):
     return _embedded("select_scatter", input, src, along(dim, index))
 
 
-@op(
+@linear(
     input=lambda g, dim, start, end, step: blank(g, along(normalize_dim(dim, g.ndim), slice(start, end, step))),
     src=lambda g, dim, start, end, step: g[along(normalize_dim(dim, g.ndim), slice(start, end, step))],
 )

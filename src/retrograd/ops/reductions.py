@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.op import kernel, linear, op
+from retrograd.core.record import settle
 from retrograd.core.registry import composite
 from retrograd.dtypes import default_float, from_numpy_dtype
 from retrograd.ops._reducing import Dims, add_reduce, axes_of, cast, count_reduced, mean_of, reduce, sum_of_squares
-from retrograd.ops._rules import conj, expand_reduced, keep_reduced, normalize_dim
+from retrograd.ops._rules import conj, everywhere, expand_reduced, keep_reduced, normalize_dim
 from retrograd.ops.extremes import share_among
 
 # --- sums -------------------------------------------------------------------------------------------------------------
@@ -107,7 +108,7 @@ def products_of_the_others(x: Any, dim: int) -> Any:
 def _prod_rule(g, input, result, dim, keepdim):
     shape = input.shape
     g = expand_reduced(g, shape, dim, keepdim)
-    if input.all():
+    if everywhere(input):
         return g * conj(keep_reduced(result, shape, dim, keepdim) / input)
     if dim is None or input.ndim == 0:
         return g * conj(products_of_the_others(input.reshape((-1,)), 0).reshape(shape))
@@ -147,7 +148,7 @@ def logsumexp(input, dim: int | Sequence[int], keepdim: bool = False):
     axis = axes_of(dim, input.ndim)
     top = np.maximum.reduce(input.real, axis, keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, top.dtype.type(0))
-    shifted = np.asarray(input - top)
+    shifted = settle(input - top)
     total = add_reduce(np.exp(shifted, out=shifted), axis, True)
     # the logarithm of no summands at all is no error
     result = np.log(total, out=np.full_like(total, -np.inf), where=total != 0) + top

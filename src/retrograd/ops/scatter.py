@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from retrograd.core import calls
-from retrograd.core.op import kernel, op
+from retrograd.core.op import kernel, linear
 from retrograd.core.registry import add_method, composite
 from retrograd.core.tensor import Tensor
 from retrograd.ops._positions import along_dim, combine_at, write_flat
-from retrograd.ops._rules import conj, normalize_dim
+from retrograd.ops._rules import conj, everywhere, normalize_dim
 from retrograd.ops.copying import fill_value
 from retrograd.ops.indexing import place
 from retrograd.ops.selecting import check_gather, gather, same_dtype, scatter_zeros
@@ -55,7 +55,7 @@ def _scatter_into(input: Any, dim: int, index: Any, src: Any) -> None:
     _set_at(input, along_dim(index, input.shape, dim), values)
 
 
-@op(
+@linear(
     name="scatter",
     public=False,
     method=False,
@@ -75,7 +75,7 @@ def _add_into(input: Any, dim: int, index: Any, src: Any) -> None:
     combine_at(np.add, input, along_dim(index, input.shape, dim), _corner(src, index))
 
 
-@op(
+@linear(
     inplace=_add_into,
     input=lambda g: g,
     src=lambda g, dim, index, src_shape: _spread(gather(g, dim, index), src_shape),
@@ -121,7 +121,7 @@ def _reduce_into(input: Any, dim: int, index: Any, src: Any, reduce: str, includ
 
 def _counts(index: Any, shape: tuple[int, ...], dim: int, include_self: bool) -> Any:
     """How many elements come together at each place; 1 where none do."""
-    counts = scatter_zeros(np.ones(index.shape, np.int64), shape, dim, index)
+    counts = scatter_zeros(np.ones_like(index, dtype=np.int64), shape, dim, index)
     return counts + 1 if include_self else np.maximum(counts, 1)
 
 
@@ -168,7 +168,7 @@ def _other_factors(input: Any, dim: int, index: Any, used: Any, result: Any, inc
     factors = np.where(zero, 1, used)
     nonzero = gather(scatter_reduce(input, dim, index, factors, "prod", include_self), dim, index)
     others = np.where(zero, np.where(zeros == 1, nonzero, 0), gather(result, dim, index) / factors)
-    if (zeros > 1).any():
+    if not everywhere(zeros <= 1):
         return only_once(
             others,
             "scatter_reduce(): Double backward is unsupported for src when >1 zeros in src are scattered to the same "

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.op import elementwise
 from retrograd.ops._rules import conj
-from retrograd.ops._scipy import answers_for, hidden_ufunc, sc
+from retrograd.ops._scipy import answers_for, hidden_ufunc, sc, scipy_elementwise
 from retrograd.ops.special import SQRT_2PI, SQRT_PI, gamma_density, normal_hazard
 
 # --- the gamma and beta families --------------------------------------------------------------------------------------
@@ -241,7 +240,7 @@ def wrightomega(input):
 
 
 @answers_for("_lambertw")
-@elementwise(
+@scipy_elementwise(
     int_to_float=True,
     namespace="scipy",
     method=False,

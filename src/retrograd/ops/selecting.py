@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.op import kernel, op
+from retrograd.core.op import kernel, linear, op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._positions import ALL, along, along_dim, combine_at, of_index
@@ -40,8 +40,11 @@ def check_bounds(name: str, index: Any, dim: int, size: int, *, negative: bool =
     """Raise where an index lies outside of ``size`` positions; IndexError where negative ones count from the end."""
     if not index.size:
         return
+    # one look decides the usual case: read as unsigned, a negative index is larger than any size
+    if np.maximum.reduce(index.view(f"u{index.itemsize}"), None) < size:
+        return
     low, high = np.minimum.reduce(index, None), np.maximum.reduce(index, None)
-    if low < (-size if negative else 0) or high >= size:
+    if low < -size or high >= size or not negative:
         kind = IndexError if negative else RuntimeError
         raise kind(
             f"{name}(): index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}"
@@ -112,7 +115,10 @@ def check_gather(
             f"{name}(): Index tensor must have the same number of dimensions as input and src tensor, but the shapes "
             f"are {list(index.shape)}, {list(shape)}" + (f" and {list(src_shape)}" if src_shape is not None else "")
         )
-    fits = all(n <= m for d, (n, m) in enumerate(zip(index.shape, shape, strict=False)) if d != dim)
+    rest = slice(dim + 1, None)
+    fits = (index.shape[:dim] == shape[:dim] and index.shape[rest] == shape[rest]) or all(
+        n <= m for d, (n, m) in enumerate(zip(index.shape, shape, strict=False)) if d != dim
+    )
     if src_shape is not None:
         fits = fits and all(n <= m for n, m in zip(index.shape, src_shape, strict=False))
     if not fits and index.size:
@@ -210,7 +216,7 @@ def check_mask(name: str, mask: Any) -> Any:
     return mask
 
 
-@op(input=lambda g, input_shape, mask: _unmasked(g, input_shape, mask))
+@linear(input=lambda g, input_shape, mask: _unmasked(g, input_shape, mask))
 def masked_select(input, mask):
     """Return the elements where ``mask`` (broadcast with ``input``) is true, as a vector."""
     check_mask("masked_select", mask)

@@ -14,6 +14,7 @@ from retrograd.core.inplace import check_writable, move_retained
 from retrograd.core.op import view as view_op
 from retrograd.core.registry import add_method, composite
 from retrograd.core.size import Size
+from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump
 from retrograd.core.views import shares_memory
 from retrograd.dtypes import as_dtype
@@ -82,7 +83,7 @@ def _view_dtype(input, dtype: Any):
         ) from None
 
 
-@composite()
+@composite(reported=False)
 def view(input, *shape: Any, size: Any = None, dtype: Any = None):
     """Return a view in another shape, or one that reads the same memory as another dtype (without gradient).
 
@@ -102,13 +103,13 @@ def view(input, *shape: Any, size: Any = None, dtype: Any = None):
     return _view_shape(input, shape)
 
 
-@composite()
+@composite(reported=False)
 def reshape_as(input, other):
     """Return ``input`` in the shape of ``other``."""
     return reshape(input, other.shape)
 
 
-@composite()
+@composite(reported=False)
 def view_as(input, other):
     """Return a view of ``input`` in the shape of ``other``."""
     return _view_shape(input, other.shape)
@@ -191,7 +192,7 @@ def broadcast_to(input, size: Sequence[int]):
     return _expanded("broadcast_to", input, size)
 
 
-@composite()
+@composite(reported=False)
 def expand_as(input, other):
     """Repeat ``input`` to the shape of ``other``, without copying."""
     return expand(input, other.shape)
@@ -319,7 +320,7 @@ def _matrix_transpose(name: str, input: Any) -> Any:
     return transpose(input, -2, -1)
 
 
-@composite()
+@composite(reported=False)
 def adjoint(input):
     """Return the conjugate transpose of the matrices in the last two dimensions."""
     return conj(_matrix_transpose("adjoint()", input))
@@ -405,6 +406,8 @@ def _in_place(function: Any, *aliases: str) -> None:
         result = function(input, *args, **kwargs)
         input._data = result._data
         bump(input)
+        if local.tangents is not None:
+            local.tangents.move(result, input)
         view = None if result._meta is None else result._meta.view
         if view is not None and input._meta is not None and input._meta.view is not None:
             input._meta.view = view

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.op import op
+from retrograd.core.op import linear, op
 from retrograd.core.registry import composite
 from retrograd.dtypes import from_numpy_dtype
 from retrograd.ops._picking import arranging, lifted
@@ -244,7 +244,7 @@ def unique_consecutive(
 # --- counting ---------------------------------------------------------------------------------------------------------
 
 
-@op(weights=lambda g, input: g[input])
+@linear(weights=lambda g, input: g[input])
 def bincount(input, weights=None, minlength: int = 0):
     """Return how often each of 0, 1, ... occurs in the vector ``input``, or the sum of the ``weights`` of each."""
     if input.dtype.kind not in "iu":

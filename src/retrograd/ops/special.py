@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.op import elementwise
 from retrograd.core.registry import composite
 from retrograd.ops._rules import conj, not_implemented
-from retrograd.ops._scipy import answers_for, narrowed, sc, scipy_ufunc, special_ufunc
+from retrograd.ops._scipy import answers_for, narrowed, sc, scipy_elementwise, scipy_ufunc, special_ufunc
 from retrograd.ops.exponential import exp2, expm1, log1p
 from retrograd.ops.reductions import logsumexp
 from retrograd.ops.rounding import round
@@ -26,7 +25,7 @@ SQRT_2PI = math.sqrt(2 * math.pi)
 
 
 @answers_for("erf")
-@elementwise(int_to_float=True, input=lambda g, input: g * conj(2 / SQRT_PI * np.exp(-input * input)))
+@scipy_elementwise(int_to_float=True, input=lambda g, input: g * conj(2 / SQRT_PI * np.exp(-input * input)))
 def erf(input):
     """Return the error function ``2 / sqrt(pi) * integral of exp(-t**2) from 0 to input``.
 
@@ -109,7 +108,7 @@ def polygamma_derivative(g: Any, input: Any, n: int) -> Any:
     return g * ((-1) ** n * math.factorial(n + 1) * sc.zeta(n + 2, input))
 
 
-@elementwise(int_to_float=True, public=False, name="polygamma", input=polygamma_derivative)
+@scipy_elementwise(int_to_float=True, public=False, name="polygamma", input=polygamma_derivative)
 def _polygamma(input, n: int):
     """Return the ``n``-th derivative of digamma; see :func:`retrograd.polygamma`."""
     if not isinstance(n, (int, np.integer)):
@@ -126,7 +125,7 @@ def polygamma(n: int, input, *, out=None):
     return _polygamma(input, n, out=out)
 
 
-@elementwise(int_to_float=True, input=lambda g, input, p: g * sum(sc.psi(input - k / 2) for k in range(p)))
+@scipy_elementwise(int_to_float=True, input=lambda g, input, p: g * sum(sc.psi(input - k / 2) for k in range(p)))
 def mvlgamma(input, p: int):
     """Return the logarithm of the ``p``-variate gamma function; elements should exceed ``(p - 1) / 2``.
 
@@ -164,7 +163,7 @@ def igammac(input, other):
 
 
 @answers_for("_zeta")
-@elementwise(
+@scipy_elementwise(
     int_to_float=True,
     namespace="special",
     method=False,
@@ -220,7 +219,7 @@ def logit_derivative(g: Any, input: Any, eps: float | None) -> Any:
 
 
 @answers_for("logit")
-@elementwise(int_to_float=True, input=logit_derivative)
+@scipy_elementwise(int_to_float=True, input=logit_derivative)
 def logit(input, eps: float | None = None):
     """Return ``log(input / (1 - input))``, with ``input`` first clamped to ``[eps, 1 - eps]`` if ``eps`` is given."""
     if eps is not None and eps >= 0:
@@ -300,7 +299,7 @@ def scaled_modified_bessel_k1(input):
     """Return ``exp(input) * modified_bessel_k1(input)``, which does not underflow."""
 
 
-@elementwise(
+@scipy_elementwise(
     int_to_float=True,
     namespace="special",
     method=False,
@@ -311,7 +310,7 @@ def spherical_bessel_j0(input):
     return narrowed(sc.spherical_jn(0, input), input)
 
 
-@elementwise(int_to_float=True, namespace="special", method=False, input=lambda g, input: g * sc.airy(input)[1])
+@scipy_elementwise(int_to_float=True, namespace="special", method=False, input=lambda g, input: g * sc.airy(input)[1])
 def airy_ai(input):
     """Return the Airy function Ai, the solution of ``y'' = x * y`` that decays to the right."""
     return narrowed(sc.airy(input)[0], input)

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.op import op
+from retrograd.core.record import settle
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import from_numpy_dtype, get_default_dtype
 from retrograd.ops._picking import lifted, pick, picking
 from retrograd.ops._reducing import Dims, axes_of, checked_dim, count_reduced, mean_of, sum_of_squares
-from retrograd.ops._rules import keep_reduced, normalize_dim
+from retrograd.ops._rules import everywhere, keep_reduced, normalize_dim
 from retrograd.ops.extremes import check_ordered, check_reducible, share_ties
 from retrograd.ops.reductions import mean
 
@@ -40,7 +41,7 @@ def _variance(name: str, x: Any, dim: Dims, correction: float, keepdim: bool) ->
     if x.dtype == np.float16:
         return _variance(name, x.astype(np.float32), dim, correction, keepdim)
     axis = axes_of(dim, x.ndim)
-    total = sum_of_squares(np.asarray(x - mean_of(x, axis, True)), axis, keepdim)
+    total = sum_of_squares(settle(x - mean_of(x, axis, True)), axis, keepdim)
     return total / max(count_reduced(x.shape, total.shape) - correction, 0)
 
 
@@ -300,12 +301,12 @@ def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, int
         ranked = np.sort(np.moveaxis(input, dim, -1), axis=-1)
 
     last = ranked.shape[-1] - 1  # the rank of the last element, or the last that is not NaN
-    nan = np.isnan(ranked.detach()).numpy()
+    nan = np.isnan(ranked._data)
     vector = q.reshape((-1,)) if isinstance(q, Tensor) else np.array([q], ranked.dtype.numpy)
     if name == "nanquantile":
         last = np.maximum(last - nan.sum(-1, keepdims=True), 0).astype(ranked.dtype.numpy)
     rank = vector * last
-    if name == "quantile" and nan.any():
+    if name == "quantile" and not everywhere(~nan):
         rank = np.where(nan[..., -1:], last, rank)
     rank = np.broadcast_to(rank, (*ranked.shape[:-1], vector.shape[0]))
 
@@ -317,7 +318,7 @@ def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, int
 
 def _at_rank(ranked: Any, rank: Any, interpolation: str) -> Any:
     """The elements of ``ranked`` at real-valued positions along the last dimension."""
-    position = rank.detach().numpy() if isinstance(rank, Tensor) else rank
+    position = rank._data if isinstance(rank, Tensor) else rank
     below, above = np.floor(position), np.ceil(position)
     one = {"lower": below, "higher": above, "nearest": np.round(position)}.get(interpolation)
     if one is not None:
@@ -344,7 +345,7 @@ def _check_weights(weights: Any, label: str, n: int, integral: bool) -> None:
             f"cov(): expected {label} to have the same numel as there are observations in the input "
             f"but got {weights.numel()} != {n}"
         )
-    if (weights._data < 0).any():
+    if not everywhere(weights >= 0):
         raise RuntimeError(f"cov(): {label} cannot be negative")
 
 
@@ -375,14 +376,14 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         weighted = x
     else:
         total = weights.sum()
-        if not total:
+        if not everywhere(total != 0):
             raise RuntimeError("cov(): weights sum to zero, can't be normalized")
         x = x - (x * weights).sum(1, keepdim=True) / total
         weighted = x * weights
         freedom = total - correction * (1 if aweights is None else (weights * aweights).sum() / total)
-    if freedom <= 0:
-        warnings.warn("cov(): degrees of freedom is <= 0", UserWarning, stacklevel=2)
-        freedom = freedom * 0
+    if not everywhere(freedom > 0):
+        warnings.warn("cov(): degrees of freedom is <= 0", UserWarning, stacklevel=3)
+        freedom = freedom.clamp_min(0) if isinstance(freedom, Tensor) else 0
     return (np.matmul(x, np.conj(np.swapaxes(weighted, 0, 1))) / freedom).squeeze()
 
 

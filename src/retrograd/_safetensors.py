@@ -1,0 +1,91 @@
+"""The file format safetensors: eight bytes with the length of the header, the header in JSON, the arrays.
+
+https://github.com/huggingface/safetensors describes it. Reading checks all that the header says against the file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+_DTYPES = {
+    "BOOL": np.dtype("?"),
+    "U8": np.dtype("u1"),
+    "I8": np.dtype("i1"),
+    "I16": np.dtype("<i2"),
+    "I32": np.dtype("<i4"),
+    "I64": np.dtype("<i8"),
+    "F16": np.dtype("<f2"),
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+    "C64": np.dtype("<c8"),
+}
+_CODES = {dtype: code for code, dtype in _DTYPES.items()}
+_BFLOAT16 = np.dtype("<u2")  # the upper half of a float32; read as float32
+_LONGEST_HEADER = 100_000_000  # the format's own limit
+
+
+def write(path: str, arrays: dict[str, Any], metadata: dict[str, str]) -> None:
+    """Write arrays, by name, and strings by name."""
+    header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+    offset = 0
+    # largest items first, so that every array is aligned to its own items
+    ordered = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
+    for name, array in ordered:
+        code = _CODES.get(array.dtype.newbyteorder("<"))
+        if code is None:
+            raise TypeError(f"safetensors has no dtype for {name}, which is {array.dtype}; .npz files do")
+        if name == "__metadata__":
+            raise ValueError("safetensors keeps the name __metadata__ for itself; a tensor cannot have it")
+        header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]}
+        offset += array.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, array in ordered:
+            little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+            file.write(little.reshape(-1).view(np.uint8).data)
+
+
+def read(path: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Read arrays, by name, and strings by name."""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(size - 8, _LONGEST_HEADER):
+            raise ValueError(f"{path} is no safetensors file, or is cut off: it has {size} bytes")
+        try:
+            header = json.loads(file.read(length))
+            metadata = header.pop("__metadata__", {})
+            entries = {name: _checked(entry) for name, entry in header.items()}
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"{path}: the header is damaged: {error}") from error
+        body = file.read()
+    arrays = {}
+    for name, (dtype, shape, start, stop) in entries.items():
+        if stop > len(body):
+            raise ValueError(f"{path} is cut off: {name} should end at byte {stop} of the data, of {len(body)}")
+        array = np.frombuffer(body, dtype, math.prod(shape), start).reshape(shape)
+        arrays[name] = _widened(array) if dtype is _BFLOAT16 else array.copy()
+    return arrays, metadata
+
+
+def _checked(entry: dict[str, Any]) -> tuple[np.dtype, tuple[int, ...], int, int]:
+    code, shape, (start, stop) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
+    dtype = _BFLOAT16 if code == "BF16" else _DTYPES.get(code)
+    if dtype is None:
+        raise ValueError(f"dtype {code} has no counterpart in NumPy")
+    if not all(isinstance(n, int) and n >= 0 for n in (*shape, start, stop)):
+        raise ValueError(f"shape {shape} and offsets {start}, {stop} must be non-negative integers")
+    if stop - start != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"{stop - start} bytes do not hold {code} of shape {shape}")
+    return dtype, shape, start, stop
+
+
+def _widened(halves: np.ndarray) -> np.ndarray:
+    return (halves.astype(np.uint32) << 16).view(np.float32)

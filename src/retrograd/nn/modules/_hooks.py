@@ -1,0 +1,289 @@
+"""Hooks of modules: their registration, for one module and for all of them, and a call of a module that has some.
+
+What runs when, as in torch: forward pre-hooks, ``forward``, forward hooks; in backward, backward pre-hooks when the
+gradients of the outputs are there, backward hooks when those of the inputs are. Hooks of all modules come first.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from retrograd.core.hooks import Hooks, RemovableHandle
+from retrograd.core.tensor import Tensor
+from retrograd.nn.modules._backward_hooks import BackwardHooks
+
+if TYPE_CHECKING:
+    pass
+
+
+class ForwardHook:
+    """A forward hook or forward pre-hook, and how to call it."""
+
+    __slots__ = ("always_call", "hook", "with_kwargs")
+
+    def __init__(self, hook: Callable[..., Any], with_kwargs: bool, always_call: bool = False) -> None:
+        self.hook = hook
+        self.with_kwargs = with_kwargs
+        self.always_call = always_call
+
+    def __call__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *result: Any) -> Any:
+        if self.with_kwargs:
+            return self.hook(module, args, kwargs, *result)
+        return self.hook(module, args, *result)
+
+
+class GlobalHooks:
+    """The hooks of all modules, and those of registrations."""
+
+    def __init__(self) -> None:
+        self.forward_pre = Hooks()
+        self.forward = Hooks()
+        self.backward_pre = Hooks()
+        self.backward = Hooks()
+        self.parameter_registration = Hooks()
+        self.buffer_registration = Hooks()
+        self.module_registration = Hooks()
+
+
+everywhere = GlobalHooks()
+# those that a call has to look at, one read each
+forward_pre, forward, backward_pre, backward = (
+    everywhere.forward_pre,
+    everywhere.forward,
+    everywhere.backward_pre,
+    everywhere.backward,
+)
+
+
+def registered(hooks: Hooks, *registration: Any) -> Any:
+    """What hooks of a registration make of the thing registered, which is the last argument."""
+    *context, thing = registration
+    for hook in hooks.values():
+        replaced = hook(*context, thing)
+        if replaced is not None:
+            thing = replaced
+    return thing
+
+
+# --- for all modules --------------------------------------------------------------------------------------------------
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, args)`` before the ``forward`` of every module; what it returns replaces the arguments.
+
+    Meant for debugging and profiling. Hooks of all modules run before those of one.
+    """
+    return forward_pre.register(ForwardHook(hook, with_kwargs=False))
+
+
+def register_module_forward_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Call ``hook(module, args, output)`` after the ``forward`` of every module; what it returns replaces the output.
+
+    Parameters
+    ----------
+    with_kwargs
+        Call ``hook(module, args, kwargs, output)`` instead.
+    always_call
+        Call it even if ``forward`` raises; the output is None then.
+    """
+    return forward.register(ForwardHook(hook, with_kwargs, always_call))
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, grad_output)`` whenever the gradients of a module's outputs are computed, for every module.
+
+    What it returns replaces ``grad_output``.
+    """
+    return backward_pre.register(hook)
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, grad_input, grad_output)`` whenever the gradients of a module's inputs are computed.
+
+    For every module. What it returns replaces ``grad_input``.
+    """
+    return backward.register(hook)
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, name, parameter)`` whenever a module gets a parameter; what it returns replaces it."""
+    return everywhere.parameter_registration.register(hook)
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, name, buffer)`` whenever a module gets a buffer; what it returns replaces it."""
+    return everywhere.buffer_registration.register(hook)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, name, submodule)`` whenever a module gets a child; what it returns replaces it."""
+    return everywhere.module_registration.register(hook)
+
+
+# --- for one module ---------------------------------------------------------------------------------------------------
+
+
+class Hooked:
+    """The hooks of a module."""
+
+    _forward_pre_hooks: Hooks
+    _forward_hooks: Hooks
+    _backward_pre_hooks: Hooks
+    _backward_hooks: Hooks
+    forward: Callable[..., Any]
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, args)`` before ``forward``; what it returns replaces the positional arguments.
+
+        Parameters
+        ----------
+        prepend
+            Run it before the hooks that are there already.
+        with_kwargs
+            Call ``hook(module, args, kwargs)`` instead, which may return a pair ``(args, kwargs)``.
+
+        Returns
+        -------
+        RemovableHandle
+            Its ``remove()`` takes the hook away.
+        """
+        return self._forward_pre_hooks.register(ForwardHook(hook, with_kwargs), prepend=prepend)
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:
+        """Call ``hook(module, args, output)`` after ``forward``; what it returns replaces the output.
+
+        Parameters
+        ----------
+        prepend
+            Run it before the hooks that are there already.
+        with_kwargs
+            Call ``hook(module, args, kwargs, output)`` instead.
+        always_call
+            Call it even if ``forward`` raises; the output is None then.
+
+        Returns
+        -------
+        RemovableHandle
+            Its ``remove()`` takes the hook away.
+
+        Examples
+        --------
+        >>> layer = rg.nn.Linear(2, 3)
+        >>> with layer.register_forward_hook(lambda module, args, output: print(output.shape)):
+        ...     y = layer(rg.ones(4, 2))
+        retrograd.Size([4, 3])
+        """
+        return self._forward_hooks.register(ForwardHook(hook, with_kwargs, always_call), prepend=prepend)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_output)`` when the gradients of the outputs are computed.
+
+        ``grad_output`` is a tuple, with None for what is no tensor; what the hook returns replaces it.
+        """
+        return self._backward_pre_hooks.register(hook, prepend=prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` when the gradients of the inputs are computed.
+
+        Both are tuples, with None for what is no tensor; what the hook returns replaces
+        ``grad_input``. Keyword arguments of the call have no part in it.
+
+        Inputs and outputs of a module with such hooks cannot be written to in place.
+        """
+        return self._backward_hooks.register(hook, prepend=prepend)
+
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Do as :meth:`register_full_backward_hook`; torch deprecates this name, whose hooks saw other gradients."""
+        return self.register_full_backward_hook(hook)
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        state = _Call(args, kwargs)
+        try:
+            return self._run_with_hooks(state)
+        except Exception:
+            self._run_remaining_hooks(state)
+            raise
+
+    def _run_with_hooks(self, call: _Call) -> Any:
+        for pre_hook in (*forward_pre.values(), *self._forward_pre_hooks.values()):
+            call.replace_arguments(pre_hook, pre_hook(self, call.args, call.kwargs))
+        gradients = None
+        if self._backward_pre_hooks or self._backward_hooks or backward_pre or backward:
+            gradients = BackwardHooks(
+                self,
+                [*backward_pre.values(), *self._backward_pre_hooks.values()],
+                [*backward.values(), *self._backward_hooks.values()],
+            )
+            call.args = gradients.watch_inputs(call.args)
+        call.result = self.forward(*call.args, **call.kwargs)
+        for key, hook, _ in self._hooks_after_forward():
+            call.ran.add(key)
+            call.replace_result(hook(self, call.args, call.kwargs, call.result))
+        if gradients is not None:
+            if not isinstance(call.result, (Tensor, tuple)):
+                warnings.warn(
+                    "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors "
+                    f"but received {type(call.result)}",
+                    UserWarning,
+                    stacklevel=4,
+                )
+            call.result = gradients.watch_outputs(call.result)
+        return call.result
+
+    def _hooks_after_forward(self) -> Iterator[tuple[int, ForwardHook, str]]:
+        for scope, hooks in (("global module", forward), ("module", self._forward_hooks)):
+            for key, hook in list(hooks.items()):
+                yield key, hook, scope  # type: ignore[misc]  # these are ForwardHooks
+
+    def _run_remaining_hooks(self, call: _Call) -> None:
+        """After an error, run the forward hooks that are always called and were not yet."""
+        for key, hook, scope in self._hooks_after_forward():
+            if hook.always_call and key not in call.ran:
+                try:
+                    call.replace_result(hook(self, call.args, call.kwargs, call.result))
+                except Exception as error:
+                    warnings.warn(
+                        f"{scope} forward hook with ``always_call=True`` raised an exception that was silenced as "
+                        f"another error was raised in forward: {error}",
+                        UserWarning,
+                        stacklevel=5,
+                    )
+
+
+class _Call:
+    """A call of a module while hooks look at it."""
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.args = args
+        self.kwargs = kwargs
+        self.result: Any = None
+        self.ran: set[int] = set()
+
+    def replace_arguments(self, hook: Any, returned: Any) -> None:
+        if returned is None:
+            return
+        if not hook.with_kwargs:
+            self.args = returned if isinstance(returned, tuple) else (returned,)
+        elif isinstance(returned, tuple) and len(returned) == 2:
+            self.args, self.kwargs = returned
+        else:
+            raise RuntimeError(
+                f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {returned}."
+            )
+
+    def replace_result(self, returned: Any) -> None:
+        if returned is not None:
+            self.result = returned

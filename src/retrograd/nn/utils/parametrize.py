@@ -1,0 +1,352 @@
+"""Parameters computed from others: a module's attribute becomes a function of what is learned instead of it.
+
+The module's class is replaced by a subclass of its own, in which the attribute is a property.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from retrograd.autograd.grad_mode import no_grad
+from retrograd.core.tensor import Tensor
+from retrograd.nn.modules.container import ModuleDict, ModuleList
+from retrograd.nn.modules.module import Module
+from retrograd.nn.parameter import Parameter
+
+__all__ = [
+    "ParametrizationList",
+    "cached",
+    "is_parametrized",
+    "register_parametrization",
+    "remove_parametrizations",
+    "transfer_parametrizations_and_params",
+    "type_before_parametrizations",
+]
+
+_cache: dict[tuple[int, str], Tensor] = {}
+_cache_depth = 0
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """Inside this block, compute every parametrized tensor only once."""
+    global _cache_depth
+    _cache_depth += 1
+    try:
+        yield
+    finally:
+        _cache_depth -= 1
+        if not _cache_depth:
+            _cache.clear()
+
+
+class ParametrizationList(ModuleList):
+    """The parametrizations of one tensor, one after the other, and what is learned instead of it.
+
+    Parameters
+    ----------
+    modules
+        The parametrizations.
+    original
+        The parameter or buffer.
+    unsafe
+        Whether dtype and shape of the tensor may change.
+
+    Attributes
+    ----------
+    original
+        What is learned, if it is one tensor; otherwise ``original0``, ``original1``, ...
+    """
+
+    original: Tensor
+
+    def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
+        if not modules:
+            raise ValueError("ParametrizationList requires one or more modules.")
+        super().__init__(modules)
+        self.unsafe = unsafe
+        new = self._inverted(original, must=False)
+        if not isinstance(new, (Tensor, Sequence)):
+            raise ValueError(
+                "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got "
+                f"{type(new).__name__}"
+            )
+        self.is_tensor = isinstance(new, Tensor)
+        self.ntensors = 1 if self.is_tensor else len(new)
+        if isinstance(new, Tensor):
+            if new.dtype != original.dtype:
+                raise ValueError(
+                    "When `right_inverse` outputs one tensor, it may not change the dtype.\n"
+                    f"original.dtype: {original.dtype}\nright_inverse(original).dtype: {new.dtype}"
+                )
+            original.data = new.data  # the parameter itself stays, so that optimizers know it
+            self._register("original", original, original)
+        else:
+            for number, part in enumerate(new):
+                if not isinstance(part, Tensor):
+                    raise ValueError(
+                        "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element "
+                        f"{number} of the sequence with type {type(part).__name__}."
+                    )
+                self._register(f"original{number}", part, original)
+        if not unsafe:
+            self._check(original)
+
+    def _register(self, name: str, value: Tensor, like: Tensor) -> None:
+        """Keep a tensor as what the original was: a parameter or a buffer."""
+        if isinstance(like, Parameter):
+            parameter = value if isinstance(value, Parameter) else Parameter(value, like.requires_grad)
+            self.register_parameter(name, parameter)
+        else:
+            self.register_buffer(name, value)
+
+    def _check(self, original: Tensor) -> None:
+        result = self()
+        if not isinstance(result, Tensor):
+            raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
+        for what in ("dtype", "shape"):
+            before, after = getattr(original, what), getattr(result, what)
+            if self.is_tensor is False and what == "shape":
+                continue
+            if before != after:
+                raise ValueError(
+                    f"Registering a parametrization may not change the {what} of the tensor, unless `unsafe` flag is "
+                    f"enabled.\nunparametrized {what}: {before}\nparametrized {what}: {after}"
+                )
+
+    def _inverted(self, value: Any, must: bool) -> Any:
+        """What the parametrizations would make ``value`` of, as far as they say."""
+        for module in reversed(list(self)):
+            if hasattr(module, "right_inverse"):
+                try:
+                    value = module.right_inverse(value)
+                    continue
+                except NotImplementedError:
+                    pass
+            if must:
+                raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse.")
+        return value
+
+    def right_inverse(self, value: Tensor) -> None:
+        """Overwrite what is learned so that ``value`` is what comes of it."""
+        with no_grad():
+            new = self._inverted(value, must=True)
+            for name, part in zip(self._names(), [new] if self.is_tensor else new, strict=True):
+                getattr(self, name).data = part.data
+
+    def _names(self) -> list[str]:
+        return ["original"] if self.is_tensor else [f"original{number}" for number in range(self.ntensors)]
+
+    def forward(self) -> Tensor:
+        """Return the tensor, computed from what is learned."""
+        first, *others = self
+        result = first(*(getattr(self, name) for name in self._names()))
+        for module in others:
+            result = module(result)
+        return result
+
+
+def _own_class(module: Module) -> None:
+    """Give a module a class of its own, a subclass of its class, that can have properties."""
+    kind = type(module)
+
+    def deepcopy(self: Any, memo: dict[int, Any]) -> Any:
+        replica = self.__new__(type(self))
+        memo[id(self)] = replica
+        replica.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return replica
+
+    def reduce(self: Any, protocol: Any) -> Any:
+        raise RuntimeError(
+            "Serialization of parametrized modules is only supported through state_dict(). "
+            "Save that, or call remove_parametrizations first."
+        )
+
+    members = {"__reduce_ex__": reduce, "__module__": kind.__module__}
+    if "__deepcopy__" not in dir(kind):
+        members["__deepcopy__"] = deepcopy
+    module.__class__ = type(f"Parametrized{kind.__name__}", (kind,), members)
+
+
+def _add_property(module: Module, name: str) -> None:
+    def get(self: Any) -> Tensor:
+        parametrization = self.parametrizations[name]
+        if not _cache_depth:
+            return parametrization()
+        key = (id(self), name)
+        if key not in _cache:
+            _cache[key] = parametrization()
+        return _cache[key]
+
+    def put(self: Any, value: Tensor) -> None:
+        self.parametrizations[name].right_inverse(value)
+
+    setattr(type(module), name, property(get, put))
+
+
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
+    """Make a parameter or buffer the result of a module, which is computed whenever it is asked for.
+
+    Parameters
+    ----------
+    module
+        Whose tensor it is.
+    tensor_name
+        The name of the parameter or buffer. What is learned is ``module.parametrizations.<name>.original``.
+    parametrization
+        Computes the tensor. Its method ``right_inverse``, if it has one, says what the tensor is computed from at
+        first, and on assignment; it may return several tensors.
+    unsafe
+        Whether dtype and shape may change.
+
+    Returns
+    -------
+    Module
+        The module itself.
+
+    Raises
+    ------
+    ValueError
+        If there is no such tensor, or if dtype or shape would change.
+
+    Examples
+    --------
+    >>> class Symmetric(rg.nn.Module):
+    ...     def forward(self, x):
+    ...         return x.triu() + x.triu(1).mT
+    >>> layer = rg.nn.utils.parametrize.register_parametrization(rg.nn.Linear(3, 3), "weight", Symmetric())
+    >>> bool((layer.weight == layer.weight.mT).all())
+    True
+    """
+    parametrization.train(module.training)
+    if is_parametrized(module, tensor_name):
+        entry: Any = module.parametrizations[tensor_name]
+        entry.unsafe |= unsafe
+        if not unsafe:
+            current = getattr(module, tensor_name)
+            result = parametrization(current)
+            for what in ("dtype", "shape"):
+                if getattr(result, what) != getattr(current, what):
+                    raise ValueError(
+                        f"Registering a parametrization may not change the {what} of the tensor, unless the `unsafe` "
+                        f"flag is enabled.\nmodule.{tensor_name}.{what}: {getattr(current, what)}\n"
+                        f"parametrization(module.{tensor_name}).{what}: {getattr(result, what)}"
+                    )
+        entry.append(parametrization)
+        return module
+    members = module._parameters if tensor_name in module._parameters else module._buffers
+    if members.get(tensor_name) is None:
+        raise ValueError(
+            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
+            f"'{tensor_name}'"
+        )
+    original = members[tensor_name]
+    assert original is not None
+    entry = ParametrizationList([parametrization], original, unsafe=unsafe)
+    del members[tensor_name]
+    if not is_parametrized(module):
+        _own_class(module)
+        module.parametrizations = ModuleDict()
+    _add_property(module, tensor_name)
+    module.parametrizations[tensor_name] = entry
+    return module
+
+
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Whether a module has parametrized tensors, or the one of that name is parametrized."""
+    parametrizations = module._modules.get("parametrizations")
+    if not isinstance(parametrizations, ModuleDict):
+        return False
+    return len(parametrizations) > 0 if tensor_name is None else tensor_name in parametrizations
+
+
+def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
+    """Make a tensor an ordinary parameter or buffer again.
+
+    Parameters
+    ----------
+    leave_parametrized
+        Whether it keeps the value that the parametrizations give it, or gets back what was learned.
+
+    Returns
+    -------
+    Module
+        The module itself.
+
+    Raises
+    ------
+    ValueError
+        If it is not parametrized, or if ``leave_parametrized`` is False and it was computed from several tensors.
+    """
+    if not is_parametrized(module, tensor_name):
+        raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
+    entry: Any = module.parametrizations[tensor_name]
+    if not leave_parametrized and not entry.is_tensor:
+        raise ValueError(
+            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
+            "sequence of tensors."
+        )
+    original = entry.original if entry.is_tensor else entry.original0
+    if leave_parametrized:
+        with no_grad():
+            value = getattr(module, tensor_name)
+        if entry.is_tensor:
+            original.data = value.data
+        else:
+            original = Parameter(value, original.requires_grad) if isinstance(original, Parameter) else value
+    del module.parametrizations[tensor_name]
+    delattr(type(module), tensor_name)
+    if isinstance(original, Parameter):
+        module.register_parameter(tensor_name, original)
+    else:
+        module.register_buffer(tensor_name, original)
+    if not is_parametrized(module):
+        del module.parametrizations
+        module.__class__ = type(module).__bases__[0]
+    return module
+
+
+def type_before_parametrizations(module: Module) -> type:
+    """Return the class that a module had before it was parametrized."""
+    return type(module).__bases__[0] if is_parametrized(module) else type(module)
+
+
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
+    """Parametrize a module as another one is, with copies of its parametrizations and of what is learned.
+
+    Parameters
+    ----------
+    from_module, to_module
+        The one that is, and the one that will be.
+    tensor_name
+        Of which tensor; all by default.
+
+    Returns
+    -------
+    Module
+        ``to_module``.
+    """
+    if not is_parametrized(from_module, tensor_name):
+        return to_module
+    names = list(from_module.parametrizations) if tensor_name is None else [tensor_name]
+    for name in names:
+        source: Any = from_module.parametrizations[name]
+        if (
+            name not in to_module._parameters
+            and name not in to_module._buffers
+            and not is_parametrized(to_module, name)
+        ):
+            setattr(to_module, name, Parameter(getattr(from_module, name).detach().clone()))
+        for parametrization in source:
+            register_parametrization(to_module, name, copy.deepcopy(parametrization), unsafe=source.unsafe)
+        target: Any = to_module.parametrizations[name]
+        for part in source._names():
+            getattr(target, part).data = getattr(source, part).detach().clone()
+    return to_module

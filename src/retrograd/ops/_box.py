@@ -1,0 +1,89 @@
+"""Sums over windows, one dimension after the other, and what is adjoint to them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from retrograd.core.op import kernel
+from retrograd.ops._fused import sample_by_sample
+from retrograd.ops._positions import along
+from retrograd.ops._windows import Windows
+
+
+class Spans(NamedTuple):
+    """Windows along one dimension that need not be alike: from each of ``starts`` to the one of ``stops``."""
+
+    size: int
+    starts: tuple[int, ...]
+    stops: tuple[int, ...]
+
+    @property
+    def number(self) -> int:
+        return len(self.starts)
+
+
+def _spans(axis: Windows | Spans) -> Spans | None:
+    """The windows one by one; None where it is faster to go through their elements."""
+    if isinstance(axis, Spans):
+        return axis
+    if axis.number >= axis.kernel:
+        return None
+    starts = [i * axis.stride - axis.before for i in range(axis.number)]
+    return Spans(
+        axis.size,
+        tuple(min(max(start, 0), axis.size) for start in starts),
+        tuple(min(max(start + axis.kernel, 0), axis.size) for start in starts),
+    )
+
+
+def _sum_along(input: Any, dim: int, axis: Windows | Spans) -> Any:
+    result = np.zeros_like(input, shape=(*input.shape[:dim], axis.number, *input.shape[dim + 1 :]), order="C")
+    spans = _spans(axis)
+    if spans is not None:
+        for i, (start, stop) in enumerate(zip(spans.starts, spans.stops, strict=True)):
+            result[along(dim, i)] = np.add.reduce(input[along(dim, slice(start, stop))], dim)
+        return result
+    assert isinstance(axis, Windows)
+    for k in range(axis.kernel):
+        windows, places = axis.reached(k)
+        result[along(dim, windows)] += input[along(dim, places)]
+    return result
+
+
+def _spread_along(grad: Any, dim: int, axis: Windows | Spans) -> Any:
+    result = np.zeros_like(grad, shape=(*grad.shape[:dim], axis.size, *grad.shape[dim + 1 :]), order="C")
+    spans = _spans(axis)
+    if spans is not None:
+        for i, (start, stop) in enumerate(zip(spans.starts, spans.stops, strict=True)):
+            result[along(dim, slice(start, stop))] += grad[along(dim, slice(i, i + 1))]
+        return result
+    assert isinstance(axis, Windows)
+    for k in range(axis.kernel):
+        windows, places = axis.reached(k)
+        result[along(dim, places)] += grad[along(dim, windows)]
+    return result
+
+
+@sample_by_sample
+def sums(input: Any, axes: tuple[Windows | Spans, ...]) -> Any:
+    """The sums over windows along the last dimensions of an array."""
+    for k, axis in enumerate(axes, start=input.ndim - len(axes)):
+        input = _sum_along(input, k, axis)
+    return input
+
+
+@kernel(public=False, method=False, input=lambda g, axes: spread_windows(g, axes), factors=("input",))
+def sum_windows(input, axes: tuple[Windows | Spans, ...]):
+    """The sums over windows along the last dimensions."""
+    return sums(input, axes)
+
+
+@kernel(public=False, method=False, grad=lambda g, axes: sum_windows(g, axes), factors=("grad",))
+@sample_by_sample
+def spread_windows(grad, axes: tuple[Windows | Spans, ...]):
+    """The gradient of :func:`sum_windows`: every element gets those of the windows it is in."""
+    for k, axis in enumerate(axes, start=grad.ndim - len(axes)):
+        grad = _spread_along(grad, k, axis)
+    return grad

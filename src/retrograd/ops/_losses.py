@@ -1,0 +1,76 @@
+"""What losses share: their reductions, and the errors about their arguments."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.sites import is_internal
+from retrograd.core.tensor import Tensor
+
+REDUCTIONS = ("none", "mean", "sum")
+
+
+def check_reduction(reduction: Any) -> None:
+    """Raise for what is no reduction."""
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction; use 'mean', 'sum' or 'none'")
+
+
+def warn(text: str) -> None:
+    """Warn about the user's line, however deep inside of this package it is noticed."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and is_internal(frame.f_code):
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    warnings.warn(text, UserWarning, stacklevel=level)
+
+
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The reduction, also from the two flags that torch had for it once."""
+    if size_average is None and reduce is None:
+        return reduction
+    wanted = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warn(f"size_average and reduce args will be deprecated, please use reduction='{wanted}' instead.")
+    return wanted
+
+
+def check_tensors(name: str, **operands: Any) -> None:
+    """Raise for operands that are no tensors."""
+    for position, (argument, value) in enumerate(operands.items(), 1):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
+            )
+
+
+def reduced(loss: Any, reduction: str) -> Any:
+    """The losses of all elements as ``reduction`` says."""
+    if reduction == "none":
+        return loss
+    dtype = np.float32 if loss.dtype == np.float16 else None
+    total = np.add.reduce(loss, None, dtype)
+    return (total / loss.size if reduction == "mean" else total).astype(loss.dtype, copy=False)
+
+
+def spread(g: Any, reduction: str, x: Any) -> Any:
+    """The gradient of a reduced loss as that of the loss of every element of ``x``, up to broadcasting."""
+    return g / math.prod(x.shape) if reduction == "mean" and math.prod(x.shape) else g
+
+
+def reduce_losses(losses: Any, reduction: str) -> Any:
+    """The same as :func:`reduced` for a Tensor."""
+    return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
+
+
+def check_constant(name: str, **constants: Any) -> None:
+    """Raise for tensors that require grad where there is no derivative."""
+    for argument, value in constants.items():
+        if isinstance(value, Tensor) and value.requires_grad:
+            raise RuntimeError(
+                f"The function '{name}' is not differentiable with respect to argument '{argument}'. This input cannot "
+                f"have requires_grad True; pass {argument}.detach()."
+            )

@@ -1,0 +1,47 @@
+"""Windows that slide over dimensions: where they lie. Convolutions, pooling and unfolding share this."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+Slices = tuple[slice, ...]
+
+_NOWHERE = slice(0, 0)
+
+
+class Windows(NamedTuple):
+    """Windows along one dimension: element ``k`` of window ``i`` is at ``i * stride + k * dilation - before``."""
+
+    size: int  # of the dimension
+    kernel: int  # elements of a window
+    stride: int
+    dilation: int
+    before: int  # padding; what is beyond the other end follows from ``number``
+    number: int  # of windows
+
+    def reached(self, k: int) -> tuple[slice, slice]:
+        """The windows whose element ``k`` is inside of the dimension, and where these elements are."""
+        offset = k * self.dilation - self.before
+        low = max(0, -(offset // self.stride))
+        high = min(self.number, (self.size - 1 - offset) // self.stride + 1)
+        if high <= low:
+            return _NOWHERE, _NOWHERE
+        start = low * self.stride + offset
+        return slice(low, high), slice(start, start + (high - low - 1) * self.stride + 1, self.stride)
+
+    def part(self, start: int, stop: int) -> Windows:
+        """The windows ``start`` to ``stop`` only."""
+        return self._replace(before=self.before - start * self.stride, number=stop - start)
+
+
+def each_element(axes: Sequence[Windows]) -> Iterator[tuple[Slices, Slices]]:
+    """For each element of a window, the last dimension fastest: the windows that reach it, and where it is there."""
+    for pairs in itertools.product(*([axis.reached(k) for k in range(axis.kernel)] for axis in axes)):
+        yield tuple(windows for windows, _ in pairs), tuple(places for _, places in pairs)
+
+
+def count_windows(size: int, kernel: int, stride: int, dilation: int, padding: int) -> int:
+    """How many windows there are between the ends of a dimension that is padded by ``padding`` at either."""
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1

@@ -1,0 +1,295 @@
+"""Scaled dot-product attention (Vaswani et al., 2017), some queries at a time.
+
+The matrix of scores, queries times keys, is never there as a whole: backward computes it again, from the logarithm of
+the sum of every row's exponentials, as in Dao et al., "FlashAttention", 2022.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from retrograd.core.fit import sum_to
+from retrograd.core.op import op
+from retrograd.core.tensor import Tensor
+from retrograd.ops._fused import gradients_of, sample_by_sample
+from retrograd.ops.activations import softmax
+from retrograd.ops.norm_layers import in_single
+
+# Scores that are worked on at a time; they fit the second-level cache.
+BLOCK = 1 << 15
+
+
+class Options(NamedTuple):
+    """What is the same for all scores.
+
+    Attributes
+    ----------
+    scale
+        The factor of the scores.
+    causal
+        Whether query i attends to the keys up to i only.
+    dropout, seed
+        The probability of a weight to be dropped, and what the random numbers follow from.
+    """
+
+    scale: float
+    causal: bool = False
+    dropout: float = 0.0
+    seed: int = 0
+
+
+class _Part(NamedTuple):
+    """Some queries of some samples, and how many of the first keys they attend to."""
+
+    samples: slice
+    queries: slice
+    keys: int
+
+    def of_queries(self, x: Any) -> Any:
+        return x[self.samples, ..., self.queries, :]
+
+    def of_keys(self, x: Any) -> Any:
+        return x[self.samples, ..., : self.keys, :]
+
+    def of_scores(self, x: Any) -> Any:
+        return x[self.samples, ..., self.queries, : self.keys]
+
+
+class _Operands:
+    """Query, key, value and masks, with the dimensions in front of the last two broadcast, and at least one of them."""
+
+    def __init__(self, tensors: Any, allowed: Any) -> None:
+        query, key, value, *masks = in_single(*tensors)
+        given = [x for x in (query, key, value, *masks, allowed) if x is not None]
+        batch = np.broadcast_shapes((1,), *(x.shape[:-2] for x in given))
+        self.shape = batch, query.shape[-2], key.shape[-2]
+        scores = (*batch, *self.shape[1:])
+        self.query, self.key, self.value = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (query, key, value))
+        self.mask = np.broadcast_to(masks[0], scores) if masks else None
+        self.allowed = None if allowed is None else np.broadcast_to(allowed, scores)
+
+    def scores(self, scaled: Any, part: _Part, causal: bool) -> Any:
+        """The scores of some queries, minus infinity where they are masked."""
+        scores = scaled @ part.of_keys(self.key).mT
+        if self.mask is not None:
+            scores += part.of_scores(self.mask)
+        if self.allowed is not None:
+            np.copyto(scores, -np.inf, where=~part.of_scores(self.allowed))
+        if causal:
+            here = np.arange(part.queries.start, part.queries.stop)
+            np.copyto(scores, -np.inf, where=np.arange(part.keys) > here[:, None])
+        return scores
+
+
+def _ndim(tensors: Any, allowed: Any) -> int:
+    """How many dimensions the result has."""
+    return max(each.ndim for each in (*tensors, *([] if allowed is None else [allowed])))
+
+
+def _parts(shape: Any, causal: bool) -> Iterator[_Part]:
+    """What is worked on at a time: several samples, or some of the queries of one."""
+    batch, queries, keys = shape
+    of_query = math.prod(batch[1:]) * keys
+    samples = max(BLOCK // max(of_query * queries, 1), 1)
+    step = max(BLOCK // max(of_query, 1), 1) if samples == 1 else max(queries, 1)
+    for sample in range(0, batch[0], samples):
+        for start in range(0, queries, step):
+            stop = min(start + step, queries)
+            reach = min(stop, keys) if causal else keys
+            yield _Part(slice(sample, min(sample + samples, batch[0])), slice(start, stop), reach)
+
+
+def _kept(rng: Any, part: _Part, shape: Any, options: Options, dtype: Any) -> Any:
+    """What some weights are multiplied with for dropout."""
+    batch, _, keys = shape
+    some = (part.samples.stop - part.samples.start, *batch[1:], part.queries.stop - part.queries.start, keys)
+    scale = 0.0 if options.dropout == 1 else 1 / (1 - options.dropout)
+    kept = np.multiply(rng.random(some, np.float32) >= options.dropout, scale, dtype=dtype)
+    return kept[..., : part.keys]
+
+
+# --- gradients --------------------------------------------------------------------------------------------------------
+
+
+def _compose(query: Any, key: Any, value: Any, mask: Any, allowed: Any, options: Options) -> Any:
+    """The same in ordinary operations, with all scores at once."""
+    scores = (query * options.scale) @ key.mT
+    if mask is not None:
+        scores = scores + mask
+    if allowed is not None:
+        scores = np.where(allowed, scores, -np.inf)
+    if options.causal:
+        scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
+    dead = np.max(scores.detach(), axis=-1, keepdims=True) == -np.inf if scores.shape[-1] else False
+    weights = np.where(dead, 0.0, softmax(np.where(dead, 0.0, scores), -1))
+    if options.dropout:
+        batch = np.broadcast_shapes((1,), weights.shape[:-2], value.shape[:-2])
+        shape = batch, *weights.shape[-2:]
+        rng = np.random.default_rng(options.seed)
+        kept = np.zeros((*batch, *weights.shape[-2:]), query._data.dtype)
+        for part in _parts(shape, options.causal):
+            part.of_scores(kept)[...] = _kept(rng, part, shape, options, kept.dtype)
+        weights = weights * kept.reshape(kept.shape[-max(weights.ndim, value.ndim) :])
+    return weights @ value
+
+
+def _attention_gradients(g, tensors, allowed, options, result, logarithms, needs):
+    """The gradients of query, key, value and, if there is one, of a mask of numbers."""
+    if logarithms is None:
+        with_mask = [*tensors, *[None] * (4 - len(tensors))]
+        wanted = tuple(position for position, needed in enumerate(needs) if needed)
+        found = gradients_of(_compose, g, [*with_mask, allowed, options], wanted)
+        return [found[wanted.index(position)] if needed else None for position, needed in enumerate(needs)]
+    return _gradients(g, tensors, allowed, options, result, logarithms, needs)
+
+
+@sample_by_sample
+def _gradients(
+    g: Any, tensors: Any, allowed: Any, options: Options, result: Any, logarithms: Any, needs: tuple[bool, ...]
+) -> list[Any]:
+    x = _Operands(tensors, allowed)
+    scale, causal, dropout, seed = options
+    rng = np.random.default_rng(seed) if dropout else None
+    g, result = (each.reshape(x.query.shape[:-1] + each.shape[-1:]) for each in in_single(g, result))
+    of_query, of_key, of_value = (np.zeros(each.shape, each.dtype) for each in (x.query, x.key, x.value))
+    of_mask = np.zeros_like(tensors[3]) if len(needs) == 4 and needs[3] else None
+    for part in _parts(x.shape, causal):
+        own, keys, scaled = part.of_queries(g), part.of_keys(x.key), part.of_queries(x.query) * scale
+        weights = x.scores(scaled, part, causal)
+        weights -= part.of_queries(logarithms)
+        np.exp(weights, out=weights)
+        of_scores = own @ part.of_keys(x.value).mT
+        kept_weights = weights
+        if dropout:
+            kept = _kept(rng, part, x.shape, options, weights.dtype)
+            kept_weights = weights * kept
+            of_scores *= kept
+        of_scores -= np.vecdot(own, part.of_queries(result))[..., None]
+        of_scores *= weights
+        of_values = part.of_keys(of_value)
+        of_values += kept_weights.mT @ own
+        of_keys = part.of_keys(of_key)
+        of_keys += of_scores.mT @ scaled
+        np.matmul(of_scores, keys, out=part.of_queries(of_query))
+        if of_mask is not None:
+            _add_to_mask(of_mask, of_scores, part)
+    of_query *= scale
+    ndim = _ndim(tensors, allowed)
+    gradients = [gradient.reshape(gradient.shape[-ndim:]) for gradient in (of_query, of_key, of_value)]
+    return [gradient if needed else None for gradient, needed in zip([*gradients, of_mask], needs, strict=False)]
+
+
+def _add_to_mask(of_mask: Any, of_scores: Any, part: _Part) -> None:
+    """Add the gradient of some scores to that of the mask that was broadcast to them."""
+    whole = of_mask.reshape((1,) * (of_scores.ndim - of_mask.ndim) + of_mask.shape)
+    index = (part.samples, *[slice(None)] * (of_scores.ndim - 3), part.queries, slice(part.keys))
+    target = whole[tuple(slice(None) if n == 1 else own for n, own in zip(whole.shape, index, strict=True))]
+    target += sum_to(of_scores, target.shape)
+
+
+# --- the operation ----------------------------------------------------------------------------------------------------
+
+
+@op(
+    name="scaled_dot_product_attention",
+    public=False,
+    method=False,
+    sequence="tensors",
+    byproducts=("logarithms",),
+    tensors=_attention_gradients,
+)
+def attend(tensors, allowed, options: Options):
+    """Return the weighted sums of values.
+
+    Parameters
+    ----------
+    tensors
+        Query, key, value, and perhaps numbers to add to the scores.
+    allowed
+        Booleans: which keys a query attends to; or None.
+    """
+    x = _Operands(tensors, allowed)
+    rng = np.random.default_rng(options.seed) if options.dropout else None
+    result = np.empty((*x.query.shape[:-1], x.value.shape[-1]), x.query.dtype)
+    logarithms = np.empty((*x.query.shape[:-1], 1), x.query.dtype)
+    for part in _parts(x.shape, options.causal):
+        weights = x.scores(part.of_queries(x.query) * options.scale, part, options.causal)
+        largest = np.maximum.reduce(weights, -1, keepdims=True, initial=-np.inf)
+        dead = largest == -np.inf  # all keys are masked: the result is 0
+        largest[dead] = 0
+        weights -= largest
+        np.exp(weights, out=weights)
+        sums = weights @ np.ones((part.keys, 1), weights.dtype)  # twice as fast as a sum
+        sums[dead] = 1
+        logarithms_here = np.log(sums)
+        logarithms_here += largest
+        logarithms_here[dead] = np.inf
+        part.of_queries(logarithms)[...] = logarithms_here
+        if options.dropout:
+            weights *= _kept(rng, part, x.shape, options, weights.dtype)
+        here = part.of_queries(result)
+        np.matmul(weights, part.of_keys(x.value), out=here)
+        here /= sums
+    ndim = _ndim(tensors, allowed)
+    return result.reshape(result.shape[-ndim:]).astype(tensors[0].dtype, copy=False), logarithms
+
+
+def check_attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float) -> None:
+    """Raise for what attention cannot be computed of.
+
+    Raises
+    ------
+    TypeError
+        For what is no tensor.
+    RuntimeError
+        For dtypes and shapes that do not fit.
+    """
+    operands = {"query": query, "key": key, "value": value}
+    for position, (name, x) in enumerate(operands.items(), 1):
+        if not isinstance(x, Tensor):
+            raise TypeError(
+                f"scaled_dot_product_attention(): argument '{name}' (position {position}) must be Tensor, not "
+                f"{type(x).__name__}"
+            )
+    shapes = ", ".join(f"{name} {list(x.shape)}" for name, x in operands.items())
+    if not query.dtype == key.dtype == value.dtype:
+        raise RuntimeError(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{query.dtype} key.dtype: {key.dtype} and value.dtype: {value.dtype} instead."
+        )
+    if query.dtype.kind != "f":
+        raise RuntimeError(f"scaled_dot_product_attention: expected a floating-point dtype but found {query.dtype}")
+    if min(x.ndim for x in operands.values()) < 2:
+        raise RuntimeError(
+            f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {query.ndim} "
+            f"key.dim: {key.ndim} and value.dim: {value.ndim} instead."
+        )
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        raise RuntimeError(
+            f"scaled_dot_product_attention: {shapes}: query and key must have the same last dimension, key and value "
+            "the same number of rows"
+        )
+    if not 0 <= dropout_p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
+    if attn_mask is None:
+        return
+    if attn_mask.dtype.kind != "b" and attn_mask.dtype not in (query.dtype, np.float32):
+        raise RuntimeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+            f"{attn_mask.dtype} and  query.dtype: {query.dtype} instead."
+        )
+    try:
+        expected = (*np.broadcast_shapes(query.shape[:-2], key.shape[:-2]), query.shape[-2], key.shape[-2])
+        np.broadcast_to(attn_mask._data, np.broadcast_shapes(expected, attn_mask.shape[-2:]))
+    except ValueError:
+        raise RuntimeError(
+            f"scaled_dot_product_attention: attn_mask {list(attn_mask.shape)} does not fit to scores of shape "
+            f"{list(expected)}, from {shapes}"
+        ) from None
+
+
+__all__ = ["Options", "attend", "check_attention"]

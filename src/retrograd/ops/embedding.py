@@ -1,0 +1,296 @@
+"""Rows of a table that are looked up by index, alone and in bags, and one-hot vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.op import op
+from retrograd.core.registry import composite
+from retrograd.core.state import set_grad_enabled
+from retrograd.core.tensor import wrap
+from retrograd.ops._losses import check_tensors
+from retrograd.ops._rules import everywhere, keep
+from retrograd.ops.indexing import add_at, index_
+
+# --- arguments --------------------------------------------------------------------------------------------------------
+
+
+def _check_indices(name: str, argument: str, indices: Any) -> None:
+    if indices.dtype.name not in ("int64", "int32"):
+        raise RuntimeError(
+            f"{name}: Expected tensor for argument '{argument}' to have one of the following scalar types: Long, Int; "
+            f"but got {indices.dtype} instead; convert it with .long()"
+        )
+
+
+def _check_bounds(name: str, indices: Any, rows: int, kind: type[Exception]) -> None:
+    # negative numbers are too large, too, as unsigned ones
+    unsigned = indices.view(np.uint64 if indices.dtype == np.int64 else np.uint32)
+    if np.maximum.reduce(unsigned, None, initial=0) >= rows:
+        wrong = indices[(indices < 0) | (indices >= rows)]
+        if wrong.size:
+            raise kind(f"{name}: index out of range: {wrong.flat[0]}, for a table of {rows} rows")
+
+
+def _check_padding(padding_idx: int | None, rows: int) -> int | None:
+    if padding_idx is None:
+        return None
+    if not -rows <= padding_idx < rows:
+        raise AssertionError(f"Padding_idx must be within num_embeddings, got {padding_idx} for {rows} rows")
+    return padding_idx % rows
+
+
+def _renormalize(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
+    """Scale the rows that are looked up down to a norm, in place."""
+    used = np.unique(indices)
+    rows = weight._data[used]
+    norms = np.linalg.norm(rows, norm_type, axis=1, keepdims=True)
+    large = norms[:, 0] > max_norm
+    if large.any():
+        recorded = set_grad_enabled(False)
+        try:
+            scaled = rows[large] * (max_norm / (norms[large] + 1e-7)).astype(rows.dtype)
+            weight[wrap(used[large])] = wrap(scaled)
+        finally:
+            set_grad_enabled(recorded)
+
+
+# --- embedding --------------------------------------------------------------------------------------------------------
+
+
+def _gradient_of_rows(g, weight_shape, input, padding_idx, scale_grad_by_freq):
+    g, indices = g.reshape((-1, weight_shape[1])), input.reshape(-1)
+    if padding_idx is not None:
+        g = keep(g, (indices != padding_idx)[:, None])
+    if scale_grad_by_freq:
+        counts = add_at(np.ones_like(indices, dtype=g.dtype), weight_shape[:1], [indices])
+        g = g / counts[indices][:, None]
+    return add_at(g, weight_shape, [indices])
+
+
+@op(name="embedding", public=False, method=False, weight=_gradient_of_rows)
+def _embedding(weight, input, padding_idx: int | None, scale_grad_by_freq: bool):
+    _check_bounds("embedding", input, len(weight), IndexError)
+    return weight.take(input, 0)
+
+
+@composite(method=False, reported=False)
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    """Return the rows of ``weight`` at the indices ``input``.
+
+    Shapes: ``(...), (V, D) -> (..., D)``.
+
+    Parameters
+    ----------
+    padding_idx
+        The row of this index gets no gradient.
+    max_norm
+        Rows that are looked up are first scaled down to this norm, in place.
+    norm_type
+        The order of that norm.
+    scale_grad_by_freq
+        Divide the gradient of a row by how often its index is there.
+    sparse
+        Accepted for compatibility; gradients are dense.
+
+    Raises
+    ------
+    IndexError
+        If an index is out of range.
+    RuntimeError
+        For indices that are no integers, or a weight that is no matrix.
+
+    Examples
+    --------
+    >>> rg.nn.functional.embedding(rg.tensor([2, 0]), rg.tensor([[0.0, 0.1], [1.0, 1.1], [2.0, 2.1]]))
+    tensor([[2.0000, 2.1000],
+            [0.0000, 0.1000]])
+    """
+    check_tensors("embedding", input=input, weight=weight)
+    _check_indices("embedding", "input", input)
+    if weight.ndim != 2:
+        raise RuntimeError(f"embedding: 'weight' must be 2-D, got {list(weight.shape)}")
+    padding_idx = _check_padding(padding_idx, len(weight))
+    if max_norm is not None:
+        _check_bounds("embedding", input._data, len(weight), IndexError)
+        _renormalize(weight, input._data, max_norm, norm_type)
+    return _embedding(weight, input, padding_idx, scale_grad_by_freq)
+
+
+# --- bags -------------------------------------------------------------------------------------------------------------
+
+
+def _bags(offsets: Any, count: int, include_last_offset: bool) -> tuple[Any, int]:
+    """The bag of every index, and how many bags there are."""
+    if offsets.size and offsets[0] != 0:
+        raise RuntimeError(
+            "embedding_bag: offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+            f"position 0. However, got {offsets[0]}"
+        )
+    if offsets.size and offsets[-1] > count:
+        raise RuntimeError(
+            f"embedding_bag: offsets[-1] can not be greater than input's length {count} but got offsets[-1] of "
+            f"{offsets[-1]}"
+        )
+    ends = np.append(offsets[1:], count)
+    if include_last_offset:  # what lies behind the last one belongs to the bag before it
+        offsets, ends = offsets[:-1], np.append(ends[:-2], count)
+    return np.repeat(np.arange(len(offsets)), ends - offsets), len(offsets)
+
+
+def _largest(rows: Any, bag_of: Any, number: int) -> tuple[Any, Any]:
+    """For every bag and column the position of the largest row, the first of several, and which bags have one."""
+    present, starts = np.unique(bag_of, return_index=True)
+    first = np.zeros((number, rows.shape[1]), np.int64)
+    if present.size:
+        largest = np.maximum.reduceat(rows, starts, 0)
+        is_largest = (rows == np.repeat(largest, np.diff(np.append(starts, len(rows))), 0)) | np.isnan(rows)
+        first[present] = np.minimum.reduceat(np.where(is_largest, np.arange(len(rows))[:, None], len(rows)), starts, 0)
+    return first, np.isin(np.arange(number), present)
+
+
+@composite(method=False)
+def embedding_bag(
+    input,
+    weight,
+    offsets=None,
+    max_norm=None,
+    norm_type=2.0,
+    scale_grad_by_freq=False,
+    mode="mean",
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
+    """Return sums, means or maxima of the rows of ``weight`` at bags of indices; an empty bag gives zeros.
+
+    Parameters
+    ----------
+    input
+        A matrix, every row of which is a bag, or a vector of indices.
+    offsets
+        Where the bags start in a vector of indices.
+    max_norm, norm_type, scale_grad_by_freq, sparse
+        As of :func:`embedding`.
+    mode
+        ``"sum"``, ``"mean"`` or ``"max"``.
+    per_sample_weights
+        What to multiply the rows with before they are summed up.
+    include_last_offset
+        Whether the offsets end with the number of indices.
+    padding_idx
+        Indices with this value have no part in it.
+
+    Raises
+    ------
+    ValueError
+        If shapes or options do not fit.
+    RuntimeError
+        For indices or offsets out of range.
+
+    Examples
+    --------
+    >>> table = rg.tensor([[1.0], [10.0], [100.0]])
+    >>> rg.nn.functional.embedding_bag(rg.tensor([0, 1, 2]), table, rg.tensor([0, 2]), mode="sum")
+    tensor([[ 11.],
+            [100.]])
+    """
+    name = "embedding_bag"
+    check_tensors(name, input=input, weight=weight)
+    if per_sample_weights is not None and input.shape != per_sample_weights.shape:
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not None, then it must have "
+            f"the same shape as the input ({list(input.shape)})"
+        )
+    if weight.ndim != 2:
+        raise ValueError(f"embedding_bag: weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
+    if input.ndim not in (1, 2):
+        raise ValueError(f"embedding_bag: input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
+    if input.ndim == 2 and offsets is not None:
+        raise ValueError(
+            "embedding_bag: if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed "
+            f"length sequences. However, found offsets of type {type(offsets)}"
+        )
+    if input.ndim == 1 and (offsets is None or offsets.ndim != 1):
+        got = "None" if offsets is None else f"shape {list(offsets.shape)}"
+        raise ValueError(f"embedding_bag: offsets has to be a 1D Tensor but got {got}")
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError(f"embedding_bag: mode has to be one of sum, mean or max, got {mode!r}")
+    if mode == "max" and (scale_grad_by_freq or sparse):
+        what = "scaling the gradient by the frequency" if scale_grad_by_freq else "sparse weights"
+        raise ValueError(f"embedding_bag: max mode does not support {what}")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            f"embedding_bag: per_sample_weights is only supported for mode='sum' (got mode='{mode}')."
+        )
+    _check_indices(name, "input", input)
+    if offsets is not None:
+        _check_indices(name, "offsets", offsets)
+    padding_idx = _check_padding(padding_idx, len(weight))
+
+    indices = input._data.reshape(-1)
+    _check_bounds(name, indices, len(weight), RuntimeError)
+    if input.ndim == 2:
+        number = len(input)
+        bag_of = np.repeat(np.arange(number), input.shape[1])
+    else:
+        bag_of, number = _bags(offsets._data, len(indices), include_last_offset)
+    if max_norm is not None:
+        _renormalize(weight, indices, max_norm, norm_type)
+    factors = None if per_sample_weights is None else per_sample_weights.reshape((-1, 1))
+    if padding_idx is not None:
+        counted = np.flatnonzero(indices != padding_idx)
+        indices, bag_of = indices[counted], bag_of[counted]
+        factors = None if factors is None else index_(factors, [counted])
+    if mode == "max":
+        first, present = _largest(weight._data[indices], bag_of, number)
+        picked = indices[first] if indices.size else first
+        largest = index_(weight, [picked, np.broadcast_to(np.arange(weight.shape[1]), picked.shape)])
+        return np.where(present[:, None], largest, 0.0)
+    rows = _embedding(weight, wrap(indices), None, scale_grad_by_freq)
+    sums = add_at(rows if factors is None else rows * factors, (number, weight.shape[1]), [bag_of])
+    if mode == "sum":
+        return sums
+    return sums / np.maximum(np.bincount(bag_of, minlength=number), 1).astype(weight._data.dtype)[:, None]
+
+
+# --- one-hot vectors --------------------------------------------------------------------------------------------------
+
+
+@composite(method=False)
+def one_hot(tensor, num_classes=-1):
+    """Return vectors of zeros with a one at the classes in ``tensor``.
+
+    Shapes: ``(...) -> (..., num_classes)``; by default there is one class more than the largest.
+
+    Raises
+    ------
+    RuntimeError
+        If a class is negative or too large.
+
+    Examples
+    --------
+    >>> rg.nn.functional.one_hot(rg.tensor([0, 2]))
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
+    check_tensors("one_hot", tensor=tensor)
+    if tensor.dtype.name != "int64":
+        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {tensor.dtype}.")
+    if num_classes == -1:
+        if tensor.numel() == 0:
+            raise RuntimeError("one_hot: Can not infer total number of classes from empty tensor; give num_classes.")
+        num_classes = int(tensor.max().item()) + 1
+    elif num_classes <= 0 and tensor.numel() == 0:
+        raise RuntimeError(f"one_hot: Can not have {num_classes} classes for an empty tensor.")
+    if tensor.numel():
+        if not everywhere(tensor >= 0):
+            raise RuntimeError(f"one_hot: Class values must be non-negative, got {tensor.min().item()}.")
+        if not everywhere(tensor < num_classes):
+            raise RuntimeError(
+                f"one_hot: Class values must be smaller than num_classes, {num_classes}, got {tensor.max().item()}."
+            )
+    return (tensor.unsqueeze(-1) == np.arange(num_classes)).long()

@@ -1,0 +1,303 @@
+"""Images in another size.
+
+Along each dimension every element of the result is a sum of a few elements of the input, its taps, with weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from retrograd.core.op import kernel
+from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor
+from retrograd.ops._fused import sample_by_sample
+from retrograd.ops._positions import along
+from retrograd.ops._rules import check_kind
+from retrograd.ops.adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+
+# --- taps ---------------------------------------------------------------------------------------------------------
+
+
+class Tap(NamedTuple):
+    """For each element of the result the place of an element of the input, in ascending order, and its weight."""
+
+    places: Any
+    weights: Any  # None, where all are 1
+
+
+class Taps(NamedTuple):
+    """How one dimension is resampled."""
+
+    size: int  # of the input
+    taps: tuple[Tap, ...]
+
+
+def _shaped(weights: Any, dim: int, like: Any) -> Any:
+    return weights.astype(like.dtype).reshape((-1, *(1,) * (like.ndim - 1 - dim)))
+
+
+def _resample_along(input: Any, dim: int, taps: Taps) -> Any:
+    total: Any = None
+    for places, weights in taps.taps:
+        part = np.take(input, places, axis=dim)
+        if weights is not None:
+            part *= _shaped(weights, dim, input)
+        total = part if total is None else np.add(total, part, out=total)
+    return total
+
+
+def _collect_along(grad: Any, dim: int, taps: Taps) -> Any:
+    result = np.zeros_like(grad, shape=(*grad.shape[:dim], taps.size, *grad.shape[dim + 1 :]), order="C")
+    for places, weights in taps.taps:
+        part = grad if weights is None else grad * _shaped(weights, dim, grad)
+        firsts = np.flatnonzero(np.diff(places, prepend=-1))  # where runs of the same place begin
+        sums = _sum_runs(part, dim, firsts)
+        if len(firsts) == taps.size:
+            result += sums
+        else:
+            result[along(dim, places[firsts])] += sums
+    return result
+
+
+def _sum_runs(array: Any, dim: int, firsts: Any) -> Any:
+    """The sums over runs along ``dim`` that begin at ``firsts``."""
+    lengths = np.diff(firsts, append=array.shape[dim])
+    if lengths.max(initial=0) > len(firsts):
+        return np.add.reduceat(array, firsts, axis=dim)
+    sums = np.take(array, firsts, axis=dim)
+    for k in range(1, lengths.max(initial=0)):  # many times as fast as reduceat, where runs are short
+        long = np.flatnonzero(lengths > k)
+        more = np.take(array, firsts[long] + k, axis=dim)
+        if len(long) == len(firsts):
+            sums += more
+        else:
+            sums[along(dim, long)] += more
+    return sums
+
+
+def _in_all_dimensions(step: Callable[..., Any], array: Any, dims: tuple[Taps, ...]) -> Any:
+    wide = array.astype(np.float32) if array.dtype == np.float16 else array
+    for dim, taps in enumerate(dims, start=array.ndim - len(dims)):
+        wide = step(wide, dim, taps)
+    return wide.astype(array.dtype, copy=False)
+
+
+@kernel(public=False, method=False, input=lambda g, dims: collect(g, dims), factors=("input",))
+@sample_by_sample
+def resample(input, dims: tuple[Taps, ...]):
+    """The weighted sums of taps along each of the last dimensions."""
+    return _in_all_dimensions(_resample_along, input, dims)
+
+
+@kernel(public=False, method=False, grad=lambda g, dims: resample(g, dims), factors=("grad",))
+@sample_by_sample
+def collect(grad, dims: tuple[Taps, ...]):
+    """The adjoint of :func:`resample`."""
+    return _in_all_dimensions(_collect_along, grad, dims)
+
+
+# --- where the taps are -------------------------------------------------------------------------------------------
+
+
+def _step(size: int, count: int, align_corners: bool, scale: float | None) -> float:
+    """How far apart in the input two neighbours of the result lie."""
+    if align_corners:
+        return (size - 1) / (count - 1) if count > 1 else 0.0
+    return 1 / scale if scale is not None and scale > 0 else size / count
+
+
+def _sources(size: int, count: int, align_corners: bool, scale: float | None, dtype: Any) -> Any:
+    """Where in the input the elements of the result lie, in the precision of torch's computation."""
+    step, i = dtype(_step(size, count, align_corners, scale)), np.arange(count).astype(dtype)
+    return step * i if align_corners else step * (i + dtype(0.5)) - dtype(0.5)
+
+
+def _nearest(size: int, count: int, scale: float | None, exact: bool) -> tuple[Tap, ...]:
+    step = np.float32(_step(size, count, False, scale))
+    shift = np.float32(0.5 if exact else 0)
+    places = np.floor((np.arange(count, dtype=np.float32) + shift) * step).astype(np.intp)
+    return (Tap(np.minimum(places, size - 1), None),)
+
+
+def _linear(size: int, count: int, align_corners: bool, scale: float | None, dtype: Any) -> tuple[Tap, ...]:
+    source = np.maximum(_sources(size, count, align_corners, scale, dtype), 0)
+    if size == count:
+        return (Tap(np.arange(count), None),)
+    low = np.minimum(source.astype(np.intp), size - 1)
+    fraction = np.clip(source - low.astype(dtype), 0, 1)
+    return Tap(low, 1 - fraction), Tap(np.minimum(low + 1, size - 1), fraction)
+
+
+def _keys(x: Any, a: float) -> Any:
+    """The kernel of cubic convolution (Keys, 1981)."""
+    x = np.abs(x)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((x - 5) * x + 8) * x * a - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0))
+
+
+def _cubic(size: int, count: int, align_corners: bool, scale: float | None, dtype: Any) -> tuple[Tap, ...]:
+    source = _sources(size, count, align_corners, scale, dtype)
+    floor = np.floor(source)
+    fraction, low = source - floor, floor.astype(np.intp)
+    return tuple(Tap(np.clip(low + k, 0, size - 1), _keys(fraction - k, -0.75)) for k in (-1, 0, 1, 2))
+
+
+# By mode, how far the filter reaches, and the filter.
+_FILTERS: dict[str, tuple[int, Callable[[Any], Any]]] = {
+    "bilinear": (1, lambda x: np.maximum(1 - np.abs(x), 0)),
+    "bicubic": (2, lambda x: _keys(x, -0.5)),
+    "lanczos": (3, lambda x: np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0)),
+}
+
+
+def _antialiased(mode: str, size: int, count: int, align_corners: bool, scale: float | None) -> tuple[Tap, ...]:
+    """The filter stretched so that it covers everything that comes together in one element."""
+    reach, weigh = _FILTERS[mode]
+    step = _step(size, count, align_corners, scale)
+    width = max(step, 1.0)
+    centres = step * (np.arange(count) + 0.5)
+    starts = np.maximum((centres - reach * width + 0.5).astype(np.intp), 0)
+    lengths = np.minimum((centres + reach * width + 0.5).astype(np.intp), size) - starts
+    k = np.arange(lengths.max())[:, None]
+    weights = np.where(k < lengths, weigh((k + starts - centres + 0.5) / width), 0)
+    weights = weights / weights.sum(0)
+    return tuple(Tap(np.minimum(starts + row, size - 1), weights[row]) for row in range(len(weights)))
+
+
+# --- the function users call --------------------------------------------------------------------------------------
+
+_SPATIAL = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2, "lanczos": 2}
+_ANY_DIMENSIONS = ("nearest", "nearest-exact", "area")
+_MODES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"
+_AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
+
+
+def _check_mode(input: Any, mode: str, align_corners: bool | None, antialias: bool) -> None:
+    n = input.ndim - 2
+    known = mode in _ANY_DIMENSIONS or mode in _SPATIAL
+    if n not in (1, 2, 3) or not known or (mode in ("bicubic", "lanczos") and n != 2):
+        raise NotImplementedError(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: {_MODES} "
+            f"(got {mode}); bicubic and lanczos need 4D input"
+        )
+    if mode in _ANY_DIMENSIONS and align_corners is not None:
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+        )
+    if n != _SPATIAL.get(mode, n):
+        raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {_SPATIAL[mode] + 2}D input")
+    if antialias and mode not in _FILTERS:
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
+        )
+    if mode == "lanczos" and (align_corners or not antialias):
+        raise ValueError("Lanczos mode requires antialias=True and does not support align_corners=True")
+    if 0 in input.shape[1:]:
+        raise RuntimeError(
+            f"interpolate(): Non-empty {input.ndim}D data tensor expected but got a tensor with sizes "
+            f"{list(input.shape)}"
+        )
+    if mode != "area":
+        nearest = mode in _ANY_DIMENSIONS
+        check_kind(f"interpolate({mode})", "uf" if nearest and input._data.dtype.itemsize == 1 else "f", input)
+
+
+def _target(
+    input: Any, size: Any, scale_factor: Any, mode: str, recompute: bool | None
+) -> tuple[list[int], Sequence[float | None]]:
+    """The size of the result, and the factors that positions are computed with, None where the sizes tell."""
+    n = input.ndim - 2
+    sizes = input.shape[2:]
+    if (size is None) == (scale_factor is None):
+        only = "only one of size or scale_factor" if size is not None else "either size or scale_factor"
+        raise ValueError(f"{only} should be defined")
+    given = scale_factor if size is None else size
+    wanted = list(given) if isinstance(given, Sequence) else [given] * n
+    if len(wanted) != n:
+        what = "scale_factor of shape" if size is None else "output size of"
+        raise ValueError(
+            "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions "
+            f"of {list(sizes)} and {what} {wanted}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
+            "one number for each of d1, d2, ..., dK"
+        )
+    if size is not None:
+        if recompute:
+            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        counts, scales = [int(item) for item in wanted], [None] * n
+    else:
+        counts = [math.floor(length * factor) for length, factor in zip(sizes, wanted, strict=True)]
+        scales = [None] * n if recompute or mode == "area" else wanted
+    if mode != "area" and min(counts) <= 0:
+        raise RuntimeError(
+            f"interpolate(): Input and output sizes should be greater than 0, but got input {list(sizes)} and output "
+            f"{counts}"
+        )
+    return counts, scales
+
+
+@composite(method=False)
+def interpolate(
+    input,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """Return images in another size.
+
+    Shapes: ``(N, C, d1, ..., dK) -> (N, C, e1, ..., eK)`` with 1 to 3 dimensions.
+
+    Parameters
+    ----------
+    size
+        That of the result; one number, or one for each dimension. Give it or ``scale_factor``.
+    scale_factor
+        How many times as large the result is to be; one number, or one for each dimension.
+    mode
+        ``"nearest"``, ``"nearest-exact"`` (which agrees with other libraries for images) or ``"area"`` (means) in any
+        number of dimensions; ``"linear"`` in one, ``"bilinear"``, ``"bicubic"`` or ``"lanczos"`` in two,
+        ``"trilinear"`` in three.
+    align_corners
+        Whether the centres of the corner elements, rather than their outer edges, stay where they are.
+    recompute_scale_factor
+        Whether positions come from the sizes, rounded as they are, rather than from ``scale_factor``.
+    antialias
+        Whether to blur what would be aliased when the result is smaller; for bilinear, bicubic and lanczos.
+
+    Raises
+    ------
+    NotImplementedError
+        If ``mode`` is unknown or not for this number of dimensions.
+    ValueError
+        If options contradict each other.
+
+    Examples
+    --------
+    >>> rg.nn.functional.interpolate(rg.tensor([[[1.0, 3.0]]]), scale_factor=2, mode="linear")
+    tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])
+    """
+    if not isinstance(input, Tensor):
+        raise TypeError(f"interpolate(): argument 'input' must be Tensor, not {type(input).__name__}")
+    _check_mode(input, mode, align_corners, antialias)
+    counts, scales = _target(input, size, scale_factor, mode, recompute_scale_factor)
+    if mode == "area":
+        return _AREA[len(counts)](input, counts)
+    dtype = np.float64 if input._data.dtype == np.float64 else np.float32
+    aligned = bool(align_corners)
+    dims = []
+    for length, count, scale in zip(input.shape[2:], counts, scales, strict=True):
+        if mode in _ANY_DIMENSIONS:
+            taps = _nearest(length, count, scale, mode == "nearest-exact")
+        elif antialias:
+            taps = _antialiased(mode, length, count, aligned, scale)
+        else:
+            taps = (_cubic if mode == "bicubic" else _linear)(length, count, aligned, scale, dtype)
+        dims.append(Taps(length, taps))
+    return resample(input, tuple(dims))

@@ -1,0 +1,446 @@
+"""Normalisation over rows: layer, RMS and group norm; and over neighbouring channels.
+
+On arrays, a few rows at a time, so that they stay in the cache from the first pass over them to the last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.op import op
+from retrograd.core.registry import composite
+from retrograd.ops._fused import gradient_of, sample_by_sample
+from retrograd.ops._losses import check_tensors
+from retrograd.ops._reducing import sum_of_squares
+from retrograd.ops._rules import check_kind
+from retrograd.ops.conditional import clamp_min
+from retrograd.ops.joining import cat
+from retrograd.ops.reductions import vector_norm
+
+# Elements that are worked on at a time.
+BLOCK = 1 << 15
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def blocks(count: int, length: int) -> Iterator[slice]:
+    """Slices of ``count`` rows of a length, each about a block long."""
+    step = max(BLOCK // max(length, 1), 1)
+    for start in range(0, count, step):
+        yield slice(start, start + step)
+
+
+def in_single(*arrays: Any) -> list[Any]:
+    """Half-precision arrays as single precision, which is what is computed in; others, and None, as they are."""
+    return [x.astype(np.float32) if x is not None and x.dtype == np.float16 else x for x in arrays]
+
+
+def _normalized(rows: Any, eps: float, centred: bool, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
+    """Rows minus their mean, divided by their deviation, times the weight of every column, plus its bias.
+
+    Also the means (None, if rows are not to be centred) and the inverses of the deviations.
+    """
+    count, length = rows.shape
+    result = np.empty_like(rows)
+    mean = np.empty((count, 1), rows.dtype) if centred else None
+    scale = np.empty((count, 1), rows.dtype)
+    for part in blocks(count, length):
+        out = result[part]
+        if mean is None:
+            out[...] = rows[part]
+        else:
+            mean[part] = np.add.reduce(rows[part], 1, keepdims=True) / length
+            np.subtract(rows[part], mean[part], out=out)
+        scale[part] = 1 / np.sqrt(sum_of_squares(out, 1, True) / length + eps)
+        out *= scale[part]
+        if weight is not None:
+            out *= weight
+        if bias is not None:
+            out += bias
+    return result, mean, scale
+
+
+@sample_by_sample
+def _gradient_of_rows(g: Any, rows: Any, weight: Any, mean: Any, scale: Any) -> Any:
+    """The gradient of the rows; see Ba, Kiros, Hinton (2016), equation 4, differentiated."""
+    length = rows.shape[1]
+    result = np.empty_like(rows)
+    for part in blocks(*rows.shape):
+        out, own = result[part], scale[part]
+        np.subtract(rows[part], 0 if mean is None else mean[part], out=out)
+        incoming = g[part] if weight is None else g[part] * weight
+        out *= np.vecdot(incoming, out)[:, None] * (own * own / -length)
+        out += incoming
+        if mean is not None:
+            out -= np.add.reduce(incoming, 1, keepdims=True) / length
+        out *= own
+    return result
+
+
+@sample_by_sample
+def _gradient_of_weight(g: Any, rows: Any, mean: Any, scale: Any) -> Any:
+    """The gradient of the weights of the columns."""
+    total = np.zeros(rows.shape[1], rows.dtype)
+    for part in blocks(*rows.shape):
+        deviations = rows[part] if mean is None else rows[part] - mean[part]
+        total += scale[part, 0] @ (deviations * g[part])
+    return total
+
+
+def standardized(x: Any, dims: Any, eps: float, centred: bool = True) -> Any:
+    """Tensors minus their mean, divided by their standard deviation, over dimensions, in operations."""
+    if centred:
+        x = x - np.mean(x, axis=dims, keepdims=True)
+    return x / np.sqrt(np.mean(x * x, axis=dims, keepdims=True) + eps)
+
+
+def scaled(x: Any, weight: Any, bias: Any) -> Any:
+    """``x * weight + bias``, in operations, where either may be missing."""
+    x = x if weight is None else x * weight
+    return x if bias is None else x + bias
+
+
+def check_parameters(name: str, input: Any, **parameters: Any) -> None:
+    """Raise unless all parameters are of the input's dtype, or in single precision for an input in half precision."""
+    for parameter, value in parameters.items():
+        fits = value is None or value.dtype in (input.dtype, np.float32 if input.dtype == np.float16 else input.dtype)
+        if not fits:
+            raise RuntimeError(
+                f"{name}: mixed dtype: expect {parameter} to be of {input.dtype}, as the input, got {value.dtype}"
+            )
+
+
+# --- layer norm and RMS norm ------------------------------------------------------------------------------------------
+
+
+def _check_shape(name: str, input: Any, normalized_shape: Any, **parameters: Any) -> tuple[int, ...]:
+    if isinstance(normalized_shape, int) or not isinstance(normalized_shape, Sequence):
+        raise TypeError(
+            f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not "
+            f"{type(normalized_shape).__name__}"
+        )
+    shape = tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError(
+            f"{name}: Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+            "but got normalized_shape = []"
+        )
+    for parameter, value in parameters.items():
+        if value is not None and value.shape != shape:
+            raise RuntimeError(
+                f"{name}: Expected {parameter} to be of same shape as normalized_shape, but got {parameter} of shape "
+                f"{list(value.shape)} and normalized_shape = {list(shape)}"
+            )
+    if input.shape[-len(shape) :] != shape:
+        expected = ", ".join(["*", *map(str, shape)])
+        raise RuntimeError(
+            f"{name}: Given normalized_shape={list(shape)}, expected input with shape [{expected}], but got input of "
+            f"size {list(input.shape)}"
+        )
+    check_kind(name, "f", input)
+    check_parameters(name, input, **parameters)
+    return shape
+
+
+def _last(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(range(-len(shape), 0))
+
+
+def _compose_layer_norm(input: Any, weight: Any, bias: Any, shape: Any, eps: float) -> Any:
+    return scaled(standardized(input, _last(shape), eps), weight, bias)
+
+
+def _layer_norm_input(g, input, normalized_shape, weight, eps, mean, scale):
+    if mean is None:
+        return gradient_of(_compose_layer_norm, g, [input, weight, None, normalized_shape, eps], 0)
+    g, input, weight = in_single(g, input, weight)
+    rows = _rows(input, normalized_shape)
+    weight = None if weight is None else weight.reshape(-1)
+    return _gradient_of_rows(g.reshape(rows), input.reshape(rows), weight, mean, scale).reshape(input.shape)
+
+
+def _layer_norm_weight(g, input, normalized_shape, weight, eps, mean, scale):
+    if mean is None:
+        return gradient_of(_compose_layer_norm, g, [input, weight, None, normalized_shape, eps], 1)
+    g, input = in_single(g, input)
+    rows = _rows(input, normalized_shape)
+    return _gradient_of_weight(g.reshape(rows), input.reshape(rows), mean, scale).reshape(weight.shape)
+
+
+def _rows(input: Any, shape: Sequence[int]) -> tuple[int, int]:
+    """How many rows of which length there are to be normalised."""
+    return math.prod(input.shape[: input.ndim - len(shape)]), math.prod(shape)
+
+
+@op(
+    name="layer_norm",
+    public=False,
+    method=False,
+    node_name="NativeLayerNormBackward0",
+    byproducts=("mean", "scale"),
+    input=_layer_norm_input,
+    weight=_layer_norm_weight,
+    bias=lambda g: g,
+)
+def _layer_norm(input, normalized_shape, weight, bias, eps: float):
+    shape = _check_shape("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    whole, weight, bias = in_single(input, weight, bias)
+    rows = whole.reshape(_rows(input, shape))
+    weight, bias = (None if x is None else x.reshape(-1) for x in (weight, bias))
+    result, mean, scale = _normalized(rows, eps, True, weight, bias)
+    return result.reshape(input.shape).astype(input.dtype, copy=False), mean, scale
+
+
+@composite(method=False, reported=False)
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """Subtract the mean over the last dimensions, divide by the standard deviation, multiply, add.
+
+    Parameters
+    ----------
+    normalized_shape
+        The lengths of these dimensions.
+    weight, bias
+        Of this shape.
+    eps
+        Added to the variance.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes do not fit.
+
+    Examples
+    --------
+    >>> rg.nn.functional.layer_norm(rg.tensor([[1.0, 2.0, 3.0]]), (3,))
+    tensor([[-1.2247,  0.0000,  1.2247]])
+    """
+    check_tensors("layer_norm", input=input)
+    return _layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def _compose_rms_norm(input: Any, weight: Any, shape: Any, eps: float) -> Any:
+    return scaled(standardized(input, _last(shape), eps, False), weight, None)
+
+
+def _rms_norm_input(g, input, normalized_shape, weight, eps, scale):
+    if scale is None:
+        return gradient_of(_compose_rms_norm, g, [input, weight, normalized_shape, _epsilon(input, eps)], 0)
+    g, input, weight = in_single(g, input, weight)
+    rows = _rows(input, normalized_shape)
+    weight = None if weight is None else weight.reshape(-1)
+    return _gradient_of_rows(g.reshape(rows), input.reshape(rows), weight, None, scale).reshape(input.shape)
+
+
+def _rms_norm_weight(g, input, normalized_shape, weight, eps, scale):
+    if scale is None:
+        return gradient_of(_compose_rms_norm, g, [input, weight, normalized_shape, _epsilon(input, eps)], 1)
+    g, input = in_single(g, input)
+    rows = _rows(input, normalized_shape)
+    return _gradient_of_weight(g.reshape(rows), input.reshape(rows), None, scale).reshape(weight.shape)
+
+
+def _epsilon(input: Any, eps: float | None) -> float:
+    wide = np.float32 if input.dtype == np.float16 else input.dtype
+    return float(np.finfo(wide).eps) if eps is None else eps
+
+
+@op(
+    name="rms_norm",
+    public=False,
+    method=False,
+    byproducts=("scale",),
+    input=_rms_norm_input,
+    weight=_rms_norm_weight,
+)
+def _rms_norm(input, normalized_shape, weight, eps: float | None):
+    shape = _check_shape("rms_norm", input, normalized_shape, weight=weight)
+    whole, weight = in_single(input, weight)
+    rows = whole.reshape(_rows(input, shape))
+    weight = None if weight is None else weight.reshape(-1)
+    result, _, scale = _normalized(rows, _epsilon(input, eps), False, weight, None)
+    return result.reshape(input.shape).astype(input.dtype, copy=False), scale
+
+
+@composite(method=False, reported=False)
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """Divide by the root of the mean square over the last dimensions, multiply (Zhang, Sennrich, 2019).
+
+    Parameters
+    ----------
+    normalized_shape
+        The lengths of these dimensions.
+    weight
+        Of this shape.
+    eps
+        Added to the mean square; by default the epsilon of the dtype.
+
+    Raises
+    ------
+    RuntimeError
+        If the shapes do not fit.
+
+    Examples
+    --------
+    >>> rg.nn.functional.rms_norm(rg.tensor([[3.0, 4.0]]), (2,))
+    tensor([[0.8485, 1.1314]])
+    """
+    check_tensors("rms_norm", input=input)
+    return _rms_norm(input, normalized_shape, weight, eps)
+
+
+# --- group norm -------------------------------------------------------------------------------------------------------
+
+
+def _per_channel(parameter: Any, ndim: int) -> Any:
+    """A parameter with one element per channel, to be broadcast against (N, C, ...)."""
+    return None if parameter is None else parameter.reshape((-1,) + (1,) * (ndim - 2))
+
+
+def _groups(input: Any, num_groups: int) -> tuple[int, int]:
+    """How many groups of how many elements there are."""
+    return input.shape[0] * num_groups, math.prod(input.shape[1:]) // num_groups
+
+
+def _compose_group_norm(input: Any, weight: Any, bias: Any, num_groups: int, eps: float) -> Any:
+    groups = input.reshape((input.shape[0], num_groups, math.prod(input.shape[1:]) // num_groups))
+    normal = standardized(groups, -1, eps).reshape(input.shape)
+    return scaled(normal, _per_channel(weight, input.ndim), _per_channel(bias, input.ndim))
+
+
+def _group_norm_input(g, input, num_groups, weight, eps, mean, scale):
+    if mean is None:
+        return gradient_of(_compose_group_norm, g, [input, weight, None, num_groups, eps], 0)
+    g, input, weight = in_single(g, input, weight)
+    g = g if weight is None else g * _per_channel(weight, g.ndim)
+    rows = _groups(input, num_groups)
+    return _gradient_of_rows(g.reshape(rows), input.reshape(rows), None, mean, scale).reshape(input.shape)
+
+
+def _group_norm_weight(g, input, num_groups, weight, eps, mean, scale):
+    if mean is None:
+        return gradient_of(_compose_group_norm, g, [input, weight, None, num_groups, eps], 1)
+    g, input = in_single(g, input)
+    normal = (input.reshape(_groups(input, num_groups)) - mean) * scale
+    channels = (*input.shape[:2], math.prod(input.shape[2:]))
+    return np.add.reduce(np.vecdot(normal.reshape(channels), g.reshape(channels)), 0)
+
+
+def _group_norm_bias(g):
+    return np.sum(g, axis=(0, *range(2, g.ndim)))
+
+
+@op(
+    name="group_norm",
+    public=False,
+    method=False,
+    node_name="NativeGroupNormBackward0",
+    byproducts=("mean", "scale"),
+    input=_group_norm_input,
+    weight=_group_norm_weight,
+    bias=_group_norm_bias,
+)
+def _group_norm(input, num_groups: int, weight, bias, eps: float):
+    whole, weight, bias = in_single(input, weight, bias)
+    rows = whole.reshape(_groups(input, num_groups))
+    result, mean, scale = _normalized(rows, eps, True, None, None)
+    result = result.reshape(input.shape)
+    if weight is not None:
+        result *= _per_channel(weight, input.ndim)
+    if bias is not None:
+        result += _per_channel(bias, input.ndim)
+    return result.astype(input.dtype, copy=False), mean, scale
+
+
+@composite(method=False, reported=False)
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+    """Normalise every sample over groups of channels (Wu, He, 2018).
+
+    Shapes: ``(N, C, ...), (C,), (C,) -> (N, C, ...)``, where ``C`` is a multiple of ``num_groups``.
+
+    Raises
+    ------
+    RuntimeError, ValueError
+        If the shapes do not fit.
+
+    Examples
+    --------
+    >>> rg.nn.functional.group_norm(rg.tensor([[1.0, 3.0, 10.0, 30.0]]), 2)
+    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
+    """
+    check_tensors("group_norm", input=input)
+    if input.ndim < 2:
+        raise RuntimeError(f"group_norm: Expected at least 2 dimensions for input tensor but received {input.ndim}")
+    if num_groups <= 0 or input.shape[1] % num_groups:
+        raise RuntimeError(
+            "group_norm: Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input.shape)} and num_groups={num_groups}"
+        )
+    for name, parameter in (("weight", weight), ("bias", bias)):
+        if parameter is not None and tuple(parameter.shape) != (input.shape[1],):
+            raise RuntimeError(
+                f"group_norm: Expected {name} to be a vector of size equal to the number of channels in input, but got "
+                f"{name} of shape {list(parameter.shape)} and input of shape {list(input.shape)}"
+            )
+    if input.shape[0] * input.shape[1] // num_groups * math.prod(input.shape[2:]) == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {list(input.shape)}: "
+            "the deviation of a single value is 0"
+        )
+    check_kind("group_norm", "f", input)
+    check_parameters(
+        "group_norm", input._data, weight=getattr(weight, "_data", None), bias=getattr(bias, "_data", None)
+    )
+    return _group_norm(input, num_groups, weight, bias, eps)
+
+
+# --- vectors ----------------------------------------------------------------------------------------------------------
+
+
+@composite(method=False)
+def normalize(input, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out=None):
+    """Divide by the p-norm along ``dim``, which counts as at least ``eps``.
+
+    Examples
+    --------
+    >>> rg.nn.functional.normalize(rg.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
+    check_tensors("normalize", input=input)
+    result = input / clamp_min(vector_norm(input, p, dim, True, None), eps)
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+# --- neighbouring channels --------------------------------------------------------------------------------------------
+
+
+@composite(method=False)
+def local_response_norm(input, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
+    """Divide by a power of the mean square over ``size`` neighbouring channels (Krizhevsky et al., 2012).
+
+    The divisor is ``(k + alpha * mean square) ** beta``.
+
+    Raises
+    ------
+    ValueError
+        If ``input`` has fewer than 3 dimensions.
+
+    Examples
+    --------
+    >>> rg.nn.functional.local_response_norm(rg.ones(1, 2, 1), 2, alpha=1.0)
+    tensor([[[0.7378],
+             [0.5946]]])
+    """
+    if input.ndim < 3:
+        raise ValueError(
+            f"local_response_norm: Expected 3D or higher dimensionality input (got {input.ndim} dimensions, "
+            f"{list(input.shape)})"
+        )
+    squares = input * input
+    blank = [input.new_zeros((input.shape[0], n, *input.shape[2:])) for n in (size // 2, (size - 1) // 2)]
+    padded = cat([blank[0], squares, blank[1]], 1)
+    total: Any = sum(padded[:, first : first + input.shape[1]] for first in range(size))
+    return input / (total * (alpha / size) + k) ** beta

@@ -1,0 +1,35 @@
+"""Optimizers and learning-rate schedules, as in ``torch.optim``.
+
+>>> model = rg.nn.Linear(3, 1)
+>>> optimizer = rg.optim.Adam(model.parameters(), lr=0.01)
+>>> scheduler = rg.optim.lr_scheduler.StepLR(optimizer, step_size=10, gamma=0.5)
+"""
+
+from retrograd.optim import lr_scheduler
+from retrograd.optim.adadelta import Adadelta
+from retrograd.optim.adagrad import Adagrad
+from retrograd.optim.adam import Adam, AdamW
+from retrograd.optim.adamax import Adamax
+from retrograd.optim.lbfgs import LBFGS
+from retrograd.optim.nadam import NAdam
+from retrograd.optim.optimizer import Optimizer
+from retrograd.optim.radam import RAdam
+from retrograd.optim.rmsprop import RMSprop
+from retrograd.optim.rprop import Rprop
+from retrograd.optim.sgd import SGD
+
+__all__ = [
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "lr_scheduler",
+]

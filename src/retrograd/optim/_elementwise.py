@@ -1,0 +1,146 @@
+"""Optimizers that update every element by the history of that element alone: all but LBFGS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from retrograd.autograd.grad_mode import no_grad
+from retrograd.core.inplace import check_writable
+from retrograd.core.tensor import Tensor, bump, wrap
+from retrograd.creation import tensor
+from retrograd.optim._blockwise import Kernel, update_blockwise
+from retrograd.optim.optimizer import Closure, Group, Optimizer
+
+
+def check(is_valid: bool, what: str, value: Any) -> None:
+    """Raise if the value of an option is not valid."""
+    if not is_valid:
+        raise ValueError(f"Invalid {what}: {value}")
+
+
+def check_lr(lr: Any) -> None:
+    """Raise unless the learning rate is a number, or a tensor of one element, that is not negative."""
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    check(bool(lr >= 0.0), "learning rate", lr)
+
+
+def check_betas(betas: Any) -> None:
+    """Raise unless both factors of running averages lie in ``[0, 1)``."""
+    for index in (0, 1):
+        check(bool(0.0 <= betas[index] < 1.0), f"beta parameter at index {index}", betas[index])
+
+
+def check_implementation(differentiable: bool, foreach: bool | None = None, fused: bool | None = None) -> None:
+    """Raise where options contradict each other, or ask for what cannot be had."""
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+    if differentiable:
+        raise NotImplementedError(
+            "differentiable=True: steps of an optimizer cannot be recorded here. To differentiate through an update, "
+            "write it with operations: w = w - lr * grad, with grad from retrograd.autograd.grad(create_graph=True)"
+        )
+
+
+def number(value: Any) -> Any:
+    """An option as a Python number; learning rates and betas may be tensors."""
+    return value.item() if isinstance(value, Tensor) else value
+
+
+def count_step(state: dict[str, Any]) -> float:
+    """Count a step, and return the number of it."""
+    step = state["step"]._data
+    step += 1
+    return float(step)
+
+
+def filled_like(param: Tensor, value: float = 0.0) -> Tensor:
+    """A new tensor like a parameter; each part of a complex number has the value."""
+    array = np.zeros_like(param._data, order="C")
+    if value:
+        array.fill(complex(value, value) if array.dtype.kind == "c" else value)
+    return wrap(array)
+
+
+class ElementwiseOptimizer(Optimizer):
+    """An optimizer that is given by a kernel.
+
+    A subclass says what it remembers of a parameter and makes a kernel for each step: a function of slices of the
+    parameter, of the gradient, of the tensors it remembers, and of temporaries. Kernels write in place.
+    """
+
+    _kept: tuple[str, ...] = ()  # the names of the tensors that the kernel works on
+    _temporaries: int = 1
+
+    def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
+        """What is remembered of a parameter before its first step."""
+        return {"step": tensor(0.0), **{name: filled_like(param) for name in self._kept}}
+
+    def _state_of(self, group: Group, param: Tensor) -> dict[str, Any]:
+        """What is remembered of a parameter."""
+        state = self.state[param]
+        if not state:
+            state.update(self._new_state(group, param))
+        return state
+
+    def _kernel(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[Kernel, tuple[str, ...]]:
+        """The kernel of this step, and the names of the tensors of the state that it works on."""
+        raise NotImplementedError
+
+    @no_grad()
+    def step(self, closure: Closure | None = None) -> Any:
+        """Update the parameters once, by their gradients; those without a gradient are left alone.
+
+        Parameters
+        ----------
+        closure
+            A function that clears the gradients, computes the loss, calls ``backward`` and returns the loss.
+
+        Returns
+        -------
+        Tensor or None
+            What ``closure`` returned.
+        """
+        loss = self._evaluate(closure)
+        if self._is_withheld():
+            return loss
+        for group in self.param_groups:
+            for param in group["params"]:
+                if param._grad is not None:
+                    self._update(group, param, param._grad._data)
+        return loss
+
+    def _update(self, group: Group, param: Tensor, grad: Any) -> None:
+        check_writable(param, f"{type(self).__name__}.step")
+        state = self._state_of(group, param)
+        kernel, names = self._kernel(group, param, state)
+        kept = [state[name]._data for name in names]
+        update_blockwise(_with_common_options(kernel, group), param._data, grad, kept, self._temporaries + 1)
+        bump(param)
+
+
+def _with_common_options(kernel: Kernel, group: Group) -> Kernel:
+    """A kernel that is given the gradient to descend by: negated to maximize, weight decay added or applied first.
+
+    It takes one temporary more, the last.
+    """
+    maximize, weight_decay = group["maximize"], number(group.get("weight_decay", 0))
+    decoupled = group.get("decoupled_weight_decay", False)
+    shrink = 1 - number(group["lr"]) * weight_decay
+
+    def with_options(param: Any, grad: Any, *others: Any) -> None:
+        own = others[-1]
+        if maximize:
+            grad = np.negative(grad, out=own)
+        if weight_decay != 0 and decoupled:
+            np.multiply(param, shrink, out=param)
+        elif weight_decay != 0:
+            decay = np.multiply(param, weight_decay, out=others[-2])
+            grad = np.add(grad, decay, out=own)
+        kernel(param, grad, *others[:-1])
+
+    return with_options

@@ -1,0 +1,106 @@
+"""Adagrad."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.tensor import Tensor
+from retrograd.creation import tensor
+from retrograd.optim._blockwise import Kernel
+from retrograd.optim._elementwise import (
+    ElementwiseOptimizer,
+    check,
+    check_implementation,
+    check_lr,
+    count_step,
+    filled_like,
+    number,
+)
+from retrograd.optim.optimizer import Group
+
+__all__ = ["Adagrad"]
+
+
+class Adagrad(ElementwiseOptimizer):
+    """Adagrad (Duchi et al. 2011, "Adaptive Subgradient Methods for Online Learning and Stochastic Optimization").
+
+    With the sum ``s`` of all squares of the gradient, ``w -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)`` at
+    step ``t``.
+
+    Parameters
+    ----------
+    params
+        The parameters, or groups of them; see :class:`Optimizer`.
+    lr
+        Learning rate.
+    lr_decay
+        How fast it falls.
+    weight_decay
+        This multiple of the parameter is added to its gradient.
+    initial_accumulator_value
+        What ``s`` begins with.
+    eps
+        Added to the denominator.
+    maximize
+        Ascend.
+    foreach, fused
+        Accepted for compatibility; there is one implementation.
+    differentiable
+        Not available: raises NotImplementedError.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_lr(lr)
+        check(lr_decay >= 0.0, "lr_decay value", lr_decay)
+        check(weight_decay >= 0.0, "weight_decay value", weight_decay)
+        check(initial_accumulator_value >= 0.0, "initial_accumulator_value value", initial_accumulator_value)
+        check(eps >= 0.0, "epsilon value", eps)
+        check_implementation(differentiable, foreach, fused)
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+        for group in self.param_groups:  # the state is there before the first step, as in torch
+            for param in group["params"]:
+                self._state_of(group, param)
+
+    def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
+        return {"step": tensor(0.0), "sum": filled_like(param, group["initial_accumulator_value"])}
+
+    def _kernel(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[Kernel, tuple[str, ...]]:
+        eps = group["eps"]
+        lr = number(group["lr"]) / (1 + (count_step(state) - 1) * group["lr_decay"])
+
+        def adagrad(param: Any, grad: Any, total: Any, a: Any) -> None:
+            np.multiply(grad, grad, out=a)
+            np.add(total, a, out=total)
+            np.sqrt(total, out=a)
+            np.add(a, eps, out=a)
+            np.divide(grad, a, out=a)
+            np.multiply(a, lr, out=a)
+            np.subtract(param, a, out=param)
+
+        return adagrad, ("sum",)

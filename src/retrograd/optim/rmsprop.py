@@ -1,0 +1,131 @@
+"""RMSprop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.tensor import Tensor
+from retrograd.optim._blockwise import Kernel
+from retrograd.optim._elementwise import (
+    ElementwiseOptimizer,
+    check,
+    check_implementation,
+    check_lr,
+    count_step,
+    filled_like,
+    number,
+)
+from retrograd.optim.optimizer import Group
+
+__all__ = ["RMSprop"]
+
+
+class RMSprop(ElementwiseOptimizer):
+    """RMSprop (Hinton, lecture 6 of "Neural Networks for Machine Learning", 2012).
+
+    With a running average ``v`` of the square of the gradient, ``w -= lr * g / (sqrt(v) + eps)``.
+
+    Parameters
+    ----------
+    params
+        The parameters, or groups of them; see :class:`Optimizer`.
+    lr
+        Learning rate.
+    alpha
+        How much of the average is kept at each step.
+    eps
+        Added to the denominator.
+    weight_decay
+        This multiple of the parameter is added to its gradient.
+    momentum
+        How much of the last update goes into the next.
+    centered
+        Divide by an estimate of the standard deviation instead (Graves 2013, "Generating Sequences With Recurrent
+        Neural Networks").
+    maximize
+        Ascend.
+    foreach, capturable
+        Accepted for compatibility; there is one implementation.
+    differentiable
+        Not available: raises NotImplementedError.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        check(eps >= 0.0, "epsilon value", eps)
+        check(momentum >= 0.0, "momentum value", momentum)
+        check(weight_decay >= 0.0, "weight_decay value", weight_decay)
+        check(alpha >= 0.0, "alpha value", alpha)
+        check_implementation(differentiable)
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "alpha": alpha,
+            "eps": eps,
+            "centered": centered,
+            "weight_decay": weight_decay,
+            "capturable": capturable,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    @staticmethod
+    def _names(group: Group) -> tuple[str, ...]:
+        optional = {"momentum_buffer": group["momentum"] > 0, "grad_avg": group["centered"]}
+        return ("square_avg", *(name for name, is_wanted in optional.items() if is_wanted))
+
+    def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
+        return {**super()._new_state(group, param), **{name: filled_like(param) for name in self._names(group)}}
+
+    def _kernel(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[Kernel, tuple[str, ...]]:
+        lr, alpha, eps = number(group["lr"]), group["alpha"], group["eps"]
+        momentum, centered = group["momentum"], group["centered"]
+        count_step(state)
+
+        def take_in(average: Any, value: Any) -> None:
+            np.multiply(value, 1 - alpha, out=value)
+            np.multiply(average, alpha, out=average)
+            np.add(average, value, out=average)
+
+        def rmsprop(param: Any, grad: Any, square_avg: Any, *others: Any) -> None:
+            *kept, a = others
+            np.multiply(grad, grad, out=a)
+            take_in(square_avg, a)
+            if centered:
+                grad_avg = kept[-1]
+                a[...] = grad
+                take_in(grad_avg, a)
+                np.multiply(grad_avg, grad_avg, out=a)
+                np.subtract(square_avg, a, out=a)
+                np.sqrt(a, out=a)
+            else:
+                np.sqrt(square_avg, out=a)
+            np.add(a, eps, out=a)
+            np.divide(grad, a, out=a)
+            if momentum > 0:
+                buffer = kept[0]
+                np.multiply(buffer, momentum, out=buffer)
+                np.add(buffer, a, out=buffer)
+                np.multiply(buffer, lr, out=a)
+            else:
+                np.multiply(a, lr, out=a)
+            np.subtract(param, a, out=param)
+
+        return rmsprop, self._names(group)

@@ -1,0 +1,247 @@
+"""Batches made in other processes.
+
+The main process sends every worker numbered tasks; the results come back through one queue as bytes, pickled by the
+worker itself so that whatever cannot be pickled is reported like any other mistake in its batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import pickle
+import queue
+import random
+import time
+import traceback
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from retrograd.core.tensor import Tensor
+from retrograd.random import manual_seed
+from retrograd.utils.data._fetch import END, Plan, fetcher
+
+_NEW_EPOCH, _STOP = -1, -2  # in place of the number of a task
+_PATIENCE = 2.0  # seconds between looks whether the workers still live
+
+_worker_info: WorkerInfo | None = None
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """What a worker process knows of itself.
+
+    Attributes
+    ----------
+    id
+        Its number, from 0.
+    num_workers
+        How many there are.
+    seed
+        What its random numbers were seeded with.
+    dataset
+        Its copy of the data set.
+    """
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """Return what this worker process knows of itself; None in the main process.
+
+    Examples
+    --------
+    >>> print(rg.utils.data.get_worker_info())
+    None
+    """
+    return _worker_info
+
+
+# --- in the worker ----------------------------------------------------------------------------------------------------
+
+
+class _Pickler(pickle.Pickler):
+    """Sends of a view only what it shows, not all of the memory behind it."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if type(obj) is Tensor and obj._data.base is not None:
+            return _itself, (obj.detach().clone().requires_grad_(obj.requires_grad),)
+        return NotImplemented
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _pickled(value: Any) -> bytes:
+    file = io.BytesIO()
+    _Pickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
+    return file.getvalue()
+
+
+class _Failure:
+    """An exception that a worker met, and where."""
+
+    def __init__(self, error: Exception, worker: int) -> None:
+        self.where = f"Caught {type(error).__name__} in DataLoader worker process {worker}."
+        self.traceback = "".join(traceback.format_exception(error)).rstrip()
+        self.error: Exception | None = error
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            self.error = None
+
+    def reraise(self) -> None:
+        error = RuntimeError(self.where) if self.error is None else self.error
+        error.add_note(f"{self.where} There:\n{self.traceback}")
+        raise error
+
+
+Init = Callable[[int], None]
+
+
+def _work(plan: Plan, init: Init | None, number: int, num_workers: int, tasks: Any, results: Any) -> None:
+    """The whole life of a worker."""
+    global _worker_info
+    fetch: Any = None
+    problem: _Failure | None = None
+    epoch = 0
+    while (task := tasks.get())[0] != _STOP:
+        if task[0] == _NEW_EPOCH:
+            _, epoch, seed = task
+            try:
+                if _worker_info is None:
+                    _seed_all(seed + number)
+                    _worker_info = WorkerInfo(number, num_workers, seed + number, plan.dataset)
+                    if init is not None:
+                        init(number)
+                fetch = fetcher(plan)
+            except Exception as error:
+                problem = _Failure(error, number)
+            continue
+        try:
+            batch = END if problem is not None else fetch(task[1])
+            sent = _pickled((problem, None if batch is END else (batch,)))
+        except Exception as error:
+            sent = _pickled((_Failure(error, number), None))
+        results.put((epoch, task[0], number, sent))
+
+
+def _seed_all(seed: int) -> None:
+    import numpy as np
+
+    manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+
+
+# --- in the main process ----------------------------------------------------------------------------------------------
+
+
+class Workers:
+    """Processes that make batches, for one epoch after the other."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        init: Init | None,
+        count: int,
+        context: Any,
+        prefetch: int,
+        timeout: float,
+        in_order: bool,
+    ) -> None:
+        self._count, self._prefetch, self._timeout, self._in_order = count, prefetch, timeout, in_order
+        self._epoch = 0
+        self._results = context.Queue()
+        self._tasks = [context.SimpleQueue() for _ in range(self._count)]
+        self._processes = []
+        for number, tasks in enumerate(self._tasks):
+            process = context.Process(target=_work, args=(plan, init, number, count, tasks, self._results), daemon=True)
+            with warnings.catch_warnings():
+                # Python 3.12 warns of threads in a process that forks; ours hold no locks then (see core.blocks)
+                warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+                process.start()
+            self._processes.append(process)
+        self._finalizer = weakref.finalize(self, _stop, self._processes, self._tasks, self._results)
+
+    def stop(self) -> None:
+        """End the processes."""
+        self._finalizer()
+
+    def begin(self, seed: int) -> None:
+        """Begin a new epoch; what is left of the last one is forgotten."""
+        self._epoch += 1
+        for tasks in self._tasks:
+            tasks.put((_NEW_EPOCH, self._epoch, seed))
+
+    def batches(self, indices: Iterator[Any]) -> Iterator[Any]:
+        """The batches of an epoch; ``indices`` says what is wanted of each."""
+        active = list(range(self._count))  # the workers that have something left
+        sent = wanted = 0  # numbers of the next task to send, and of the next result to give
+        under_way = 0
+        waiting: dict[int, tuple[int, bytes]] = {}  # results, and whose, that came before their turn
+        while True:
+            while active and under_way + len(waiting) < self._prefetch * self._count:
+                try:
+                    index = next(indices)
+                except StopIteration:
+                    active.clear()
+                    break
+                self._tasks[active[sent % len(active)]].put((sent, index))
+                sent += 1
+                under_way += 1
+            if not under_way and not waiting:
+                return
+            while wanted not in waiting:
+                number, worker, result = self._next_result()
+                under_way -= 1
+                waiting[number if self._in_order else wanted] = worker, result
+            worker, result = waiting.pop(wanted)
+            problem, batch = pickle.loads(result)
+            wanted += 1
+            if problem is not None:
+                problem.reraise()
+            if batch is not None:
+                yield batch[0]
+            elif worker in active:
+                active.remove(worker)
+
+    def _next_result(self) -> tuple[int, int, bytes]:
+        deadline = time.monotonic() + self._timeout
+        while True:
+            patience = min(_PATIENCE, self._timeout) if self._timeout > 0 else _PATIENCE
+            try:
+                epoch, number, worker, result = self._results.get(timeout=patience)
+            except queue.Empty:
+                dead = [process for process in self._processes if not process.is_alive()]
+                if dead:
+                    codes = ", ".join(f"pid {process.pid} with exit code {process.exitcode}" for process in dead)
+                    raise RuntimeError(
+                        f"DataLoader worker exited unexpectedly ({codes}). It may have run out of memory or crashed; "
+                        "num_workers=0 shows errors in this process"
+                    ) from None
+                if self._timeout > 0 and time.monotonic() > deadline:
+                    raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
+                continue
+            if epoch == self._epoch:
+                return number, worker, result
+
+
+def _stop(processes: list[Any], tasks: list[Any], results: Any) -> None:
+    for queue_ in tasks:
+        with contextlib.suppress(OSError, ValueError):
+            queue_.put((_STOP,))
+    # a worker that still has results to send waits for a reader
+    results.cancel_join_thread()
+    results.close()
+    for process in processes:
+        process.join(0.5)
+        if process.is_alive():
+            process.terminate()
+            process.join()

@@ -1,0 +1,119 @@
+"""Samples put together into a batch."""
+
+from __future__ import annotations
+
+import collections.abc
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.tensor import Tensor
+from retrograd.creation import as_tensor, tensor
+from retrograd.dtypes import float64
+from retrograd.ops.joining import stack
+
+__all__ = ["default_collate", "default_convert"]
+
+_EXPECTED = (
+    "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}; "
+    "give the DataLoader a collate_fn of your own for these"
+)
+
+
+def default_convert(data: Any) -> Any:
+    """Return a sample with tensors in place of NumPy arrays, in all its dicts, lists and tuples.
+
+    Examples
+    --------
+    >>> rg.utils.data.default_convert({"x": np.arange(3), "name": "a"})
+    {'x': tensor([0, 1, 2]), 'name': 'a'}
+    """
+    if isinstance(data, (np.ndarray, np.generic)):
+        return data if data.dtype.kind in "SUOMm" else as_tensor(data)
+    if isinstance(data, (Tensor, str, bytes)):
+        return data
+    if isinstance(data, collections.abc.Mapping):
+        return _like(data, [(key, default_convert(value)) for key, value in data.items()])
+    if isinstance(data, collections.abc.Sequence):
+        return _like(data, [default_convert(item) for item in data])
+    return data
+
+
+def default_collate(batch: Any) -> Any:
+    """Return a batch made of a list of samples: tensors are stacked, numbers become tensors.
+
+    Containers stay: a list of dicts becomes a dict of batches, a list of tuples a list of batches (named tuples stay
+    named tuples). Strings stay a list.
+
+    Parameters
+    ----------
+    batch
+        The samples.
+
+    Raises
+    ------
+    TypeError
+        For samples of another type.
+    RuntimeError
+        If samples have different shapes or lengths.
+
+    Examples
+    --------
+    >>> rg.utils.data.default_collate([(rg.ones(2), 1), (rg.zeros(2), 0)])
+    [tensor([[1., 1.],
+            [0., 0.]]), tensor([1, 0])]
+    """
+    first = batch[0]
+    if isinstance(first, Tensor):
+        return _stacked(batch)
+    if isinstance(first, np.ndarray):
+        if first.dtype.kind in "SUOMm":
+            raise TypeError(_EXPECTED.format(f"an array of dtype {first.dtype}"))
+        return _stacked([as_tensor(item) for item in batch])
+    if isinstance(first, float) and not isinstance(first, np.generic):
+        return tensor(batch, dtype=float64)
+    if isinstance(first, np.generic):
+        return as_tensor(np.stack(batch))
+    if isinstance(first, int):
+        return tensor(batch)
+    if isinstance(first, (str, bytes)):
+        return batch
+    if isinstance(first, collections.abc.Mapping):
+        return _like(first, [(key, default_collate([sample[key] for sample in batch])) for key in first])
+    if isinstance(first, collections.abc.Sequence):
+        sizes = {len(sample) for sample in batch}
+        if len(sizes) > 1:
+            raise RuntimeError(f"each element in list of batch should be of equal size, but their sizes are {sizes}")
+        columns = [default_collate(list(column)) for column in zip(*batch, strict=True)]
+        return columns if type(first) is tuple else _like(first, columns)
+    raise TypeError(_EXPECTED.format(type(first)))
+
+
+def _stacked(tensors: list[Tensor]) -> Tensor:
+    shapes = {tuple(item.shape): number for number, item in reversed(list(enumerate(tensors)))}
+    if len(shapes) > 1:
+        (a, i), (b, j), *_ = sorted(shapes.items(), key=lambda item: item[1])
+        raise RuntimeError(
+            f"stack expects each tensor to be equal size, but got {list(a)} at entry {i} and {list(b)} at entry {j}"
+        )
+    return stack(tensors)
+
+
+def _like(container: Any, items: list[Any]) -> Any:
+    """A container of the same type with other items; a list or dict where its type cannot be made of items."""
+    is_mapping = isinstance(container, collections.abc.Mapping)
+    plain: Callable[[list[Any]], Any] = dict if is_mapping else list
+    if type(container) in (dict, list):
+        return plain(items)
+    if hasattr(container, "_fields"):
+        return type(container)(*items)
+    try:
+        if isinstance(container, collections.abc.MutableMapping):  # such as a defaultdict, which has more than items
+            clone = copy.copy(container)
+            clone.update(items)
+            return clone
+        return type(container)(items)
+    except TypeError:
+        return plain(items)

@@ -1,0 +1,224 @@
+"""The loader: batches of a data set, in an order, made here or by workers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import Any
+
+from retrograd.random import Generator, randint
+from retrograd.utils.data._fetch import END, Plan, fetcher
+from retrograd.utils.data._workers import Workers
+from retrograd.utils.data.collate import default_collate, default_convert
+from retrograd.utils.data.dataset import IterableDataset
+from retrograd.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+
+__all__ = ["DataLoader"]
+
+
+class DataLoader:
+    """Batches of a data set.
+
+    Parameters
+    ----------
+    dataset
+        Anything with ``__getitem__`` and ``__len__``, or an :class:`IterableDataset`.
+    batch_size
+        The number of samples in a batch; None for single samples.
+    shuffle
+        Take the samples in a new random order each time.
+    sampler
+        The order of the samples, instead of ``shuffle``.
+    batch_sampler
+        Lists of indices, a batch each; instead of ``batch_size``, ``shuffle``, ``sampler`` and ``drop_last``.
+    num_workers
+        The number of processes that make batches; 0 to make them in this one.
+    collate_fn
+        What makes a batch of a list of samples; by default :func:`default_collate`.
+    pin_memory, pin_memory_device
+        Accepted for compatibility.
+    drop_last
+        Leave out a last batch that is not full.
+    timeout
+        Seconds to wait for a batch from a worker; 0 to wait forever.
+    worker_init_fn
+        Called with the number of the worker in each worker, after its random numbers were seeded.
+    multiprocessing_context
+        How workers are started: ``"fork"``, ``"spawn"``, ``"forkserver"``, or a context of :mod:`multiprocessing`.
+    generator
+        Where the random order and the seeds of the workers come from.
+    prefetch_factor
+        The number of batches that each worker makes in advance; 2 by default.
+    persistent_workers
+        Keep the workers from one epoch to the next.
+    in_order
+        Give the batches in order; otherwise each as soon as it is there.
+
+    Raises
+    ------
+    ValueError
+        If arguments contradict each other.
+
+    Examples
+    --------
+    >>> data = rg.utils.data.TensorDataset(rg.arange(5), rg.arange(5) ** 2)
+    >>> for x, y in rg.utils.data.DataLoader(data, batch_size=2):
+    ...     print(x.tolist(), y.tolist())
+    [0, 1] [0, 1]
+    [2, 3] [4, 9]
+    [4] [16]
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[list[Any]] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
+        is_iterable = isinstance(dataset, IterableDataset)
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
+        if is_iterable:
+            _check_iterable(shuffle, sampler, batch_sampler)
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+                )
+            batch_size = None
+        elif batch_size is None and drop_last:
+            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+        if sampler is None and not is_iterable:
+            sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+        if batch_sampler is None and batch_size is not None and sampler is not None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        if collate_fn is None:
+            collate_fn = default_convert if batch_sampler is None and batch_size is None else default_collate
+
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        self.num_workers = num_workers
+        self.collate_fn = collate_fn
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.generator = generator
+        self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
+        self.persistent_workers = persistent_workers
+        self.in_order = in_order
+        self._workers: Workers | None = None
+
+    def __len__(self) -> int:
+        """Return the number of batches."""
+        if not isinstance(self.dataset, IterableDataset):
+            return len(self.sampler if self.batch_sampler is None else self.batch_sampler)  # type: ignore[arg-type]
+        if not isinstance(self.dataset, Sized):
+            raise TypeError(f"object of type '{type(self.dataset).__name__}' has no len()")
+        count = len(self.dataset)
+        if self.batch_size is None:
+            return count
+        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Return an iterator over the batches of one epoch."""
+        if isinstance(self.dataset, IterableDataset):
+            indices: Iterator[Any] = itertools.repeat(None)
+        else:
+            indices = iter(self.sampler if self.batch_sampler is None else self.batch_sampler)  # type: ignore[arg-type]
+        if self.num_workers == 0:
+            return self._batches_made_here(indices)
+        workers = self._workers
+        if workers is None:
+            workers = self._start_workers()
+            if self.persistent_workers:
+                self._workers = workers
+        workers.begin(int(randint(2**62, (), generator=self.generator)))
+        return self._batches_of(workers, indices)
+
+    def _batches_made_here(self, indices: Iterator[Any]) -> Iterator[Any]:
+        fetch = fetcher(self._plan())
+        for index in indices:
+            batch = fetch(index)
+            if batch is END:
+                return
+            yield batch
+
+    def _batches_of(self, workers: Workers, indices: Iterator[Any]) -> Iterator[Any]:
+        try:
+            yield from workers.batches(indices)
+        finally:
+            if workers is not self._workers:
+                workers.stop()
+
+    def _start_workers(self) -> Workers:
+        import multiprocessing  # imported late: most loaders need none
+
+        context = self.multiprocessing_context
+        if context is None or isinstance(context, str):
+            context = multiprocessing.get_context(context)
+        prefetch = self.prefetch_factor or 2
+        return Workers(
+            self._plan(), self.worker_init_fn, self.num_workers, context, prefetch, self.timeout, self.in_order
+        )
+
+    def _plan(self) -> Plan:
+        return Plan(self.dataset, self.collate_fn, self.batch_sampler is not None, self.batch_size, self.drop_last)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_workers": None}  # processes stay where they are
+
+
+def _check_workers(
+    num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool, context: Any
+) -> None:
+    if num_workers < 0:
+        raise ValueError(
+            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing, "
+            f"but got {num_workers}"
+        )
+    if timeout < 0:
+        raise ValueError(f"timeout option should be non-negative, but got {timeout}")
+    if num_workers > 0:
+        if prefetch_factor is not None and prefetch_factor < 1:
+            raise ValueError(f"prefetch_factor option should be positive, but got {prefetch_factor}")
+        return
+    if prefetch_factor is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing. "
+            "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
+        )
+    if persistent_workers:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+    if context is not None:
+        raise ValueError("multiprocessing_context can only be used with multi-process loading (num_workers > 0)")
+
+
+def _check_iterable(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
+    if shuffle:
+        raise ValueError(f"DataLoader with IterableDataset: expected unspecified shuffle option, but got {shuffle=}")
+    for name, value in (("sampler", sampler), ("batch_sampler", batch_sampler)):
+        if value is not None:
+            raise ValueError(
+                f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
+            )

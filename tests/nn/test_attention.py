@@ -1,0 +1,177 @@
+"""Attention and the transformer against torch's."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from tests.nn.test_layers import kernel_or_skip
+from tests.nn.twins import assert_alike, twins
+from tests.parity import attempt, parity
+
+
+def x(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def build(text: str) -> Any:
+    return lambda nn: eval(f"nn.{text}", {"nn": nn})
+
+
+CAUSAL = np.triu(np.ones((5, 5), dtype=bool), 1)
+PADDING = np.array([[False] * 5, [False] * 3 + [True] * 2])
+
+
+@pytest.mark.parametrize(
+    ("form", "shapes"),
+    [
+        ("8, 2", [(5, 2, 8), (5, 2, 8), (5, 2, 8)]),
+        ("8, 2, bias=False", [(5, 2, 8), (4, 2, 8), (4, 2, 8)]),
+        ("8, 4, batch_first=True", [(2, 5, 8), (2, 4, 8), (2, 4, 8)]),
+        ("8, 2, kdim=3, vdim=6", [(5, 2, 8), (4, 2, 3), (4, 2, 6)]),
+        ("8, 2, add_bias_kv=True", [(5, 2, 8), (4, 2, 8), (4, 2, 8)]),
+        ("8, 2, add_zero_attn=True, batch_first=True", [(2, 5, 8), (2, 4, 8), (2, 4, 8)]),
+        ("8, 2", [(5, 8), (4, 8), (4, 8)]),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"need_weights": False}, {"average_attn_weights": False}])
+def test_attention(form: str, shapes: list[tuple[int, ...]], options: dict[str, Any]) -> None:
+    arrays = [x(*shape, seed=number) for number, shape in enumerate(shapes)]
+    assert_alike(build(f"MultiheadAttention({form})"), *arrays, second=False, **options)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize(
+    "masks",
+    [
+        {"attn_mask": CAUSAL},
+        {"key_padding_mask": PADDING},
+        {"attn_mask": CAUSAL, "key_padding_mask": PADDING},
+        {"attn_mask": x(5, 5)},
+        {"attn_mask": x(4, 5, 5), "key_padding_mask": np.where(PADDING, -np.inf, 0.0)},
+    ],
+)
+@pytest.mark.parametrize("form", ["8, 2", "8, 2, add_bias_kv=True, add_zero_attn=True"])
+def test_masks(masks: dict[str, Any], form: str, need_weights: bool) -> None:
+    same = x(5, 2, 8)
+    assert_alike(
+        build(f"MultiheadAttention({form})"), same, same, same, second=False, need_weights=need_weights, **masks
+    )
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_hint_that_the_mask_is_causal(need_weights: bool) -> None:
+    same = x(5, 2, 8)
+    options = {"attn_mask": CAUSAL, "is_causal": True, "need_weights": need_weights, "second": False}
+    assert_alike(build("MultiheadAttention(8, 2)"), same, same, same, **options)
+
+
+def test_second_derivatives() -> None:
+    assert_alike(build("MultiheadAttention(4, 2)"), x(3, 2, 4), x(3, 2, 4, seed=1), x(3, 2, 4, seed=2))
+
+
+def test_self_attention_projects_at_once() -> None:
+    theirs, ours = twins(build("MultiheadAttention(8, 2)"))
+    expected, got = torch.tensor(x(5, 2, 8), requires_grad=True), rg.tensor(x(5, 2, 8), requires_grad=True)
+    theirs(expected, expected, expected)[0].sin().sum().backward()
+    ours(got, got, got)[0].sin().sum().backward()
+    np.testing.assert_allclose(got.grad.numpy(), expected.grad.numpy(), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(ours.in_proj_weight.grad.numpy(), theirs.in_proj_weight.grad.numpy(), atol=1e-12)
+
+
+def test_mixed_masks_are_warned_about() -> None:
+    net = rg.nn.MultiheadAttention(4, 2)
+    same = rg.ones(3, 1, 4)
+    with pytest.warns(UserWarning, match="mismatched"):
+        net(same, same, same, attn_mask=rg.zeros(3, 3), key_padding_mask=rg.zeros(1, 3, dtype=rg.bool))
+
+
+@parity
+def test_mistakes(m: Any) -> Any:
+    net, ones = m.nn.MultiheadAttention(4, 2), m.ones
+    good = (ones(3, 1, 4),) * 3
+    return [
+        attempt(lambda: net(ones(3, 1, 4, 1), *good[1:]) and 0) is not None,
+        attempt(lambda: net(*good, is_causal=True)),
+        attempt(lambda: net(*good, attn_mask=m.zeros(2, 2))),
+    ]
+
+
+def test_dropout_of_attention_weights() -> None:
+    rg.manual_seed(0)
+    net = rg.nn.MultiheadAttention(4, 2, dropout=0.5)
+    same = rg.ones(50, 1, 4)
+    _, weights = net(same, same, same, average_attn_weights=False)
+    assert 0.4 < (weights == 0).to(rg.float32).mean().item() < 0.6
+    net.eval()
+    assert (net(same, same, same)[1] > 0).all()
+
+
+ENCODERS = [
+    "TransformerEncoderLayer(8, 2, 16, dropout=0.0)",
+    "TransformerEncoderLayer(8, 2, 16, dropout=0.0, norm_first=True, activation='gelu', bias=False)",
+    "TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)",
+    "TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0), 2, nn.LayerNorm(8))",
+]
+
+
+@pytest.mark.parametrize("text", ENCODERS)
+def test_encoders(text: str) -> None:
+    with kernel_or_skip():
+        assert_alike(build(text), x(5, 2, 8), second=False)
+        assert_alike(build(text), x(5, 5, 8) if "batch_first" in text else x(5, 2, 8), CAUSAL, second=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TransformerDecoderLayer(8, 2, 16, dropout=0.0)",
+        "TransformerDecoderLayer(8, 2, 16, dropout=0.0, norm_first=True, batch_first=True, layer_norm_eps=1e-3)",
+        "TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0), 2)",
+        "Transformer(8, 2, 1, 1, 16, dropout=0.0)",
+    ],
+)
+def test_decoders(text: str) -> None:
+    with kernel_or_skip():
+        assert_alike(build(text), x(5, 5, 8), x(5, 5, 8, seed=1), second=False)
+
+
+def test_transformer_with_masks() -> None:
+    mask = np.triu(np.full((5, 5), -np.inf), 1)
+    with kernel_or_skip():
+        assert_alike(
+            build("Transformer(8, 2, 1, 1, 16, dropout=0.0, batch_first=True)"),
+            x(2, 5, 8),
+            x(2, 5, 8, seed=1),
+            second=False,
+            tgt_mask=mask,
+            src_key_padding_mask=np.where(PADDING, -np.inf, 0.0),
+            memory_key_padding_mask=np.where(PADDING, -np.inf, 0.0),
+        )
+
+
+@parity
+def test_transformer_structure(m: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        net = m.nn.Transformer(8, 2, 1, 1, 16)
+    layer = m.nn.TransformerEncoderLayer(8, 2, 16, activation=m.nn.functional.gelu)
+    return [
+        net.generate_square_subsequent_mask(3),
+        layer.activation is m.nn.functional.gelu,
+        attempt(lambda: net(m.ones(5, 2, 8), m.ones(5, 3, 8))),
+        attempt(lambda: net(m.ones(5, 2, 7), m.ones(5, 2, 7))),
+        attempt(lambda: m.nn.TransformerEncoderLayer(8, 2, activation="sin")),
+    ]
+
+
+def test_layers_of_an_encoder_are_copies() -> None:
+    encoder = rg.nn.TransformerEncoder(rg.nn.TransformerEncoderLayer(8, 2, 16), 2)
+    first, second = encoder.layers
+    assert first.linear1.weight is not second.linear1.weight
+    assert (first.linear1.weight == second.linear1.weight).all()

@@ -1,0 +1,140 @@
+"""Containers: lists, dictionaries and sequences of modules and parameters."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import pytest
+
+import retrograd as rg
+from tests.parity import attempt, parity
+
+
+def kinds(modules: Any) -> list[str]:
+    return [type(module).__name__ for module in modules]
+
+
+@parity
+def test_sequential(m: Any) -> Any:
+    nn = m.nn
+    net = nn.Sequential(nn.Flatten(), nn.ReLU(), nn.Tanh())
+    named = nn.Sequential(OrderedDict([("first", nn.ReLU()), ("second", nn.Tanh())]))
+    report: list[Any] = [len(net), kinds(net), list(named._modules), kinds(net[1:]), type(net[-1]).__name__]
+    report += [named.first is named[0], attempt(lambda: net[3]), attempt(lambda: net["0"])]
+    net[1] = nn.Sigmoid()
+    net.append(nn.GELU())
+    net.insert(0, nn.Identity())
+    net.extend([nn.ELU(), nn.CELU()])
+    report += [kinds(net), list(net._modules), type(net.pop(1)).__name__, list(net._modules)]
+    del net[0]
+    del net[1:3]
+    report += [kinds(net), list(net._modules), net(m.ones(1, 2))]
+    joined = net + named
+    net += named
+    report += [kinds(joined), kinds(net), kinds(named * 2), kinds(2 * named)]
+    net *= 2
+    report += [kinds(net), attempt(lambda: net + 3), attempt(lambda: net * 0), attempt(lambda: net * 1.5)]
+    return report
+
+
+@parity
+def test_module_list(m: Any) -> Any:
+    nn = m.nn
+    items = nn.ModuleList([nn.ReLU(), nn.Tanh()])
+    items.append(nn.GELU())
+    items.insert(1, nn.ELU())
+    items.extend([nn.CELU()])
+    items += [nn.SiLU()]
+    report: list[Any] = [kinds(items), len(items), kinds(items[1:3]), kinds(items[::-1]), type(items[-1]).__name__]
+    items[0] = nn.Sigmoid()
+    popped = items.pop(-1)
+    del items[1]
+    report += [kinds(items), list(items._modules), type(popped).__name__, kinds(items + nn.ModuleList([nn.Identity()]))]
+    report += [attempt(lambda: items[9]), attempt(lambda: items[-9]), attempt(lambda: items.extend(3))]
+    return [*report, attempt(lambda: items(m.ones(1))), nn.ReLU() in items, items[0] in items]
+
+
+@parity
+def test_module_dict(m: Any) -> Any:
+    nn = m.nn
+    items = nn.ModuleDict({"a": nn.ReLU(), "b": nn.Tanh()})
+    items["c"] = nn.GELU()
+    items.update([("d", nn.ELU()), ("a", nn.SiLU())])
+    items.update(nn.ModuleDict({"e": nn.CELU()}))
+    report: list[Any] = [list(items), list(items.keys()), kinds(items.values()), [k for k, _ in items.items()]]
+    report += [
+        len(items),
+        "a" in items,
+        "z" in items,
+        type(items.pop("b")).__name__,
+        list(items),
+        items.c is items["c"],
+    ]
+    del items["a"]
+    report += [list(items), attempt(lambda: items["z"]), attempt(lambda: items.update(3))]
+    report += [attempt(lambda: items.update([3])), attempt(lambda: items.update([("a", 1, 2)]))]
+    items.clear()
+    return [*report, len(items)]
+
+
+@parity
+def test_parameter_list(m: Any) -> Any:
+    nn = m.nn
+    items = nn.ParameterList([m.ones(2), nn.Parameter(m.zeros(3))])
+    items.append(m.ones(1))
+    items += [m.ones(4)]
+    items.extend(iter([m.ones(5)]))
+    items[0] = m.zeros(7)
+    report: list[Any] = [len(items), [tuple(p.shape) for p in items], list(items.state_dict())]
+    report += [[isinstance(p, nn.Parameter) for p in items], [tuple(p.shape) for p in items[1:3]]]
+    report += [attempt(lambda: items[9]), attempt(lambda: items.extend(m.ones(2))), attempt(lambda: items(1))]
+    items.append("anything")
+    return [*report, items[-1], len(list(items.parameters()))]
+
+
+@parity
+def test_parameter_dict(m: Any) -> Any:
+    nn = m.nn
+    items = nn.ParameterDict({"a": m.ones(1), "b": nn.Parameter(m.ones(2))})
+    items["c"] = m.ones(3)
+    items.update({"d": m.ones(4)})
+    report: list[Any] = [list(items), list(items.keys()), [tuple(p.shape) for p in items.values()]]
+    report += [[k for k, _ in items.items()], list(items.state_dict()), len(items), "a" in items, "z" in items]
+    report += [items.get("z"), items.get("a"), items.setdefault("e", m.ones(5)), list(reversed(items))]
+    report += [items.pop("b"), items.popitem()[0], list(items), attempt(lambda: items["z"]), attempt(lambda: items[3])]
+    union = items | nn.ParameterDict({"u": m.ones(1)})
+    items |= nn.ParameterDict({"v": m.ones(1)})
+    report += [list(union), list(items), list(items.copy()), list(items.fromkeys(["x", "y"], m.ones(1)))]
+    items.clear()
+    return [*report, len(items), attempt(lambda: items(1)), attempt(lambda: items.update(3))]
+
+
+@parity
+def test_parameters_are_found(m: Any) -> Any:
+    class Net(m.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.items = m.nn.ParameterList([m.ones(2)])
+            self.named = m.nn.ParameterDict({"a": m.ones(3)})
+            self.layers = m.nn.ModuleList([m.nn.Linear(1, 1)])
+
+    return [name for name, _ in Net().named_parameters()]
+
+
+def test_text_of_parameter_containers() -> None:
+    items = rg.nn.ParameterList([rg.ones(2, 3), rg.ones(1)])
+    named = rg.nn.ParameterDict({"a": rg.ones(2, dtype=rg.float64)})
+    assert repr(items) == (
+        "ParameterList(\n"
+        "  (0): Parameter containing: [retrograd.float32 of size 2x3]\n"
+        "  (1): Parameter containing: [retrograd.float32 of size 1]\n"
+        ")"
+    )
+    assert repr(named) == "ParameterDict(\n  (a): Parameter containing: [retrograd.float64 of size 2]\n)"
+    assert repr(rg.nn.ParameterList()) == "ParameterList()"
+
+
+def test_index_out_of_range_says_how_long_the_container_is() -> None:
+    with pytest.raises(IndexError, match="index 3 is out of range for a container of 2"):
+        rg.nn.Sequential(rg.nn.ReLU(), rg.nn.ReLU())[3]

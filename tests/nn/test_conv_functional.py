@@ -1,0 +1,300 @@
+"""Convolution, pooling and interpolation: what they refuse, edge cases, properties, and that blocks do not matter."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import retrograd as rg
+from retrograd.ops import _convolve
+from tests.parity import attempt, message, parity
+
+F = rg.nn.functional
+
+IMAGES = "x = lib.ones(1, 3, 5, 5); w = lib.ones(4, 3, 3, 3); i = lib.ones(1, 3, 5, 5, dtype=lib.int64)"
+
+# Calls that torch refuses.
+REFUSED = """
+conv2d(x[:, :2], w)
+conv2d(x[0, 0], w)
+conv2d(x, w[:, :, 0])
+conv2d(x[:, :, :2, :2], w)
+conv2d(x[:, :, :0], w, padding=2)
+conv2d(x, w, stride=0)
+conv2d(x, w, stride=1.5)
+conv2d(x, w, stride=(1, 2, 3))
+conv2d(x, w, padding=-1)
+conv2d(x, w, padding="full")
+conv2d(x, w, padding="same", stride=2)
+conv2d(x, w, dilation=0)
+conv2d(x, w, groups=0)
+conv2d(x, w, groups=3)
+conv2d(x, w, groups=8)
+conv2d(x, w, lib.ones(3))
+conv2d(x, w, lib.ones(4, 1))
+conv2d(x.double(), w)
+conv2d(x, w, lib.ones(4).double())
+conv2d(x > 0, w > 0)
+conv2d(x, 3)
+conv2d([[1.0]], w)
+conv_transpose2d(x, w)
+conv_transpose2d(x, w[:3], output_padding=1)
+conv_transpose2d(x, w[:3], output_padding=-1)
+conv_transpose2d(x, w[:3], padding=9)
+conv_transpose2d(x, w[:3], groups=2)
+conv_transpose2d(x, w[:3], lib.ones(4))
+max_pool2d(x, 6)
+max_pool2d(x, 2, padding=2)
+max_pool2d(x, 0)
+max_pool2d(x, 2, stride=0)
+max_pool2d(x, (2, 2, 2))
+max_pool2d(x, 2, dilation=0)
+max_pool2d(x[0, 0], 2)
+max_pool2d(x[:, :0], 2)
+max_pool2d(x > 0, 2)
+max_pool1d(x, 2)
+avg_pool2d(x, 9)
+avg_pool2d(x, 2, padding=2)
+avg_pool2d(x, 2, divisor_override=0)
+avg_pool2d(x + 1j, 2)
+adaptive_avg_pool2d(x, (2, 2, 2))
+adaptive_avg_pool2d(x, -1)
+adaptive_avg_pool2d(x[0, 0], 2)
+adaptive_avg_pool2d(i, 2)
+adaptive_avg_pool2d(x[:, :, :0], 2)
+adaptive_max_pool2d(x, -1)
+adaptive_max_pool2d(i, 2)
+max_unpool2d(x, 200 * i, 2)
+max_unpool2d(x, i.int(), 2)
+max_unpool2d(x, i[0], 2)
+max_unpool2d(x, i, 2, output_size=(3, 3))
+max_unpool2d(x, i, 2, output_size=(3, 3, 3))
+unfold(x, 9)
+unfold(x, 0)
+unfold(x, 2, stride=0)
+unfold(x, 2, padding=-1)
+unfold(x, (2, 2, 2))
+unfold(i, 2)
+fold(lib.ones(1, 12, 15), (5, 5), 2)
+fold(lib.ones(1, 13, 16), (5, 5), 2)
+fold(lib.ones(1, 1, 13, 16), (5, 5), 2)
+pixel_shuffle(lib.ones(1, 7, 2, 2), 2)
+pixel_shuffle(lib.ones(7, 2), 2)
+pixel_shuffle(lib.ones(8, 2, 2), 0)
+pixel_unshuffle(lib.ones(8, 3, 2), 2)
+channel_shuffle(lib.ones(1, 8, 3), 3)
+channel_shuffle(lib.ones(8, 3), 2)
+channel_shuffle(lib.ones(1, 8, 3), 0)
+interpolate(x)
+interpolate(x, 8, 2)
+interpolate(x, (1, 2, 3))
+interpolate(x, scale_factor=(1, 2, 3))
+interpolate(x, 8, mode="linear")
+interpolate(x[0], 8, mode="bilinear")
+interpolate(x, 8, mode="quintic")
+interpolate(x, 8, align_corners=True)
+interpolate(x, 0)
+interpolate(x, scale_factor=0.1)
+interpolate(x[0, 0], 8)
+interpolate(i, 8)
+interpolate(x[:, :0], 8)
+interpolate(x, 8, antialias=True)
+interpolate(x, 8, recompute_scale_factor=True)
+interpolate(x, 8, mode="lanczos")
+""".strip().splitlines()
+
+
+def evaluate(library: Any, call: str) -> Any:
+    names: dict[str, Any] = {"lib": library}
+    exec(IMAGES, names)
+    return eval(f"lib.nn.functional.{call}", names)
+
+
+@pytest.mark.parametrize("call", REFUSED)
+def test_what_torch_refuses_is_refused(call: str) -> None:
+    expected = attempt(lambda: evaluate(torch, call))
+    assert isinstance(expected, str), "torch does not refuse this"
+    assert attempt(lambda: evaluate(rg, call)) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "numbers"),
+    [
+        ("conv2d(x[:, :2], w)", ["groups=1", "[4, 3, 3, 3]", "[1, 2, 5, 5]", "3 channels", "2 channels"]),
+        ("conv2d(x[:, :, :2, :2], w)", ["(2 x 2)", "(3 x 3)"]),
+        ("conv2d(x, w, lib.ones(3))", ["[4, 3, 3, 3]", "4 elements", "[3]"]),
+        ("conv_transpose2d(x, w)", ["transposed=1", "[4, 3, 3, 3]", "4 channels", "3 channels"]),
+        ("max_pool2d(x, 6)", ["(3x5x5)", "(3x0x0)"]),
+        ("max_pool2d(x, 2, padding=2)", ["pad=2", "kernel_size=2", "dilation=1"]),
+        ("max_unpool2d(x, 200 * i, 2)", ["200", "10x10"]),
+    ],
+)
+def test_errors_name_the_numbers_that_torchs_name(call: str, numbers: list[str]) -> None:
+    for library in (torch, rg):
+        text = message(lambda: evaluate(library, call))  # noqa: B023
+        assert [number for number in numbers if number not in text] == []
+
+
+def test_a_layer_says_which_one_it_is() -> None:
+    text = message(lambda: rg.nn.Conv2d(3, 4, 3)(rg.ones(1, 2, 5, 5)))
+    assert "Conv2d(3, 4, kernel_size=(3, 3), stride=(1, 1))" in text
+    assert "[1, 2, 5, 5]" in text
+
+
+@parity
+def test_the_nodes_are_torchs(lib: Any) -> Any:
+    f = lib.nn.functional
+    x, w = lib.ones(1, 2, 4, 4, requires_grad=True), lib.ones(2, 2, 2, 2, requires_grad=True)
+    results = [
+        f.conv2d(x, w),
+        f.conv_transpose2d(x, w),
+        f.max_pool2d(x, 2),
+        f.max_pool3d(x, 2),
+        f.avg_pool2d(x, 2),
+        f.adaptive_avg_pool2d(x, 3),
+        f.adaptive_max_pool2d(x, 2),
+    ]
+    return [result.grad_fn.name() for result in results]
+
+
+@parity
+def test_only_the_gradients_that_are_wanted(lib: Any) -> Any:
+    x, w = lib.ones(1, 2, 4, 4), lib.ones(3, 2, 2, 2, requires_grad=True)
+    bias = lib.ones(3, requires_grad=True)
+    lib.nn.functional.conv2d(x, w, bias).sum().backward()
+    return x.grad, w.grad, bias.grad
+
+
+@parity
+def test_pooling_of_ties_infinities_and_nan(lib: Any) -> Any:
+    inf, nan = math.inf, math.nan
+    found = []
+    for values in ([1.0, 1.0, 1.0, 1.0], [-inf] * 4, [1.0, nan, 2.0, inf], [nan, 3.0, nan, 1.0]):
+        x = lib.tensor(values).reshape(1, 2, 2).requires_grad_()
+        for options in ({"kernel_size": 2}, {"kernel_size": 2, "stride": 1, "padding": 1}):
+            largest, indices = lib.nn.functional.max_pool2d(x, **options, return_indices=True)
+            (grad,) = lib.autograd.grad(largest.nan_to_num(0, 0, 0).sum() + largest.sum(), x)
+            found.append([largest.isnan(), largest.nan_to_num(7.0, 8.0, -8.0), indices, grad])
+    return found
+
+
+@parity
+def test_an_infinity_stays_where_it_is(lib: Any) -> Any:
+    """Elsewhere is no NaN: nothing is multiplied by it that does not belong to it."""
+    f = lib.nn.functional
+    x = lib.zeros(1, 1, 6, 6)
+    x[0, 0, 1, 1] = math.inf
+    results = [
+        f.avg_pool2d(x, 2),
+        f.adaptive_avg_pool2d(x, 4),
+        f.interpolate(x, 9, mode="nearest"),
+        f.interpolate(x, 9, mode="bilinear", align_corners=False),
+        f.conv2d(x, lib.ones(1, 1, 3, 3)),
+        f.unfold(x, 2),
+    ]
+    return [[result.isnan(), result.isinf()] for result in results]
+
+
+SIZES = st.integers(1, 3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_convolution_is_torchs(data: st.DataObject) -> None:
+    """All parameters together, in blocks of all sizes; its gradients, too."""
+    n, groups = data.draw(SIZES), data.draw(SIZES)
+    draw = lambda low, high: data.draw(st.tuples(*[st.integers(low, high)] * n))  # noqa: E731
+    kernel, stride, dilation, padding, more = draw(1, 3), draw(1, 3), draw(1, 2), draw(0, 2), draw(0, 9)
+    sizes = [d * (k - 1) + 1 + extra for d, k, extra in zip(dilation, kernel, more, strict=True)]
+    inner, outer = data.draw(SIZES), data.draw(SIZES)
+    rng = np.random.default_rng(0)
+    shapes = [(data.draw(SIZES), inner * groups, *sizes), (outer * groups, inner, *kernel), (outer * groups,)]
+    arrays = [rng.normal(size=shape) for shape in shapes]
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_convolve, "_BLOCK_BYTES", data.draw(st.sampled_from([1, 3000, 1 << 20])))
+        patch.setattr(_convolve, "_FEWEST_COLUMNS", data.draw(st.sampled_from([1, 20, 256])))
+        for library in (torch, rg):
+            leaves = [library.tensor(array).requires_grad_() for array in arrays]
+            convolve = getattr(library.nn.functional, f"conv{n}d")
+            result = convolve(*leaves, stride, padding, dilation, groups)
+            result.sin().sum().backward()
+            found.append([result.detach().numpy(), *(leaf.grad.numpy() for leaf in leaves)])
+    for theirs, ours in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_the_transpose_is_the_adjoint(n: int) -> None:
+    """<conv(x), y> = <x, conv_transpose(y)>."""
+    rng = np.random.default_rng(n)
+    x, w = rg.tensor(rng.normal(size=(2, 4, *(7,) * n))), rg.tensor(rng.normal(size=(6, 2, *(3,) * n)))
+    options = {"stride": 2, "padding": 1, "groups": 2}
+    y = rg.tensor(rng.normal(size=(2, 6, *(4,) * n)))
+    forward = getattr(F, f"conv{n}d")(x, w, **options)
+    back = getattr(F, f"conv_transpose{n}d")(y, w, **options)
+    assert (forward * y).sum().item() == pytest.approx((x * back).sum().item(), rel=1e-12)
+
+
+def test_folding_undoes_unfolding_but_for_overlaps() -> None:
+    x = rg.randn(2, 3, 6, 5)
+    overlaps = F.fold(F.unfold(rg.ones_like(x), 3, padding=1), (6, 5), 3, padding=1)
+    again = F.fold(F.unfold(x, 3, padding=1), (6, 5), 3, padding=1)
+    assert rg.allclose(again / overlaps, x, atol=1e-6)
+
+
+def test_convolution_is_unfold_and_a_product() -> None:
+    x, w = rg.randn(2, 3, 6, 5, dtype=rg.float64), rg.randn(4, 3, 3, 2, dtype=rg.float64)
+    columns = F.unfold(x, (3, 2), stride=(1, 2))
+    assert rg.allclose(F.conv2d(x, w, stride=(1, 2)).flatten(2), w.flatten(1) @ columns)
+
+
+def test_unpooling_puts_maxima_where_they_were() -> None:
+    x = rg.randn(2, 3, 6, 6)
+    largest, indices = F.max_pool2d(x, 2, return_indices=True)
+    back = F.max_unpool2d(largest, indices, 2)
+    assert rg.equal(back, x.where(back != 0, 0.0))
+    assert rg.equal(F.max_pool2d(x, 2), largest)
+
+
+def test_shuffling_pixels_there_and_back() -> None:
+    x = rg.randn(2, 8, 3, 4)
+    assert rg.equal(F.pixel_unshuffle(F.pixel_shuffle(x, 2), 2), x)
+    assert rg.equal(F.channel_shuffle(F.channel_shuffle(x, 2), 4), x)
+
+
+def test_interpolation_in_single_precision_rounds_as_torch_does() -> None:
+    rng = np.random.default_rng(1)
+    for size in (3, 6, 10, 17):
+        x = rng.normal(size=(1, 2, 7, 11)).astype(np.float32)
+        for mode in ("nearest", "nearest-exact", "bilinear", "bicubic"):
+            for scale in (0.37, 1.3, 2.9):
+                expected = torch.nn.functional.interpolate(torch.tensor(x), scale_factor=scale, mode=mode)
+                np.testing.assert_allclose(
+                    F.interpolate(rg.tensor(x), scale_factor=scale, mode=mode).numpy(), expected.numpy(), atol=1e-5
+                )
+            expected = torch.nn.functional.interpolate(torch.tensor(x), size, mode=mode)
+            np.testing.assert_allclose(F.interpolate(rg.tensor(x), size, mode=mode).numpy(), expected, atol=1e-5)
+
+
+def overflows_in_pooling() -> Any:
+    return F.avg_pool2d(rg.full((1, 4, 4), 3e38, requires_grad=True), 2)
+
+
+def overflows_in_front_of_pooling() -> Any:
+    image, weight = rg.full((2, 3, 8, 8), 3e38), rg.full((4, 3, 3, 3), 10.0, requires_grad=True)
+    return F.max_pool2d(F.conv2d(image, weight), 2)
+
+
+@pytest.mark.parametrize(
+    ("compute", "name"), [(overflows_in_pooling, "avg_pool2d"), (overflows_in_front_of_pooling, "convolution")]
+)
+def test_a_birth_is_found_where_it_was(compute: Any, name: str) -> None:
+    with pytest.raises(rg.anomaly.AnomalyError, match=f"Inf born in {name} at"), rg.anomaly.watch():
+        compute().sum().backward()

@@ -1,0 +1,140 @@
+"""Embeddings beyond the rows of the table: norms, frequencies, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from tests.parity import attempt, message, parity
+
+F = rg.nn.functional
+
+
+@parity
+def test_rows_are_scaled_down_in_place(library: Any) -> Any:
+    report = []
+    for norm_type in (2.0, 1.0):
+        weight = library.arange(12.0).reshape(4, 3).requires_grad_()
+        version = weight._version
+        result = library.nn.functional.embedding(library.tensor([1, 3, 1]), weight, max_norm=2.0, norm_type=norm_type)
+        result.sum().backward()
+        bag = library.nn.functional.embedding_bag(library.tensor([[2, 0]]), weight, max_norm=1.0, mode="sum")
+        report += [result, bag, weight, weight.grad, weight._version > version]
+    return report
+
+
+@parity
+def test_rows_within_the_norm_stay(library: Any) -> Any:
+    weight = library.tensor([[0.5, 0.5]])
+    library.nn.functional.embedding(library.tensor([0]), weight, max_norm=2.0)
+    return weight
+
+
+def test_bags_divide_by_the_frequency_as_embeddings_do() -> None:
+    """torch divides rows of bags by the frequencies of others."""
+    weight = rg.randn(5, 3, dtype=rg.float64, requires_grad=True)
+    indices = rg.tensor([4, 3, 2, 1, 1, 0, 0, 0])
+    bags = F.embedding_bag(indices, weight, rg.tensor([0, 3, 3]), mode="sum", scale_grad_by_freq=True)
+    rows = F.embedding(indices, weight, scale_grad_by_freq=True)
+    factors = rg.tensor([[1.0], [2.0], [3.0]], dtype=rg.float64)
+    (got,) = rg.autograd.grad((bags * factors).sum(), weight)
+    (expected,) = rg.autograd.grad((rows * factors[rg.tensor([0] * 3 + [2] * 5)]).sum(), weight)
+    np.testing.assert_allclose(got.numpy(), expected.numpy())
+
+
+@parity
+def test_empty_bags(library: Any) -> Any:
+    weight = library.ones(5, 3)
+    none = library.zeros(0, dtype=library.int64)
+    return [
+        library.nn.functional.embedding_bag(none, weight, library.tensor([0, 0]), mode=mode)
+        for mode in ("sum", "mean", "max")
+    ]
+
+
+@parity
+def test_the_largest_of_several_equal_rows_is_the_first(library: Any) -> Any:
+    weight = library.zeros(4, 2, requires_grad=True)
+    library.nn.functional.embedding_bag(library.tensor([[3, 1, 2]]), weight, mode="max").sum().backward()
+    return weight.grad
+
+
+@parity
+def test_padding_gets_no_gradient_even_of_infinities(library: Any) -> Any:
+    weight = library.zeros(3, 1, requires_grad=True)
+    rows = library.nn.functional.embedding(library.tensor([0, 1]), weight, padding_idx=0)
+    rows.backward(library.tensor([[float("inf")], [1.0]]))
+    return weight.grad
+
+
+@parity
+def test_one_hot(library: Any) -> Any:
+    f = library.nn.functional
+    return f.one_hot(library.tensor([[0, 2], [1, 1]])), f.one_hot(library.tensor(1), 4)
+
+
+def table(library: Any) -> Any:
+    return library.ones(5, 3)
+
+
+def indices(library: Any, *values: int) -> Any:
+    return library.tensor(values)
+
+
+WRONG: dict[str, Callable[[Any, Any], Any]] = {
+    "too large": lambda L, F: F.embedding(indices(L, 5), table(L)),
+    "negative": lambda L, F: F.embedding(indices(L, -1), table(L)),
+    "floats": lambda L, F: F.embedding(L.ones(2), table(L)),
+    "bytes": lambda L, F: F.embedding(L.ones(2, dtype=L.uint8), table(L)),
+    "vector": lambda L, F: F.embedding(indices(L, 0), L.ones(3)),
+    "padding": lambda L, F: F.embedding(indices(L, 0), table(L), padding_idx=5),
+    "bag of floats": lambda L, F: F.embedding_bag(L.ones(2), table(L), indices(L, 0)),
+    "bag too large": lambda L, F: F.embedding_bag(indices(L, 1, 5), table(L), indices(L, 0)),
+    "bag negative": lambda L, F: F.embedding_bag(indices(L, 1, -1), table(L), indices(L, 0)),
+    "first offset": lambda L, F: F.embedding_bag(indices(L, 1, 2), table(L), indices(L, 1)),
+    "last offset": lambda L, F: F.embedding_bag(indices(L, 1, 2), table(L), indices(L, 0, 3)),
+    "no offsets": lambda L, F: F.embedding_bag(indices(L, 1, 2), table(L)),
+    "offsets of a matrix": lambda L, F: F.embedding_bag(indices(L, 1, 2).reshape(1, 2), table(L), indices(L, 0)),
+    "mode": lambda L, F: F.embedding_bag(indices(L, 1, 2), table(L), indices(L, 0), mode="median"),
+    "max by frequency": lambda L, F: F.embedding_bag(
+        indices(L, 1, 2), table(L), indices(L, 0), mode="max", scale_grad_by_freq=True
+    ),
+    "weights of a mean": lambda L, F: F.embedding_bag(
+        indices(L, 1, 2), table(L), indices(L, 0), mode="mean", per_sample_weights=L.ones(2)
+    ),
+    "shape of weights": lambda L, F: F.embedding_bag(
+        indices(L, 1, 2), table(L), indices(L, 0), mode="sum", per_sample_weights=L.ones(3)
+    ),
+    "class too large": lambda L, F: F.one_hot(indices(L, 0, 2), 2),
+    "class negative": lambda L, F: F.one_hot(indices(L, 0, -2)),
+    "classes of floats": lambda L, F: F.one_hot(L.ones(2)),
+    "no classes": lambda L, F: F.one_hot(L.zeros(0, dtype=L.int64)),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_errors_are_torchs(mistake: str) -> None:
+    theirs, ours = (
+        attempt(lambda library=library: WRONG[mistake](library, library.nn.functional)) for library in (torch, rg)
+    )
+    assert str(theirs).startswith("raises")
+    assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: F.embedding(rg.tensor([1, 7]), rg.ones(5, 3)), ["out of range", "7", "5 rows"]),
+        (lambda: F.embedding(rg.tensor([1.0]), rg.ones(5, 3)), ["float32", ".long()"]),
+        (lambda: F.embedding_bag(rg.tensor([1, 7]), rg.ones(5, 3), rg.tensor([0])), ["7", "5 rows"]),
+        (lambda: F.one_hot(rg.tensor([1, 7]), 3), ["smaller than num_classes, 3", "7"]),
+    ],
+)
+def test_errors_say_what_was_wrong(call: Callable[[], Any], words: list[str]) -> None:
+    text = message(call)
+    assert [word for word in words if word not in text] == []

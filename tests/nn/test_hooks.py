@@ -1,0 +1,311 @@
+"""Hooks of modules: what they see, what they may change, and in which order they run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import retrograd as rg
+from tests.parity import attempt, parity
+
+
+def layer(m: Any) -> Any:
+    """``3 x + 1`` as a module."""
+    net = m.nn.Linear(1, 1)
+    with m.no_grad():
+        net.weight.fill_(3.0)
+        net.bias.fill_(1.0)
+    return net
+
+
+@parity
+def test_forward_hooks(m: Any) -> Any:
+    net, seen = layer(m), []
+    x = m.ones(2, 1)
+    handles = [
+        net.register_forward_pre_hook(lambda module, args: seen.append(("pre", module is net, args))),
+        net.register_forward_hook(lambda module, args, out: seen.append(("post", module is net, args, out.detach()))),
+    ]
+    y = net(x)
+    for handle in handles:
+        handle.remove()
+    net(x)
+    return [seen, y.detach()]
+
+
+@parity
+def test_hooks_replace_arguments_and_results(m: Any) -> Any:
+    net = layer(m)
+    net.register_forward_pre_hook(lambda module, args: args[0] * 2)
+    net.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+    net.register_forward_hook(lambda module, args, out: out * 10)
+    net.register_forward_hook(lambda module, args, out: out + 5)
+    return net(m.ones(1, 1)).detach()
+
+
+@parity
+def test_order_and_prepend(m: Any) -> Any:
+    net, order = layer(m), []
+
+    def note(name: str) -> Any:
+        return lambda *args: order.append(name)
+
+    for register, prepended in [
+        (net.register_forward_pre_hook, True),
+        (net.register_forward_hook, True),
+        (net.register_full_backward_pre_hook, True),
+        (net.register_full_backward_hook, True),
+    ]:
+        name = register.__name__
+        register(note(f"{name} 1"))
+        register(note(f"{name} 2"))
+        register(note(f"{name} 0"), prepend=prepended)
+    net(m.ones(1, 1, requires_grad=True)).sum().backward()
+    return order
+
+
+@parity
+def test_with_kwargs(m: Any) -> Any:
+    class Scale(m.nn.Module):
+        def forward(self, x: Any, factor: float = 1.0) -> Any:
+            return x * factor
+
+    net, seen = Scale(), []
+    net.register_forward_pre_hook(
+        lambda module, args, kwargs: (args, {"factor": kwargs["factor"] + 1}), with_kwargs=True
+    )
+    net.register_forward_hook(lambda module, args, kwargs, out: seen.append((args, kwargs)), with_kwargs=True)
+    y = net(m.ones(1), factor=2.0)
+    net.register_forward_pre_hook(lambda module, args, kwargs: args, with_kwargs=True)
+    return [y, seen, attempt(lambda: net(m.ones(1), factor=2.0))]
+
+
+@parity
+def test_always_call(m: Any) -> Any:
+    class Fails(m.nn.Module):
+        def forward(self, x: Any) -> Any:
+            raise KeyError("broken")
+
+    net, seen = Fails(), []
+    net.register_forward_hook(lambda module, args, out: seen.append("not called"))
+    net.register_forward_hook(lambda module, args, out: seen.append(("called", out)), always_call=True)
+    net.register_forward_hook(lambda module, args, out: 1 / 0, always_call=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        outcome = attempt(lambda: net(m.ones(1)))
+    return [outcome, seen, [str(w.message) for w in caught]]
+
+
+@parity
+def test_always_called_hooks_run_once(m: Any) -> Any:
+    net, seen = layer(m), []
+    net.register_forward_hook(lambda module, args, out: seen.append(out.detach()), always_call=True)
+    net.register_forward_hook(lambda module, args, out: 1 / 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [attempt(lambda: net(m.ones(1, 1)) and None), seen]
+
+
+@parity
+def test_backward_hooks(m: Any) -> Any:
+    net, seen = layer(m), []
+    net.register_full_backward_pre_hook(lambda module, g: seen.append(("pre", g)))
+    net.register_full_backward_hook(lambda module, gi, go: seen.append(("post", gi, go)))
+    x = m.ones(2, 1, requires_grad=True)
+    net(x).sum().backward()
+    return [seen, x.grad, net.weight.grad]
+
+
+@parity
+def test_backward_hooks_replace_gradients(m: Any) -> Any:
+    net = layer(m)
+    net.register_full_backward_pre_hook(lambda module, g: (g[0] * 2,))
+    net.register_full_backward_pre_hook(lambda module, g: (g[0] + 1,))
+    net.register_full_backward_hook(lambda module, gi, go: (gi[0] * 100,))
+    x = m.ones(2, 1, requires_grad=True)
+    net(x).sum().backward()
+    return [x.grad, net.weight.grad, net.bias.grad]
+
+
+@parity
+def test_backward_hooks_of_several_inputs_and_outputs(m: Any) -> Any:
+    class Two(m.nn.Module):
+        def forward(self, x: Any, number: Any, y: Any, z: Any) -> Any:
+            return x * y * number, "text", y + z
+
+    net, seen = Two(), []
+    net.register_full_backward_hook(lambda module, gi, go: seen.append((gi, go)))
+    x, y = m.tensor([2.0], requires_grad=True), m.tensor([5.0], requires_grad=True)
+    a, _, b = net(x, 3, y, m.ones(1))
+    (a * 1 + b * 7).sum().backward()
+    a, _, b = net(x, 3, y, m.ones(1))
+    a.sum().backward()  # no gradient arrives at the second output
+    return [seen, x.grad, y.grad]
+
+
+@parity
+def test_backward_hooks_where_no_input_requires_grad(m: Any) -> Any:
+    net, seen = layer(m), []
+    net.register_full_backward_hook(lambda module, gi, go: seen.append((gi, go)))
+    net(m.ones(2, 1)).sum().backward()
+    report = [seen, net.weight.grad]
+    net.register_full_backward_hook(lambda module, gi, go: (m.ones(2, 1),))
+    return [*report, attempt(lambda: net(m.ones(2, 1)).sum().backward())]
+
+
+@parity
+def test_wrong_numbers_of_gradients(m: Any) -> Any:
+    report = []
+    for register, hook in [
+        ("register_full_backward_pre_hook", lambda module, g: (g[0], g[0])),
+        ("register_full_backward_hook", lambda module, gi, go: (gi[0], gi[0])),
+    ]:
+        net = layer(m)
+        getattr(net, register)(hook)
+        report.append(attempt(lambda net=net: net(m.ones(1, 1, requires_grad=True)).sum().backward()))
+    return report
+
+
+@parity
+def test_backward_hooks_with_nothing_to_differentiate(m: Any) -> Any:
+    net, seen = layer(m), []
+    net.register_full_backward_hook(lambda module, gi, go: seen.append("called"))
+    with m.no_grad():
+        y = net(m.ones(1, 1))
+    return [y, y.requires_grad, seen, net.requires_grad_(False)(m.ones(1, 1)).requires_grad]
+
+
+@parity
+def test_gradient_that_misses_the_output(m: Any) -> Any:
+    kept = []
+
+    class Leaks(m.nn.Module):
+        def forward(self, x: Any) -> Any:
+            kept.append(x * 2)
+            return x * 3
+
+    net = Leaks()
+    net.register_full_backward_hook(lambda module, gi, go: None)
+    net(m.ones(1, requires_grad=True))
+    return [attempt(lambda: kept[0].sum().backward()), len(kept)]
+
+
+@parity
+def test_writing_to_what_hooks_watch(m: Any) -> Any:
+    net = layer(m)
+    net.register_full_backward_hook(lambda module, gi, go: None)
+    return [attempt(lambda: net(m.ones(1, 1, requires_grad=True)).add_(1)), 0]
+
+
+@parity
+def test_double_backward_through_hooks(m: Any) -> Any:
+    class Cube(m.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x**3
+
+    net, seen = Cube(), []
+    net.register_full_backward_hook(lambda module, gi, go: seen.append(gi[0].detach()))
+    x = m.tensor([2.0], requires_grad=True)
+    (g,) = m.autograd.grad(net(x).sum(), x, create_graph=True)
+    (h,) = m.autograd.grad(g.sum(), x)
+    return [g.detach(), h, seen[0]]
+
+
+def test_outputs_of_another_kind_are_warned_about() -> None:
+    class Dict(rg.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return {"y": x}
+
+    net = Dict()
+    net.register_full_backward_hook(lambda module, gi, go: None)
+    with pytest.warns(UserWarning, match="Tensor or a tuple of Tensors"):
+        net(rg.ones(1, requires_grad=True))
+
+
+# --- of all modules ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def everywhere(m: Any, *registrations: tuple[str, Any]) -> Iterator[None]:
+    handles = [getattr(m.nn.modules.module, name)(hook) for name, hook in registrations]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@parity
+def test_global_hooks(m: Any) -> Any:
+    net, order = m.nn.Sequential(layer(m), m.nn.ReLU()), []
+    net[0].register_forward_hook(lambda module, args, out: order.append("own"))
+
+    def note(what: str) -> Any:
+        return lambda module, *rest: order.append((what, type(module).__name__))
+
+    with everywhere(
+        m,
+        ("register_module_forward_pre_hook", note("pre")),
+        ("register_module_forward_hook", note("post")),
+        ("register_module_full_backward_pre_hook", note("backward pre")),
+        ("register_module_full_backward_hook", note("backward")),
+    ):
+        net(m.ones(1, 1, requires_grad=True)).sum().backward()
+    net(m.ones(1, 1))
+    return order
+
+
+@parity
+def test_global_hooks_always_called(m: Any) -> Any:
+    class Fails(m.nn.Module):
+        def forward(self, x: Any) -> Any:
+            raise KeyError("broken")
+
+    seen: list[Any] = []
+    handle = m.nn.modules.module.register_module_forward_hook(
+        lambda module, args, out: seen.append(type(module).__name__), always_call=True
+    )
+    try:
+        return [attempt(lambda: Fails()(m.ones(1))), seen]
+    finally:
+        handle.remove()
+
+
+@parity
+def test_registration_hooks(m: Any) -> Any:
+    seen: list[Any] = []
+
+    def double(module: Any, name: str, value: Any) -> Any:
+        seen.append(name)
+        return m.nn.Parameter(value.detach() * 2)
+
+    with everywhere(
+        m,
+        ("register_module_parameter_registration_hook", double),
+        ("register_module_buffer_registration_hook", lambda module, name, value: seen.append(("buffer", name))),
+        ("register_module_module_registration_hook", lambda module, name, value: seen.append(("module", name))),
+    ):
+        net = m.nn.Module()
+        net.weight = m.nn.Parameter(m.ones(1))
+        net.register_buffer("mean", m.ones(1))
+        net.child = m.nn.ReLU()
+    net.other = m.nn.ReLU()
+    return [net.weight, seen]
+
+
+def test_handle_as_context_and_twice_removed() -> None:
+    net, seen = layer(rg), []
+    with net.register_forward_hook(lambda *args: seen.append(1)) as handle:
+        net(rg.ones(1, 1))
+    handle.remove()
+    net(rg.ones(1, 1))
+    assert seen == [1]
+
+
+def test_no_hooks_means_no_extra_nodes() -> None:
+    y = layer(rg)(rg.ones(1, 1))
+    assert y.grad_fn.name() == "LinearBackward0"

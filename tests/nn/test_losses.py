@@ -1,0 +1,221 @@
+"""Losses beyond the rows of the table: extremes, warnings, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from tests.parity import attempt, message, parity
+
+F = rg.nn.functional
+
+
+@parity
+def test_binary_cross_entropy_of_certainties(library: Any) -> Any:
+    x = library.tensor([0.0, 1.0, 0.0, 1.0], requires_grad=True)
+    losses = library.nn.functional.binary_cross_entropy(x, library.tensor([0.0, 1.0, 1.0, 0.0]), reduction="none")
+    losses.sum().backward()
+    return losses, x.grad
+
+
+@parity
+def test_logits_far_from_0(library: Any) -> Any:
+    x = library.tensor([-1000.0, -100.0, 100.0, 1000.0], requires_grad=True)
+    f = library.nn.functional
+    report = []
+    for target in (library.zeros(4), library.ones(4)):
+        losses = f.binary_cross_entropy_with_logits(x, target, reduction="none")
+        weighted = f.binary_cross_entropy_with_logits(x, target, pos_weight=library.tensor([2.0]), reduction="none")
+        report += [losses, weighted, *library.autograd.grad((losses + weighted).sum(), x)]
+    return report
+
+
+def test_soft_margin_of_a_large_margin_has_a_gradient() -> None:
+    """Where torch overflows to infinity, with a gradient of NaN."""
+    x = rg.tensor([-1000.0, 1000.0], requires_grad=True)
+    losses = F.soft_margin_loss(x, rg.ones(2), reduction="none")
+    losses.sum().backward()
+    assert losses.tolist() == [1000.0, 0.0]
+    assert x.grad.tolist() == [-1.0, 0.0]
+
+
+@parity
+def test_variances_below_the_least(library: Any) -> Any:
+    var = library.tensor([0.0, 1e-9, 2.0], requires_grad=True)
+    loss = library.nn.functional.gaussian_nll_loss(library.ones(3), library.zeros(3), var, eps=0.5, reduction="sum")
+    loss.backward()
+    return loss, var.grad
+
+
+@parity
+def test_divergence_of_certainties(library: Any) -> Any:
+    """0 log 0 is 0."""
+    x = library.tensor([0.25, 0.5, 0.25]).log()
+    return library.nn.functional.kl_div(x, library.tensor([0.0, 1.0, 0.0]), reduction="sum")
+
+
+@parity
+def test_kinks(library: Any) -> Any:
+    f = library.nn.functional
+    report = []
+    for name, options in (("l1_loss", {}), ("huber_loss", {"delta": 0.5}), ("smooth_l1_loss", {"beta": 0.5})):
+        x = library.tensor([-0.5, 0.0, 0.5], requires_grad=True)
+        y = library.tensor([0.0, 0.0, 0.0], requires_grad=True)
+        getattr(f, name)(x, y, reduction="sum", **options).backward()
+        report += [x.grad, y.grad]
+    return report
+
+
+@parity
+def test_mixed_dtypes_are_promoted(library: Any) -> Any:
+    x, y = library.ones(2), library.zeros(2, dtype=library.float64)
+    f = library.nn.functional
+    return [getattr(f, name)(x, y) for name in ("mse_loss", "l1_loss", "smooth_l1_loss")]
+
+
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss"])
+def test_broadcasting_warns(name: str) -> None:
+    with pytest.warns(UserWarning, match=r"target size .*\[3\].* different to the input size .*\[2, 3\]"):
+        loss = getattr(F, name)(rg.zeros(2, 3), rg.ones(3), reduction="none")
+    assert loss.shape == (2, 3)
+
+
+def test_the_mean_divergence_warns() -> None:
+    with pytest.warns(UserWarning, match="batchmean"):
+        F.kl_div(rg.zeros(2), rg.ones(2))
+
+
+@parity
+def test_many_right_classes(library: Any) -> Any:
+    x = library.tensor([[0.1, 0.9, -0.3, 0.4]], requires_grad=True)
+    loss = library.nn.functional.multilabel_margin_loss(x, library.tensor([[1, 3, 1, -1]]))
+    loss.backward()
+    return loss, x.grad
+
+
+def test_a_distance_of_ones_own() -> None:
+    def distance(x: rg.Tensor, y: rg.Tensor) -> rg.Tensor:
+        return (x - y).abs().sum(-1)
+
+    a, b, c = rg.zeros(2, 3), rg.ones(2, 3), rg.full((2, 3), 0.5)
+    loss = F.triplet_margin_with_distance_loss(a, b, c, distance_function=distance)
+    assert loss.item() == 2.5  # 1 + 3 - 1.5
+
+
+WRONG: dict[str, Callable[[Any, Any], Any]] = {
+    "mse integers": lambda L, F: F.mse_loss(L.ones(2).long(), L.ones(2).long()),
+    "mse shapes": lambda L, F: F.mse_loss(L.ones(2), L.ones(3)),
+    "mse weight": lambda L, F: F.mse_loss(L.ones(2), L.ones(2), weight=L.ones(3)),
+    "mse reduction": lambda L, F: F.mse_loss(L.ones(2), L.ones(2), reduction="average"),
+    "huber delta": lambda L, F: F.huber_loss(L.ones(2), L.ones(2), delta=0.0),
+    "smooth beta": lambda L, F: F.smooth_l1_loss(L.ones(2), L.ones(2), beta=-1.0),
+    "bce no probability": lambda L, F: F.binary_cross_entropy(L.tensor([1.5]), L.ones(1)),
+    "bce NaN": lambda L, F: F.binary_cross_entropy(L.tensor([float("nan")]), L.ones(1)),
+    "bce shapes": lambda L, F: F.binary_cross_entropy(L.ones(2), L.ones(1)),
+    "bce dtype": lambda L, F: F.binary_cross_entropy(L.ones(2), L.ones(2).long()),
+    "bce weight": lambda L, F: F.binary_cross_entropy(L.ones(2), L.ones(2), L.ones(2, requires_grad=True)),
+    "logits shapes": lambda L, F: F.binary_cross_entropy_with_logits(L.ones(2), L.ones(1)),
+    "logits dtype": lambda L, F: F.binary_cross_entropy_with_logits(L.ones(2), L.ones(2).long()),
+    "logits pos_weight": lambda L, F: F.binary_cross_entropy_with_logits(
+        L.ones(2), L.ones(2), pos_weight=L.ones(2, requires_grad=True)
+    ),
+    "kl reduction": lambda L, F: F.kl_div(L.ones(2), L.ones(2), reduction="average"),
+    "poisson reduction": lambda L, F: F.poisson_nll_loss(L.ones(2), L.ones(2), reduction="average"),
+    "gaussian negative": lambda L, F: F.gaussian_nll_loss(L.ones(2), L.ones(2), -L.ones(2)),
+    "gaussian number": lambda L, F: F.gaussian_nll_loss(L.ones(2), L.ones(2), -1.0),
+    "gaussian shape": lambda L, F: F.gaussian_nll_loss(L.ones(2, 3), L.ones(2, 3), L.ones(3)),
+    "gaussian reduction": lambda L, F: F.gaussian_nll_loss(L.ones(2), L.ones(2), L.ones(2), reduction="average"),
+    "margin classes": lambda L, F: F.multi_margin_loss(L.ones(2, 3), L.tensor([0, 3])),
+    "margin batch": lambda L, F: F.multi_margin_loss(L.ones(2, 3), L.tensor([0])),
+    "margin power": lambda L, F: F.multi_margin_loss(L.ones(2, 3), L.tensor([0, 1]), p=3),
+    "margin weight": lambda L, F: F.multi_margin_loss(L.ones(2, 3), L.tensor([0, 1]), weight=L.ones(2)),
+    "multilabel shape": lambda L, F: F.multilabel_margin_loss(L.ones(2, 3), L.tensor([[0, 1], [1, 2]])),
+    "multilabel classes": lambda L, F: F.multilabel_margin_loss(L.ones(1, 3), L.tensor([[0, 1, 3]])),
+    "multilabel dtype": lambda L, F: F.multilabel_margin_loss(L.ones(1, 3), L.ones(1, 3)),
+    "cosine": lambda L, F: F.cosine_embedding_loss(L.ones(2, 3), L.ones(2, 3), L.ones(2, 1)),
+    "ranking": lambda L, F: F.margin_ranking_loss(L.ones(2, 3), L.ones(3), L.ones(2, 3)),
+    "triplet dimensions": lambda L, F: F.triplet_margin_loss(L.ones(2, 3), L.ones(2, 3), L.ones(3)),
+    "triplet margin": lambda L, F: F.triplet_margin_loss(L.ones(2, 3), L.ones(2, 3), L.ones(2, 3), margin=0.0),
+    "ctc blank": lambda L, F: F.ctc_loss(L.zeros(4, 1, 3), L.tensor([[1]]), [4], [1], blank=3),
+    "ctc frames": lambda L, F: F.ctc_loss(L.zeros(4, 1, 3), L.tensor([[1]]), [5], [1]),
+    "ctc labels": lambda L, F: F.ctc_loss(L.zeros(4, 1, 3), L.tensor([[1]]), [4], [2]),
+    "ctc joined": lambda L, F: F.ctc_loss(L.zeros(4, 2, 3), L.tensor([1, 2, 1]), [4, 4], [1, 1]),
+    "ctc lengths": lambda L, F: F.ctc_loss(L.zeros(4, 2, 3), L.tensor([[1], [2]]), [4], [1, 1]),
+    "no tensor": lambda L, F: F.mse_loss([1.0], L.ones(1)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*target size:UserWarning")
+@pytest.mark.parametrize("mistake", WRONG)
+def test_errors_are_torchs(mistake: str) -> None:
+    theirs, ours = (
+        attempt(lambda library=library: WRONG[mistake](library, library.nn.functional)) for library in (torch, rg)
+    )
+    assert str(theirs).startswith("raises")
+    if mistake == "no tensor":  # torch asks the list for its size
+        theirs = "raises TypeError"
+    assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: F.binary_cross_entropy(rg.tensor([0.5, -2.0]), rg.ones(2)), ["-2.0", "with_logits"]),
+        (lambda: F.binary_cross_entropy(rg.ones(2), rg.ones(3)), ["[3]", "[2]"]),
+        (lambda: F.gaussian_nll_loss(rg.ones(2), rg.ones(2), -rg.ones(2)), ["negative", "-1.0"]),
+        (lambda: F.multi_margin_loss(rg.ones(2, 3), rg.tensor([0, 3])), ["3", "3 classes"]),
+        (lambda: F.ctc_loss(rg.zeros(4, 1, 3), rg.tensor([[5]]), [4], [1]), ["out of range: 5", "3 classes"]),
+        (lambda: F.ctc_loss(rg.zeros(4, 1, 3), rg.tensor([[1]]), [5], [1]), ["input_lengths", "at most 4", "5"]),
+    ],
+)
+def test_errors_say_what_was_wrong(call: Callable[[], Any], words: list[str]) -> None:
+    text = message(call)
+    assert [word for word in words if word not in text] == []
+
+
+# --- sequences --------------------------------------------------------------------------------------------------------
+
+
+def random_sequences(seed: int) -> tuple[Any, ...]:
+    rng = np.random.default_rng(seed)
+    frames, count, classes, longest = rng.integers(1, 8), rng.integers(1, 4), rng.integers(2, 5), rng.integers(1, 4)
+    blank = int(rng.integers(0, classes))
+    targets = rng.integers(0, classes - 1, (count, longest))
+    targets[targets >= blank] += 1
+    lengths = rng.integers(0, frames + 1, count), rng.integers(0, longest + 1, count)
+    return rng.normal(size=(frames, count, classes)), targets, *lengths, blank
+
+
+@pytest.mark.parametrize("zero_infinity", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_ctc_of_random_sequences(seed: int, zero_infinity: bool) -> None:
+    """Also of no frames, no labels, and too few frames for the labels."""
+    logits, *rest, blank = random_sequences(seed)
+    results = []
+    for library in (torch, rg):
+        x = library.tensor(logits, requires_grad=True)
+        log_probs = library.log_softmax(x, 2)
+        arguments = [library.tensor(each) for each in rest]
+        losses = library.nn.functional.ctc_loss(
+            log_probs, *arguments, blank=blank, reduction="none", zero_infinity=zero_infinity
+        )
+        weights = library.tensor(np.arange(1.0, 1 + len(rest[0])))
+        gradients = library.autograd.grad((losses * weights).sum(), (log_probs, x))
+        results.append([losses.detach().numpy(), *(each.numpy() for each in gradients)])
+    for theirs, ours in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10)
+
+
+def test_ctc_can_be_differentiated_twice() -> None:
+    x = rg.randn(6, 2, 4, dtype=rg.float64, requires_grad=True)
+
+    def loss(x: rg.Tensor) -> rg.Tensor:
+        return F.ctc_loss(rg.log_softmax(x, 2), rg.tensor([[1, 2], [3, 3]]), [6, 5], [2, 1])
+
+    assert rg.autograd.gradcheck(loss, x)
+    assert rg.autograd.gradgradcheck(loss, x)

@@ -1,0 +1,80 @@
+"""Parameters and buffers: plain tensors with a mark."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+
+import retrograd as rg
+from tests.parity import attempt, parity
+
+
+@parity
+def test_parameter(m: Any) -> Any:
+    data = m.ones(2)
+    p = m.nn.Parameter(data)
+    data.mul_(3)
+    q = m.nn.Parameter(p, requires_grad=False)
+    return [
+        repr(p).replace("torch", "retrograd"),
+        p,
+        p.requires_grad,
+        p.is_leaf,
+        isinstance(p, m.nn.Parameter),
+        isinstance(p, m.Tensor),
+        isinstance(p, m.nn.Buffer),
+        [isinstance(t, m.nn.Parameter) for t in (data, p * 2, p.detach(), p.data, p.clone(), p.to(m.float32))],
+        q.requires_grad,
+        isinstance(q, m.nn.Parameter),
+        m.nn.Parameter().shape,
+    ]
+
+
+@parity
+def test_mistakes(m: Any) -> Any:
+    return [attempt(lambda: m.nn.Parameter(m.ones(2, dtype=m.int64))), m.nn.Parameter(m.tensor(1), False)]
+
+
+def test_data_must_be_a_tensor() -> None:
+    with pytest.raises(TypeError, match=r"retrograd\.tensor"):
+        rg.nn.Parameter([1.0])
+
+
+@parity
+def test_buffer(m: Any) -> Any:
+    b, c = m.nn.Buffer(m.ones(2)), m.nn.Buffer(m.ones(2), persistent=False)
+    return [b, b.persistent, c.persistent, isinstance(b, m.nn.Buffer), isinstance(b, m.nn.Parameter), repr(b)]
+
+
+def test_mark_goes_along_with_copies() -> None:
+    p = rg.nn.Parameter(rg.ones(2))
+    p.grad = rg.ones(2)
+    for twin in (copy.deepcopy(p), copy.copy(p), pickle.loads(pickle.dumps(p))):
+        assert isinstance(twin, rg.nn.Parameter)
+        assert twin.requires_grad
+    assert (copy.deepcopy(p).grad == 1).all()
+
+
+def test_operations_take_parameters_as_plain_tensors() -> None:
+    assert type(rg.nn.Parameter(rg.ones(2))) is rg.Tensor
+
+
+def test_subclasses() -> None:
+    class Named(rg.nn.Parameter):
+        pass
+
+    class Scaled(rg.Tensor):
+        pass
+
+    p = Named(rg.ones(2))
+    assert type(p) is Named
+    assert isinstance(p, rg.nn.Parameter)
+    assert not isinstance(rg.nn.Parameter(rg.ones(2)), Named)
+    assert (p * 2 == 2).all()
+    module = rg.nn.Module()
+    module.p = p
+    assert list(module.parameters()) == [p]
+    assert type(rg.nn.Parameter(Scaled([1.0, 2.0]))) is Scaled

@@ -1,0 +1,247 @@
+"""Parameters computed from others."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from tests.nn.twins import assert_alike, twins
+from tests.parity import attempt, parity
+
+
+def symmetric(m: Any, invertible: bool = False) -> Any:
+    class Symmetric(m.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.triu() + x.triu(1).T
+
+    class Invertible(Symmetric):
+        def right_inverse(self, x: Any) -> Any:
+            return x.triu()
+
+    return Invertible() if invertible else Symmetric()
+
+
+def square(m: Any) -> Any:
+    net = m.nn.Linear(2, 2, bias=False)
+    with m.no_grad():
+        net.weight.copy_(m.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    return net
+
+
+@parity
+def test_registration(m: Any) -> Any:
+    p, net = m.nn.utils.parametrize, square(m)
+    weight = net.weight
+    same = p.register_parametrization(net, "weight", symmetric(m, invertible=True)) is net
+    net(m.ones(1, 2)).sum().backward()
+    return [
+        same,
+        repr(net),
+        type(net).__name__,
+        isinstance(net, m.nn.Linear),
+        net.weight.detach(),
+        net.parametrizations.weight.original is weight,
+        weight,
+        weight.grad,
+        list(net.state_dict()),
+        [name for name, _ in net.named_parameters()],
+        [p.is_parametrized(net), p.is_parametrized(net, "weight"), p.is_parametrized(net, "bias")],
+        p.type_before_parametrizations(net).__name__,
+    ]
+
+
+@parity
+def test_assignment_goes_through_the_inverse(m: Any) -> Any:
+    p, net = m.nn.utils.parametrize, square(m)
+    p.register_parametrization(net, "weight", symmetric(m, invertible=True))
+    net.weight = m.tensor([[5.0, 6.0], [6.0, 7.0]])
+    other = square(m)
+    p.register_parametrization(other, "weight", symmetric(m))
+    return [
+        net.weight.detach(),
+        net.parametrizations.weight.original,
+        attempt(lambda: setattr(other, "weight", m.ones(2, 2))),
+    ]
+
+
+@parity
+def test_chains(m: Any) -> Any:
+    class Shift(m.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x + 1
+
+        def right_inverse(self, x: Any) -> Any:
+            return x - 1
+
+    p, net = m.nn.utils.parametrize, square(m)
+    p.register_parametrization(net, "weight", Shift())
+    p.register_parametrization(net, "weight", symmetric(m, invertible=True))
+    return [net.weight.detach(), net.parametrizations.weight.original, repr(net), list(net.state_dict())]
+
+
+def split(m: Any) -> Any:
+    class Sum(m.nn.Module):
+        def forward(self, a: Any, b: Any) -> Any:
+            return a + b
+
+        def right_inverse(self, x: Any) -> Any:
+            return x * 0.25, x * 0.75
+
+    return Sum()
+
+
+@parity
+def test_several_originals(m: Any) -> Any:
+    p, net = m.nn.utils.parametrize, square(m)
+    p.register_parametrization(net, "weight", split(m))
+    report = [net.weight.detach(), list(net.state_dict()), net.parametrizations.weight.original0]
+    report.append(attempt(lambda: p.remove_parametrizations(net, "weight", leave_parametrized=False)))
+    p.remove_parametrizations(net, "weight")
+    return [*report, net.weight, type(net).__name__, repr(net)]
+
+
+@parity
+def test_removal(m: Any) -> Any:
+    p, report = m.nn.utils.parametrize, []
+    for leave in (True, False):
+        net = square(m)
+        weight = net.weight
+        p.register_parametrization(net, "weight", symmetric(m))
+        p.remove_parametrizations(net, "weight", leave_parametrized=leave)
+        report.append([net.weight, net.weight is weight, list(net.state_dict()), p.is_parametrized(net), repr(net)])
+    return [report, attempt(lambda: p.remove_parametrizations(net, "weight"))]
+
+
+@parity
+def test_buffers(m: Any) -> Any:
+    p, net = m.nn.utils.parametrize, m.nn.BatchNorm1d(2)
+    p.register_parametrization(net, "running_var", m.nn.Softplus())
+    report = [list(net.state_dict()), [name for name, _ in net.named_buffers()], net.running_var]
+    p.remove_parametrizations(net, "running_var")
+    return [*report, [name for name, _ in net.named_buffers()]]
+
+
+@parity
+def test_refused(m: Any) -> Any:
+    class Wrong(m.nn.Module):
+        def __init__(self, change: Any) -> None:
+            super().__init__()
+            self.change = change
+
+        def forward(self, x: Any) -> Any:
+            return self.change(x)
+
+    register = m.nn.utils.parametrize.register_parametrization
+    changes = [lambda x: x[:1], lambda x: x.to(m.float64), lambda x: 3]
+    report: list[Any] = [attempt(lambda c=c: register(square(m), "weight", Wrong(c))) for c in changes]
+    report += [attempt(lambda: register(square(m), "missing", Wrong(abs)))]
+    net = register(square(m), "weight", Wrong(lambda x: x[:1]), unsafe=True)
+    return [*report, tuple(net.weight.shape), attempt(lambda: register(net, "weight", Wrong(lambda x: x[:, :1])) and 0)]
+
+
+@parity
+def test_cached(m: Any) -> Any:
+    p, net = m.nn.utils.parametrize, square(m)
+    p.register_parametrization(net, "weight", symmetric(m))
+    with p.cached():
+        same = net.weight is net.weight
+        with p.cached():
+            pass
+        still = net.weight is net.weight
+    return [same, still, net.weight is net.weight]
+
+
+@parity
+def test_copies(m: Any) -> Any:
+    p, net = m.nn.utils.parametrize, square(m)
+    p.register_parametrization(net, "weight", symmetric(m))
+    twin = copy.deepcopy(net)
+    with m.no_grad():
+        twin.parametrizations.weight.original.fill_(5)
+    return [net.weight.detach(), twin.weight.detach(), attempt(lambda: pickle.dumps(net)), p.is_parametrized(twin)]
+
+
+@parity
+def test_state_dicts_go_from_one_to_another(m: Any) -> Any:
+    p = m.nn.utils.parametrize
+    first, second = (p.register_parametrization(square(m), "weight", split(m)) for _ in range(2))
+    with m.no_grad():
+        first.parametrizations.weight.original0.fill_(1)
+    return [repr(second.load_state_dict(first.state_dict())), second.weight.detach()]
+
+
+@parity
+def test_transfer(m: Any) -> Any:
+    p, source, target = m.nn.utils.parametrize, square(m), m.nn.Linear(2, 2, bias=False)
+    p.register_parametrization(source, "weight", symmetric(m))
+    same = p.transfer_parametrizations_and_params(source, target) is target
+    return [same, target.weight.detach(), repr(target), p.is_parametrized(target, "weight")]
+
+
+# --- weight and spectral normalisation --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["Linear(4, 3)", "Conv2d(2, 3, 2)", "ConvTranspose2d(2, 3, 2)"])
+@pytest.mark.parametrize("dim", [0, 1, None])
+def test_weight_norm(form: str, dim: int | None) -> None:
+    def build(nn: Any) -> Any:
+        return nn.utils.parametrizations.weight_norm(eval(f"nn.{form}", {"nn": nn}), dim=dim)
+
+    theirs, ours = twins(build)
+    assert {k: v.shape for k, v in ours.state_dict().items()} == {k: v.shape for k, v in theirs.state_dict().items()}
+    weights = np.random.default_rng(0).normal(size=theirs.weight.shape)
+    (theirs.weight * torch.tensor(weights)).sum().backward()
+    (ours.weight * rg.tensor(weights)).sum().backward()
+    for got, expected in zip(ours.parameters(), theirs.parameters(), strict=True):
+        if expected.grad is not None:
+            np.testing.assert_allclose(got.grad.numpy(), expected.grad.numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_weight_norm_in_a_layer() -> None:
+    # not the second derivative: that of torch's fused operation does not pass torch's own gradgradcheck
+    values = np.random.default_rng(0).normal(size=(5, 4))
+    assert_alike(lambda nn: nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)), values, second=False)
+
+
+def test_weight_norm_begins_with_the_weight_it_had() -> None:
+    net = rg.nn.Linear(4, 3)
+    before = net.weight.detach().clone()
+    rg.nn.utils.parametrizations.weight_norm(net)
+    assert rg.allclose(net.weight, before)
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_spectral_norm_against_torch(train: bool) -> None:
+    assert_alike(
+        lambda nn: nn.utils.parametrizations.spectral_norm(nn.Linear(4, 3), n_power_iterations=2),
+        np.random.default_rng(0).normal(size=(5, 4)),
+        train=train,
+    )
+
+
+@pytest.mark.parametrize("form", ["Linear(4, 3)", "Conv2d(2, 3, 2)", "ConvTranspose2d(2, 3, 2)"])
+def test_spectral_norm_makes_the_largest_singular_value_one(form: str) -> None:
+    net = eval(f"nn.{form}", {"nn": rg.nn}).double()
+    rg.nn.utils.parametrizations.spectral_norm(net, n_power_iterations=200)
+    first = 1 if "Transpose" in form else 0
+    matrix = np.moveaxis(net.weight.detach().numpy(), first, 0).reshape(net.weight.shape[first], -1)
+    assert np.linalg.svd(matrix)[1][0] == pytest.approx(1, rel=1e-6)
+
+
+@parity
+def test_spectral_norm_structure(m: Any) -> Any:
+    norm = m.nn.utils.parametrizations.spectral_norm
+    net = norm(m.nn.Linear(4, 3))
+    return [
+        [(name, tuple(value.shape)) for name, value in net.state_dict().items()],
+        attempt(lambda: norm(m.nn.Linear(4, 3), n_power_iterations=0)),
+        attempt(lambda: norm(m.nn.Linear(4, 3), "missing")),
+        attempt(lambda: norm(m.nn.Linear(4, 3), dim=5)),
+        norm(m.nn.LayerNorm(3)).weight.detach(),
+    ]

@@ -1,0 +1,145 @@
+"""Recurrent networks against torch's: outputs, states, gradients, second gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from tests.nn.twins import assert_alike, twins
+from tests.parity import attempt, parity
+
+
+def x(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+KINDS = ["RNN({})", "RNN({}, nonlinearity='relu')", "GRU({})", "LSTM({})"]
+FORMS = [
+    "3, 4",
+    "3, 4, bias=False",
+    "3, 4, num_layers=2",
+    "3, 4, bidirectional=True",
+    "3, 4, num_layers=2, bidirectional=True, batch_first=True",
+]
+
+
+def build(text: str) -> Any:
+    return lambda nn: eval(f"nn.{text}", {"nn": nn})
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_over_sequences(kind: str, form: str) -> None:
+    # torch has no second derivative of its fused recurrent layers in general, but on the CPU they are composed
+    assert_alike(build(kind.format(form)), x(5, 2, 3))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_given_states_and_without_batch(kind: str) -> None:
+    def states(*shape: int) -> Any:
+        return (x(*shape, seed=1), x(*shape, seed=2)) if "LSTM" in kind else x(*shape, seed=1)
+
+    text = kind.format("3, 4, num_layers=2, bidirectional=True")
+    assert_alike(build(text), x(5, 2, 3), states(4, 2, 4), second=False)
+    assert_alike(build(text), x(5, 3), second=False)
+    assert_alike(build(text), x(5, 3), states(4, 4), second=False)
+
+
+@pytest.mark.parametrize("form", ["3, 4, proj_size=2", "3, 4, 2, proj_size=2, bidirectional=True"])
+def test_projections(form: str) -> None:
+    assert_alike(build(f"LSTM({form})"), x(5, 2, 3), second=False)
+
+
+@pytest.mark.parametrize(
+    "cell", ["RNNCell(3, 4)", "RNNCell(3, 4, nonlinearity='relu')", "GRUCell(3, 4)", "GRUCell(3, 4, False)"]
+)
+def test_cells(cell: str) -> None:
+    assert_alike(build(cell), x(2, 3))
+    assert_alike(build(cell), x(2, 3), x(2, 4, seed=1))
+    assert_alike(build(cell), x(3), x(4, seed=1))
+
+
+@pytest.mark.parametrize("cell", ["LSTMCell(3, 4)", "LSTMCell(3, 4, bias=False)"])
+def test_lstm_cell(cell: str) -> None:
+    assert_alike(build(cell), x(2, 3))
+    assert_alike(build(cell), x(2, 3), (x(2, 4, seed=1), x(2, 4, seed=2)))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_lstm_cell_with_a_gradient_of_one_output_only(which: int) -> None:
+    theirs, ours = twins(build("LSTMCell(3, 4)"))
+    expected = torch.tensor(x(2, 3), requires_grad=True)
+    got = rg.tensor(x(2, 3), requires_grad=True)
+    theirs(expected)[which].sin().sum().backward()
+    ours(got)[which].sin().sum().backward()
+    np.testing.assert_allclose(got.grad.numpy(), expected.grad.numpy(), rtol=1e-10)
+
+
+def test_gates_that_saturate_do_not_overflow() -> None:
+    theirs, ours = twins(build("LSTMCell(1, 1)"))
+    for value in (1e6, -1e6):
+        with np.errstate(over="raise", invalid="raise"):
+            got = ours(rg.tensor([[value]], dtype=rg.float64))
+        for mine, other in zip(got, theirs(torch.tensor([[value]], dtype=torch.float64)), strict=True):
+            np.testing.assert_allclose(mine.detach().numpy(), other.detach().numpy(), rtol=1e-9)
+
+
+def test_dropout_between_layers_in_training_only() -> None:
+    rg.manual_seed(0)
+    net = rg.nn.GRU(3, 50, num_layers=2, dropout=0.5)
+    values = rg.tensor(x(5, 2, 3), dtype=rg.float32)
+    assert (net(values)[0] != net(values)[0]).any()
+    net.eval()
+    assert (net(values)[0] == net(values)[0]).all()
+
+
+@parity
+def test_structure(m: Any) -> Any:
+    net = m.nn.LSTM(3, 4, 2, bidirectional=True, proj_size=2)
+    net.flatten_parameters()
+    single = m.nn.RNN(3, 4)
+    return [
+        [[tuple(w.shape) for w in group] for group in net.all_weights],
+        [name for name, _ in net.named_parameters()],
+        [single.mode, single.nonlinearity, single.input_size, single.num_layers, single.batch_first],
+        len(net(m.ones(5, 1, 3))[1]),
+    ]
+
+
+@parity
+def test_mistakes(m: Any) -> Any:
+    net, lstm, cell = m.nn.GRU(3, 4), m.nn.LSTM(3, 4), m.nn.GRUCell(3, 4)
+    ones = m.ones
+    return [
+        attempt(lambda: net(ones(5, 2, 4))),
+        attempt(lambda: net(ones(5))),
+        attempt(lambda: net(ones(5, 2, 3, 1))),
+        attempt(lambda: net(ones(5, 2, 3), ones(2, 2, 4))),
+        attempt(lambda: net(ones(5, 2, 3), ones(2, 4))),
+        attempt(lambda: net(ones(5, 3), ones(1, 2, 4))),
+        attempt(lambda: net(ones(5, 2, 3, dtype=m.float64))),
+        attempt(lambda: lstm(ones(5, 2, 3), (ones(1, 2, 4), ones(1, 2, 5)))),
+        attempt(lambda: cell(ones(2, 4))),
+        attempt(lambda: cell(ones(2, 3, 1))),
+        attempt(lambda: cell(ones(2, 3), ones(2, 5))),
+        attempt(lambda: cell(ones(2, 3), ones(3, 4))),
+    ]
+
+
+def test_training_reaches_the_same_weights_as_torch() -> None:
+    theirs, ours = twins(build("LSTM(2, 3)"))
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        values, target = rng.normal(size=(4, 2, 2)), rng.normal(size=(4, 2, 3))
+        for library, net in ((torch, theirs), (rg, ours)):
+            net.zero_grad()
+            ((net(library.tensor(values))[0] - library.tensor(target)) ** 2).mean().backward()
+            with library.no_grad():
+                for weight in net.parameters():
+                    weight -= 0.1 * weight.grad
+    for got, expected in zip(ours.parameters(), theirs.parameters(), strict=True):
+        np.testing.assert_allclose(got.detach().numpy(), expected.detach().numpy(), atol=1e-9)

@@ -1,0 +1,259 @@
+"""Every optimizer with every option goes where torch's goes."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from retrograd.optim._blockwise import BLOCK, LARGE
+from tests.optim.problems import assert_same, bowl, start, train, values
+
+# The options of each optimizer, one variant after the other; {} is the defaults.
+VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "SGD": [
+        {},
+        {"lr": 0.05, "momentum": 0.9},
+        {"lr": 0.05, "momentum": 0.9, "dampening": 0.3},
+        {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1},
+        {"lr": 0.05, "maximize": True, "weight_decay": 0.1},
+        {"lr": 0.05, "maximize": True, "momentum": 0.5},
+    ],
+    "Adam": [
+        {},
+        {"lr": 0.05, "betas": (0.5, 0.9), "eps": 1e-3},
+        {"lr": 0.05, "weight_decay": 0.2, "amsgrad": True},
+        {"lr": 0.05, "maximize": True, "weight_decay": 0.2},
+        {"lr": 0.05, "weight_decay": 0.2, "decoupled_weight_decay": True},
+    ],
+    "AdamW": [
+        {},
+        {"lr": 0.05, "weight_decay": 0.3, "amsgrad": True},
+        {"betas": (0.5, 0.9), "eps": 1e-3, "maximize": True},
+    ],
+    "Adamax": [{}, {"lr": 0.05, "betas": (0.5, 0.9), "eps": 1e-3}, {"maximize": True, "weight_decay": 0.2}],
+    "NAdam": [
+        {},
+        {"lr": 0.05, "betas": (0.5, 0.9), "eps": 1e-3, "momentum_decay": 0.1},
+        {"lr": 0.05, "weight_decay": 0.2, "maximize": True},
+        {"lr": 0.05, "weight_decay": 0.2, "decoupled_weight_decay": True},
+    ],
+    "RAdam": [
+        {},
+        {"lr": 0.05, "betas": (0.5, 0.9), "eps": 1e-3},
+        {"lr": 0.05, "weight_decay": 0.2, "maximize": True},
+        {"lr": 0.05, "weight_decay": 0.2, "decoupled_weight_decay": True},
+    ],
+    "Adagrad": [
+        {},
+        {"lr": 0.1, "lr_decay": 0.1, "initial_accumulator_value": 0.5, "eps": 1e-3},
+        {"lr": 0.1, "weight_decay": 0.2, "maximize": True},
+    ],
+    "Adadelta": [{}, {"lr": 0.5, "rho": 0.5, "eps": 1e-3}, {"weight_decay": 0.2, "maximize": True}],
+    "RMSprop": [
+        {},
+        {"lr": 0.005, "alpha": 0.5, "eps": 1e-3},
+        {"momentum": 0.9, "centered": True},
+        {"centered": True, "weight_decay": 0.2},
+        {"momentum": 0.5, "maximize": True},
+    ],
+    "Rprop": [{}, {"etas": (0.3, 1.5), "step_sizes": (1e-3, 0.1)}, {"maximize": True, "lr": 0.05}],
+}
+CASES = [
+    pytest.param(name, options, id=f"{name}-{'-'.join(options) or 'defaults'}")
+    for name, variants in VARIANTS.items()
+    for options in variants
+]
+
+
+def both(name: str, options: dict[str, Any], dtype: str = "float64") -> tuple[Any, Any, list[Any], list[Any]]:
+    ours, theirs = start(rg, dtype), start(torch, dtype)
+    return getattr(rg.optim, name)(ours, **options), getattr(torch.optim, name)(theirs, **options), ours, theirs
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
+def test_fifty_steps(name: str, options: dict[str, Any], dtype: str) -> None:
+    optimizer, reference, ours, theirs = both(name, options, dtype)
+    before = values(start(rg, dtype))
+    train(optimizer, ours)
+    train(reference, theirs)
+    assert_same(ours, theirs, dtype)
+    assert not any(np.array_equal(x, y) for x, y in zip(before, values(ours), strict=True))
+
+
+def test_every_option_has_a_variant() -> None:
+    implementation = {"foreach", "fused", "capturable", "differentiable", "params", "self"}
+    for name, variants in VARIANTS.items():
+        tried = {option for variant in variants for option in variant}
+        options = set(inspect.signature(getattr(torch.optim, name)).parameters) - implementation
+        assert tried == options, name
+
+
+@pytest.mark.parametrize("name", [*VARIANTS, "LBFGS", "Optimizer"])
+def test_signatures_are_torchs(name: str) -> None:
+    ours, theirs = (inspect.signature(getattr(library.optim, name)).parameters for library in (rg, torch))
+    described = [{key: (p.kind, p.default) for key, p in parameters.items()} for parameters in (ours, theirs)]
+    assert described[0] == described[1]
+    assert list(ours) == list(theirs)
+
+
+def test_defaults_are_torchs() -> None:
+    for name in (*VARIANTS, "LBFGS"):
+        optimizer, reference, _, _ = both(name, {})
+        assert optimizer.defaults == reference.defaults
+        assert repr(optimizer) == repr(reference)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("layout", ["transposed", "sliced"])
+def test_parameters_in_any_layout(name: str, layout: str) -> None:
+    """Parameters, gradients and state need not lie in memory one after the other."""
+    rng = np.random.default_rng(1)
+    array, grads = rng.standard_normal((6, 8)), rng.standard_normal((5, 8, 6))
+
+    def run(library: Any) -> Any:
+        if layout == "transposed":
+            p = library.tensor(array).t().requires_grad_()
+        else:
+            p = library.tensor(np.repeat(array.T, 2, axis=0))[::2].detach().requires_grad_()
+        optimizer = getattr(library.optim, name)([p])
+        for grad in grads:
+            p.grad = library.tensor(grad.T.copy()).t()
+            optimizer.step()
+        return p
+
+    assert_same([run(rg)], [run(torch)])
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("size", [BLOCK + 5, LARGE + 77])
+def test_large_parameters(name: str, size: int) -> None:
+    """Blocks and threads: every element moves as it would alone."""
+    threads = rg.get_num_threads()
+    rg.set_num_threads(2)
+    rng = np.random.default_rng(2)
+    few, count = rng.standard_normal((4, 7)), -(-size // 7)
+
+    def run(parts: int) -> np.ndarray:
+        p = rg.tensor(np.tile(few[0], parts)[: parts * 7 - (5 if parts > 1 else 0)], requires_grad=True)
+        optimizer = getattr(rg.optim, name)([p])
+        for row in few[1:]:
+            p.grad = rg.tensor(np.tile(row, parts)[: p.numel()])
+            optimizer.step()
+        return p.detach().numpy()
+
+    try:
+        large = run(count)
+    finally:
+        rg.set_num_threads(threads)
+    np.testing.assert_allclose(large, np.tile(run(1), count)[: large.size], rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_float16(name: str) -> None:
+    optimizer, reference, ours, theirs = both(name, {"eps": 1e-3} if name in ("Adam", "NAdam") else {}, "float16")
+    train(optimizer, ours, 3)
+    train(reference, theirs, 3)
+    assert all(p.dtype == rg.float16 for p in ours)
+    if name in ("SGD", "Adam", "NAdam", "Rprop"):  # the others depend on numbers that float16 does not have
+        for mine, torchs in zip(values(ours), values(theirs), strict=True):
+            np.testing.assert_allclose(mine, torchs, rtol=2e-2, atol=5e-3)
+
+
+def test_learning_rate_as_a_tensor() -> None:
+    ours, theirs = start(rg), start(torch)
+    for library, params in ((rg, ours), (torch, theirs)):
+        optimizer = library.optim.Adam(params, lr=library.tensor(0.05))
+        library.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        train(optimizer, params, 5)
+    assert_same(ours, theirs, "float32")
+
+
+class TestLBFGS:
+    VARIANTS = (
+        {},
+        {"lr": 0.3},
+        {"max_iter": 3, "history_size": 2},
+        {"line_search_fn": "strong_wolfe"},
+        {"line_search_fn": "strong_wolfe", "lr": 5.0, "max_iter": 7},
+        {"line_search_fn": "strong_wolfe", "lr": 0.01, "max_eval": 5},
+    )
+
+    @staticmethod
+    def closure(optimizer: Any, params: list[Any], counter: list[int], hard: bool) -> Any:
+        def evaluate() -> Any:
+            counter[0] += 1
+            optimizer.zero_grad()
+            loss = bowl(params)
+            if hard:
+                a, b = params[1][0], params[1][1]
+                loss = loss + (1 - a) ** 2 + 10 * (b - a * a) ** 2
+            loss.backward()
+            return loss
+
+        return evaluate
+
+    @pytest.mark.parametrize("options", VARIANTS, ids=lambda options: "-".join(options) or "defaults")
+    @pytest.mark.parametrize("hard", [False, True], ids=["easy", "hard"])
+    def test_steps(self, options: dict[str, Any], hard: bool) -> None:
+        if hard and "line_search_fn" not in options:
+            options = {**options, "lr": 0.02}  # without a line search, torch's own steps diverge there
+        optimizer, reference, ours, theirs = both("LBFGS", options)
+        mine, torchs = [0], [0]
+        for _ in range(4):
+            optimizer.step(self.closure(optimizer, ours, mine, hard))
+            reference.step(self.closure(reference, theirs, torchs, hard))
+            assert mine == torchs
+        for p, q in zip(values(ours), values(theirs), strict=True):
+            np.testing.assert_allclose(p, q, rtol=1e-7, atol=1e-7)
+
+    def test_complex(self) -> None:
+        optimizer, reference, ours, theirs = both("LBFGS", {"line_search_fn": "strong_wolfe"}, "complex128")
+        optimizer.step(self.closure(optimizer, ours, [0], False))
+        reference.step(self.closure(reference, theirs, [0], False))
+        assert_same(ours, theirs)
+
+    def test_state_is_torchs(self) -> None:
+        optimizer, reference, ours, theirs = both("LBFGS", {"max_iter": 3})
+        optimizer.step(self.closure(optimizer, ours, [0], False))
+        reference.step(self.closure(reference, theirs, [0], False))
+        mine, torchs = optimizer.state_dict()["state"][0], reference.state_dict()["state"][0]
+        assert set(torchs) - {"al"} == set(mine)  # al is scratch
+        for key, value in mine.items():
+            pairs = zip(value, torchs[key], strict=True) if isinstance(value, list) else [(value, torchs[key])]
+            for x, y in pairs:
+                assert torch.as_tensor(y).tolist() == pytest.approx(rg.as_tensor(x).tolist(), rel=1e-6)
+
+    @pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
+    def test_a_closure_that_raises_leaves_the_parameters_alone(self, line_search: str | None) -> None:
+        ours = start(rg)
+        optimizer = rg.optim.LBFGS(ours, line_search_fn=line_search)
+        counter = [0]
+        evaluate = self.closure(optimizer, ours, counter, False)
+        before = [p.detach().clone() for p in ours]
+
+        def closure() -> Any:
+            if counter[0] == 1:
+                raise ArithmeticError("no more")
+            return evaluate()
+
+        with pytest.raises(ArithmeticError):
+            optimizer.step(closure)
+        assert all(bool((p == q).all()) for p, q in zip(ours, before, strict=True))
+
+    def test_it_needs_a_closure(self) -> None:
+        with pytest.raises(TypeError, match="needs a closure"):
+            rg.optim.LBFGS(start(rg)).step()
+
+    def test_only_strong_wolfe(self) -> None:
+        with pytest.raises(RuntimeError, match="only 'strong_wolfe' is supported, but line_search_fn is 'armijo'"):
+            rg.optim.LBFGS(start(rg), line_search_fn="armijo").step(lambda: 0)
+
+    def test_one_group(self) -> None:
+        with pytest.raises(ValueError, match="LBFGS doesn't support per-parameter options"):
+            rg.optim.LBFGS([{"params": [p]} for p in start(rg)])

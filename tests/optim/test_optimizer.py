@@ -1,0 +1,416 @@
+"""What all optimizers share: groups, hooks, states that go to torch and back, errors."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from retrograd.core import state
+from retrograd.core.monitor import Monitor
+from retrograd.optim import optimizer as base
+from tests.optim.problems import assert_same, start, train, values
+from tests.optim.test_algorithms import VARIANTS
+from tests.parity import attempt, message, parity
+
+
+def module_of(t: Any) -> Any:
+    return importlib.import_module(f"{t.__name__}.optim.optimizer")
+
+
+def to_torch(value: Any) -> Any:
+    """A state dict with torch's tensors in place of ours."""
+    if isinstance(value, rg.Tensor):
+        return torch.tensor(value.numpy())
+    if isinstance(value, dict):
+        return {key: to_torch(item) for key, item in value.items()}
+    return [to_torch(item) for item in value] if isinstance(value, list) else value
+
+
+# The variant with the most state of each optimizer.
+RICHEST = {name: max(variants, key=len) for name, variants in VARIANTS.items()}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+class TestStateDicts:
+    def test_from_torch(self, name: str) -> None:
+        ours, theirs = start(rg), start(torch)
+        reference = getattr(torch.optim, name)(theirs, **RICHEST[name])
+        train(reference, theirs, 10)
+        optimizer = getattr(rg.optim, name)(ours)
+        optimizer.load_state_dict(reference.state_dict())
+        with rg.no_grad():
+            for p, q in zip(ours, theirs, strict=True):
+                p.copy_(rg.tensor(q.detach().numpy()))
+        train(optimizer, ours, 10, first=10)
+        train(reference, theirs, 10, first=10)
+        assert_same(ours, theirs)
+
+    def test_to_torch(self, name: str) -> None:
+        ours, theirs = start(rg), start(torch)
+        optimizer = getattr(rg.optim, name)(ours, **RICHEST[name])
+        train(optimizer, ours, 10)
+        reference = getattr(torch.optim, name)(theirs)
+        reference.load_state_dict(to_torch(optimizer.state_dict()))
+        with torch.no_grad():
+            for p, q in zip(ours, theirs, strict=True):
+                q.copy_(torch.tensor(p.detach().numpy()))
+        train(optimizer, ours, 10, first=10)
+        train(reference, theirs, 10, first=10)
+        assert_same(ours, theirs)
+
+    def test_same_layout(self, name: str) -> None:
+        ours, theirs = start(rg), start(torch)
+        states = []
+        for library, params in ((rg, ours), (torch, theirs)):
+            optimizer = getattr(library.optim, name)(params, **RICHEST[name])
+            before = optimizer.state_dict()
+            train(optimizer, params, 1)
+            states.append([before, optimizer.state_dict()])
+        for mine, torchs in zip(*states, strict=True):
+            assert mine["param_groups"] == torchs["param_groups"]
+            assert {number: list(kept) for number, kept in mine["state"].items()} == {
+                number: list(kept) for number, kept in torchs["state"].items()
+            }
+            for number, kept in mine["state"].items():
+                for key, value in kept.items():
+                    assert str(value.dtype).split(".")[-1] == str(torchs["state"][number][key].dtype).split(".")[-1]
+
+    def test_resumed_as_if_never_stopped(self, name: str) -> None:
+        ours, whole = start(rg), start(rg)
+        optimizer = getattr(rg.optim, name)(ours, **RICHEST[name])
+        train(optimizer, ours, 5)
+        fresh = getattr(rg.optim, name)(ours)
+        fresh.load_state_dict(optimizer.state_dict())
+        train(fresh, ours, 5, first=5)
+        train(getattr(rg.optim, name)(whole, **RICHEST[name]), whole, 10)
+        for p, q in zip(values(ours), values(whole), strict=True):
+            np.testing.assert_array_equal(p, q)
+
+
+def test_loaded_state_is_a_copy() -> None:
+    """Two optimizers with one state would disturb each other."""
+    ours = start(rg)
+    optimizer = rg.optim.Adam(ours)
+    train(optimizer, ours, 3)
+    saved = optimizer.state_dict()
+    kept = saved["state"][0]["exp_avg"].clone()
+    fresh = rg.optim.Adam(ours)
+    fresh.load_state_dict(saved)
+    train(fresh, ours, 3)
+    assert bool((saved["state"][0]["exp_avg"] == kept).all())
+    fresh.param_groups[0]["lr"] = 7.0
+    assert saved["param_groups"][0]["lr"] == 1e-3
+
+
+@pytest.mark.parametrize(
+    "how", [copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))], ids=["copy", "pickle"]
+)
+def test_an_optimizer_copied_with_its_parameters(how: Any) -> None:
+    ours = start(rg)
+    optimizer = rg.optim.Adam(ours, lr=0.05)
+    train(optimizer, ours, 3)
+    again, params = how((optimizer, ours))
+    assert again.param_groups[0]["params"][0] is params[0]
+    train(again, params, 3, first=3)
+    train(optimizer, ours, 3, first=3)
+    for p, q in zip(values(ours), values(params), strict=True):
+        np.testing.assert_array_equal(p, q)
+
+
+def leaves(t: Any) -> tuple[Any, Any]:
+    return t.ones(2, requires_grad=True), t.zeros(3, requires_grad=True)
+
+
+@parity
+def test_groups(t: Any) -> Any:
+    a, b = leaves(t)
+    optimizer = t.optim.SGD([{"params": [a], "lr": 0.5}, {"params": b, "momentum": 0.9}], lr=0.1)
+    c = t.full((1,), 2.0, requires_grad=True)
+    optimizer.add_param_group({"params": c, "weight_decay": 1.0})
+    for _ in range(2):
+        optimizer.zero_grad()
+        (a.sum() + b.sum() + c.sum()).backward()
+        optimizer.step()
+    return [a, b, c, str(optimizer), optimizer.state_dict()["state"], optimizer.state_dict()["param_groups"]]
+
+
+@parity
+def test_named_parameters(t: Any) -> Any:
+    a, b = leaves(t)
+    optimizer = t.optim.Adam([("a", a), ("b", b)])
+    saved = optimizer.state_dict()
+    unnamed = t.optim.Adam([a, b])
+    unnamed.load_state_dict(saved)
+    named = t.optim.Adam([("x", a), ("y", b)])
+    named.load_state_dict(t.optim.Adam([a, b]).state_dict())
+    return [saved["param_groups"], unnamed.param_groups[0]["param_names"], named.param_groups[0]["param_names"]]
+
+
+@parity
+def test_mistakes(t: Any) -> Any:
+    a, b = leaves(t)
+    sgd = t.optim.SGD
+
+    def load(groups: Any) -> Any:
+        other = sgd(groups)
+        return sgd([a, b]).load_state_dict(other.state_dict())
+
+    return [
+        attempt(call)
+        for call in (
+            lambda: sgd(a),
+            lambda: sgd([]),
+            lambda: sgd([1.0]),
+            lambda: sgd({"params": [a]}),
+            lambda: sgd([a * 2]),
+            lambda: sgd([{"params": {a, b}}]),
+            lambda: sgd([{"params": [a]}, {"params": [a, b]}]),
+            lambda: sgd([("a", a), b]),
+            lambda: sgd([a]).add_param_group([b]),
+            lambda: sgd([a]).add_param_group({"params": [("b", b)]}),
+            lambda: sgd([a], lr=-1),
+            lambda: sgd([a], lr=t.ones(2)),
+            lambda: sgd([a], momentum=-1),
+            lambda: sgd([a], weight_decay=-1),
+            lambda: sgd([a], nesterov=True),
+            lambda: sgd([a], fused=True, foreach=True),
+            lambda: t.optim.Adam([a], betas=(1.0, 0.9)),
+            lambda: t.optim.Adam([a], betas=(0.9, -0.1)),
+            lambda: t.optim.Adam([a], eps=-1),
+            lambda: t.optim.Adam([a], betas=(0.9, t.tensor(0.9))),
+            lambda: t.optim.Rprop([a], etas=(1.5, 1.2)),
+            lambda: t.optim.Adadelta([a], rho=2),
+            lambda: t.optim.RMSprop([a], alpha=-1),
+            lambda: t.optim.NAdam([a], momentum_decay=-1),
+            lambda: t.optim.Adagrad([a], lr_decay=-1),
+            lambda: t.optim.Adagrad([a], initial_accumulator_value=-1),
+            lambda: load([{"params": [a]}, {"params": [b]}]),
+            lambda: load([a]),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("SGD", {"lr": -1.0}),
+        ("SGD", {"momentum": -0.5}),
+        ("Adam", {"betas": (0.9, 1.0)}),
+        ("Adam", {"eps": -1.0}),
+        ("AdamW", {"weight_decay": -1.0}),
+        ("NAdam", {"momentum_decay": -1.0}),
+        ("Adadelta", {"rho": 1.5}),
+        ("RMSprop", {"alpha": -0.1}),
+        ("Adagrad", {"lr_decay": -0.1}),
+        ("Adagrad", {"initial_accumulator_value": -0.1}),
+        ("Rprop", {"etas": (0.5, 0.6)}),
+    ],
+)
+def test_texts_are_torchs(name: str, options: dict[str, Any]) -> None:
+    texts = [
+        message(lambda t=t: getattr(t.optim, name)([t.ones(1, requires_grad=True)], **options)) for t in (rg, torch)
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_what_cannot_be_had_says_what_to_do() -> None:
+    for name in VARIANTS:
+        with pytest.raises(NotImplementedError, match=r"w = w - lr \* grad"):
+            getattr(rg.optim, name)([rg.ones(1, requires_grad=True)], differentiable=True)
+
+
+def test_a_computed_tensor_is_named() -> None:
+    w = rg.ones(2, 3, requires_grad=True)
+    with pytest.raises(ValueError, match=r"can't optimize a non-leaf Tensor: parameter number 1, of shape \[2, 3\]"):
+        rg.optim.SGD([rg.ones(1, requires_grad=True), w * 2])
+
+
+def test_duplicates_are_warned_of() -> None:
+    w = rg.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match="duplicate parameters"):
+        rg.optim.SGD([w, w])
+
+
+@parity
+def test_zero_grad(t: Any) -> Any:
+    report: list[Any] = []
+    for set_to_none in (True, False):
+        a, b = leaves(t)
+        optimizer = t.optim.SGD([a, b])
+        (a * a).sum().backward(create_graph=not set_to_none)
+        grad = a.grad
+        optimizer.zero_grad(set_to_none=set_to_none)
+        report += [
+            a.grad is None,
+            a.grad is grad,
+            a.grad is not None and (a.grad.requires_grad, a.grad),
+            b.grad is None,
+        ]
+    return report
+
+
+@parity
+def test_closure(t: Any) -> Any:
+    a, _ = leaves(t)
+    optimizer = t.optim.SGD([a], lr=0.1)
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        loss = (a * a).sum()
+        loss.backward()
+        return loss
+
+    with t.no_grad():
+        loss = optimizer.step(closure)
+    return [loss.detach(), loss.requires_grad, a.detach(), optimizer.step()]
+
+
+@parity
+def test_hooks(t: Any) -> Any:
+    a, _ = leaves(t)
+    optimizer = t.optim.SGD([a], lr=0.1)
+    seen: list[Any] = []
+
+    def note(name: str) -> Any:
+        return lambda *args: seen.append((name, len(args), [type(arg).__name__ for arg in args]))
+
+    from_module = module_of(t)
+    handles = [
+        from_module.register_optimizer_step_pre_hook(note("global before")),
+        from_module.register_optimizer_step_post_hook(note("global after")),
+        optimizer.register_step_pre_hook(note("before")),
+        optimizer.register_step_post_hook(note("after")),
+        optimizer.register_state_dict_pre_hook(note("before saving")),
+        optimizer.register_state_dict_post_hook(note("after saving")),
+        optimizer.register_state_dict_pre_hook(note("first before saving"), prepend=True),
+        optimizer.register_load_state_dict_pre_hook(note("before loading")),
+        optimizer.register_load_state_dict_post_hook(note("after loading")),
+    ]
+    a.grad = t.ones(2)
+    optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    for handle in handles:
+        handle.remove()
+    count = len(seen)
+    optimizer.step()
+    optimizer.register_step_pre_hook(lambda optimizer, args, kwargs: ((*args, lambda: 5.0), kwargs))
+    replaced = optimizer.step()
+    optimizer.register_state_dict_post_hook(lambda optimizer, saved: {"wrapped": saved})
+    optimizer.register_step_pre_hook(lambda *args: 3)
+    return [seen, count == len(seen), replaced, list(optimizer.state_dict()), attempt(optimizer.step)]
+
+
+@parity
+def test_an_optimizer_of_ones_own(t: Any) -> Any:
+    class Half(t.optim.Optimizer):  # type: ignore[misc,name-defined]
+        def __init__(self, params: Any) -> None:
+            super().__init__(params, {"rate": module_of(t).required})
+
+        def step(self) -> Any:
+            with t.no_grad():
+                for group in self.param_groups:
+                    for p in group["params"]:
+                        p -= group["rate"] * p.grad
+                        self.state[p]["seen"] = self.state[p].get("seen", 0) + 1
+
+    a, _ = leaves(t)
+    optimizer = Half([{"params": [a], "rate": 0.5}])
+    calls: list[int] = []
+    optimizer.register_step_post_hook(lambda *args: calls.append(1))
+    a.grad = t.ones(2)
+    optimizer.step()
+    missing = attempt(lambda: Half([a]))
+    return [
+        a.detach(),
+        calls,
+        optimizer.state_dict(),
+        missing,
+        repr(optimizer),
+        attempt(t.optim.Optimizer([a], {}).step),
+    ]
+
+
+def test_hooks_run_once_where_a_subclass_calls_super() -> None:
+    class Mine(rg.optim.SGD):
+        def step(self, closure: Any = None) -> Any:
+            return super().step(closure)
+
+    w = rg.ones(1, requires_grad=True)
+    optimizer = Mine([w])
+    calls: list[int] = []
+    optimizer.register_step_pre_hook(lambda *args: calls.append(1))
+    optimizer.step()
+    optimizer.step()
+    assert calls == [1, 1]
+
+
+def test_steps_appear_in_a_profile() -> None:
+    w = rg.ones(1, requires_grad=True)
+    with rg.autograd.profiler.profile() as prof:
+        rg.optim.SGD([w]).step()
+    assert "Optimizer.step#SGD.step" in [event.name for event in prof.function_events]
+
+
+def test_a_step_counts_as_a_write() -> None:
+    w = rg.ones(2, requires_grad=True)
+    loss = (w * w).sum()
+    loss.backward(retain_graph=True)
+    rg.optim.SGD([w], lr=0.1).step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("name", [*VARIANTS, "LBFGS"])
+def test_the_watch_can_withhold_a_step(name: str) -> None:
+    """Parameters and state stay as they are, whether the gradients were bad before the step or within the closure."""
+
+    class Refusing(Monitor):
+        def before_step(self, optimizer: Any) -> bool:
+            asked.append(optimizer)
+            return len(asked) <= allowed
+
+    ours = start(rg)
+    optimizer = getattr(rg.optim, name)(ours)
+    asked: list[Any] = []
+
+    def closure() -> Any:
+        for p in ours:
+            p.grad = rg.ones_like(p)
+        return 5.0
+
+    closure()
+    before = values([p.clone() for p in ours])
+    for allowed in (0, 1) if name == "LBFGS" else (0,):
+        asked.clear()
+        saved = str(optimizer.state_dict()["state"])
+        previous = state.set_monitor(Refusing())
+        try:
+            assert optimizer.step(closure) == 5.0
+        finally:
+            state.set_monitor(previous)
+        assert asked == [optimizer] * (allowed + 1)
+        assert all(np.array_equal(x, y) for x, y in zip(before, values(ours), strict=True))
+        assert str(optimizer.state_dict()["state"]) == saved
+    optimizer.step(closure)
+    assert not np.array_equal(before[0], values(ours)[0])
+
+
+def test_read_only_memory_is_not_written_to() -> None:
+    array = np.ones(3, np.float32)
+    w = rg.from_numpy(array).requires_grad_()
+    array.flags.writeable = False
+    w.grad = rg.ones(3)
+    with pytest.raises(RuntimeError, match=r"SGD\.step"):
+        rg.optim.SGD([w]).step()
+
+
+def test_the_module_of_the_base_class() -> None:
+    assert set(base.__all__) <= set(dir(module_of(torch)))
+    assert set(rg.optim.__all__) <= set(torch.optim.__all__) | {"lr_scheduler"}

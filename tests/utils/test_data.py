@@ -1,0 +1,229 @@
+"""Data sets, samplers, batches: as torch's, where chance has no part in it."""
+
+from __future__ import annotations
+
+import collections
+import importlib
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from tests.parity import attempt, message, parity
+
+
+def data_of(t: Any) -> Any:
+    return importlib.import_module(f"{t.__name__}.utils.data")
+
+
+def stream_of(t: Any, length: int | None = 7) -> Any:
+    """An iterable data set of numbers."""
+
+    class Stream(data_of(t).IterableDataset):  # type: ignore[misc]
+        def __iter__(self) -> Any:
+            return iter(range(7))
+
+    class SizedStream(Stream):
+        def __len__(self) -> int:
+            return 7
+
+    return Stream() if length is None else SizedStream()
+
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
+
+
+@parity
+def test_datasets(t: Any) -> Any:
+    d = data_of(t)
+    tensors = d.TensorDataset(t.arange(6).reshape(3, 2), t.tensor([0.5, 1.5, 2.5]))
+    both = tensors + d.Subset(tensors, [2, 0])
+    stacked, named = d.StackDataset([1, 2], "ab"), d.StackDataset(x=[1, 2], y="ab")
+    chain = stream_of(t) + stream_of(t)
+    return [
+        [len(x) for x in (tensors, both, stacked, named, chain)],
+        [tensors[1], tensors[-1], both[0], both[3], both[-1], both[4], stacked[1], named[0], list(chain)],
+        [d.Subset(range(10), [3, 1, 4])[i] for i in range(3)],
+        d.Subset(tensors, [2, 0]).__getitems__([1, 0]),
+        [
+            attempt(call)
+            for call in (
+                lambda: both[5],
+                lambda: both[-6],
+                lambda: d.TensorDataset(t.ones(2), t.ones(3)),
+                lambda: d.ConcatDataset([]),
+                lambda: d.ConcatDataset([stream_of(t)]),
+                lambda: d.StackDataset(),
+                lambda: d.StackDataset([1], x=[1]),
+                lambda: d.StackDataset([1], [1, 2]),
+                lambda: d.Dataset()[0],
+                lambda: list(d.ChainDataset([[1]])),
+            )
+        ],
+    ]
+
+
+@parity
+def test_random_split(t: Any) -> Any:
+    d = data_of(t)
+
+    def sizes(length: int, lengths: Any) -> Any:
+        parts = d.random_split(range(length), lengths)
+        assert sorted(sample for part in parts for sample in part) == list(range(length))
+        return [len(part) for part in parts]
+
+    return [
+        sizes(10, [7, 3]),
+        sizes(10, [0.7, 0.3]),
+        sizes(11, [0.5, 0.25, 0.25]),
+        sizes(3, [0.1] * 10),
+        attempt(lambda: sizes(10, [7, 2])),
+        attempt(lambda: sizes(10, [1.5, -0.5])),
+    ]
+
+
+@parity
+def test_samplers(t: Any) -> Any:
+    d = data_of(t)
+    generator = t.Generator().manual_seed(0)
+    random = d.RandomSampler(range(5), generator=generator)
+    first, second = list(random), list(random)
+    longer = list(d.RandomSampler(range(5), num_samples=12))
+    repeated = list(d.RandomSampler(range(5), replacement=True, num_samples=200))
+    weighted = list(d.WeightedRandomSampler([0.0, 1.0, 3.0], 2000))
+    unrepeated = list(d.WeightedRandomSampler([1.0, 2.0, 3.0], 3, replacement=False))
+    return [
+        list(d.SequentialSampler("abc")),
+        sorted(first) == sorted(second) == list(range(5)),
+        [sorted(longer[:5]), sorted(longer[5:10]), len(longer), len(d.RandomSampler(range(5), num_samples=12))],
+        [set(repeated) == set(range(5)), len(repeated)],
+        [set(weighted), 0.6 < weighted.count(2) / 2000 < 0.9, sorted(unrepeated)],
+        sorted(d.SubsetRandomSampler([4, 7, 9])),
+        [list(d.BatchSampler(range(n), 3, drop)) for n in (0, 3, 7) for drop in (False, True)],
+        [len(d.BatchSampler(range(n), 3, drop)) for n in (0, 3, 7) for drop in (False, True)],
+        [
+            attempt(call)
+            for call in (
+                lambda: d.RandomSampler([1], replacement=1),
+                lambda: d.RandomSampler([1], num_samples=0),
+                lambda: d.WeightedRandomSampler([1.0], 0),
+                lambda: d.WeightedRandomSampler([1.0], 1, replacement=0),
+                lambda: d.WeightedRandomSampler([[1.0]], 1),
+                lambda: d.BatchSampler([1], 0, False),
+                lambda: d.BatchSampler([1], True, False),
+                lambda: d.BatchSampler([1], 1, 0),
+            )
+        ],
+    ]
+
+
+def test_a_seed_fixes_the_order() -> None:
+    def order(seed: int) -> list[int]:
+        return list(rg.utils.data.RandomSampler(range(50), generator=rg.Generator().manual_seed(seed)))
+
+    assert order(3) == order(3) != order(4)
+    rg.manual_seed(0)
+    first = [batch.tolist() for batch in rg.utils.data.DataLoader(range(20), 4, shuffle=True)]
+    rg.manual_seed(0)
+    assert [batch.tolist() for batch in rg.utils.data.DataLoader(range(20), 4, shuffle=True)] == first
+    assert [batch.tolist() for batch in rg.utils.data.DataLoader(range(20), 4, shuffle=True)] != first
+
+
+BATCHES: list[Any] = [
+    lambda t: [t.ones(2), t.zeros(2)],
+    lambda t: [1, 2, 3],
+    lambda t: [True, False],
+    lambda t: [1.5, 2.0],
+    lambda t: [1, 2.5],
+    lambda t: ["a", "b"],
+    lambda t: [b"a", b"b"],
+    lambda t: [np.arange(2), np.arange(2)],
+    lambda t: [np.float32(1), np.float32(2)],
+    lambda t: [np.float64(1), np.float64(2)],
+    lambda t: [np.int16(1), np.int16(2)],
+    lambda t: [np.array(1.5), np.array(2.5)],
+    lambda t: [(t.ones(1), 1, "x"), (t.zeros(1), 2, "y")],
+    lambda t: [[1, 2], [3, 4]],
+    lambda t: [Point(1, t.ones(2)), Point(3, t.zeros(2))],
+    lambda t: [{"x": 1, "y": [1.0, 2.0]}, {"x": 2, "y": [3.0, 4.0]}],
+    lambda t: [collections.OrderedDict(b=1, a=2), collections.OrderedDict(b=3, a=4)],
+    lambda t: [range(2), range(2)],
+    lambda t: [t.ones(2), t.ones(3)],
+    lambda t: [[1], [1, 2]],
+    lambda t: [np.array(["a"]), np.array(["b"])],
+    lambda t: [{1}, {2}],
+    lambda t: [None, None],
+]
+
+
+@pytest.mark.parametrize("number", range(len(BATCHES)))
+def test_collate(number: int) -> None:
+    def program(t: Any) -> Any:
+        batch = BATCHES[number](t)
+        collated = attempt(lambda: data_of(t).default_collate(batch))
+        converted = data_of(t).default_convert(batch) if number not in (20, 21) else None
+        return [type(collated).__name__, collated, converted]
+
+    parity(program)()
+
+
+def test_unequal_samples_are_named() -> None:
+    d = rg.utils.data
+    text = message(lambda: d.default_collate([rg.ones(2), rg.ones(2), rg.ones(3)]))
+    assert text == "stack expects each tensor to be equal size, but got [2] at entry 0 and [3] at entry 2"
+    assert "found <class 'set'>; give the DataLoader a collate_fn" in message(lambda: d.default_collate([{1}]))
+
+
+@parity
+def test_loaders(t: Any) -> Any:
+    d = data_of(t)
+    tensors = d.TensorDataset(t.arange(14.0).reshape(7, 2), t.arange(7))
+    options: list[dict[str, Any]] = [
+        {},
+        {"batch_size": 3},
+        {"batch_size": 3, "drop_last": True},
+        {"batch_size": None},
+        {"batch_size": 2, "sampler": [4, 1, 5]},
+        {"batch_sampler": [[0, 1, 2], [6]]},
+        {"batch_size": 4, "collate_fn": len},
+        {"batch_size": None, "sampler": [[1, 2], [3]]},
+    ]
+    report: list[Any] = []
+    for chosen in options:
+        loader = d.DataLoader(tensors, **chosen)
+        report.append([len(loader), list(loader), list(loader)])
+    for chosen in options[:4]:
+        loader = d.DataLoader(stream_of(t), **chosen)
+        report.append([len(loader), list(loader)])
+    shuffled = d.DataLoader(tensors, batch_size=2, shuffle=True)
+    report.append([len(shuffled), sorted(i for _, labels in shuffled for i in labels.tolist())])
+    report.append(attempt(lambda: len(d.DataLoader(stream_of(t, None)))))
+    return report
+
+
+@parity
+def test_loader_mistakes(t: Any) -> Any:
+    def make(*args: Any, **options: Any) -> Any:
+        return attempt(lambda: data_of(t).DataLoader(*args, **options) and None)
+
+    return [
+        make([1], shuffle=True, sampler=[0]),
+        make([1], batch_sampler=[[0]], batch_size=2),
+        make([1], batch_sampler=[[0]], shuffle=True),
+        make([1], batch_sampler=[[0]], drop_last=True),
+        make([1], batch_size=None, drop_last=True),
+        make([1], batch_size=0),
+        make([1], num_workers=-1),
+        make([1], timeout=-1),
+        make([1], prefetch_factor=2),
+        make([1], num_workers=1, prefetch_factor=-1),
+        make([1], persistent_workers=True),
+        make([1], multiprocessing_context="fork"),
+        make(stream_of(t), shuffle=True),
+        make(stream_of(t), sampler=[1]),
+        make(stream_of(t), batch_sampler=[[1]]),
+        make([1], batch_size=2, shuffle=True),
+    ]

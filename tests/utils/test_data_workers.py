@@ -1,0 +1,214 @@
+"""Batches made in other processes are those made here; what goes wrong there is told here."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
+
+
+class Squares(Dataset[Any]):
+    def __len__(self) -> int:
+        return 11
+
+    def __getitem__(self, index: int) -> Any:
+        return {"x": rg.tensor([float(index)]), "y": index**2}
+
+
+class Touchy(Squares):
+    """Fails at one index, in one of several ways."""
+
+    def __init__(self, how: Any) -> None:
+        self.how = how
+
+    def __getitem__(self, index: int) -> Any:
+        if index == 5:
+            self.how()
+        return index
+
+
+class Shards(IterableDataset[int]):
+    """Every worker gives a part of the whole; the first one the most."""
+
+    def __iter__(self) -> Iterator[int]:
+        info = get_worker_info()
+        assert info is not None and info.num_workers == 2 and isinstance(info.dataset, Shards)
+        return iter(range(7) if info.id == 0 else range(7, 10))
+
+
+class Chance(Dataset[Any]):
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> Any:
+        return rg.rand(()).item(), random.random(), np.random.random(), get_worker_info().id  # type: ignore[union-attr]
+
+
+def plain(batches: Any) -> list[Any]:
+    return [{name: tensor.tolist() for name, tensor in batch.items()} for batch in batches]
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_the_same_batches(context: str) -> None:
+    here = plain(DataLoader(Squares(), batch_size=3))
+    loader = DataLoader(Squares(), batch_size=3, num_workers=2, multiprocessing_context=context)
+    assert plain(loader) == here
+    assert len(loader) == len(here) == 4
+
+
+def test_persistent_workers_live_on() -> None:
+    class Pids(Squares):
+        def __getitem__(self, index: int) -> int:
+            return os.getpid()
+
+    loader = DataLoader(Pids(), batch_size=1, num_workers=2, persistent_workers=True, multiprocessing_context="fork")
+    first = {batch.item() for batch in loader}
+    next(iter(loader))  # an epoch left after one batch does not disturb the next
+    assert {batch.item() for batch in loader} == first and len(first) == 2
+    assert sum(1 for _ in loader) == 11
+    assert loader._workers is not None
+    processes = loader._workers._processes
+    del loader
+    assert not any(process.is_alive() for process in processes)
+
+
+def test_other_workers_end_with_their_epoch() -> None:
+    before = set(multiprocessing.active_children())
+    iterator = iter(DataLoader(Squares(), num_workers=2, multiprocessing_context="fork"))
+    next(iterator)
+    assert len(set(multiprocessing.active_children()) - before) == 2
+    del iterator
+    assert set(multiprocessing.active_children()) == before
+
+
+def test_streams_are_shared_out() -> None:
+    loader = DataLoader(Shards(), batch_size=2, num_workers=2, multiprocessing_context="fork")
+    batches = [batch.tolist() for batch in loader]
+    assert sorted(i for batch in batches for i in batch) == list(range(10))
+    assert all(len(batch) <= 2 for batch in batches)
+    dropped = DataLoader(Shards(), batch_size=2, num_workers=2, drop_last=True, multiprocessing_context="fork")
+    assert sum(1 for _ in dropped) == 4
+
+
+def test_as_soon_as_it_is_there() -> None:
+    class Slow(Squares):
+        def __getitem__(self, index: int) -> int:
+            time.sleep(0.5 if index == 0 else 0.0)
+            return index
+
+    loader = DataLoader(Slow(), batch_size=1, num_workers=2, in_order=False, multiprocessing_context="fork")
+    order = [batch.item() for batch in loader]
+    assert sorted(order) == list(range(11)) and order[0] != 0
+
+
+def test_every_worker_has_chance_of_its_own() -> None:
+    def drawn(seed: int) -> list[Any]:
+        generator = rg.Generator().manual_seed(seed)
+        loader = DataLoader(
+            Chance(), batch_size=None, num_workers=2, generator=generator, multiprocessing_context="fork"
+        )
+        return list(loader)
+
+    first = drawn(0)
+    assert len({numbers[:3] for numbers in first}) == 8
+    assert len({number for numbers in first for number in numbers[:3]}) == 24
+    assert first == drawn(0) != drawn(1)
+
+
+def test_worker_init_fn() -> None:
+    class Marked(Squares):
+        mark = 0
+
+        def __getitem__(self, index: int) -> int:
+            return self.mark
+
+    def init(number: int) -> None:
+        info = get_worker_info()
+        assert info is not None and info.id == number
+        info.dataset.mark = number + 10
+
+    loader = DataLoader(Marked(), num_workers=2, worker_init_fn=init, multiprocessing_context="fork")
+    assert {batch.item() for batch in loader} == {10, 11}
+    assert get_worker_info() is None
+
+
+def fail_with_a_message() -> None:
+    raise KeyError("no such sample")
+
+
+class UnpicklableError(Exception):
+    def __init__(self, a: int, b: int) -> None:
+        super().__init__("two arguments")
+
+
+def fail_oddly() -> None:
+    raise UnpicklableError(1, 2)
+
+
+def fail_hard() -> None:
+    os._exit(3)
+
+
+def hang() -> None:
+    time.sleep(60)
+
+
+def of(how: Any, **options: Any) -> Any:
+    return DataLoader(Touchy(how), batch_size=2, num_workers=2, multiprocessing_context="fork", **options)
+
+
+def test_an_exception_comes_over_with_its_traceback() -> None:
+    with pytest.raises(KeyError, match="no such sample") as caught:
+        list(of(fail_with_a_message))
+    note = caught.value.__notes__[0]
+    assert note.startswith("Caught KeyError in DataLoader worker process 0. There:")
+    assert "fail_with_a_message" in note
+
+
+def test_an_exception_that_cannot_be_pickled() -> None:
+    with pytest.raises(RuntimeError, match="Caught UnpicklableError in DataLoader worker process 0") as caught:
+        list(of(fail_oddly))
+    assert "fail_oddly" in caught.value.__notes__[0]
+
+
+def test_a_batch_that_cannot_be_pickled() -> None:
+    with pytest.raises(Exception, match=r"pickle|local object") as caught:
+        list(of(lambda: None, collate_fn=lambda batch: lambda: batch))
+    assert "in DataLoader worker process 0" in caught.value.__notes__[0]
+
+
+def test_a_failing_init() -> None:
+    def init(number: int) -> None:
+        raise ValueError("not today")
+
+    with pytest.raises(ValueError, match="not today"):
+        list(of(lambda: None, worker_init_fn=init))
+
+
+def test_a_worker_that_dies() -> None:
+    with pytest.raises(RuntimeError, match=r"exited unexpectedly \(pid \d+ with exit code 3\)"):
+        list(of(fail_hard))
+
+
+def test_a_worker_that_hangs() -> None:
+    with pytest.raises(RuntimeError, match=r"timed out after 0\.2 seconds"):
+        list(of(hang, timeout=0.2))
+
+
+def test_of_a_view_only_what_it_shows_is_sent() -> None:
+    from retrograd.utils.data._workers import _pickled
+
+    large = rg.zeros(100_000)
+    assert len(_pickled(large[:3])) < 2_000
+    data = TensorDataset(rg.arange(1000).reshape(10, 100))
+    loader = DataLoader(data, batch_size=None, num_workers=1, multiprocessing_context="fork")
+    assert [row.tolist() for (row,) in loader] == rg.arange(1000).reshape(10, 100).tolist()
