@@ -10,24 +10,17 @@ it has never seen. Parameters, loss and optimizer are spelled out below, so that
 import argparse
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
 import retrograd as rg
+from retrograd.demo import load_digits
 
-DATA = Path(__file__).resolve().parent / "data" / "digits.csv.gz"
 SIDE = 8
 CLASSES = 10
 MOMENTUM = 0.9
 WEIGHT_DECAY = 1e-4
 SHIFT_ODDS = (0.15, 0.7, 0.15)  # one pixel back, none, one on; for each axis
-
-
-def load_digits(path=DATA):
-    """Images as float32 of shape (n, 64), scaled to 0..1, and labels as int64 of shape (n,)."""
-    table = np.loadtxt(path, delimiter=",", dtype=np.int64)
-    return (table[:, :-1] / 16).astype(np.float32), table[:, -1].copy()
 
 
 def split(images, labels, rng):

@@ -1,0 +1,41 @@
+"""What connects the anomaly watch to a tensor library; each adapter is imported only when its library is in use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def adapters_for(watch: Any) -> list[Any]:
+    """The adapters that a watch needs: that of the model or optimizer it was given; without one, both."""
+    from retrograd.anomaly.adapters.torch.importing import WhenImported
+
+    libraries = {_library(each) for each in (watch.model, watch.optimizer) if each is not None}
+    if libraries == {"torch"}:
+        from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
+
+        return [TorchMonitor(watch)]
+    from retrograd.anomaly.adapters.retrograd import RetrogradMonitor
+
+    return [RetrogradMonitor(watch)] if libraries else [RetrogradMonitor(watch), WhenImported(watch)]
+
+
+def _library(thing: Any) -> str:
+    """The library that a model or an optimizer belongs to, by its base classes."""
+    roots = {each.__module__.partition(".")[0] for each in type(thing).__mro__}
+    return "torch" if "torch" in roots else "retrograd"
+
+
+def adapter_of(model: Any) -> Any:
+    """What the detector of layers needs to know of a model; see :class:`retrograd.anomaly.layers.ModelAdapter`.
+
+    Raises
+    ------
+    TypeError
+        If it is no module of a library that is known.
+    """
+    names = {f"{base.__module__.partition('.')[0]}.{base.__name__}" for base in type(model).__mro__}
+    if "retrograd.Module" in names:
+        from retrograd.anomaly.adapters.retrograd.layers import RetrogradLayers
+
+        return RetrogradLayers(model)
+    raise TypeError(f"the model must be a retrograd.nn.Module, but got {type(model).__name__}")

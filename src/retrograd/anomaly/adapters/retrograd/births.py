@@ -1,0 +1,403 @@
+"""A birth, as the Python stack shows it at the moment when the processor raised a flag."""
+
+from __future__ import annotations
+
+import re
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.anomaly.libraries import is_library
+from retrograd.autograd import function as _function
+from retrograd.batching import BatchedArray
+from retrograd.core import blocks, engine, registry, sites
+from retrograd.core.inplace import CopySlices
+from retrograd.core.node import AccumulateGrad, Node, OpNode
+from retrograd.core.op import Op
+from retrograd.core.record import edges_of
+from retrograd.core.state import local, next_sequence_nr
+from retrograd.core.tensor import Tensor
+
+
+@dataclass(eq=False)
+class Birth:
+    """What was going on when a flag was raised. Arrays are kept by reference until the next boundary.
+
+    Attributes
+    ----------
+    kinds
+        The flags: "invalid", "divide", "overflow", "underflow". Empty, if only the result told.
+    name
+        Of the operation.
+    op, operands
+        The operation and its arguments as arrays, in the order of its parameters; None if it is no operation.
+    result
+        The array it was written to, if it is known: in place, or by a look at a result.
+    made, call
+        The node that a forward birth gave rise to, or the call that will tell it, if they are known.
+    sources
+        What its operands come from, to know that node by; None if no gradient is wanted.
+    node, rule, g, saved, grads
+        In backward, the node that ran, the rule (None if unknown), what arrived, what the node had saved, and what it
+        passed on, if that is known.
+    before
+        In backward, what the nodes before it have saved, which backward is about to free.
+    seq
+        The last sequence number before the operation was recorded.
+    code, at
+        The user's line.
+    modules
+        The modules it happened in, innermost first.
+    excused
+        Whether the user has said that it is meant.
+    """
+
+    kinds: list[str]
+    name: str
+    op: Op | None = None
+    operands: Sequence[Any] = ()
+    result: Any = None
+    inplace: bool = False
+    made: Callable[[], Node | None] | None = None
+    call: Any = None
+    sources: tuple[Any, ...] | None = None
+    node: Node | None = None
+    rule: Any = None
+    g: Any = None
+    saved: Any = None
+    grads: list[Any] | None = None
+    before: dict[Node, Any] = field(default_factory=dict)
+    seq: int = field(default_factory=next_sequence_nr)
+    code: CodeType | None = None
+    at: int = 0
+    modules: tuple[Any, ...] = ()
+    excused: bool = False
+    thread: threading.Thread = field(default_factory=threading.current_thread)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether no graph remembers what it made."""
+        if self.node is not None or self.inplace:
+            return False
+        if self.call is None and self.made is None:
+            refs = [source for source in self.sources or () if isinstance(source, weakref.ref)]
+            return self.sources is None or any(ref() is None for ref in refs)
+        return self.made_node(()) is None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether what it made is at hand."""
+        return self.result is not None or self.grads is not None
+
+    @property
+    def is_backward(self) -> bool:
+        return self.node is not None
+
+    def absorbs(self, later: Birth) -> bool:
+        """Take over what another birth tells if both were raised in one call, which works in blocks or passes."""
+        if (
+            (self.name, self.excused) != (later.name, later.excused)
+            or self.node is not later.node
+            or (self.node is None and later.seq != self.seq + 1)  # else something was recorded in between
+            or (self.code, self.at) != (later.code, later.at)
+            or len(self.operands) != len(later.operands)
+            or any(mine is not theirs for mine, theirs in zip(self.operands, later.operands, strict=True))
+        ):
+            return False
+        self.seq = later.seq
+        self.kinds += [kind for kind in later.kinds if kind not in self.kinds]
+        if self.rule is not later.rule:
+            self.rule = None
+        return True
+
+    def made_node(self, nodes: Iterable[Node]) -> Node | None:
+        """Which of some nodes, in the order of creation, the call gave rise to."""
+        if self.call is not None:
+            return self.call.recorded
+        if self.made is not None:
+            return self.made()
+        if self.op is None or self.sources is None:
+            return None
+        return next(
+            (
+                node
+                for node in nodes
+                if getattr(node, "op", None) is self.op and node.seq > self.seq and _comes_from(node, self.sources)
+            ),
+            None,
+        )
+
+
+def birth_at(kind: str, frame: FrameType) -> Birth | None:
+    """Read from the stack what raised a flag; None if it was no operation of ours.
+
+    A flag raised in the user's own NumPy code is ours inside a user-written Function only.
+    """
+    return _birth([kind], _landmarks(_outwards(frame)))
+
+
+def birth_of(error: BaseException) -> Birth | None:
+    """Read from its traceback in which operation an exception was raised; None if in none."""
+    steps = []
+    trace = error.__traceback__
+    while trace is not None:
+        steps.append((trace.tb_frame, trace.tb_lasti))
+        trace = trace.tb_next
+    return _birth(["invalid"], _landmarks(reversed(steps)))
+
+
+def _outwards(frame: FrameType | None) -> Iterator[tuple[FrameType, int]]:
+    while frame is not None:
+        yield frame, frame.f_lasti
+        frame = frame.f_back
+
+
+@dataclass
+class _Landmarks:
+    """What is of interest in a stack: frames of ours, the user's innermost one, and the modules being called."""
+
+    call: FrameType | None = None  # of an operation
+    added: FrameType | None = None  # where gradients are added
+    rule: FrameType | None = None  # the innermost frame of the engine that knows what arrived
+    loop: FrameType | None = None  # the engine's loop
+    function: FrameType | None = None  # of a user-written Function's forward
+    user: FrameType | None = None
+    at: int = 0
+    modules: list[Any] = field(default_factory=list)
+
+
+def _landmarks(stack: Iterable[tuple[FrameType, int]]) -> _Landmarks:
+    """Read a stack from the inside out, as far as the engine's loop."""
+    found = _Landmarks()
+    for frame, at in stack:
+        code = frame.f_code
+        if not sites.is_internal(code):
+            if found.user is None and not is_library(code.co_filename, "numpy", "scipy"):
+                found.user, found.at = frame, at
+        elif code.co_filename == engine.__file__ or code in _LEAF:
+            if found.user is None:
+                if code in _ADDING:
+                    found.added = found.added or frame
+                elif found.rule is None and "g" in frame.f_locals:
+                    found.rule = frame
+            if code is _LOOP:
+                found.loop = frame
+                break
+        elif code is _APPLY_FUNCTION:
+            found.function = found.function or frame
+        elif found.user is None and _arguments(frame) is not None:
+            found.call = frame
+        elif code.co_name == "__call__" and code.co_filename == _MODULE_FILE:
+            found.modules.append(frame.f_locals["self"])
+    return found
+
+
+_LOOP = engine._loop.__code__
+_LEAF = (AccumulateGrad.accumulate.__code__, AccumulateGrad.accumulate_recorded.__code__)
+_ADDING = (engine._add.__code__, engine._add_to_output.__code__, *_LEAF)
+_APPLY_FUNCTION = _function.Function.__dict__["_apply"].__func__.__code__
+_MODULE_FILE = sites.PACKAGE + "nn/modules/module.py"
+_CALLS = tuple(sites.PACKAGE + f"core/{name}.py" for name in ("calls", "leading_calls", "record"))
+
+
+def _arguments(frame: FrameType) -> list[Any] | None:
+    """The arguments of an operation, if it is a frame of one of the functions that run operations."""
+    if frame.f_code.co_filename not in _CALLS:
+        return None
+    values = frame.f_locals
+    op = values.get("op")
+    if not isinstance(op, Op):
+        return None
+    if "bound" in values:
+        return list(values["bound"])
+    if "target" in values and "other" in values:
+        return [values["target"], values["other"]]
+    if "input" in values and "arguments" in values:
+        return [values["input"], *values["arguments"]]
+    if "input" in values and "other" in values:
+        return [values["input"], values["other"]]
+    return [values["input"]] if op.params == ("input",) and "input" in values and "args" not in values else None
+
+
+def operation_at(frame: FrameType | None) -> Op | None:
+    """The operation that is being run by the innermost frames, all of ours."""
+    while frame is not None and sites.is_internal(frame.f_code) and frame.f_code is not _APPLY_FUNCTION:
+        if _arguments(frame) is not None:
+            return frame.f_locals["op"]
+        frame = frame.f_back
+    return None
+
+
+def backward_at(frame: FrameType | None) -> Node | None:
+    """The node that backward is at; None outside of it."""
+    while frame is not None:
+        if frame.f_code is _LOOP:
+            return frame.f_locals["node"]
+        frame = frame.f_back
+    return None
+
+
+def _birth(kinds: list[str], found: _Landmarks) -> Birth | None:
+    if found.loop is not None and (found.user is None or _is_function(found.loop)):
+        birth = _in_backward(kinds, found)
+    elif found.call is not None:
+        birth = _in_operation(kinds, found.call)
+        if found.loop is not None:  # in a hook
+            birth.node = found.loop.f_locals["node"]
+        elif found.function is not None:
+            birth.made = weakref.ref(found.function.f_locals["ctx"])
+    elif found.function is not None and found.loop is None:
+        values = found.function.f_locals
+        birth = Birth(kinds, values["cls"].__name__, operands=tuple(as_array(value) for value in values["args"]))
+        birth.made = weakref.ref(values["ctx"]) if "ctx" in values else None
+    else:
+        return None
+    birth.modules = tuple(found.modules)
+    if found.user is not None:
+        birth.code, birth.at = found.user.f_code, found.at
+    return birth
+
+
+def _is_function(loop: FrameType) -> bool:
+    return isinstance(loop.f_locals["node"], _function.FunctionCtx)
+
+
+def _in_backward(kinds: list[str], found: _Landmarks) -> Birth:
+    assert found.loop is not None
+    node = found.loop.f_locals["node"]
+    if found.added is not None:
+        return _in_addition(kinds, found.added, node)
+    birth = Birth(kinds, ran_by(node).name(), node=node)
+    birth.g = (found.rule or found.loop).f_locals.get("g")
+    birth.saved = getattr(ran_by(node), "saved", None)
+    birth.before = saved_before(node)
+    birth.rule = found.loop.f_locals.get("rule") if node.plain and found.rule is found.loop else None
+    return birth
+
+
+def _in_addition(kinds: list[str], frame: FrameType, node: Node) -> Birth:
+    """Two gradients of one tensor were added, on delivery by ``node`` or in a leaf."""
+    values = frame.f_locals
+    if frame.f_code in _LEAF:
+        target = values["self"]
+        old, new = target.variable._grad, values["g"]
+    else:
+        target, new = values["node"], values["gi"]
+        old = values["old"] if "old" in values else values["grads"][values["nr"]]
+    old, new = as_array(old), as_array(new)
+    birth = Birth(kinds, ADDITION, node=target, operands=(old, new))
+    birth.before = saved_before(node)
+    with np.errstate(all="ignore"):
+        total = old + new
+    # where it is done in place, it has been done by now
+    written = isinstance(old, ndarray) and not np.isfinite(old).all() and np.isfinite(new).all()
+    birth.result = old if written else total
+    return birth
+
+
+ADDITION = "AccumulateGrad"
+
+
+def ran_by(node: Node) -> Node:
+    """The node whose rules another one runs: that of the operation which wrote to a view, or itself."""
+    return node.fn if isinstance(node, CopySlices) else node
+
+
+def _in_operation(kinds: list[str], frame: FrameType) -> Birth:
+    values = frame.f_locals
+    op, bound = values["op"], _arguments(frame)
+    assert bound is not None
+    birth = Birth(kinds, public_name(op), op=op, operands=tuple(as_array(value) for value in bound))
+    birth.inplace = "target" in values
+    if birth.inplace:
+        birth.result = as_array(values["target"])
+        node = values.get("node")
+        birth.made = None if node is None else weakref.ref(node)
+    elif op.rules and local.grad_enabled:
+        edges = edges_of(op, bound)
+        birth.sources = None if edges is None else tuple(map(_source, edges))
+    return birth
+
+
+def _source(edge: Any) -> Any:
+    """What tells an edge from others without keeping its graph alive."""
+    if edge is None:
+        return None
+    node = edge[0]
+    return node.variable._data if isinstance(node, AccumulateGrad) else weakref.ref(node)
+
+
+def _comes_from(node: Node, sources: tuple[Any, ...]) -> bool:
+    """Whether a node's operands come from there."""
+    if len(node.next) != len(sources):
+        return False
+    for edge, source in zip(node.next, sources, strict=True):
+        if edge is None or source is None:
+            same = edge is source
+        elif isinstance(edge[0], AccumulateGrad):
+            same = edge[0].variable._data is source
+        else:
+            same = isinstance(source, weakref.ref) and source() is edge[0]
+        if not same:
+            return False
+    return True
+
+
+def public_name(op: Op) -> str:
+    """What the user calls an operation: the node's name for one that has no public name of its own."""
+    if any(op is each for each in registry.operations.values()):
+        return op.label
+    stem = op.node_name.partition("Backward")[0]
+    return re.sub("(?<![0-9])([A-Z])", r"_\1", stem).lower().lstrip("_")  # MaxPool2D is max_pool2d
+
+
+_BEFORE = 64  # nodes whose saved values are kept for an explanation
+
+
+def saved_before(node: Node) -> dict[Node, Any]:
+    """What a node and those before it have saved."""
+    found: dict[Node, Any] = {}
+    queue = [node]
+    for each in queue:
+        owner = ran_by(each)
+        if isinstance(owner, OpNode) and owner not in found:
+            found[owner] = owner.saved
+        queue += [edge[0] for edge in each.next if edge is not None and edge[0] not in found]
+        if len(found) >= _BEFORE or len(queue) > 4 * _BEFORE:
+            break
+    return found
+
+
+def as_array(value: Any) -> Any:
+    """The array of a tensor, also inside a list; other things as they are."""
+    if isinstance(value, Tensor):
+        value = value._data
+    if isinstance(value, BatchedArray):  # under vmap
+        return value.array
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):  # a named tuple is an argument of its own
+        return [as_array(item) for item in value]
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
+def size_of(birth: Birth) -> int:
+    """The bytes that a birth keeps alive at most."""
+    held = [*birth.operands, birth.g, birth.result]
+    return sum(item.nbytes for item in held if isinstance(item, ndarray))
+
+
+def in_helper_thread(frame: FrameType) -> bool:
+    """Whether a flag was raised in a thread that works on slices of a large tensor."""
+    walked: FrameType | None = frame
+    while walked is not None and (
+        sites.is_internal(walked.f_code) or is_library(walked.f_code.co_filename, "numpy", "scipy")
+    ):
+        if walked.f_code.co_name == "work" and walked.f_code.co_filename == blocks.__file__:
+            return True
+        walked = walked.f_back
+    return False

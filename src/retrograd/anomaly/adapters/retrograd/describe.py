@@ -1,0 +1,333 @@
+"""A birth in terms of the event: the element, the operands there, the operations around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, as_array, ran_by
+from retrograd.anomaly.adapters.retrograd.elements import (
+    UNKNOWN,
+    at_element,
+    first_bad,
+    first_lost,
+    first_not_finite,
+    input_statistics,
+    is_bad,
+    kind_of,
+    named,
+    statistics,
+    underflows,
+    value_at,
+)
+from retrograd.anomaly.adapters.retrograd.graph import Graph, evaluate, raw
+from retrograd.anomaly.adapters.retrograd.operations import Operations
+from retrograd.anomaly.adapters.retrograd.replay import Call
+from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
+from retrograd.core import sites
+from retrograd.core.fit import fit
+from retrograd.core.inplace import CopySlices
+from retrograd.core.node import Node, OpNode
+from retrograd.core.op import Op
+from retrograd.core.views import replay
+
+_REVERSED = {"_rdiv": "div", "rsub": "sub", "_rpow": "pow"}  # operators whose operands come the other way round
+
+MEANT = "It was said to be meant, but it came through."
+
+
+def _in_order(op: Op | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as the user wrote them: ``1 / x`` has 1 first."""
+    if op is None or op.label not in _REVERSED:
+        return dict(arguments)
+    first, second, *rest = arguments.items()
+    return {first[0]: second[1], second[0]: first[1], **dict(rest)}
+
+
+class Describer:
+    """Makes events of births.
+
+    Parameters
+    ----------
+    graph
+        Where the operands came from.
+    names
+        What the user calls tensors and modules.
+    context
+        What else is known, for the surroundings of every event.
+    """
+
+    def __init__(self, graph: Graph, names: Names, context: Mapping[str, Any]) -> None:
+        self.graph = graph
+        self.names = names
+        self.context = context
+        self.operations = Operations(graph, names)
+
+    # --- events ---------------------------------------------------------------------------------------------------
+
+    def forward(self, birth: Birth, node: Node | None, path: Sequence[Node], **fields: Any) -> NaNEvent | None:
+        """The event of a birth in an operation; None if its result turns out finite."""
+        output = result_of(birth)
+        if output is None or not (is_bad(output) or underflows(birth.kinds, output)):
+            return None
+        op = birth.op
+        index = first_bad(op, output, birth.operands) if is_bad(output) else first_lost(output, birth.operands)
+        arguments = named(op, birth.operands)
+        if birth.inplace and op is not None and birth.call is None:
+            first = op.params[0]  # overwritten by now
+            old = UNKNOWN if node is None else self.graph.arguments(node).get(first, UNKNOWN)
+            arguments[first] = UNKNOWN if old is output else old
+        if isinstance(node, OpNode):
+            operation = self.operations.of_node(node, index, arguments)
+        else:
+            call = birth.call or Call(birth.name, op, list(arguments.values()), birth.code, birth.at, results=[output])
+            operation = self.operations.of_call(call, index)
+        aligned = op is None or op.kind == "elementwise" or len(op.differentiable) <= 1
+        return NaNEvent(
+            kind=kind_of(birth.kinds, output, index, op, birth.operands),
+            op=_REVERSED.get(birth.name, birth.name) if op is None else _REVERSED.get(op.label, birth.name),
+            index=index,
+            operands=at_element(_in_order(op, arguments), index, output.shape) if aligned else {},
+            path=tuple(each.name() for each in ([] if node is None or node in path[:1] else [node]) + list(path)),
+            thread=birth.thread.name,
+            note=MEANT if birth.excused else None,
+            surroundings=self._surroundings(
+                operation, self.operations.after(path if node is None else path[1:], index, output.shape)
+            ),
+            **input_statistics(arguments.values()),
+            **self.names.layer(birth.modules or module_of(node)),
+            **place_fields(birth.code, birth.at),
+            **statistics(output),
+            **fields,
+        )
+
+    def backward(self, birth: Birth, path: Sequence[Node], **fields: Any) -> NaNEvent | None:
+        """The event of a birth in a node's rule; None if what it gave turns out finite."""
+        node = birth.node
+        assert node is not None
+        if birth.name == ADDITION:
+            return self._addition(birth, node, path, **fields)
+        if birth.op is not None:
+            return self._in_hook(birth, node, path, **fields)
+        ran = ran_by(node)
+        known = self.saved_by(birth, ran)
+        incoming = raw(as_array(birth.g))
+        grads = birth.grads
+        if isinstance(node, CopySlices):
+            incoming, grads = replay(incoming, node.steps), None
+        if grads is None:
+            grads = _gradients(ran, birth.rule, incoming, known)
+        found = _told_gradient(ran, grads, birth.kinds, path[1] if len(path) > 1 else None)
+        if found is None:
+            return None
+        output, unfitted = found
+        first = first_not_finite if is_bad(output) else lambda array: first_lost(array, [incoming])
+        index = first(output)
+        full = index if unfitted.shape == output.shape else first(unfitted)
+        shape = unfitted.shape
+        one = incoming if isinstance(incoming, ndarray) else None
+        note = MEANT if birth.excused else None
+        if birth.code is not None and not isinstance(node, OpNode):
+            inside = sites.site(birth.code, birth.at)
+            note = f"It happened inside its backward, at {inside.filename}:{inside.lineno}."
+        return NaNEvent(
+            kind=kind_of(birth.kinds, output, index),
+            op=birth.name,
+            is_backward=True,
+            index=index,
+            operands=at_element(_in_order(_op_of(ran), known), full, shape),
+            path=tuple(each.name() for each in path),
+            thread=birth.thread.name,
+            note=note,
+            surroundings=self._surroundings(
+                self.operations.of_node(ran, full, known),
+                self.operations.before(node),
+                None if one is None else value_at(one, full, shape),
+            ),
+            **input_statistics([*known.values(), one]),
+            **self.names.layer(module_of(ran)),
+            **place_fields(*sites.position_of(ran)),
+            **statistics(output),
+            **fields,
+        )
+
+    def saved_by(self, birth: Birth, node: Node) -> dict[str, Any]:
+        """What a node saved, by name."""
+        if not isinstance(node, OpNode):
+            return {}
+        if birth.saved is None:
+            return self.graph.saved(node)
+        return {slot: raw(entry) for slot, entry in zip(node.op.slots, birth.saved, strict=False) if entry is not None}
+
+    def _in_hook(self, birth: Birth, node: Node, path: Sequence[Node], **fields: Any) -> NaNEvent | None:
+        """The event of a birth in an operation that a hook called during backward."""
+        note = f"It happened in a hook, when backward was at {node.name()}."
+        event = self.forward(birth, None, path, is_backward=True, **fields)
+        return None if event is None else replace(event, note=note)
+
+    def _addition(self, birth: Birth, node: Node, path: Sequence[Node], **fields: Any) -> NaNEvent | None:
+        """The event of two gradients of one tensor whose sum is not finite."""
+        output = np.asarray(birth.result)
+        if not is_bad(output):
+            return None
+        index = first_not_finite(output)
+        sources = sorted(self.graph.consumers.get(node, ()), key=lambda each: each.seq, reverse=True)
+        operands = {"grad": birth.operands[0], "other": birth.operands[1]}
+        args = tuple(
+            Operand(name=name, value=value_at(value, index, output.shape), producer=self.operations.of_node(source))
+            for (name, value), source in zip(operands.items(), (*sources, *sources), strict=False)
+        )
+        place = place_fields(*sites.position_of(sources[-1])) if sources else {}
+        operation = Operation(op=ADDITION, args=args, code_line=place.get("code_line"), lineno=place.get("lineno"))
+        return NaNEvent(
+            kind=kind_of(birth.kinds, output, index),
+            op=ADDITION,
+            is_backward=True,
+            index=index,
+            operands=at_element(operands, index, output.shape) if birth.result is not birth.operands[0] else {},
+            path=tuple(each.name() for each in path),
+            thread=birth.thread.name,
+            surroundings=self._surroundings(operation, ()),
+            **place,
+            **statistics(output),
+            **fields,
+        )
+
+    def product(self, node: Node, data: ndarray, way: Sequence[Node], **fields: Any) -> NaNEvent:
+        """The event of a matrix product in backward that is known by its effect only, the gradient ``data``."""
+        delivered = len(way) == 2
+        return NaNEvent(
+            kind="invalid" if np.isnan(data).any() else "overflow",
+            op=node.name(),
+            is_backward=True,
+            index=first_not_finite(data) if delivered else None,
+            path=tuple(each.name() for each in way),
+            note="No flag was raised: it was born in a thread of the BLAS library. This is the matrix product that all "
+            "bad gradients came through.",
+            surroundings=self._surroundings(self.operations.of_node(node), self.operations.before(node)),
+            **self.names.layer(module_of(node)),
+            **place_fields(*sites.position_of(node)),
+            **(statistics(data) if delivered else {}),
+            **fields,
+        )
+
+    def leaf(self, data: ndarray, role: str, name: str | None, path: Sequence[Node], **fields: Any) -> NaNEvent:
+        """The event of a value that came in from outside."""
+        known = self.names.array(data)
+        index = first_not_finite(data)
+        context = {"leaf": role} | ({} if known is None else {"name": known})
+        consumer = next((node for node in path if not node.is_leaf), None)
+        return NaNEvent(
+            kind="leaf",
+            op="leaf",
+            index=index,
+            operands={known or name or "leaf": data[index].item()},
+            path=tuple(node.name() for node in path),
+            surroundings=Surroundings(
+                consumers=self.operations.after([node for node in path if not node.is_leaf], index, data.shape),
+                library="retrograd",
+                context={**self.context, **context},
+            ),
+            **({} if consumer is None else place_fields(*sites.position_of(consumer))),
+            **statistics(data),
+            **fields,
+        )
+
+    def failure(self, birth: Birth, error: Exception) -> NaNEvent:
+        """The event of an operation that raised an error."""
+        arguments = named(birth.op, birth.operands)
+        if birth.node is not None:
+            operation = self.operations.of_node(birth.node, known=self.saved_by(birth, birth.node))
+            place = place_fields(*sites.position_of(birth.node))
+        else:
+            operation = self.operations.of_call(
+                Call(birth.name, birth.op, list(arguments.values()), birth.code, birth.at)
+            )
+            place = place_fields(birth.code, birth.at)
+        return NaNEvent(
+            kind="error",
+            op=birth.name,
+            is_backward=birth.is_backward,
+            thread=birth.thread.name,
+            note=f"{type(error).__name__}: {error}",
+            surroundings=Surroundings(
+                operation=operation, library="retrograd", context={**self.context, "error": str(error)}
+            ),
+            **input_statistics(arguments.values()),
+            **self.names.layer(birth.modules),
+            **place,
+        )
+
+    def _surroundings(
+        self, operation: Operation, consumers: tuple[Operation, ...], grad_value: Any = None
+    ) -> Surroundings:
+        return Surroundings(
+            operation=operation,
+            consumers=consumers,
+            grad_value=grad_value,
+            library="retrograd",
+            context=dict(self.context),
+        )
+
+
+def result_of(birth: Birth) -> ndarray | None:
+    """The array that a forward birth made; None if that cannot be known."""
+    if birth.result is not None or birth.op is None:
+        return birth.result if isinstance(birth.result, ndarray) else None
+    results = evaluate(birth.op, birth.operands)
+    return next(filter(is_bad, results), results[0] if results else None)
+
+
+def _told_gradient(
+    node: Node, grads: Sequence[Any], kinds: Sequence[str], wanted: Node | None
+) -> tuple[ndarray, ndarray] | None:
+    """The gradient that is not finite (or was rounded to zero, if that is all), as delivered and as the rule gave it.
+
+    The one that goes to ``wanted`` comes first.
+    """
+    found = []
+    for edge, grad in zip(node.next, grads, strict=False):
+        if edge is None or grad is None:
+            continue
+        target, nr = edge
+        shape, dtype = (target.shape, target.dtype) if target.outputs == 1 else (target.shape[nr], target.dtype[nr])
+        unfitted = np.asarray(grad)
+        with np.errstate(all="ignore"):
+            fitted = np.asarray(fit(unfitted, shape, dtype, node.name(), 0))
+        if is_bad(fitted) or (underflows(kinds, fitted) and not fitted.all()):
+            found.append((target is not wanted, fitted, unfitted))
+    return min(found, key=lambda each: each[0])[1:] if found else None
+
+
+def _gradients(node: Node, only: Any, g: Any, known: Mapping[str, Any]) -> list[Any]:
+    """What the rules gave, once more; of ``only`` one of them, if it is known which."""
+    if not isinstance(node, OpNode):
+        return []
+    grads = []
+    for (rule, slots), edge in zip(node.rules, node.next, strict=False):
+        result = None
+        if edge is not None and (only is None or rule is only):
+            try:
+                with np.errstate(all="ignore"):
+                    result = rule(g, *(known.get(node.op.slots[slot]) for slot in slots))
+            except Exception:  # something that it needs is lost
+                result = None
+        grads.append(result if isinstance(result, (ndarray, np.generic)) else None)
+    return grads
+
+
+def _op_of(node: Node) -> Op | None:
+    return node.op if isinstance(node, OpNode) else None
+
+
+def module_of(node: Node | None) -> tuple[Any, ...]:
+    """The module in which a node was made, if that was noted."""
+    module = None if node is None else sites.module_of(node)
+    return () if module is None else (module,)

@@ -1,0 +1,241 @@
+"""Single elements of arrays: which one is bad, what it was made from, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.core.anomaly import is_finite
+from retrograd.core.op import Op
+from retrograd.core.record import promote
+
+
+class _Unknown:
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN = _Unknown()
+"""In the place of an argument that is lost."""
+
+
+def named(op: Op | None, operands: Sequence[Any]) -> dict[str, Any]:
+    """Operands by the names of the operation's parameters, or by their places in a user-written Function."""
+    params = op.params if op is not None else tuple(f"args[{k}]" for k in range(len(operands)))
+    return dict(zip(params, operands, strict=False))
+
+
+def is_bad(value: Any) -> bool:
+    """Whether it is, or holds, a number that is not finite."""
+    if isinstance(value, (list, tuple)):
+        return any(map(is_bad, value))
+    if isinstance(value, (float, complex)):
+        return not np.isfinite(value)
+    return isinstance(value, (ndarray, np.generic)) and not is_finite(np.asarray(value))
+
+
+def holds_nan(value: Any) -> bool:
+    """Whether it is, or holds, a NaN."""
+    if isinstance(value, (list, tuple)):
+        return any(map(holds_nan, value))
+    return (isinstance(value, (float, complex)) or _is_inexact(value)) and bool(np.isnan(value).any())
+
+
+def _is_inexact(value: Any) -> bool:
+    return isinstance(value, (ndarray, np.generic)) and value.dtype.kind in "fc"
+
+
+def _numbers(operands: Iterable[Any]) -> list[Any]:
+    return [each for each in operands if isinstance(each, (float, complex)) or _is_inexact(each)]
+
+
+def is_born(op: Op | None, output: ndarray, operands: Sequence[Any], flags: Sequence[str] = ()) -> bool:
+    """Whether an operation made a bad output of its own, rather than pass on what was bad before."""
+    numbers = _numbers(operands)
+    if not is_bad(operands):
+        return True
+    if op is not None and op.kind == "elementwise":
+        return bool(_born(output, numbers).any())
+    return bool(flags) and np.isnan(output).any() and not any(map(holds_nan, operands))
+
+
+def _born(output: ndarray, operands: Sequence[Any]) -> Any:
+    """Where an elementwise operation made a NaN from no NaN, or an infinity from finite numbers."""
+    nan, infinite = np.isnan(output), np.isinf(output)
+    for operand in operands:
+        nan, infinite = nan & ~np.isnan(operand), infinite & np.isfinite(operand)
+    return nan | infinite
+
+
+def first_bad(op: Op | None, output: ndarray, operands: Sequence[Any]) -> tuple[int, ...] | None:
+    """The first element that was born NaN, or else infinite; else the first NaN, or else infinity."""
+    nan, bad = np.isnan(output), ~np.isfinite(output)
+    try:
+        born = _born(output, _numbers(operands)) if op is None or op.kind == "elementwise" else bad
+    except ValueError:  # shapes that do not belong together
+        born = bad
+    for wanted in (nan & born, born, nan, bad):
+        if wanted.shape == output.shape and wanted.any():
+            return unravelled(wanted)
+    return None
+
+
+def underflows(flags: Sequence[str], output: ndarray) -> bool:
+    """Whether all that an operation is reported for is that it rounded something to zero."""
+    return list(flags) == ["underflow"] and not is_bad(output)
+
+
+def first_lost(output: ndarray, operands: Sequence[Any]) -> tuple[int, ...] | None:
+    """The first element that was rounded to zero, as far as operands of its shape tell."""
+    lost = output == 0
+    for operand in _numbers(operands):
+        if np.ndim(operand) == 0 or operand.shape == output.shape:
+            lost = lost & (operand != 0)
+    return unravelled(lost) if lost.any() else None
+
+
+def unravelled(mask: ndarray) -> tuple[int, ...]:
+    """The first place where a mask is set."""
+    return tuple(int(i) for i in np.unravel_index(int(np.flatnonzero(mask)[0]), mask.shape))
+
+
+def first_not_finite(array: ndarray) -> tuple[int, ...] | None:
+    """The first place of a NaN or an infinity."""
+    bad = ~np.isfinite(array)
+    return unravelled(bad) if bad.any() else None
+
+
+def value_at(operand: Any, index: tuple[int, ...] | None, shape: tuple[int, ...]) -> Any:
+    """The number in an operand that an element of an elementwise result was made from; None if there is no such one."""
+    if not isinstance(operand, ndarray):
+        return operand if isinstance(operand, (int, float, complex)) else None
+    if operand.ndim == 0:
+        return operand.item()
+    if index is None:
+        return None
+    try:
+        return np.broadcast_to(operand, shape)[index].item()
+    except ValueError:
+        return None
+
+
+def kind_of(
+    kinds: Sequence[str], output: ndarray, index: Any, op: Op | None = None, operands: Sequence[Any] = ()
+) -> str:
+    """How the value at an element was born, by the flags of the whole operation and those of this element alone."""
+    if index is None or underflows(kinds, output):
+        return kinds[0] if kinds else "overflow"
+    if np.isnan(output[index]):
+        return "invalid"
+    possible = [kind for kind in kinds if kind in ("divide", "overflow")]
+    if len(possible) != 1 and op is not None and op.kind == "elementwise":
+        possible = _flags_at(op, operands, index, output.shape) or possible
+    return possible[0] if possible else "overflow"
+
+
+def _flags_at(op: Op, operands: Sequence[Any], index: tuple[int, ...], shape: tuple[int, ...]) -> list[str]:
+    """The flags that the operation raises for one element; for one without flags, "divide" at a pole."""
+    single = [
+        np.full(1, value_at(each, index, shape), each.dtype) if isinstance(each, ndarray) else each for each in operands
+    ]
+    raised: list[str] = []
+    try:
+        with np.errstate(all="call", call=lambda error, flag: raised.append(error)):
+            op.function(*promote(op, single)) if op.ufunc is None else op.ufunc(*promote(op, single))
+        if not raised and _is_pole(op, single):
+            return ["divide"]
+    except Exception:
+        return []
+    return [kind for word, kind in (("divide by zero", "divide"), ("overflow", "overflow")) if word in raised]
+
+
+def _is_pole(op: Op, single: Sequence[Any]) -> bool:
+    """Whether the result is finite a little beside the element: beyond the type's range it would not be."""
+    for sign in (-1, 1):
+        beside = [
+            each + sign * np.sqrt(np.finfo(each.dtype).eps) * np.maximum(abs(each), 1)
+            if isinstance(each, ndarray) and each.dtype.kind == "f"
+            else each
+            for each in single
+        ]
+        with np.errstate(all="ignore"):
+            if not is_bad(np.asarray(op.function(*promote(op, beside)))):
+                return True
+    return False
+
+
+def statistics(array: ndarray) -> dict[str, Any]:
+    """The fields of an event that describe the output."""
+    floats = array.view(array.real.dtype) if array.dtype.kind == "c" and array.ndim else array.real
+    finite = floats[np.isfinite(floats)].astype(np.float64)
+    with np.errstate(all="ignore"):
+        stats = (
+            {"min": float(finite.min()), "max": float(finite.max()), "mean": float(finite.mean())}
+            if finite.size
+            else None
+        )
+    nan, pos, neg = int(np.isnan(array).sum()), int(np.isposinf(floats).sum()), int(np.isneginf(floats).sum())
+    return {
+        "nan_count": nan,
+        "posinf_count": pos,
+        "neginf_count": neg,
+        "size": int(array.size),
+        "output_shape": array.shape,
+        "dtype": str(array.dtype),
+        "output_stats": stats,
+        "output_has_nan": nan > 0,
+        "output_has_inf": pos + neg > 0,
+    }
+
+
+def input_statistics(values: Iterable[Any]) -> dict[str, Any]:
+    """The fields of an event that describe what went in."""
+    arrays = [value for value in values if _is_inexact(value)]
+    return {
+        "input_has_nan": any(bool(np.isnan(array).any()) for array in arrays),
+        "input_has_inf": any(bool(np.isinf(array).any()) for array in arrays),
+    }
+
+
+def at_element(arguments: Mapping[str, Any], index: Any, shape: tuple[int, ...]) -> dict[str, Any]:
+    """The numbers that went in at one element, by the name of the argument."""
+    found = {}
+    for name, value in arguments.items():
+        number = value_at(value, index, shape)
+        if number is not None and not isinstance(value, bool):
+            found[name] = number
+    return found
+
+
+def feeding(operand: ndarray, index: tuple[int, ...] | None, shape: tuple[int, ...], dim: Any) -> ndarray:
+    """The elements along ``dim`` that an element of a reduction, or of a softmax, was made from."""
+    if dim is None or index is None or operand.ndim == 0:
+        return operand
+    dims = {d % operand.ndim for d in ((dim,) if isinstance(dim, int) else dim)}
+    if len(shape) == operand.ndim:
+        return operand[tuple(slice(None) if d in dims else index[d] for d in range(operand.ndim))]
+    if len(shape) == operand.ndim - len(dims):
+        rest = iter(index)
+        return operand[tuple(slice(None) if d in dims else next(rest) for d in range(operand.ndim))]
+    return operand
+
+
+def extremes(values: ndarray) -> tuple[Any, Any]:
+    """The smallest and the largest of several numbers; None for a single one."""
+    if values.size < 2 or values.dtype.kind not in "fiu":
+        return None, None
+    ordinary = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+    return (ordinary.min().item(), ordinary.max().item()) if ordinary.size else (None, None)
+
+
+def inner_index(index: Any, shape: tuple[int, ...], inner: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The element of an operand that is broadcast to ``shape``."""
+    if index is None or inner is None or len(inner) > len(shape):
+        return None
+    tail = index[len(shape) - len(inner) :]
+    if any(size not in (1, whole) for size, whole in zip(inner, shape[len(shape) - len(inner) :], strict=True)):
+        return None
+    return tuple(0 if size == 1 else i for size, i in zip(inner, tail, strict=True))

@@ -1,0 +1,317 @@
+"""Which of the suspects did it: from births, the graph and the harm to one event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.retrograd.births import Birth, as_array, public_name
+from retrograd.anomaly.adapters.retrograd.describe import Describer, module_of, result_of
+from retrograd.anomaly.adapters.retrograd.elements import (
+    UNKNOWN,
+    first_not_finite,
+    holds_nan,
+    is_bad,
+    is_born,
+    named,
+    statistics,
+)
+from retrograd.anomaly.adapters.retrograd.graph import Graph
+from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.surroundings import Surroundings
+from retrograd.core import sites
+from retrograd.core.node import AccumulateGrad, Node, OpNode
+
+
+class Inquest:
+    """Looks for the cause of one harm.
+
+    Parameters
+    ----------
+    graph
+        Behind the loss.
+    births
+        The suspects, in order.
+    names, context
+        See :class:`Describer`.
+    excuses
+        Whether a birth is meant.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        births: Sequence[Birth],
+        names: Names,
+        context: dict[str, Any],
+        excuses: Callable[[Birth], bool] = lambda birth: False,
+    ) -> None:
+        self.graph = graph
+        self.births = births
+        self._excuses = excuses
+        self.names = names
+        self._trouble = ""
+        self.describer = Describer(graph, names, context)
+
+    # --- a loss ---------------------------------------------------------------------------------------------------
+
+    def of_loss(self, loss: ndarray) -> NaNEvent:
+        """Why a loss is not finite: what came in so, or else the first birth that came through to it."""
+
+        def search() -> NaNEvent | None:
+            event = self._parameter() or self._data(holds_nan, "loss")
+            if event is None:
+                suspects = self._last_those_meant(self._in_order())
+                event = next((found for birth in suspects if (found := self._came_through(birth))), None)
+            return event or self._data(is_bad, "loss")
+
+        return self._found(search) or self._unknown(loss, "loss")
+
+    def _found(self, search: Callable[[], NaNEvent | None]) -> NaNEvent | None:
+        """What a search finds. An error of ours is no reason to end a training run in the middle of a step."""
+        try:
+            return search()
+        except Exception as error:
+            self._trouble = f"The search for it failed ({type(error).__name__}: {error}). "
+            return None
+
+    @staticmethod
+    def _last_those_meant(births: Iterable[Birth]) -> Iterator[Birth]:
+        """The births in order; those that the user has said are meant come after all others."""
+        meant = []
+        for birth in births:
+            if birth.excused:
+                meant.append(birth)
+            else:
+                yield birth
+        yield from meant
+
+    def _parameter(self) -> NaNEvent | None:
+        """A leaf that came in non-finite and came through."""
+        for leaf in self.graph.leaves():
+            data = as_array(leaf.variable)
+            if is_bad(data):
+                path = self.graph.spreads(leaf, [data])
+                if path is not None:
+                    return self.describer.leaf(data, "parameter", None, path, harmed="loss")
+        return None
+
+    def _data(self, condition: Any, harmed: str) -> NaNEvent | None:
+        """An array without gradient that came in non-finite and came through, unless a birth made it."""
+        for node, param, data in self.graph.constants():
+            if condition(data) and not self._made(data):
+                path = self.graph.spreads(node, self.graph.results(node))
+                if path is not None:
+                    role = "target" if param == "target" else "batch"
+                    return self.describer.leaf(data, role, param, path, harmed=harmed)
+        return None
+
+    def _made(self, data: ndarray) -> bool:
+        """Whether an operation of this step made an array."""
+        recorder = self.graph.recorder
+        if recorder is not None and id(data) in recorder.by_result:
+            return True
+        return any(_same(result_of(birth), data) for birth in self.births if not birth.is_backward)
+
+    def _in_order(self) -> Iterator[Birth]:
+        """The forward births, those that left no flag among them, by the order of creation."""
+        births = [birth for birth in self.births if not birth.is_backward]
+        flagged = {birth.made_node(self.graph.nodes) for birth in births}
+        for node in self.graph.nodes if self.graph.recorder is None else ():
+            if node in flagged or not isinstance(node, OpNode):
+                continue
+            while births and births[0].seq < node.seq:
+                yield births.pop(0)
+            birth = self._without_flag(node)
+            if birth is not None:
+                yield birth
+        yield from births
+
+    def _without_flag(self, node: OpNode) -> Birth | None:
+        """The birth of a node's result, if its operands were finite and it is not."""
+        operands = list(self.graph.arguments(node).values())
+        results = self.graph.results(node)
+        bad = next(filter(is_bad, results), None)
+        if bad is None or any(each is UNKNOWN for each in operands) or not is_born(node.op, bad, operands):
+            return None
+        birth = Birth([], public_name(node.op), op=node.op, operands=operands, result=bad, seq=node.seq)
+        birth.code, birth.at = sites.position_of(node)
+        birth.made = lambda: node
+        birth.modules = module_of(node)
+        birth.excused = self._excuses(birth)
+        return birth
+
+    def _came_through(self, birth: Birth) -> NaNEvent | None:
+        """The event of a forward birth, if it came through to a root."""
+        node = birth.made_node(self.graph.nodes)
+        holder = self.graph.holder(node)
+        result = result_of(birth)
+        if holder is not None:
+            results = self.graph.results(holder) or ([] if result is None or holder is not node else [result])
+            path = self.graph.spreads(holder, results) if not results or is_bad(results) else None
+        else:
+            path = None if result is None or not is_bad(result) else self._entered(birth, result)
+        if path is None:
+            return None
+        for name, value in named(birth.op, birth.operands).items():
+            # minus infinity is how masks are made
+            if isinstance(value, ndarray) and np.isposinf(value.real).any() and self._is_data(value):
+                return self.describer.leaf(value, "batch", name, path, harmed="loss")
+        return self.describer.forward(birth, None if holder is None else node, path, harmed="loss")
+
+    def _is_data(self, array: ndarray) -> bool:
+        """Whether an array came in from outside, without a gradient."""
+        return any(each is array for _, _, each in self.graph.constants()) and not self._made(array)
+
+    def _entered(self, birth: Birth, result: ndarray) -> list[Node] | None:
+        """The way of something that was born without being recorded, from where it entered the graph."""
+        for node in self._users(birth, result):
+            path = self.graph.spreads(node, self.graph.results(node))
+            if path is not None:
+                return path
+        return None
+
+    def _users(self, birth: Birth, result: ndarray) -> Iterator[Node]:
+        """The nodes that used an array which is no node's result."""
+        if self.graph.recorder is not None and birth.call is not None:
+            yield from self.graph.recorder.users(birth.call, self.graph.consumers)
+            return
+        for node, _, constant in self.graph.constants():
+            if _same(constant, result):
+                yield node
+        for node in self.graph.nodes:
+            for name, value in self.graph.arguments(node).items():
+                if value is UNKNOWN and node.seq > birth.seq:
+                    trial = self.graph.supposing(node, name, result)
+                    if trial.is_consistent_after(node):
+                        self.graph = trial
+                        self.describer = Describer(trial, self.names, self.describer.context)
+                        yield node
+
+    # --- gradients ------------------------------------------------------------------------------------------------
+
+    def of_gradients(
+        self, leaves: Sequence[AccumulateGrad], arrays: Sequence[ndarray], given: Iterable[ndarray] = ()
+    ) -> NaNEvent:
+        """Why gradients are not finite although the loss is: the first birth that reached one of them.
+
+        Parameters
+        ----------
+        leaves
+            Whose gradients they are; empty, if they were returned.
+        arrays
+            The gradients.
+        given
+            Those that backward was started with.
+        """
+
+        def search() -> NaNEvent | None:
+            bad = next(filter(is_bad, given), None)
+            if bad is not None:
+                path = [edge[0] for edge in self.graph.roots]
+                return self.describer.leaf(bad, "gradient", "gradient", path, harmed=self._harmed(leaves))
+            for birth in self._last_those_meant(self.births):
+                way = self._way(birth.node, leaves) if birth.node in self.graph.consumers else None
+                if way is None:
+                    continue
+                harmed = self._harmed([leaf for leaf in leaves if leaf is way[-1]] or leaves)
+                event = self._origin(birth, way, harmed) or self.describer.backward(birth, way, harmed=harmed)
+                if event is not None:
+                    return event
+            return self._product(arrays[0], leaves)
+
+        return self._found(search) or self._unknown(arrays[0], self._harmed(leaves), leaves)
+
+    def _product(self, data: ndarray, leaves: Sequence[AccumulateGrad]) -> NaNEvent | None:
+        """The matrix product that all bad gradients came through last.
+
+        The threads of a BLAS library keep their flags to themselves; whatever else gives birth has told, hooks aside.
+        """
+        hooks = any(node.extras is not None for node in self.graph.nodes)
+        for node in self.graph.nodes if leaves and not hooks else ():
+            is_product = isinstance(node, OpNode) and node.op.factors and node.op.kind != "elementwise"
+            if is_product and all(self.graph.way(node, leaf) is not None for leaf in leaves):
+                way = self.graph.way(node, leaves[0]) or []
+                return self.describer.product(node, data, way, harmed=self._harmed(leaves))
+        return None
+
+    def _way(self, node: Node, leaves: Sequence[AccumulateGrad]) -> list[Node] | None:
+        """The shortest way of a gradient from a node to one of the leaves."""
+        recorder = self.graph.recorder
+        passes = None if recorder is None else recorder.passes
+        if not leaves:
+            return [node]
+        ways = [way for leaf in leaves if (way := self.graph.way(node, leaf, passes)) is not None]
+        return min(ways, key=len, default=None)
+
+    def _origin(self, birth: Birth, way: list[Node], harmed: str) -> NaNEvent | None:
+        """The forward birth, or the leaf, of an operand that a node had saved and that was not finite any more."""
+        node = birth.node
+        if not isinstance(node, OpNode) or birth.op is not None:
+            return None
+        for param, value in self.describer.saved_by(birth, node).items():
+            if param in node.op.results or not is_bad(value):
+                continue
+            for edge in self.graph.edges(node, param):
+                if edge is not None and isinstance(edge[0], AccumulateGrad):
+                    return self.describer.leaf(value, "parameter", None, way, harmed=harmed)
+                for other in self.births if edge is not None else ():
+                    made = None if other.is_backward else other.made_node(self.graph.nodes)
+                    made = self.graph.holder(made)
+                    back = None if made is None or made is node else self.graph.way(edge[0], made)  # type: ignore[index]
+                    if back is not None:
+                        return self.describer.forward(other, made, [*back[::-1], *way], harmed=harmed)
+        return None
+
+    def _harmed(self, leaves: Sequence[AccumulateGrad]) -> str:
+        for leaf in leaves:
+            name = self.names.array(leaf.variable._data)
+            if name is not None:
+                return f"the gradient of {name}"
+        if leaves:
+            return f"the gradient of a leaf of shape {list(leaves[0].variable.shape)}"
+        return "a returned gradient"
+
+    # --- the rest -------------------------------------------------------------------------------------------------
+
+    def of_passing(self, birth: Birth) -> NaNEvent | None:
+        """The event of a birth that did no harm."""
+        if birth.is_backward:
+            return self.describer.backward(birth, [birth.node] if birth.node else [])
+        node = birth.made_node(self.graph.nodes)
+        return self.describer.forward(birth, node, [] if node is None else [node])
+
+    def _unknown(self, data: ndarray, harmed: str, leaves: Sequence[AccumulateGrad] = ()) -> NaNEvent:
+        """Nothing was found: say what is known, the last place before the harm among it."""
+        users = [node for leaf in leaves[:1] for node in self.graph.consumers[leaf]]
+        last = users or [edge[0] for edge in self.graph.roots]
+        return NaNEvent(
+            kind="invalid" if np.isnan(data).any() else "overflow",
+            op="unknown",
+            is_backward=harmed != "loss",
+            index=first_not_finite(data),
+            harmed=harmed,
+            path=tuple(node.name() for node in last[:1]),
+            note=f"{self._trouble}No flag was raised and the graph does not show where it was born. Iterate over the "
+            "batches with `for batch in w.steps(loader)`: the step is then run again with every operation recorded.",
+            surroundings=Surroundings(library="retrograd", context=dict(self.describer.context)),
+            **(place_fields(*sites.position_of(last[0])) if last else {}),
+            **statistics(data),
+        )
+
+
+def _same(one: Any, other: ndarray) -> bool:
+    """Whether two arrays are one, or hold the same."""
+    if one is other:
+        return True
+    return (
+        isinstance(one, ndarray)
+        and one.shape == other.shape
+        and one.dtype == other.dtype
+        and np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
+    )

@@ -1,0 +1,391 @@
+"""The graph behind a loss, read for an autopsy: nodes in creation order, and every value that can still be known."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.anomaly.adapters.retrograd.births import as_array
+from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad
+from retrograd.anomaly.adapters.retrograd.replay import Call, Recorder
+from retrograd.anomaly.adapters.retrograd.source import literal_operand
+from retrograd.core.inplace import CopySlices
+from retrograd.core.node import AccumulateGrad, Node, OpNode, SavedList, Versioned
+from retrograd.core.op import Op
+from retrograd.core.record import promote
+from retrograd.core.saved import Packed
+from retrograd.core.tensor import Edge
+from retrograd.core.views import replay
+
+
+def raw(entry: Any) -> Any:
+    """The array behind a saved entry, whatever was written to it since; plain values as they are."""
+    if type(entry) is Versioned:
+        entry = entry[0]
+    elif type(entry) is Packed:
+        try:
+            entry = entry.value()
+        except Exception:  # the user's hook cannot bring it back
+            return UNKNOWN
+    elif type(entry) is SavedList:
+        return [raw(item) for item in entry]
+    elif type(entry) is tuple and len(entry) == 3 and isinstance(entry[1], list):
+        entry = entry[0]  # a result with its cell and version
+    return entry if isinstance(entry, tuple) else as_array(entry)
+
+
+class Graph:
+    """The nodes behind some edges.
+
+    Parameters
+    ----------
+    roots
+        Where to begin.
+    kept
+        What nodes had saved that have been freed since.
+    recorder
+        What has seen the calls that made them; None if nobody looked.
+    supposed
+        Values for arguments that are lost.
+
+    Attributes
+    ----------
+    nodes
+        In the order of creation, leaves first.
+    consumers
+        For every node, those that its result went into.
+    """
+
+    def __init__(
+        self,
+        roots: Iterable[Edge],
+        kept: Mapping[Node, Any] | None = None,
+        recorder: Recorder | None = None,
+        supposed: Mapping[tuple[Node, str], Any] | None = None,
+    ) -> None:
+        self.roots = list(roots)
+        self.recorder = recorder
+        self._kept = kept or {}
+        self.consumers: dict[Node, list[Node]] = {edge[0]: [] for edge in self.roots}
+        stack = list(self.consumers)
+        while stack:
+            node = stack.pop()
+            for edge in node.next:
+                if edge is None:
+                    continue
+                if edge[0] not in self.consumers:
+                    self.consumers[edge[0]] = []
+                    stack.append(edge[0])
+                self.consumers[edge[0]].append(node)
+        self.nodes = sorted(self.consumers, key=lambda node: -1 if node.is_leaf else node.seq)
+        self._values: dict[Edge, Any] = {}
+        self._supposed = supposed or {}
+        self._arguments: dict[Node, dict[str, Any]] = {}
+        for node in self.nodes:
+            self._read(node)
+        self._kept_values = set(self._values)
+        for node in self.nodes:
+            self._complete(node)
+
+    # --- what is known --------------------------------------------------------------------------------------------
+
+    def call(self, node: Node) -> Call | None:
+        """The call that made a node, if somebody looked."""
+        return None if self.recorder is None else self.recorder.by_node.get(node)
+
+    def holder(self, node: Node | None) -> Node | None:
+        """The node of this graph that stands for ``node``: itself, or that of the view which it wrote to."""
+        if node is None or node in self.consumers:
+            return node
+        return next((each for each in self.nodes if isinstance(each, CopySlices) and each.fn is node), None)
+
+    def leaves(self) -> Iterator[AccumulateGrad]:
+        for node in self.nodes:
+            if isinstance(node, AccumulateGrad):
+                yield node
+
+    def value(self, edge: Edge | None) -> Any:
+        """The array that went along an edge; UNKNOWN if it was not kept and cannot be computed again."""
+        return UNKNOWN if edge is None else self._values.get(edge, UNKNOWN)
+
+    def results(self, node: Node) -> list[ndarray]:
+        """The known results of a node."""
+        return [self._values[node, nr] for nr in range(node.outputs) if (node, nr) in self._values]
+
+    def edges(self, node: Node, param: str) -> list[Edge | None]:
+        """Where the gradients of one of an operation's arguments go; none, if it has no gradient."""
+        if not isinstance(node, OpNode) or param not in node.op.differentiable:
+            return []
+        op = node.op
+        length = len(node.next) - len(op.differentiable) + 1  # of the sequence, which comes first
+        if param == op.sequence:
+            return list(node.next[:length])
+        position = op.differentiable.index(param)
+        return [node.next[position if op.sequence is None else position + length - 1]]
+
+    def saved(self, node: Node) -> dict[str, Any]:
+        """What a node saved for its rules, by name."""
+        if not isinstance(node, OpNode):
+            return {}
+        saved = self._kept.get(node) if node.saved is None else node.saved
+        if saved is None:
+            return {}
+        op = node.op
+        mask = sum(
+            1 << bit
+            for bit, param in enumerate(op.differentiable)
+            if any(edge is not None for edge in self.edges(node, param))
+        )
+        return {slot: raw(entry) for slot, entry, wanted in zip(op.slots, saved, op.plan(mask), strict=False) if wanted}
+
+    def arguments(self, node: Node) -> dict[str, Any]:
+        """The arguments of a node's operation by name; UNKNOWN among them are those that are lost."""
+        known = self._arguments.get(node)
+        if known is None:
+            known = self._arguments[node] = self._gather(node)
+        return known
+
+    def constants(self) -> Iterator[tuple[Node, str, ndarray]]:
+        """The arrays among the arguments that no gradient flows to, with the node and the name there."""
+        for node in self.nodes:
+            for param, value in self.arguments(node).items():
+                if not any(edge is not None for edge in self.edges(node, param)):
+                    for item in value if isinstance(value, list) else [value]:
+                        if isinstance(item, ndarray):
+                            yield node, param, item
+
+    def supposing(self, node: Node, param: str, value: ndarray) -> Graph:
+        """The same graph, with ``value`` in the place of an argument that is lost."""
+        return Graph(self.roots, self._kept, self.recorder, {**self._supposed, (node, param): value})
+
+    def is_consistent_after(self, node: Node) -> bool:
+        """Whether what follows from the result of a node agrees with what was kept."""
+        after = {node}
+        for each in self.nodes:
+            if each in after:
+                after.update(self.consumers[each])
+                computed = self.compute(each) if (each, 0) in self._kept_values else []
+                kept = [self._values[each, nr] for nr in range(len(computed))]
+                if not all(np.allclose(a, b, rtol=1e-2, equal_nan=True) for a, b in zip(computed, kept, strict=True)):
+                    return False
+        return bool(self.results(node))
+
+    def _gather(self, node: Node) -> dict[str, Any]:
+        if not isinstance(node, OpNode):
+            return {}
+        call = self.call(node)
+        if call is not None:
+            return dict(call.arguments)
+        op, saved = node.op, self.saved(node)
+        found: dict[str, Any] = {}
+        for param, default in zip(op.params, op.defaults, strict=True):
+            edges = self.edges(node, param)
+            if param in saved and not any(edge is not None for edge in edges):
+                found[param] = saved[param]
+            elif param == op.sequence:
+                items = saved.get(param) or [UNKNOWN] * len(edges)
+                found[param] = [
+                    item if edge is None else self.value(edge) for item, edge in zip(items, edges, strict=True)
+                ]
+            elif edges:
+                found[param] = self.value(edges[0])
+            else:
+                found[param] = None if default is inspect.Parameter.empty else default
+            if found[param] is UNKNOWN:
+                found[param] = self._supposed.get((node, param), UNKNOWN)
+        return found
+
+    def _read(self, node: Node) -> None:
+        """Note the values of edges that a node has saved."""
+        if isinstance(node, AccumulateGrad):
+            self._values[node, 0] = as_array(node.variable)
+            return
+        call = self.call(node)
+        if call is not None:
+            self._values.update({(node, nr): result for nr, result in enumerate(call.results)})
+        for slot, value in self.saved(node).items():
+            if not isinstance(node, OpNode):
+                return
+            edges = self.edges(node, slot)
+            items = value if isinstance(value, list) else [value]
+            if slot in node.op.results:
+                first = max(node.op.results.index(slot) - 1, 0)
+                edges = [(node, nr) for nr in range(first, first + len(items))]
+            for edge, item in zip(edges, items, strict=False):
+                if edge is not None and isinstance(item, ndarray):
+                    self._values.setdefault(edge, item)
+
+    # --- what follows ---------------------------------------------------------------------------------------------
+
+    def _complete(self, node: Node) -> None:
+        """Compute the result of a node, or else a lost addend from the result."""
+        if node.is_leaf:
+            return
+        if (node, 0) in self._values:
+            self._recover(node)
+            return
+        for nr, result in enumerate(self.compute(node)):
+            self._values[node, nr] = result
+
+    def compute(self, node: Node, arguments: Mapping[str, Any] | None = None) -> list[ndarray]:
+        """The results of a node's operation, from its arguments as far as they are known; none if they do not do."""
+        if isinstance(node, CopySlices):
+            return self._written(node)
+        if not isinstance(node, OpNode):
+            return []
+        operands = list((arguments or self.arguments(node)).values())
+        if not operands or any(each is UNKNOWN or _lacks(each) for each in operands):
+            return []
+        results = evaluate(node.op, operands)
+        shapes, dtypes = (node.shape, node.dtype) if node.outputs != 1 else ([node.shape], [node.dtype])
+        # where a plain argument that nobody saved was not the default, this tells in most cases
+        same = len(results) == len(shapes) and all(
+            result.shape == shape and result.dtype == dtype
+            for result, shape, dtype in zip(results, shapes, dtypes, strict=True)
+        )
+        return results if same else []
+
+    def _written(self, node: CopySlices) -> list[ndarray]:
+        """The base of a view after it was written to."""
+        base = self.value(node.next[0])
+        if not isinstance(base, ndarray) or not isinstance(node.fn, OpNode):
+            return []
+        arguments = self._gather(node.fn)
+        target = node.fn.op.params[0]
+        result = base.copy()
+        part = replay(result, node.steps)
+        arguments[target] = part.copy()
+        values = self.compute(node.fn, arguments)
+        if not values:
+            return []
+        part[...] = values[0]
+        return [result]
+
+    def _recover(self, node: Node) -> None:
+        """A lost addend is the difference between the result and the other one."""
+        if not isinstance(node, OpNode) or node.op.name not in _ADDENDS or self.call(node) is not None:
+            return
+        arguments = self.arguments(node)
+        lost = [name for name in ("input", "other") if arguments.get(name) is UNKNOWN]
+        other = arguments.get("other" if lost == ["input"] else "input")
+        result = self.value((node, 0))
+        if len(lost) == 1 and isinstance(other, ndarray) and isinstance(result, ndarray):
+            with np.errstate(all="ignore"):
+                difference = _ADDENDS[node.op.name][lost[0]](result, other)
+            arguments[lost[0]] = _simplest(difference, np.maximum(abs(result), abs(other)), literal_operand(node))
+
+    # --- ways -----------------------------------------------------------------------------------------------------
+
+    def way(self, start: Node, goal: Node, open_at: Callable[[Node, int], bool] | None = None) -> list[Node] | None:
+        """The shortest way that gradients take from ``start`` to ``goal``; None if there is none.
+
+        ``open_at`` says of a later node and one of its edges whether what is looked for may have passed there.
+        """
+        before: dict[Node, Node | None] = {start: None}
+        queue = [start]
+        for node in queue:
+            if node is goal:
+                found: list[Node] = []
+                walked: Node | None = node
+                while walked is not None:
+                    found.append(walked)
+                    walked = before[walked]
+                return found[::-1]
+            for nr, edge in enumerate(node.next):
+                passes = open_at is None or node is start or open_at(node, nr)
+                if edge is not None and edge[0] not in before and passes:
+                    before[edge[0]] = node
+                    queue.append(edge[0])
+        return None
+
+    def path(self, node: Node) -> list[Node]:
+        """From a node to a root, along its consumers."""
+        for edge in self.roots:
+            way = self.way(edge[0], node)
+            if way is not None:
+                return way[::-1]
+        return [node]
+
+    def spreads(self, start: Node, bad: Sequence[Any] = ()) -> list[Node] | None:
+        """The way on which a non-finite result of ``start`` came through to a root; None if it was stopped.
+
+        A node has stopped it if its own result is finite. Where a result is not known, what the node makes of the bad
+        operand and of ones in the place of what is lost decides, or else the benefit of the doubt.
+        """
+        roots = {edge[0] for edge in self.roots}
+        poisoned: dict[Node, Sequence[Any]] = {start: bad}
+        before: dict[Node, Node | None] = {start: None}
+        queue = [start]
+        for node in queue:
+            if node in roots:
+                way: list[Node] = []
+                walked: Node | None = node
+                while walked is not None:
+                    way.append(walked)
+                    walked = before[walked]
+                return way[::-1]
+            for consumer in self.consumers[node]:
+                if consumer in poisoned:
+                    continue
+                results = self.results(consumer) or self._supposing(consumer, node, poisoned[node])
+                if len(results) == consumer.outputs and not any(map(is_bad, results)):
+                    continue
+                poisoned[consumer] = results
+                before[consumer] = node
+                queue.append(consumer)
+        return None
+
+    def _supposing(self, node: Node, source: Node, bad: Sequence[Any]) -> list[ndarray]:
+        """What ``node`` makes of bad operands, with ones for those that are lost."""
+        if not bad or not isinstance(node, OpNode):
+            return []
+        op, arguments = node.op, dict(self.arguments(node))
+        for param in op.differentiable:
+            value = arguments[param]
+            items = [
+                bad[edge[1]] if edge is not None and edge[0] is source else 1.0 if item is UNKNOWN else item
+                for edge, item in zip(self.edges(node, param), value if param == op.sequence else [value], strict=False)
+            ]
+            arguments[param] = items if param == op.sequence else items[0]
+        return self.compute(node, arguments)
+
+
+_ADDENDS: dict[str, dict[str, Callable[[Any, Any], Any]]] = {
+    "add": {"input": lambda result, other: result - other, "other": lambda result, input: result - input},
+    "sub": {"input": lambda result, other: result + other, "other": lambda result, input: input - result},
+    "rsub": {"input": lambda result, other: other - result, "other": lambda result, input: result + input},
+}
+
+
+def _simplest(values: ndarray, sizes: ndarray, literal: float | None) -> Any:
+    """The number that all the values are up to rounding, the one in the source if there is one; else the array."""
+    known = np.isfinite(values) & np.isfinite(sizes)
+    if not known.any() or values.dtype.kind != "f":
+        return values
+    slack = 4 * np.finfo(values.dtype).eps * sizes + np.finfo(values.dtype).smallest_subnormal
+    place = np.argmin(np.where(known, sizes, np.inf))
+    exact, room = float(values.flat[place]), float(slack.flat[place])
+    shorter = (float(f"{exact:.{digits}g}") for digits in range(1, 18))
+    number = literal if literal is not None else next(each for each in shorter if abs(each - exact) <= room)
+    return number if (np.abs(values - number) <= slack)[known].all() else values
+
+
+def _lacks(value: Any) -> bool:
+    return isinstance(value, list) and any(each is UNKNOWN for each in value)
+
+
+def evaluate(op: Op, operands: Iterable[Any]) -> list[ndarray]:
+    """The results of the plain function of an operation once more, quietly; none if it fails."""
+    bound = list(operands)
+    function = op.function if op.ufunc is None else op.ufunc
+    try:
+        with np.errstate(all="ignore"):
+            result = function(*(promote(op, bound) if op.kind == "elementwise" else bound))
+    except Exception:
+        return []
+    results = list(result) if isinstance(result, (tuple, list)) else [result]
+    return [np.asarray(as_array(each)) for each in results[: len(results) - len(op.byproducts)]]

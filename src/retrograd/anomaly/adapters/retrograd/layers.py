@@ -1,0 +1,130 @@
+"""What the detector of layers needs to know of retrograd's tensors and modules."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.anomaly.adapters.retrograd.births import Birth
+from retrograd.anomaly.adapters.retrograd.describe import result_of
+from retrograd.anomaly.adapters.retrograd.elements import first_not_finite, is_bad, statistics
+from retrograd.anomaly.adapters.retrograd.findings import Inquest
+from retrograd.anomaly.adapters.retrograd.graph import Graph
+from retrograd.anomaly.adapters.retrograd.monitor import RetrogradMonitor
+from retrograd.anomaly.adapters.retrograd.norms import norm
+from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.layers import FINITE, Handle, Look
+from retrograd.core import sites, state
+from retrograd.core.anomaly import is_finite
+from retrograd.core.state import next_sequence_nr
+from retrograd.core.tensor import Tensor
+
+
+class RetrogradLayers:
+    """Connects the detector to a :class:`retrograd.nn.Module`; see :class:`retrograd.anomaly.layers.ModelAdapter`.
+
+    Parameters
+    ----------
+    model
+        The module, for the names of its parameters and layers.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    # --- tensors --------------------------------------------------------------------------------------------------
+
+    def is_tensor(self, value: Any) -> bool:
+        return isinstance(value, Tensor) and value._data.dtype.kind in "fc" and value._data.size > 0
+
+    def version(self, tensor: Tensor) -> int:
+        return tensor._version
+
+    def look(self, tensor: Tensor) -> Look:
+        data = tensor._data
+        if is_finite(data):
+            return FINITE
+        parts = (data.real, data.imag) if data.dtype.kind == "c" else (data,)
+        return Look(
+            bool(np.isnan(data).any()),
+            any(bool(np.isposinf(part).any()) for part in parts),
+            any(bool(np.isneginf(part).any()) for part in parts),
+        )
+
+    def describe(self, tensor: Tensor) -> dict[str, Any]:
+        return {**statistics(tensor._data), "index": first_not_finite(tensor._data)}
+
+    # --- modules --------------------------------------------------------------------------------------------------
+
+    def hook(
+        self, module: Any, before: Callable[..., None] | None, after: Callable[..., None] | None
+    ) -> Iterator[Handle]:
+        if before is not None:
+            yield module.register_forward_pre_hook(before, with_kwargs=True)
+        if after is not None:
+            yield module.register_forward_hook(after, with_kwargs=True, always_call=True)
+
+    def hook_gradient(self, tensor: Tensor, told: Callable[[Any], None]) -> None:
+        if tensor.requires_grad:
+            tensor.register_hook(told)
+
+    def gradient_norms(self, model: Any) -> Mapping[tuple[str, str], float]:
+        norms = {}
+        seen = set()
+        for layer, module in model.named_modules():
+            for name, parameter in module.named_parameters(recurse=False):
+                if parameter._grad is not None and id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    norms[layer, name] = norm(parameter._grad._data)
+        return norms
+
+    # --- explanations ---------------------------------------------------------------------------------------------
+
+    def now(self) -> int:
+        return next_sequence_nr()
+
+    def explain(self, tensor: Tensor, since: int, came_in: bool) -> NaNEvent | None:
+        names = Names(self._model, sites.user_frame(sys._getframe(1)))
+        monitor = state.monitor
+        edge = tensor._resolve_edge()
+        if isinstance(monitor, RetrogradMonitor):
+            inquest = monitor.inquest([] if edge is None else [edge], names)
+        else:
+            inquest = Inquest(Graph([]), [], names, {})
+        if edge is not None:
+            event = inquest.of_loss(tensor._data)
+            return None if event.op == "unknown" else event
+        return _without_graph(inquest, tensor._data, since, came_in)
+
+
+def _without_graph(inquest: Inquest, data: ndarray, began: int, came_in: bool) -> NaNEvent | None:
+    """The birth behind an array that no gradient flows through: that of the call that made it, or the first since."""
+    births = [birth for birth in inquest.births if not birth.is_backward]
+    since = [birth for birth in births if birth.seq > began]
+    birth = _maker([*since, *births], data) or next(iter([] if came_in else since), None)
+    if birth is not None:
+        return inquest.describer.forward(birth, None, [], harmed="the model")
+    if not came_in:
+        return None
+    event = inquest.describer.leaf(data, "batch", "input", [], harmed="the model")
+    return replace(event, layer_name=None, module_type=None)
+
+
+def _maker(births: Sequence[Birth], data: Any) -> Birth | None:
+    """The birth that gave an array, or the one that gave what this one was given."""
+    birth = next((birth for birth in births if _equal(result_of(birth), data)), None)
+    if birth is None:
+        return None
+    earlier = [each for each in births if each.seq < birth.seq]
+    given = [operand for operand in birth.operands if isinstance(operand, ndarray) and is_bad(operand)]
+    return next((maker for operand in given if (maker := _maker(earlier, operand))), birth)
+
+
+def _equal(one: ndarray | None, other: ndarray) -> bool:
+    return one is not None and one.dtype == other.dtype and np.array_equal(one, other, equal_nan=True)

@@ -1,0 +1,414 @@
+"""The watch on retrograd's own engine: flags make suspects, boundaries make them guilty."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.anomaly.adapters.retrograd.births import (
+    Birth,
+    as_array,
+    birth_at,
+    birth_of,
+    in_helper_thread,
+    saved_before,
+    size_of,
+)
+from retrograd.anomaly.adapters.retrograd.elements import is_bad, is_born
+from retrograd.anomaly.adapters.retrograd.findings import Inquest
+from retrograd.anomaly.adapters.retrograd.graph import Graph
+from retrograd.anomaly.adapters.retrograd.norms import LeafNames, Updates, norm
+from retrograd.anomaly.adapters.retrograd.replay import Recorder, Snapshot
+from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.flags import Flags
+from retrograd.anomaly.monitor import Watch, expected
+from retrograd.core import observer, sites, state
+from retrograd.core.anomaly import is_finite
+from retrograd.core.errors import LinAlgError
+from retrograd.core.monitor import Monitor
+from retrograd.core.node import AccumulateGrad, Node
+from retrograd.core.tensor import Edge, Tensor, wrap
+
+MOST_BIRTHS = 64  # of one step
+MOST_BYTES = 64 << 20  # of arrays that they keep alive
+LONGEST_PAUSE = 64  # steps between two looks at the gradients when no flag was raised
+WARM_UP = 3  # steps after which it is known how long one takes
+
+
+class RetrogradMonitor(Monitor):
+    """Connects a watch to retrograd's engine.
+
+    Parameters
+    ----------
+    watch
+        Whose policies hold, and who takes over the events.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self._flags = Flags(self._on_flag)
+        self._births: list[Birth] = []
+        self._bytes = 0
+        self._lock = threading.Lock()
+        self._pending: set[str] = set()
+        self._running = False
+        self._recorder: Recorder | None = None
+        self._withheld: dict[int, Tensor] = {}
+        self._kept: list[tuple[Tensor, ndarray]] = []
+        self._outer: Monitor | None = None
+        self._leaf_names = LeafNames()
+        self._updates = Updates()
+        self._pause = 0
+        self._last = time.perf_counter()
+        self._step_time = 0.0
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._flags = Flags(self._on_flag, underflow=self.watch.listens_to("underflow"))
+        self._flags.set_in_this_thread()
+        self._clear()
+        self._running = True
+        self._pause = 0
+        self._outer = state.set_monitor(self)
+
+    def stop(self) -> None:
+        self._running = False
+        self.stop_recording()
+        inner = state.monitor
+        while inner is not None and inner is not self and inner._outer is not self:
+            inner = inner._outer
+        if inner is self:
+            self._flags.restore()
+            state.set_monitor(self._outer)
+        elif inner is not None:  # one that was started later goes on
+            inner._outer = self._outer
+            inner._flags.replace_outer(self._flags)
+        self._outer = None
+        self._clear()
+
+    def _clear(self) -> None:
+        """Let go of everything."""
+        with self._lock:
+            self._births = []
+            self._bytes = 0
+            self._pending.clear()
+        self._withheld.clear()
+        sites.forget()
+
+    def _forget(self) -> None:
+        """Let go of everything that belongs to this thread's step, which is over."""
+        this = threading.current_thread()
+        with self._lock:
+            self._births = [each for each in self._births if each.thread is not this and each.thread.is_alive()]
+            self._bytes = sum(map(size_of, self._births))
+        sites.forget()
+
+    # --- births ---------------------------------------------------------------------------------------------------
+
+    def _on_flag(self, kind: str, frame: FrameType) -> bool:
+        if not self._running:
+            return False
+        if in_helper_thread(frame):
+            self._pending.add(kind)
+            return True
+        birth = birth_at(kind, frame)
+        if birth is None:
+            return False
+        self._keep(birth)
+        return True
+
+    def _keep(self, birth: Birth) -> None:
+        birth.excused = self.excuses(birth)
+        if self._recorder is not None:  # it sees every operation, and only wants to know the kind
+            self._recorder.flag(birth)
+            return
+        with self._lock:
+            if any(each.absorbs(birth) for each in self._births[-4:]):
+                return
+            if len(self._births) >= MOST_BIRTHS:
+                self._drop(next((each for each in self._births if each.is_stale), self._births[0]))
+            self._bytes += size_of(birth)
+            self._births.append(birth)
+            while self._bytes > MOST_BYTES and len(self._births) > 1:
+                self._drop(self._births[0])
+
+    def _drop(self, birth: Birth) -> None:
+        self._bytes -= size_of(birth)
+        self._births.remove(birth)
+
+    def excuses(self, birth: Birth) -> bool:
+        """Whether the user has said that a birth is meant."""
+        allow = self.watch.allow
+        if expected.depth or birth.name in allow or (birth.op is not None and birth.op.name in allow):
+            return True
+        if not self.watch.allow_modules or not birth.modules or self.watch.model is None:
+            return False
+        names = dict(self.watch.model.named_modules())
+        allowed = [names[name] for name in self.watch.allow_modules if name in names]
+        return any(module is each for module in birth.modules for each in allowed)
+
+    def collect(self) -> None:
+        for kind in sorted(self._pending):
+            birth = birth_at(kind, sys._getframe(1))
+            if birth is not None:
+                self._keep(birth)
+        self._pending.clear()
+
+    def look(self, operands: Sequence[Any], result: Any) -> None:
+        if self._recorder is not None:
+            return
+        arrays = as_array(list(operands))
+        for output in result if isinstance(result, (tuple, list)) else (result,):
+            output = as_array(output)
+            if is_bad(output) and is_born(None, output, arrays):
+                birth = birth_at("invalid" if np.isnan(output).any() else "overflow", sys._getframe(1))
+                if birth is not None:
+                    birth.kinds, birth.result = [], output
+                    self._keep_looked_at(birth)
+                return
+
+    def look_backward(self, node: Node, g: Any, grads: Any) -> None:
+        g, grads = as_array(g), as_array(list(grads or ()))
+        if self._recorder is None and is_bad(grads) and not is_bad(g):
+            birth = Birth([], node.name(), node=node, g=g, saved=getattr(node, "saved", None), grads=grads)
+            birth.before = saved_before(node)
+            self._keep_looked_at(birth)
+
+    def _keep_looked_at(self, birth: Birth) -> None:
+        """Keep a birth whose result is known, together with what a flag raised inside told before."""
+        for each in reversed(self._births):
+            if each.name == birth.name and each.node is birth.node and each.op is birth.op and not each.is_known:
+                each.result, each.grads = birth.result, birth.grads
+                each.operands = birth.operands or each.operands
+                return
+        self._keep(birth)
+
+    # --- boundaries -----------------------------------------------------------------------------------------------
+
+    def errstate(self) -> np.errstate:
+        return self._flags.errstate()
+
+    def before_backward(self, outputs: Sequence[Tensor]) -> bool:
+        bad = [output for output in outputs if not self._note_loss(output._data)]
+        if not bad or expected.depth:
+            return True
+        with self._timed():
+            goes_on = self._bad_loss(bad) != "withhold"
+        _told.of_loss = goes_on
+        return goes_on
+
+    def _note_loss(self, data: Any) -> bool:
+        """Remember a loss, and say whether it is finite."""
+        if data.size != 1 or data.dtype.kind != "f":
+            return is_finite(data)
+        value = data.item()
+        if self._recorder is None:
+            self.watch.loss_history.append(value)
+        return math.isfinite(value)
+
+    def _bad_loss(self, outputs: Sequence[Tensor]) -> str:
+        kind = "nan" if any(np.isnan(each._data).any() for each in outputs) else "inf"
+        if not self.watch.listens_to(kind):
+            return "go on"
+        edges = [edge for each in outputs if (edge := each._resolve_edge()) is not None]
+        event = self.inquest(edges).of_loss(outputs[0]._data)
+        self._forget()
+        self._keep_weights(edges)
+        action = self.watch.found(kind, event)
+        if action == "withhold":
+            self._withhold(edges)
+        return action
+
+    def after_backward(self, roots: Sequence[tuple[Edge, Tensor]], results: Sequence[Tensor | None] | None) -> None:
+        now = time.perf_counter()
+        step_time, self._last = now - self._last, now
+        watch = self.watch
+        if results is None:
+            watch.step += 1
+        told, _told.of_loss = _told.of_loss, False
+        if not self._births and self._pause > 0 and self._recorder is None:
+            self._pause -= 1
+            return
+        births = bool(self._births)
+        with self._timed() as spent:
+            if not expected.depth and not told:
+                self._look_at_gradients(roots, results)
+            self._forget()
+        if not births:
+            self._step_time = step_time if self._step_time == 0 else 0.5 * (self._step_time + step_time)
+            if watch.step >= WARM_UP and not watch.listens_to("spike"):
+                affordable = watch.budget * max(self._step_time, 1e-9)
+                self._pause = min(LONGEST_PAUSE, math.ceil(spent() / affordable))
+
+    def _look_at_gradients(self, roots: Sequence[tuple[Edge, Tensor]], results: Sequence[Tensor | None] | None) -> None:
+        edges = [edge for edge, _ in roots]
+        leaves = [] if results is not None else [leaf for leaf in _leaves(edges) if leaf.variable._grad is not None]
+        grads = [leaf.variable._grad for leaf in leaves] if results is None else results
+        arrays = [each._data for each in grads if each is not None]
+        squares = sum(map(_square, arrays))
+        if results is None and self._recorder is None:
+            self.watch.grad_norm_history.append(math.sqrt(squares) if squares >= 0 else squares)
+        bad = [] if math.isfinite(squares) else [place for place, array in enumerate(arrays) if not is_finite(array)]
+        if not bad:
+            self._report_passing(edges)
+            if leaves and self._recorder is None and self.watch.listens_to("spike"):
+                self._measure(edges, [leaf.variable for leaf in leaves])
+            return
+        arrays, leaves = [arrays[place] for place in bad], [leaves[place] for place in bad if leaves]
+        kind = "nan" if any(np.isnan(array).any() for array in arrays) else "inf"
+        if not self.watch.listens_to(kind):
+            return
+        event = self.inquest(edges).of_gradients(leaves, arrays, [each._data for _, each in roots])
+        self._forget()
+        self._keep_weights(edges)
+        if self.watch.found(kind, event) == "withhold":
+            self._withhold(edges)
+
+    def _measure(self, edges: Sequence[Edge], leaves: Sequence[Tensor]) -> None:
+        """Have it judged how large gradients and the last update are."""
+        names = self._leaf_names.names(leaves, lambda: self._names().array)
+        ratio = None if self.watch.optimizer is None else self._updates.ratio(leaves)
+        norms = [norm(leaf._grad._data) for leaf in leaves if leaf._grad is not None]
+        if self.watch.measured(dict(zip(names, norms, strict=True)), ratio) == "withhold":
+            self._withhold(edges)
+
+    def inquest(
+        self, edges: Sequence[Edge], names: Names | None = None, births: Sequence[Birth] | None = None
+    ) -> Inquest:
+        """Prepare to look for the cause of something behind some edges."""
+        if births is None:
+            births = self._births if self._recorder is None else self._recorder.births
+        kept = {node: saved for birth in births for node, saved in birth.before.items()}
+        graph = Graph(edges, kept, self._recorder)
+        return Inquest(graph, births, names or self._names(), self._context(), self.excuses)
+
+    def explain(self, error: Exception) -> NaNEvent | None:
+        """The event of an error that an operation raised about the numbers it was given; None for any other."""
+        birth = birth_of(error) if isinstance(error, LinAlgError) else None
+        return None if birth is None else self.inquest([], births=[]).describer.failure(birth, error)
+
+    def _report_passing(self, edges: Sequence[Edge]) -> None:
+        """Births that did no harm, if somebody wants to know."""
+        for birth in list(self._births):
+            kind = next((kind for kind in ("overflow", "underflow") if kind in birth.kinds), None)
+            if kind is not None and self.watch.listens_to(kind):
+                event = self.inquest(edges, births=[birth]).of_passing(birth)
+                if event is not None:
+                    self.watch.found(kind, event)
+
+    def before_step(self, optimizer: Any) -> bool:
+        if self.watch.replaying:
+            return not self.watch.withheld
+        params = [each for group in optimizer.param_groups for each in group["params"]]
+        withheld = [each for each in params if self._withheld.pop(id(each), None) is not None]
+        return not withheld
+
+    # --- a step that must not be taken ------------------------------------------------------------------------------
+
+    def _withhold(self, edges: Sequence[Edge]) -> None:
+        """Make the gradients of this step zero, so that also an update written by hand changes nothing."""
+        self.watch.withheld = True
+        for leaf in _leaves(edges):
+            variable = leaf.variable
+            variable._grad = wrap(np.zeros_like(variable._data))
+            self._withheld[id(variable)] = variable
+
+    def _keep_weights(self, edges: Sequence[Edge]) -> None:
+        if self.watch.replaying:
+            self._kept = [(leaf.variable, leaf.variable._data.copy()) for leaf in _leaves(edges)]
+
+    def snapshot(self) -> Snapshot:
+        self._kept = []
+        return Snapshot(self.watch.model)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        snapshot.restore()
+        for variable, kept in self._kept:
+            np.copyto(variable._data, kept)
+            if variable._grad is not None:
+                variable._grad._data.fill(0)
+        self._forget()
+
+    def record_everything(self) -> None:
+        self._recorder = Recorder(self.excuses)
+        observer.push(self._recorder)
+
+    def stop_recording(self) -> None:
+        if self._recorder is not None:
+            with contextlib.suppress(RuntimeError):  # it was started in another thread
+                observer.pop(self._recorder)
+            self._recorder = None
+
+    # --- words ----------------------------------------------------------------------------------------------------
+
+    def _names(self) -> Names:
+        return Names(self.watch.model, sites.user_frame(sys._getframe(1)))
+
+    def _context(self) -> dict[str, Any]:
+        context: dict[str, Any] = {
+            "loss_history": tuple(self.watch.loss_history),
+            "grad_norm_history": tuple(self.watch.grad_norm_history),
+            "updates": self.watch.step,
+        }
+        if self.watch.update_ratio is not None:
+            context["update_ratio"] = self.watch.update_ratio
+        optimizer = self.watch.optimizer
+        if optimizer is not None:
+            context["optimizer"] = {"name": type(optimizer).__name__} | {
+                key: value
+                for key, value in getattr(optimizer, "defaults", {}).items()
+                if isinstance(value, (int, float, bool, tuple))
+            }
+        return context
+
+    @contextlib.contextmanager
+    def _timed(self) -> Iterator[Any]:
+        start = time.perf_counter()
+        try:
+            yield lambda: time.perf_counter() - start
+        finally:
+            self.watch.spent(time.perf_counter() - start)
+
+
+class _Told(threading.local):
+    of_loss = False  # whether a bad loss was told of, so that its gradients are no news
+
+
+_told = _Told()
+
+
+def _square(array: Any) -> float:
+    """The sum of the squares, which is finite only if every element is."""
+    if array.dtype.kind not in "fc":
+        return 0.0
+    flat = array.astype(np.float32) if array.dtype.itemsize == 2 else array
+    with np.errstate(all="ignore"):
+        return float(np.vdot(flat, flat).real)
+
+
+def _leaves(edges: Sequence[Edge]) -> list[AccumulateGrad]:
+    """The leaves behind some edges."""
+    found: list[AccumulateGrad] = []
+    seen = {edge[0] for edge in edges}
+    stack = list(seen)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, AccumulateGrad):
+            found.append(node)
+            continue
+        for edge in node.next:
+            if edge is not None and edge[0] not in seen:
+                seen.add(edge[0])
+                stack.append(edge[0])
+    return found

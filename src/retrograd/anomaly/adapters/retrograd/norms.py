@@ -1,0 +1,79 @@
+"""How large gradients and updates are, for the guards."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.core.tensor import Tensor
+
+
+def norm(array: ndarray) -> float:
+    """The Euclidean norm, also where the squares overflow or vanish; NaN or infinite only if an element is."""
+    if array.dtype.kind == "c":
+        array = np.stack((array.real, array.imag))
+    flat = array.reshape(-1)
+    if array.dtype.itemsize >= 4:
+        with np.errstate(all="ignore"):
+            square = float(np.vdot(flat, flat))
+        if _SMALLEST < square < math.inf:
+            return math.sqrt(square)
+    largest = float(np.abs(flat).max(initial=0.0))
+    if largest == 0.0 or not math.isfinite(largest):
+        return largest
+    scaled = flat.astype(np.float64) / largest
+    return largest * math.sqrt(float(np.vdot(scaled, scaled)))
+
+
+_SMALLEST = 1e-30  # below it float32 loses squares
+
+
+class LeafNames:
+    """One name for each leaf, found once and kept as long as the leaf lives."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Tensor], str]] = {}
+
+    def names(self, leaves: Iterable[Tensor], search: Callable[[], Callable[[ndarray], str | None]]) -> list[str]:
+        """The names of leaves; ``search()`` returns what finds one by its elements, and is called if one is new."""
+        found = []
+        find = None
+        for leaf in leaves:
+            known = self._known.get(id(leaf))
+            if known is None or known[0]() is not leaf:
+                find = find or search()
+                known = self._known[id(leaf)] = weakref.ref(leaf), self._new(find(leaf._data), leaf)
+            found.append(known[1])
+        return found
+
+    def _new(self, name: str | None, leaf: Tensor) -> str:
+        self._known = {key: each for key, each in self._known.items() if each[0]() is not None}
+        taken = {each for _, each in self._known.values()}
+        name = name or f"a leaf of shape {list(leaf.shape)}"
+        names = (name, *(f"{name} ({number})" for number in range(2, len(taken) + 3)))
+        return next(each for each in names if each not in taken)
+
+
+class Updates:
+    """Measures how much an optimizer has changed the weights, by copies of what they were."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[weakref.ref[Tensor], ndarray]] = {}
+
+    def ratio(self, leaves: Iterable[Tensor]) -> float | None:
+        """The norm of what has changed since the last call, relative to that of the weights; None if nothing has."""
+        changes, sizes = [], []
+        for leaf in leaves:
+            reference, before = self._before.get(id(leaf), (None, None))
+            if before is not None and reference is not None and reference() is leaf and before.shape == leaf.shape:
+                with np.errstate(all="ignore"):
+                    changes.append(norm(leaf._data - before))
+                sizes.append(norm(before))
+            self._before[id(leaf)] = weakref.ref(leaf), leaf._data.copy()
+        self._before = {key: each for key, each in self._before.items() if each[0]() is not None}
+        change, size = math.hypot(*changes), math.hypot(*sizes)
+        return change / size if change > 0.0 and size > 0.0 else None

@@ -1,0 +1,187 @@
+"""Operations with their operands, and where those came from, in terms of an event's surroundings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.retrograd.elements import (
+    UNKNOWN,
+    extremes,
+    feeding,
+    first_not_finite,
+    inner_index,
+)
+from retrograd.anomaly.adapters.retrograd.graph import Graph, evaluate
+from retrograd.anomaly.adapters.retrograd.replay import Call
+from retrograd.anomaly.adapters.retrograd.source import CONDITIONS, condition_of
+from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.anomaly.surroundings import Operand, Operation
+from retrograd.core import sites
+from retrograd.core.node import Node, OpNode
+from retrograd.core.op import Op
+from retrograd.core.tensor import Edge
+
+DEPTH = 6  # how many operations back, and on, the surroundings reach
+
+Index = tuple[int, ...] | None
+
+
+@dataclass
+class _Run:
+    """One run of an operation, looked at where one element of its result was made."""
+
+    op: Op | None
+    node: Node | None
+    arguments: Mapping[str, Any]
+    index: Index
+    shape: tuple[int, ...]
+    depth: int
+
+    def element_of(self, own: tuple[int, ...] | None) -> Index:
+        """The element of an operand of shape ``own`` that went into it; None if several did."""
+        op, index = self.op, self.index
+        if own is None or index is None:
+            return None
+        if op is not None and op.kind == "elementwise":
+            return inner_index(index, self.shape, own)
+        if op is not None and op.view:
+            numbered = evaluate(op, [np.arange(math.prod(own)).reshape(own), *list(self.arguments.values())[1:]])
+            fits = numbered and numbered[0].shape == self.shape
+            return tuple(map(int, np.unravel_index(int(numbered[0][index]), own))) if fits else None
+        return index if own == self.shape and (op is None or len(op.differentiable) <= 1) else None
+
+    @property
+    def dim(self) -> Any:
+        """The dimensions along which it combines elements, if it has such a parameter."""
+        dim = self.arguments.get("dim")
+        several = isinstance(dim, (tuple, list)) and all(isinstance(item, int) for item in dim)
+        return dim if several or isinstance(dim, int) else None
+
+
+class Operations:
+    """Makes operations of nodes and calls.
+
+    Parameters
+    ----------
+    graph
+        Where the operands came from.
+    names
+        What the user calls tensors.
+    """
+
+    def __init__(self, graph: Graph, names: Names) -> None:
+        self.graph = graph
+        self.names = names
+
+    def of_node(
+        self, node: Node, index: Index = None, known: Mapping[str, Any] | None = None, depth: int = DEPTH
+    ) -> Operation:
+        """The operation that a node recorded, with its operands at one element of its result, and those before it."""
+        place = place_fields(*sites.position_of(node))
+        where: dict[str, Any] = {"code_line": place.get("code_line"), "lineno": place.get("lineno")}
+        if not isinstance(node, OpNode):
+            return Operation(op=node.name().removesuffix("Backward"), **where)
+        arguments = {**self.graph.arguments(node), **(known or {})}
+        run = _Run(node.op, node, arguments, index, node.shape if node.outputs == 1 else (), depth)
+        return Operation(op=node.op.label, args=self._operands(run), **where)
+
+    def of_call(self, call: Call, index: Index = None, depth: int = DEPTH) -> Operation:
+        """The same for a call that was not recorded."""
+        place = place_fields(call.code, call.at)
+        run = _Run(call.op, None, call.arguments, index, call.results[0].shape if call.results else (), depth)
+        name = call.name if call.op is None else call.op.label
+        return Operation(
+            op=name, args=self._operands(run), code_line=place.get("code_line"), lineno=place.get("lineno")
+        )
+
+    def _operands(self, run: _Run) -> tuple[Operand, ...]:
+        found = []
+        for name, value in run.arguments.items():
+            edges = [] if run.node is None else self.graph.edges(run.node, name)
+            several = run.op is not None and name == run.op.sequence and isinstance(value, list)
+            values = value if several else [value]
+            for place, item in enumerate(values):
+                found.append(self._operand(run, name, item, edges[place] if place < len(edges) else None))
+        return tuple(found)
+
+    def _operand(self, run: _Run, name: str, value: Any, edge: Edge | None) -> Operand:
+        """One argument, with what made it."""
+        if edge is None and not isinstance(value, ndarray):
+            lost = condition_of(run.node) if run.node is not None and name in CONDITIONS else None
+            known = value if _is_plain(value) else None
+            return Operand(name=name, value=known, constant=value is not UNKNOWN and lost is None, producer=lost)
+        if isinstance(value, ndarray):
+            shape, dtype = value.shape, value.dtype
+        else:
+            source, nr = edge  # type: ignore[misc]
+            shape, dtype = (source.shape, source.dtype) if source.outputs == 1 else (source.shape[nr], source.dtype[nr])
+        at = run.element_of(shape)
+        low = high = number = called = None
+        if isinstance(value, ndarray):
+            called = self.names.array(value)
+            if at is not None or value.ndim == 0:
+                number = value[at or ()].item()
+            if number is None or run.dim is not None:
+                low, high = extremes(feeding(value, run.index, run.shape, run.dim))
+        return Operand(
+            name=name,
+            value=number,
+            min=low,
+            max=high,
+            shape=shape,
+            dtype=str(dtype),
+            requires_grad=edge is not None,
+            producer=self._producer(run, name, value, edge, at) if run.depth > 0 else None,
+            leaf_name=called,
+            key=id(value) if edge is None else id(edge[0]) + edge[1],
+        )
+
+    def _producer(self, run: _Run, name: str, value: Any, edge: Edge | None, at: Index) -> Operation | None:
+        if edge is not None:
+            return None if edge[0].is_leaf else self.of_node(edge[0], at, depth=run.depth - 1)
+        recorder = self.graph.recorder
+        call = None if recorder is None else recorder.by_result.get(id(value))
+        if call is not None:
+            return self.of_call(call, at, run.depth - 1)
+        return condition_of(run.node) if run.node is not None and name in CONDITIONS else None
+
+    def after(self, path: Sequence[Node], index: Index, shape: tuple[int, ...]) -> tuple[Operation, ...]:
+        """The operations of a path that an element goes through, at the elements that it goes into."""
+        found = []
+        for node in path[:DEPTH]:
+            if node.is_leaf:
+                break
+            index = self._went_into(node, index, shape)
+            found.append(self.of_node(node, index))
+            shape = node.shape if node.outputs == 1 else ()
+        return tuple(found)
+
+    def _went_into(self, node: Node, index: Index, shape: tuple[int, ...]) -> Index:
+        """The element of a node's result that an element of one of its operands went into."""
+        if node.outputs == 1 and isinstance(node, OpNode) and node.op.kind == "elementwise" and index is not None:
+            spread = (0,) * (len(node.shape) - len(shape)) + index
+            if len(spread) == len(node.shape):
+                return spread
+        results = self.graph.results(node)
+        return first_not_finite(results[0]) if len(results) == 1 else None
+
+    def before(self, node: Node) -> tuple[Operation, ...]:
+        """The operations through which a gradient came to a node, nearest first."""
+        found: list[Operation] = []
+        while self.graph.consumers.get(node) and len(found) < DEPTH:
+            node = self.graph.consumers[node][0]
+            found.append(self.of_node(node))
+        return tuple(found)
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (int, float, complex, str)) or (
+        isinstance(value, (tuple, list)) and all(isinstance(item, (int, float)) for item in value)
+    )

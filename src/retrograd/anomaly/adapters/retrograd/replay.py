@@ -1,0 +1,235 @@
+"""Running a step again: what has to be put back for it, and the observer that sees every operation then."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.anomaly.adapters.retrograd.births import (
+    ADDITION,
+    Birth,
+    as_array,
+    backward_at,
+    operation_at,
+    public_name,
+    ran_by,
+)
+from retrograd.anomaly.adapters.retrograd.elements import is_bad, is_born, named
+from retrograd.core import sites
+from retrograd.core.inplace import CopySlices
+from retrograd.core.node import Node
+from retrograd.core.observer import Observer
+from retrograd.core.op import Op
+from retrograd.core.state import local
+from retrograd.core.tensor import Tensor
+from retrograd.random import default_generator
+
+
+class Snapshot:
+    """The random states and the buffers of a model before a step. Parameters change only after it has been judged."""
+
+    def __init__(self, model: Any) -> None:
+        self._generator = default_generator.get_state()
+        self._numpy = np.random.get_state()
+        self._python = random.getstate()
+        self._buffers = [(each, each._data.copy()) for each in model.buffers()] if model is not None else []
+
+    def restore(self) -> None:
+        default_generator.set_state(self._generator)
+        np.random.set_state(self._numpy)
+        random.setstate(self._python)
+        for buffer, kept in self._buffers:
+            np.copyto(buffer._data, kept)
+
+
+@dataclass(eq=False)
+class Call:
+    """An operation, or a user-written Function, with everything that went in and came out.
+
+    Attributes
+    ----------
+    within
+        The Function whose ``forward`` made it.
+    is_backward
+        Whether it is a node's run in backward.
+    flags
+        The kinds of flags raised in it.
+    """
+
+    name: str
+    op: Op | None
+    operands: list[Any]
+    code: CodeType | None = None
+    at: int = 0
+    module: Any = None
+    within: Call | None = None
+    is_backward: bool = False
+    flags: list[str] = field(default_factory=list)
+    results: list[ndarray] = field(default_factory=list)
+    node: Node | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The operands by name."""
+        return named(self.op, self.operands)
+
+    @property
+    def recorded(self) -> Node | None:
+        """The node that passes gradients through it."""
+        return self.node if self.node is not None or self.within is None else self.within.recorded
+
+
+class Recorder(Observer):
+    """Keeps every call of a step.
+
+    Parameters
+    ----------
+    excuses
+        Whether a birth is meant.
+
+    Attributes
+    ----------
+    calls, births
+        In order; the calls that gave birth to something non-finite among them.
+    by_node
+        Those that were recorded for backward.
+    by_result
+        By the identity of the arrays they made; the last one that wrote to an array.
+    gradients
+        What a node passed on.
+    """
+
+    def __init__(self, excuses: Callable[[Birth], bool]) -> None:
+        self.births: list[Birth] = []
+        self._excuses = excuses
+        self.calls: list[Call] = []
+        self.by_node: dict[Node, Call] = {}
+        self.by_result: dict[int, Call] = {}
+        self.gradients: dict[Node, list[Any]] = {}
+        self._under_way: list[Call] = []
+
+    def flag(self, birth: Birth) -> None:
+        """Take note of a flag raised in the call that is under way; outside of any, where gradients are delivered."""
+        if birth.name == ADDITION or not self._under_way:
+            self.births.append(birth)
+            return
+        call = self._under_way[-1]
+        call.flags += [kind for kind in birth.kinds if kind not in call.flags]
+        if call.op is None and birth.code is not None:  # the line inside of a Function
+            call.code, call.at = birth.code, birth.at
+
+    def forward_begin(self, name: str, bound: Sequence[Any]) -> Any:
+        if name.endswith("_") and bound and isinstance(bound[0], Tensor):
+            self._preserve(bound[0]._data)
+        operands = [as_array(value) for value in bound]
+        if name.endswith("_") and operands and isinstance(operands[0], ndarray):
+            operands[0] = operands[0].copy()
+        frame = sys._getframe(1)
+        op = operation_at(frame)
+        call = Call(name if op is None else public_name(op), op, operands, module=local.module)
+        call.within = self._under_way[-1] if self._under_way else None
+        user = sites.user_frame(frame)
+        if user is not None:
+            call.code, call.at = user.f_code, user.f_lasti
+        self._under_way.append(call)
+        return call
+
+    def forward_end(self, token: Any, made: Any) -> None:
+        call = self._under_way.pop()
+        tensors = [each for each in (made if isinstance(made, (tuple, list)) else (made,)) if isinstance(each, Tensor)]
+        call.results = [as_array(tensor) for tensor in tensors]
+        call.node = next(filter(None, map(_node_of, tensors)), None)
+        self.calls.append(call)
+        self.by_result.update({id(result): call for result in call.results})
+        if call.node is not None:
+            self.by_node[call.node] = call
+        bad = next(filter(is_bad, call.results), None)
+        if bad is None or not is_born(call.op, bad, call.operands, call.flags):
+            return
+        if call.within is not None and call.within.is_backward:  # of a Function, whose birth it will be
+            call.within.flags += call.flags
+            call.within.code, call.within.at = call.code, call.at
+            return
+        birth = Birth(call.flags, call.name, op=call.op, operands=tuple(call.operands), result=bad, call=call)
+        birth.code, birth.at = call.code, call.at
+        birth.modules = () if call.module is None else (call.module,)
+        birth.node = backward_at(sys._getframe(1))  # in a hook
+        birth.excused = self._excuses(birth)
+        self.births.append(birth)
+
+    def forward_failed(self, token: Any, error: BaseException) -> None:
+        self._under_way.pop()
+
+    def backward_begin(self, node: Node, g: Any) -> Any:
+        self._under_way.append(Call(node.name(), None, [as_array(g)], is_backward=True))
+        return getattr(ran_by(node), "saved", None)
+
+    def backward_end(self, token: Any, node: Any, grads: Any) -> None:
+        call = self._under_way.pop()
+        # copies of the bad ones, to which others may be added in place
+        grads = [each.copy() if is_bad(each) else each for each in map(as_array, grads or ())]
+        self.gradients[node] = grads
+        if is_bad(grads) and (call.flags or not is_bad(call.operands)):
+            g = call.operands[0]
+            birth = Birth(call.flags, ran_by(node).name(), node=node, g=g, saved=token, grads=grads)
+            birth.code, birth.at = call.code, call.at
+            birth.excused = self._excuses(birth)
+            self.births.append(birth)
+
+    def backward_failed(self, token: Any, error: BaseException) -> None:
+        self._under_way.pop()
+
+    def _preserve(self, target: ndarray) -> None:
+        """Copy what earlier calls know of memory that is going to be overwritten."""
+        memory = _memory(target)
+        copies: dict[int, ndarray] = {}
+        for call in self.calls:
+            for known in (call.operands, call.results):
+                for place, array in enumerate(known):
+                    if isinstance(array, ndarray) and _memory(array) is memory:
+                        known[place] = copies.setdefault(id(array), array.copy())
+                        if known is call.results:
+                            self.by_result[id(known[place])] = call
+
+    def users(self, call: Call, nodes: Container[Node]) -> Iterator[Node]:
+        """Those of some nodes that used what an unrecorded call made, at first hand or through other such calls."""
+        bad = {id(result) for result in call.results}
+        for later in self.calls[self.calls.index(call) + 1 :]:
+            if not bad.isdisjoint(map(id, _flat(later.operands))) and is_bad(later.results):
+                if later.recorded in nodes:
+                    yield later.recorded  # type: ignore[misc]
+                bad.update(map(id, later.results))
+
+    def passes(self, node: Node, nr: int) -> bool:
+        """Whether what a node passed on along an edge was not finite, as far as is known."""
+        grads = self.gradients.get(node)
+        return not grads or nr >= len(grads) or is_bad(grads[nr])
+
+
+def _node_of(tensor: Tensor) -> Node | None:
+    """The node of the operation that has just made a tensor, or written to it."""
+    base = tensor._base
+    written = None if base is None else base.grad_fn
+    return written.fn if isinstance(written, CopySlices) else tensor.grad_fn
+
+
+def _memory(array: ndarray) -> Any:
+    """The array that owns the memory."""
+    while isinstance(array.base, ndarray):
+        array = array.base
+    return array
+
+
+def _flat(operands: Iterable[Any]) -> Iterator[Any]:
+    for operand in operands:
+        if isinstance(operand, list):
+            yield from _flat(operand)
+        else:
+            yield operand

@@ -1,0 +1,56 @@
+"""What the user's source says about a call that the graph has forgotten."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+
+from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.surroundings import Operation
+from retrograd.core import sites
+from retrograd.core.node import Node
+
+CONDITIONS = ("condition", "mask")  # the parameters that take one
+
+
+def _operands(node: Node) -> list[ast.expr]:
+    """The operands of a recorded call, as they are written."""
+    place = place_fields(*sites.position_of(node))
+    if "col" not in place:
+        return []
+    try:
+        written = ast.parse(place["code_line"][place["col"] : place["end_col"]], mode="eval").body
+    except SyntaxError:  # part of an augmented assignment
+        return []
+    if isinstance(written, ast.BinOp):
+        return [written.left, written.right]
+    return written.args if isinstance(written, ast.Call) else []
+
+
+def literal_operand(node: Node) -> float | None:
+    """The number written among the operands of a recorded call, if there is one there: 1 in ``1 - p``."""
+    numbers = [number for operand in _operands(node) if (number := _number(operand)) is not None]
+    return numbers[0] if len(numbers) == 1 else None
+
+
+def _number(written: ast.expr) -> float | None:
+    sign = 1
+    if isinstance(written, ast.UnaryOp) and isinstance(written.op, ast.USub):
+        written, sign = written.operand, -1
+    value = written.value if isinstance(written, ast.Constant) else None
+    return sign * value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def condition_of(node: Node) -> Operation | None:
+    """What the condition of a recorded call was set to on a line of its own: ``mask = x > 0``."""
+    code, at = sites.position_of(node)
+    names = [operand.id for operand in _operands(node) if isinstance(operand, ast.Name)]
+    if code is None or not names:
+        return None
+    assignment = re.compile(rf"({'|'.join(names)})\s*=\s*.*([<>]|[!=]=|is(nan|inf|finite)|logical_)")
+    for lineno in range(sites.line_of(code, at) - 1, code.co_firstlineno - 1, -1):
+        line = linecache.getline(code.co_filename, lineno).strip()
+        if assignment.match(line):
+            return Operation(op="condition", code_line=line, lineno=lineno)
+    return None

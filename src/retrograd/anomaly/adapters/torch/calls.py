@@ -1,0 +1,158 @@
+"""The operations of a step as records, whether read from a live graph or written down in a second run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(eq=False)
+class Argument:
+    """What went into an operation.
+
+    Attributes
+    ----------
+    name
+        torch's name of the parameter.
+    value
+        A tensor or a plain value; None if it is not known.
+    made_by, output
+        The call that it is a result of, and which one; None for what came in from outside.
+    leaf
+        The parameter itself, where ``value`` is one or a view of one.
+    missing
+        Whether there was a value that nothing has kept.
+    """
+
+    name: str
+    value: Any = None
+    made_by: Call | None = None
+    output: int = 0
+    leaf: Tensor | None = None
+    missing: bool = False
+
+    @property
+    def tensor(self) -> Tensor | None:
+        return self.value if isinstance(self.value, Tensor) else None
+
+
+@dataclass(eq=False)
+class Call:
+    """One operation.
+
+    Attributes
+    ----------
+    name
+        Of the dispatcher's entry (``"aten.log.default"``) or of the graph's node (``"LogBackward0"``).
+    args, outputs
+        What went in and came out; an output that is not known is None.
+    order
+        Calls are numbered as they happened.
+    pointwise
+        Whether an element of the output depends only on the elements of the arguments at its place.
+    seq
+        The sequence number of the autograd node that it made, if it made one.
+    forward
+        For the work of a node in backward, the operation that made the node.
+    code, at, modules
+        The line that called it, and the modules around it, innermost first.
+    applied
+        The line that called the user's autograd Function inside which it happened.
+    callee
+        In backward, the line of a user's own backward function.
+    bad
+        Whether a result was not finite when it was made, where that is known.
+    kept
+        Whether its tensors are still here.
+    """
+
+    name: str
+    args: list[Argument]
+    outputs: list[Any]
+    order: int
+    pointwise: bool = False
+    seq: int | None = None
+    forward: Call | None = None
+    code: CodeType | None = None
+    at: int = 0
+    modules: tuple[Any, ...] = ()
+    applied: tuple[CodeType, int] | None = None
+    callee: tuple[CodeType, int] | None = None
+    is_backward: bool = False
+    thread: str | None = None
+    bad: bool = False
+    kept: bool = field(default=True, repr=False)
+
+    @property
+    def known(self) -> bool:
+        return all(output is not None for output in self.outputs)
+
+    def tensors(self) -> Iterator[Argument]:
+        """The arguments in which a NaN can be."""
+        for argument in self.args:
+            tensor = argument.tensor
+            if argument.made_by is not None or argument.missing or (tensor is not None and can_be_bad(tensor)):
+                yield argument
+
+    def places_infinity(self) -> bool:
+        """Whether it writes an infinity that it was given as a number: a mask, an initial minimum."""
+        return any(isinstance(each.value, float) and math.isinf(each.value) for each in self.args)
+
+    def let_go(self) -> None:
+        """Forget the tensors."""
+        self.kept = False
+        self.outputs = [None] * len(self.outputs)
+        for argument in self.args:
+            if isinstance(argument.value, Tensor):
+                argument.value = None
+
+
+def can_be_bad(tensor: Tensor) -> bool:
+    """Whether its type has a NaN and its elements are at hand."""
+    return (tensor.is_floating_point() or tensor.is_complex()) and tensor.device.type != "meta"
+
+
+def dense(tensor: Tensor) -> Tensor:
+    """The elements that a tensor has here: of a sparse one its values, of a distributed one this process's part."""
+    tensor = tensor.detach()
+    local = getattr(tensor, "to_local", None)
+    if local is not None:
+        tensor = local()
+    if tensor.layout is torch.strided:
+        return tensor
+    if tensor.layout is torch.sparse_coo:
+        return tensor._values()
+    return tensor.values()
+
+
+def bad(tensor: Any) -> Tensor | None:
+    """Where a tensor is not finite; None if it is finite everywhere or is none."""
+    if not isinstance(tensor, Tensor) or not can_be_bad(tensor):
+        return None
+    wrong = ~torch.isfinite(dense(tensor))
+    return wrong if bool(wrong.any()) else None
+
+
+def is_bad(tensor: Any) -> bool:
+    """Whether a tensor holds a NaN or an infinity."""
+    return bad(tensor) is not None
+
+
+def has_nan(tensor: Any) -> bool:
+    return isinstance(tensor, Tensor) and can_be_bad(tensor) and bool(torch.isnan(dense(tensor)).any())
+
+
+def has_inf(tensor: Any) -> bool:
+    return isinstance(tensor, Tensor) and can_be_bad(tensor) and bool(torch.isinf(dense(tensor)).any())
+
+
+def seq_of(node: Any) -> int:
+    """When a node was made; -1 for the accumulation into a leaf, which is older than every operation."""
+    number = node._sequence_nr()
+    return -1 if number >= 1 << 63 else number

@@ -1,0 +1,311 @@
+"""Calls and origins in terms of the event: the element, the operands there, the operations around it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, can_be_bad, dense, has_inf, has_nan
+from retrograd.anomaly.adapters.torch.names import Names
+from retrograd.anomaly.adapters.torch.origin import Origin
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.names import canonical
+from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
+from retrograd.core import sites
+
+DEPTH = 6  # how many operations back the surroundings reach
+AROUND = 3  # the same for the operations between birth and harm
+
+# Where these meet an infinity it is a pole of theirs; elsewhere it is overflow.
+_POLES = {
+    "log": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0, "reciprocal": 0.0, "rsqrt": 0.0, "sqrt": 0.0,
+    "digamma": None, "lgamma": None, "atanh": None, "logit": None, "erfinv": None, "acos": None, "asin": None,
+    "acosh": None, "binary_cross_entropy": None, "tan": None, "entr": 0.0,
+}  # fmt: skip
+
+
+def statistics(output: Tensor | None) -> dict[str, Any]:
+    """The fields of an event that describe the output."""
+    if output is None or not can_be_bad(output):
+        return {}
+    values = dense(output)
+    reals = torch.view_as_real(values.resolve_conj()) if values.is_complex() else values
+    finite = reals[torch.isfinite(reals)]
+    stats = None
+    if finite.numel():
+        wide = finite.double() if finite.device.type != "mps" else finite.float()
+        low, high = torch.aminmax(wide)
+        stats = {"min": low.item(), "max": high.item(), "mean": wide.mean().item()}
+    nan = int(torch.isnan(values).sum())
+    positive, negative = int(torch.isposinf(reals).sum()), int(torch.isneginf(reals).sum())
+    return {
+        "nan_count": nan,
+        "posinf_count": positive,
+        "neginf_count": negative,
+        "size": values.numel(),
+        "output_shape": tuple(values.shape),
+        "dtype": str(values.dtype).removeprefix("torch."),
+        "output_stats": stats,
+        "output_has_nan": nan > 0,
+        "output_has_inf": positive + negative > 0,
+    }
+
+
+def first_of(where: Tensor | None, output: Tensor | None) -> tuple[int, ...] | None:
+    """The first true element; NaNs before infinities."""
+    if where is None and output is not None and can_be_bad(output):
+        where = ~torch.isfinite(dense(output))
+    if where is None:
+        return None
+    if output is not None and output.shape == where.shape:
+        nan = torch.isnan(dense(output)) & where
+        where = nan if bool(nan.any()) else where
+    places = where.nonzero()
+    return tuple(places[0].tolist()) if len(places) else None
+
+
+def value_at(value: Any, index: tuple[int, ...] | None, shape: Sequence[int]) -> Any:
+    """The number in an argument that an element of a pointwise result was made from; None if there is no such one."""
+    if isinstance(value, (int, float, complex)):
+        return value
+    if not isinstance(value, Tensor) or value.layout is not torch.strided or value.device.type == "meta":
+        return None
+    value = value.detach()
+    if value.numel() == 1:
+        return value.reshape(()).item()
+    if index is None or len(index) != len(shape):
+        return None
+    try:
+        return value.expand(tuple(shape))[index].item()
+    except RuntimeError:
+        return None
+
+
+class Describer:
+    """Makes operations and events of calls.
+
+    Parameters
+    ----------
+    names
+        What the user calls tensors and modules.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+
+    def operation(
+        self, call: Call, index: tuple[int, ...] | None = None, shape: Sequence[int] = (), depth: int = DEPTH
+    ) -> Operation:
+        """An operation with its operands at one element of its result, and those before it."""
+        place = place_fields(call.code, call.at)
+        dim = next((each.value for each in call.args if each.name == "dim"), None)
+        args = tuple(self.operand(each, index, shape, dim, depth) for each in call.args)
+        return Operation(op=call.name, args=args, code_line=place.get("code_line"), lineno=place.get("lineno"))
+
+    def operand(
+        self, argument: Argument, index: tuple[int, ...] | None, shape: Sequence[int], dim: Any, depth: int
+    ) -> Operand:
+        """One argument, with what made it."""
+        value = argument.value
+        if argument.made_by is None and not isinstance(value, Tensor):
+            return Operand(name=argument.name, value=_plain(value), constant=True)
+        producer = None
+        tensor = argument.tensor
+        if argument.made_by is not None and depth > 0:
+            at = _inner(index, shape, None if tensor is None else tuple(tensor.shape))
+            inner = shape if tensor is None else tuple(tensor.shape)
+            producer = self.operation(argument.made_by, at, inner, depth - 1)
+        number = value_at(tensor, index, shape)
+        low = high = None
+        if tensor is not None and (number is None or dim is not None):
+            low, high = _extremes(_feeding(tensor, index, shape, dim))
+        return Operand(
+            name=argument.name,
+            value=number,
+            min=low,
+            max=high,
+            shape=None if tensor is None else tuple(tensor.shape),
+            dtype=None if tensor is None else str(tensor.dtype),
+            requires_grad=(tensor is not None and tensor.requires_grad) or argument.leaf is not None,
+            producer=producer,
+            leaf_name=self.names.tensor(tensor) if tensor is not None and argument.made_by is None else None,
+            key=None if tensor is None else id(tensor),
+        )
+
+    def event(self, origin: Origin, **fields: Any) -> NaNEvent:
+        """The event of an origin."""
+        if origin.leaf is not None:
+            return self._leaf(origin, origin.leaf, **fields)
+        call = origin.call
+        output = call.outputs[origin.output]
+        index = first_of(origin.where, output)
+        shape = tuple(output.shape) if output is not None else ()
+        own = call.forward or call
+        operands = {}
+        for argument in own.args:
+            number = value_at(argument.value, index, shape)
+            if number is not None and not isinstance(number, bool) and _is_operand(argument):
+                operands[argument.name] = number
+        grad = next((value_at(each.value, index, shape) for each in call.args if each.name == "grad"), None)
+        taken = [each.value for each in call.args]
+        return NaNEvent(
+            kind=_kind(call, own, output, index, shape),
+            op=call.name if call.is_backward else canonical(call.name),
+            is_backward=call.is_backward,
+            index=index,
+            operands=operands,
+            input_has_nan=any(map(has_nan, taken)),
+            input_has_inf=any(map(has_inf, taken)),
+            thread=call.thread,
+            path=tuple(_short(each) for each in origin.path),
+            surroundings=Surroundings(
+                operation=self.operation(own, index, shape),
+                consumers=self._consumers(origin),
+                grad_value=grad if call.is_backward else None,
+                library="torch",
+                context=fields.pop("context", {}),
+            ),
+            **(self.names.layer(call.modules) or self._layer_of_weights(own)),
+            **place_fields(call.code, call.at),
+            **statistics(output),
+            **self._note(call),
+            **fields,
+        )
+
+    def _consumers(self, origin: Origin) -> tuple[Operation, ...]:
+        """From the birth to the harm; for one in backward, the way on which the gradient came."""
+        if not origin.call.is_backward:
+            way = [each for each in origin.path[1:] if not each.is_backward]
+            return tuple(self.operation(each, depth=AROUND) for each in way[:DEPTH])
+        found: list[Operation] = []
+        call: Call | None = origin.call
+        while call is not None and len(found) < DEPTH:
+            call = next((each.made_by for each in call.args if each.name == "grad"), None)
+            if call is not None and call.forward is not None:
+                found.append(self.operation(call.forward, depth=AROUND))
+        return tuple(found)
+
+    def _layer_of_weights(self, call: Call) -> dict[str, Any]:
+        """The module whose parameter an operation uses, where that is all that is known of modules."""
+        for argument in call.args:
+            name = None if argument.leaf is None else self.names.member(argument.leaf)
+            if name is not None and "." in name:
+                return {"layer_name": name.rpartition(".")[0]}
+        return {}
+
+    @staticmethod
+    def _note(call: Call) -> dict[str, Any]:
+        if call.callee is None:
+            return {}
+        inside = sites.site(*call.callee)
+        return {"note": f"in its backward, at {inside.filename}:{inside.lineno}"}
+
+    def _leaf(self, origin: Origin, argument: Argument, **fields: Any) -> NaNEvent:
+        """A value that came in non-finite."""
+        tensor = argument.leaf if argument.leaf is not None else argument.value
+        name = self.names.tensor(tensor)
+        context = dict(fields.pop("context", {}))
+        member = self.names.member(tensor)
+        if member is not None:
+            context["leaf"] = "buffer" if self.names.is_buffer(member) else "parameter"
+        else:
+            context["leaf"] = (
+                "parameter" if tensor.requires_grad else "target" if "target" in argument.name else "batch"
+            )
+        if name is not None:
+            context["name"] = name
+        layer = {"layer_name": member.rpartition(".")[0]} if member is not None and "." in member else {}
+        index = first_of(None, tensor)
+        place = self.names.layer(origin.call.modules) | layer
+        return NaNEvent(
+            kind="leaf",
+            op="leaf",
+            index=index,
+            operands={name or argument.name: value_at(tensor, index, tuple(tensor.shape))},
+            path=("leaf", *(_short(each) for each in origin.path)),
+            thread=origin.call.thread,
+            surroundings=Surroundings(
+                consumers=tuple(self.operation(each, depth=AROUND) for each in origin.path[:DEPTH]),
+                library="torch",
+                context=context,
+            ),
+            **place,
+            **place_fields(origin.call.code, origin.call.at),
+            **statistics(tensor),
+            **fields,
+        )
+
+
+def _short(call: Call) -> str:
+    return call.name if call.is_backward or call.name.endswith(tuple("0123456789")) else canonical(call.name)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return tuple(value) if all(isinstance(item, (int, float)) for item in value) else None
+    return value if isinstance(value, (int, float, complex, str)) else None
+
+
+def _is_operand(argument: Argument) -> bool:
+    """Whether an argument is a number that is calculated with, not an option."""
+    return isinstance(argument.value, Tensor) or argument.name in ("input", "other", "exponent", "value", "min", "max")
+
+
+def _kind(call: Call, own: Call, output: Tensor | None, index: tuple[int, ...] | None, shape: Sequence[int]) -> str:
+    """Which of the IEEE 754 exceptions the birth is."""
+    made = value_at(output, index, shape)
+    if made is None or (isinstance(made, complex) or math.isnan(made)):
+        return "invalid"
+    op = canonical(own.name)
+    values = {each.name: value_at(each.value, index, shape) for each in own.args}
+    if op in ("div", "rdiv"):
+        divisor = values.get("other")
+        return "divide" if divisor == 0 else "overflow"
+    if op == "pow":
+        return "divide" if values.get("input") == 0 else "overflow"
+    if op not in _POLES:
+        return "overflow"
+    pole = _POLES[op]
+    return "divide" if pole is None or values.get("input") in (pole, None) else "overflow"
+
+
+def _inner(
+    index: tuple[int, ...] | None, shape: Sequence[int], inner: tuple[int, ...] | None
+) -> tuple[int, ...] | None:
+    """The element of an operand that is broadcast to ``shape``."""
+    if index is None or inner is None or len(inner) > len(shape) or len(index) != len(shape):
+        return None
+    outer = tuple(shape)[len(shape) - len(inner) :]
+    if any(size not in (1, whole) for size, whole in zip(inner, outer, strict=True)):
+        return None
+    tail = index[len(index) - len(inner) :] if inner else ()
+    return tuple(0 if size == 1 else i for size, i in zip(inner, tail, strict=True))
+
+
+def _feeding(tensor: Tensor, index: tuple[int, ...] | None, shape: Sequence[int], dim: Any) -> Tensor:
+    """The elements along ``dim`` that an element of a reduction, or of a softmax, was made from."""
+    tensor = tensor.detach()
+    if dim is None or index is None or tensor.dim() == 0 or tensor.layout is not torch.strided:
+        return tensor
+    dims = {d % tensor.dim() for d in ((dim,) if isinstance(dim, int) else dim)}
+    if len(shape) == tensor.dim():
+        return tensor[tuple(slice(None) if d in dims else index[d] for d in range(tensor.dim()))]
+    if len(shape) == tensor.dim() - len(dims):
+        rest = iter(index)
+        return tensor[tuple(slice(None) if d in dims else next(rest) for d in range(tensor.dim()))]
+    return tensor
+
+
+def _extremes(values: Tensor) -> tuple[Any, Any]:
+    if values.numel() < 2 or values.is_complex() or values.dtype == torch.bool or values.layout is not torch.strided:
+        return None, None
+    ordinary = values[~torch.isnan(values)] if values.is_floating_point() else values
+    if not ordinary.numel():
+        return None, None
+    low, high = torch.aminmax(ordinary)
+    return low.item(), high.item()

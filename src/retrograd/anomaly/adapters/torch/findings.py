@@ -1,0 +1,184 @@
+"""From a bad loss or gradient to one event: by the record of a second run, the live graph, or the model run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad
+from retrograd.anomaly.adapters.torch.describe import Describer, first_of, statistics
+from retrograd.anomaly.adapters.torch.forward import ModelCalls
+from retrograd.anomaly.adapters.torch.graph import read
+from retrograd.anomaly.adapters.torch.names import Names
+from retrograd.anomaly.adapters.torch.origin import Origin, origin_of
+from retrograd.anomaly.adapters.torch.recording import Recorder
+from retrograd.anomaly.adapters.torch.sites import SiteLog
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.surroundings import Surroundings
+
+RUN_AGAIN = (
+    "What this step computed is gone. Iterate over the batches with `for batch in w.steps(loader)`: the step is then "
+    "run again with every operation checked."
+)
+NOT_SURE = (
+    "An operand of this operation was not kept, so that the birth may lie in what made it. "
+    "`for batch in w.steps(loader)` runs the step again with every operation checked."
+)
+
+
+class Findings:
+    """Explains one harm.
+
+    Parameters
+    ----------
+    names
+        What the user calls tensors and modules.
+    recorder
+        The record of the second run, if this is one.
+    sites
+        Where the operations of the step were called.
+    calls
+        How the model was called in this step.
+    is_meant
+        Says for an operation that its infinities are meant.
+    context
+        What is known of the training beyond operations.
+    note
+        What is to be said besides.
+    """
+
+    def __init__(
+        self,
+        names: Names,
+        recorder: Recorder | None,
+        sites: SiteLog,
+        calls: ModelCalls | None,
+        is_meant: Callable[[Call], bool],
+        context: dict[str, Any],
+        note: str | None = None,
+    ) -> None:
+        self.names = names
+        self._recorder = recorder
+        self._sites = sites
+        self._calls = calls
+        self._is_meant = is_meant
+        self._context = context
+        self._note = note
+        self._describer = Describer(names)
+
+    def in_forward(self, roots: Sequence[Tensor]) -> NaNEvent:
+        """Why a loss is not finite."""
+        origin = self._origin(self._recorded(roots))
+        if origin is None:
+            origin = self._bad_member() or self._in_graph(roots)
+        if origin is None or not origin.sure or origin.call.code is None:
+            origin = self._origin(self._run_model_again(backward=False)) or origin
+        if origin is None:
+            return self._unknown(roots[0], "loss")
+        return self._event(origin, "loss", None if origin.sure else NOT_SURE)
+
+    def in_backward(self, wrong: Sequence[tuple[Tensor, Tensor]], losses: Sequence[Tensor] = ()) -> NaNEvent:
+        """Why gradients are not finite; ``losses`` are those of the step that nobody has looked at yet."""
+        lost = [loss for loss in losses if is_bad(loss)]
+        harmed = "loss" if lost else self._gradient_name([parameter for parameter, _ in wrong])
+        record = self._recorder
+        origin = None
+        if record is not None:
+            origin = self._origin(record.harmed_leaves())
+            if origin is not None and not lost:
+                harmed = self._gradient_name(
+                    [leaf for leaf, each in record.leaves if each.made_by in origin.path] or [each for each, _ in wrong]
+                )
+        origin = origin or self._bad_member() or self._origin(self._run_model_again(backward=True))
+        if origin is None:
+            return self._unknown(lost[0] if lost else wrong[0][1], harmed)
+        return self._event(origin, harmed)
+
+    # --- the ways to an origin ------------------------------------------------------------------------------------
+
+    def _origin(self, harmed: Sequence[tuple[Call, int]]) -> Origin | None:
+        return origin_of(harmed, self._is_meant) if harmed else None
+
+    def _recorded(self, roots: Sequence[Tensor]) -> list[tuple[Call, int]]:
+        if self._recorder is None:
+            return []
+        return [made for root in roots if (made := self._recorder.made_by(root)) is not None]
+
+    def _in_graph(self, roots: Sequence[Tensor]) -> Origin | None:
+        """The live graph, read in the order of creation."""
+        roots = [root for root in roots if root.grad_fn is not None]
+        last = max((root.grad_fn._sequence_nr() for root in roots), default=0)  # type: ignore[union-attr]
+        return self._origin(read(roots, lambda seq: self._sites.site_of(seq, last)))
+
+    def _run_model_again(self, backward: bool) -> list[tuple[Call, int]]:
+        if self._calls is None or self._recorder is not None:
+            return []
+        return self._calls.run_again(backward)
+
+    def _bad_member(self) -> Origin | None:
+        """A parameter of the model that is not finite: then no operation is to blame."""
+        if self.names.model is None:
+            return None
+        for _, parameter in self.names.model.named_parameters():
+            if is_bad(parameter):
+                call = Call("leaf", [], [parameter], 0)
+                frame = self.names.frame
+                if frame is not None:
+                    call.code, call.at = frame.f_code, frame.f_lasti
+                return Origin(call, leaf=Argument("weight", parameter.detach(), leaf=parameter))
+        return None
+
+    # --- words ----------------------------------------------------------------------------------------------------
+
+    def _event(self, origin: Origin, harmed: str, note: str | None = None) -> NaNEvent:
+        event = self._describer.event(origin, harmed=harmed, context=self._settled_context())
+        notes = [each for each in (event.note, note, self._note) if each]
+        return replace(event, note=" ".join(notes) or None)
+
+    def _unknown(self, tensor: Tensor, harmed: str) -> NaNEvent:
+        """Nothing was found: say what is known."""
+        frame = self.names.frame
+        clipping = "clip_grad_norm" in self._context
+        return NaNEvent(
+            kind="invalid" if bool(torch.isnan(tensor).any()) else "overflow",
+            op="clip_grad_norm_" if clipping else "unknown",
+            is_backward=harmed != "loss",
+            index=first_of(None, tensor),
+            harmed=harmed,
+            cause=None if clipping else self._what_is_known(harmed),
+            note=" ".join(filter(None, (RUN_AGAIN, self._note))),
+            surroundings=Surroundings(library="torch", context=self._settled_context()),
+            **(place_fields(frame.f_code, frame.f_lasti) if frame is not None else {}),
+            **statistics(tensor),
+        )
+
+    def _what_is_known(self, harmed: str) -> str:
+        if harmed == "loss":
+            return "The loss is not finite, and nothing of how it was computed is at hand."
+        if self._calls is not None and self._calls.outputs_got_bad_gradients:
+            return (
+                "The loss is finite, and the gradient that came back to the model's output is not: it was born in the "
+                "backward of what is computed from the output, that is, of the loss function."
+            )
+        return "The loss is finite and this gradient is not: it was born in backward."
+
+    def _settled_context(self) -> dict[str, Any]:
+        context = dict(self._context)
+        clipping = dict(context.get("clip_grad_norm", {}))
+        place = clipping.pop("place", None)
+        if clipping:
+            code_line = place_fields(*place).get("code_line") if place is not None else None
+            context["clip_grad_norm"] = clipping | ({"code_line": code_line} if code_line else {})
+        return context
+
+    def _gradient_name(self, leaves: Sequence[Tensor]) -> str:
+        for leaf in leaves:
+            name = self.names.tensor(leaf)
+            if name is not None:
+                return f"the gradient of {name}"
+        return f"the gradient of a leaf of shape {list(leaves[0].shape)}" if leaves else "a gradient"

@@ -1,0 +1,61 @@
+"""Whose code a frame runs: the user's, or that of the libraries in between."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+import torch
+
+from retrograd.core.sites import PACKAGE
+
+_INSIDE = (str(Path(torch.__file__).parent) + "/", PACKAGE, "<frozen ", contextlib.__file__, functools.__file__)
+_MODULE_CALL = torch.nn.Module._call_impl.__code__
+_APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
+
+_internal: dict[str, bool] = {}
+
+
+def is_internal(code: CodeType) -> bool:
+    """Whether it is code of torch, of this package, or of Python itself."""
+    filename = code.co_filename
+    known = _internal.get(filename)
+    if known is None:
+        known = _internal[filename] = filename.startswith(_INSIDE)
+    return known
+
+
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame, from ``frame`` outwards, that is neither torch's nor ours."""
+    while frame is not None and is_internal(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
+class Landmarks(NamedTuple):
+    """What lies around a call, from the inside out."""
+
+    user: FrameType | None
+    applied: FrameType | None  # the user's line that called the autograd Function it happened in
+    modules: tuple[Any, ...]
+
+
+def landmarks(frame: FrameType | None) -> Landmarks:
+    """The user's frame, and the modules whose calls are under way, innermost first."""
+    user = applied = None
+    within = False
+    modules = []
+    while frame is not None:
+        code = frame.f_code
+        if code is _MODULE_CALL:
+            modules.append(frame.f_locals["self"])
+        elif code is _APPLY:
+            within = True
+        elif not is_internal(code):
+            user = user or frame
+            applied = applied or (frame if within else None)
+        frame = frame.f_back
+    return Landmarks(user, applied, tuple(modules))

@@ -1,0 +1,67 @@
+"""A look at all gradients in one pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.torch.calls import can_be_bad, dense, has_nan, is_bad
+
+_NARROW = (torch.float16, torch.bfloat16)
+
+
+def gradients_of(optimizer: Any) -> list[tuple[Tensor, Tensor]]:
+    """The parameters of an optimizer that have a gradient, with it."""
+    return [
+        (parameter, parameter.grad)
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+        if parameter.grad is not None
+    ]
+
+
+def all_finite(gradients: Sequence[Tensor], losses: Sequence[Tensor] = ()) -> bool:
+    """Whether every element of some gradients, and of losses beside them, is finite.
+
+    One norm per tensor, launched together for each device and type, and one number read from each device. A norm that
+    is finite proves that all elements are; one that is not may have overflowed, so that the elements decide.
+    """
+    if _norms_finite(gradients, losses):
+        return True
+    return not any(is_bad(each) for each in (*gradients, *losses))
+
+
+def _norms_finite(gradients: Sequence[Tensor], losses: Sequence[Tensor]) -> bool:
+    groups: dict[Any, list[Tensor]] = {}
+    for gradient in gradients:
+        if type(gradient) is not Tensor or gradient.layout is not torch.strided or gradient.requires_grad:
+            gradient = dense(gradient)
+        groups.setdefault((gradient.device, gradient.dtype), []).append(gradient)
+    norms: dict[torch.device, list[Tensor]] = {}
+    for (device, dtype), group in groups.items():
+        wide = torch.float32 if dtype in _NARROW else None
+        norms.setdefault(device, []).extend(torch._foreach_norm(group, 2.0, wide))
+    for loss in losses:
+        norms.setdefault(loss.device, []).append(loss.abs().sum())
+    return all(finite_numbers(device, each) for device, each in norms.items())
+
+
+def finite_numbers(device: torch.device, numbers: Sequence[Tensor]) -> bool:
+    """Whether tensors of one element on one device are finite, read in one go."""
+    if device.type == "cpu":
+        return all(map(math.isfinite, map(Tensor.item, numbers)))
+    return math.isfinite(torch.stack([number.float() for number in numbers]).sum().item())
+
+
+def bad_ones(gradients: Iterable[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
+    """Those parameters whose gradient is not finite."""
+    return [(parameter, gradient) for parameter, gradient in gradients if can_be_bad(gradient) and is_bad(gradient)]
+
+
+def kind_of(tensors: Iterable[Tensor]) -> str:
+    """ "nan" if there is one among some tensors, otherwise "inf"."""
+    return "nan" if any(map(has_nan, tensors)) else "inf"

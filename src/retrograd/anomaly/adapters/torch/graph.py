@@ -1,0 +1,228 @@
+"""The graph behind a loss as calls: what its nodes saved, and what can be computed again from that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, seq_of
+
+SiteOf = Callable[[int], "tuple[CodeType, int] | None"]
+
+# Tensor parameters that no gradient flows to, so that a node has no edge for them.
+_WITHOUT_EDGE = frozenset(
+    (
+        *("condition", "mask", "index", "indices", "target", "targets"),
+        *("input_lengths", "target_lengths", "running_mean", "running_var"),
+    )
+)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SIDE_EFFECTS = ("batch_norm", "dropout", "bernoulli", "rrelu", "multinomial")
+
+
+def nodes_behind(roots: Iterable[Any]) -> list[Any]:
+    """The nodes from which gradients flow on from some nodes, in the order of creation, leaves first."""
+    seen = {root: None for root in roots if root is not None}  # in a fixed order, which a set has not
+    stack = list(seen)
+    while stack:
+        for following, _ in stack.pop().next_functions:
+            if following is not None and following not in seen:
+                seen[following] = None
+                stack.append(following)
+    return sorted(seen, key=seq_of)
+
+
+def leaves_behind(roots: Iterable[Any]) -> list[Tensor]:
+    """The leaves that a backward pass from some nodes would give a gradient."""
+    return [node.variable for node in nodes_behind(roots) if hasattr(node, "variable")]
+
+
+def read(roots: Sequence[Tensor], site_of: SiteOf) -> list[tuple[Call, int]]:
+    """Make calls of the graph behind some tensors, and return those of which the tensors are results.
+
+    Parameters
+    ----------
+    roots
+        Tensors with a history that has not been freed.
+    site_of
+        Tells for a sequence number where the operation was called.
+    """
+    calls: dict[Any, Call] = {}
+    overloads: dict[Call, Any] = {}
+    for node in nodes_behind([root.grad_fn for root in roots]):
+        if hasattr(node, "variable"):
+            continue
+        overload = _overload_of(node)
+        call = calls[node] = _call(node, overload, calls, site_of)
+        overloads[call] = overload
+    for root in roots:
+        if root.grad_fn in calls:
+            calls[root.grad_fn].outputs[root.output_nr] = root.detach()
+    for node, call in calls.items():
+        _take_over(call)
+        if not call.known:
+            _compute(node, call, overloads[call])
+    return [(calls[root.grad_fn], root.output_nr) for root in roots if root.grad_fn in calls]
+
+
+def _call(node: Any, overload: Any, calls: dict[Any, Call], site_of: SiteOf) -> Call:
+    """The record of a node; results of earlier nodes that it saved become known."""
+    arguments = list(_arguments(node, overload, calls))
+    outputs: list[Any] = [None] * max(len(node._input_metadata), 1)
+    for name, value in _saved(node).items():
+        place = re.fullmatch(r"(?:result|output)(\d*)", name)
+        if place and isinstance(value, Tensor) and int(place[1] or 0) < len(outputs):
+            outputs[int(place[1] or 0)] = value
+    seq = seq_of(node)
+    site = site_of(seq)
+    call = Call(
+        node.name(),
+        arguments,
+        outputs,
+        seq,
+        pointwise=overload is not None and torch.Tag.pointwise in overload.tags,
+        seq=seq,
+    )
+    if site is not None:
+        call.code, call.at = site
+    for argument in arguments:
+        if argument.made_by is not None and argument.value is not None:
+            argument.made_by.outputs[argument.output] = argument.value
+    return call
+
+
+def _arguments(node: Any, overload: Any, calls: dict[Any, Call]) -> Iterator[Argument]:
+    saved = _saved(node)
+    edges = list(node.next_functions)
+    if overload is None:
+        for number, edge in enumerate(edges):
+            yield _argument(f"args[{number}]", None, edge, calls)
+        return
+    for parameter in overload._schema.arguments:
+        name = "input" if parameter.name == "self" else parameter.name
+        value = saved.get(parameter.name)
+        if _is_list(parameter) and parameter.name not in _WITHOUT_EDGE:
+            for number, edge in enumerate(edges):
+                yield _argument(f"{name}[{number}]", None, edge, calls)
+        elif _is_tensor(parameter) and parameter.name not in _WITHOUT_EDGE and edges:
+            yield _argument(name, value, edges.pop(0), calls)
+        else:
+            given = _given(parameter, value, node)
+            yield Argument(name, given, missing=given is None and _is_needed(parameter))
+
+
+def _argument(name: str, value: Any, edge: Any, calls: dict[Any, Call]) -> Argument:
+    source, nr = edge
+    if source is None:
+        return Argument(name, value, missing=value is None)
+    if hasattr(source, "variable"):
+        return Argument(name, source.variable.detach() if value is None else value, leaf=source.variable)
+    return Argument(name, value, calls.get(source), nr)
+
+
+def _given(parameter: Any, value: Any, node: Any) -> Any:
+    """A plain argument: what the node saved, or what follows from the result's shape and type, or the default."""
+    if value is not None:
+        return value
+    meta = node._input_metadata[0]
+    if parameter.name in ("size", "shape"):
+        return list(meta.shape)
+    if parameter.name == "dtype":
+        return meta.dtype
+    return parameter.default_value if parameter.has_default_value() else None
+
+
+def _take_over(call: Call) -> None:
+    for argument in call.args:
+        if argument.value is None and argument.made_by is not None:
+            argument.value = argument.made_by.outputs[argument.output]
+
+
+def _compute(node: Any, call: Call, overload: Any) -> None:
+    """The operation once more, where all that it needs is known."""
+    if overload is None or any(word in str(overload) for word in _SIDE_EFFECTS):
+        return
+    values = {}
+    lists: dict[str, list[Any]] = {}
+    for argument in call.args:
+        name, is_item, _ = argument.name.partition("[")
+        if argument.missing or (argument.value is None and argument.made_by is not None):
+            return
+        if is_item:
+            lists.setdefault(name, []).append(argument.value)
+        else:
+            values["self" if name == "input" else name] = argument.value
+    values |= lists
+    parameters = {each.name for each in overload._schema.arguments}
+    if "input" in parameters and "self" in values and "self" not in parameters:
+        values["input"] = values.pop("self")
+    try:
+        with torch.no_grad():
+            result = overload(**values)
+    except Exception:
+        return
+    results = list(result) if isinstance(result, (tuple, list)) else [result]
+    for nr, meta in enumerate(node._input_metadata):
+        fits = nr < len(results) and isinstance(results[nr], Tensor) and list(results[nr].shape) == list(meta.shape)
+        if fits and results[nr].dtype == meta.dtype and call.outputs[nr] is None:
+            call.outputs[nr] = results[nr]
+
+
+def _overload_of(node: Any) -> Any:
+    """The dispatcher's entry that made a node: the one with its name whose tensors match the edges and whose other
+    parameters match what was saved."""
+    stem = re.sub(r"Backward\d*$", "", node.name())
+    snake = _CAMEL.sub("_", stem).lower().replace("log1_p", "log1p")
+    saved = {name for name in _saved(node) if not re.search(r"_sym_|^(?:result|output)\d*$|total_weight", name)}
+    edges = len(node.next_functions)
+    for name in (snake, f"_{snake}", f"{snake}_forward"):
+        packet = getattr(torch.ops.aten, name, None)
+        for overload in (getattr(packet, each) for each in packet.overloads()) if packet is not None else ():
+            parameters = overload._schema.arguments
+            if overload._schema.is_mutable or not saved <= {each.name for each in parameters}:
+                continue
+            tensors = [each for each in parameters if _is_tensor(each) and each.name not in _WITHOUT_EDGE]
+            several = any(_is_list(each) and each.name not in _WITHOUT_EDGE for each in parameters)
+            needed = [each for each in tensors if _is_needed(each)]
+            if several or len(needed) <= edges <= len(tensors):
+                return overload
+    return None
+
+
+def _is_needed(parameter: Any) -> bool:
+    """Whether an operation cannot do without a parameter."""
+    return not parameter.has_default_value() and not str(parameter.type).startswith("Optional[")
+
+
+def _is_tensor(parameter: Any) -> bool:
+    return str(parameter.type) in ("Tensor", "Optional[Tensor]")
+
+
+def _is_list(parameter: Any) -> bool:
+    return str(parameter.type).startswith("List[") and "Tensor" in str(parameter.type)
+
+
+def _saved(node: Any) -> dict[str, Any]:
+    """What a node saved, without what was freed or overwritten since."""
+    found = {}
+    for attribute in dir(node):
+        if attribute.startswith("_saved_"):
+            try:
+                value = getattr(node, attribute)
+            except Exception:  # freed, or overwritten, or a hook of the user's failed
+                continue
+            if value is not None:
+                found[attribute.removeprefix("_saved_")] = _signed(value)
+    return found
+
+
+def _signed(value: Any) -> Any:
+    """Negative numbers arrive as unsigned ones of 64 bits."""
+    if isinstance(value, tuple):
+        return [_signed(item) for item in value]
+    return value - (1 << 64) if type(value) is int and value >= 1 << 63 else value

@@ -1,0 +1,109 @@
+"""Watching torch from the moment when the program imports it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
+    from retrograd.anomaly.monitor import Watch
+
+
+class WhenImported:
+    """Connects a watch to PyTorch as soon as torch is imported; does nothing until then.
+
+    It stands in the watch for a :class:`~retrograd.anomaly.adapters.torch.monitor.TorchMonitor` and becomes one.
+
+    Parameters
+    ----------
+    watch
+        Whose policies hold, and who takes over the events.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._finder = _Finder(self._attach)
+        self._monitor: TorchMonitor | None = None
+        self._running = False
+
+    def start(self) -> None:
+        self._running = True
+        if "torch" in sys.modules:
+            self._attach()
+        else:
+            sys.meta_path.insert(0, self._finder)
+
+    def stop(self) -> None:
+        self._running = False
+        if self._finder in sys.meta_path:
+            sys.meta_path.remove(self._finder)
+        if self._monitor is not None:
+            self._monitor.stop()
+            self._monitor = None
+
+    def snapshot(self) -> Any:
+        return None if self._monitor is None else self._monitor.snapshot()
+
+    def restore(self, snapshot: Any) -> None:
+        if self._monitor is not None and snapshot is not None:
+            self._monitor.restore(snapshot)
+
+    def record_everything(self) -> None:
+        if self._monitor is not None:
+            self._monitor.record_everything()
+
+    def stop_recording(self) -> None:
+        if self._monitor is not None:
+            self._monitor.stop_recording()
+
+    def _attach(self) -> None:
+        from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
+
+        if self._finder in sys.meta_path:
+            sys.meta_path.remove(self._finder)
+        if self._running and self._monitor is None:
+            monitor = TorchMonitor(self._watch)
+            monitor.start()
+            self._monitor = monitor
+
+
+class _Finder:
+    """Finds torch where everybody finds it, and tells when it has been loaded."""
+
+    def __init__(self, on_load: Any) -> None:
+        self._on_load = on_load
+        self._finding = False
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "torch" or self._finding:
+            return None
+        self._finding = True
+        try:
+            spec = importlib.util.find_spec("torch")
+        finally:
+            self._finding = False
+        if spec is None or spec.loader is None:
+            return None
+        load = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            load(module)
+            self._on_load()
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def attach_on_import(watch: Watch) -> None:
+    """Have an unmodified script's ``DataLoader`` loops run a tripped batch again, as ``watch.steps(loader)`` does.
+
+    To be called before ``watch.start()``; it makes no difference to a program that does not use torch.
+    """
+    watch.rerun_loaders = True

@@ -1,0 +1,70 @@
+"""The batches of an unmodified script, one of them twice if something goes wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from retrograd.anomaly.monitor import Watch
+
+
+class Rerun:
+    """An iterator of a ``DataLoader`` under :meth:`Watch.steps <retrograd.anomaly.monitor.Watch.steps>`.
+
+    Where another loader's step is under way, as in ``zip(a, b)``, it takes part in that one: in the second run it gives
+    again what it gave in the first.
+
+    Parameters
+    ----------
+    iterator
+        The loader's own.
+    watch
+        Who owns the steps.
+    rehearsing
+        Says whether a second run is under way.
+    """
+
+    def __init__(self, iterator: Iterator[Any], watch: Watch, rehearsing: Callable[[], bool]) -> None:
+        self._iterator = iterator
+        self._watch = watch
+        self._rehearsing = rehearsing
+        self._steps = watch.steps(iterator)
+        self._leads = False
+        self._given: list[Any] = []  # in the present step of another loader
+        self._taken = 0  # of these, in the second run
+        self._step: Any = None
+
+    def __iter__(self) -> Rerun:
+        return self
+
+    def __next__(self) -> Any:
+        if self._leads or not self._watch.replaying:
+            self._leads = True
+            return next(self._steps)
+        if self._watch.present_step is not self._step:
+            self._step, self._given, self._taken = self._watch.present_step, [], 0
+        if not self._rehearsing():
+            self._given.append(next(self._iterator))
+            return self._given[-1]
+        if self._taken < len(self._given):
+            self._taken += 1
+            return self._given[self._taken - 1]
+        return next(self._iterator)
+
+    def __len__(self) -> int:
+        return len(self._iterator)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._iterator, name)
+
+
+def rerun(watch: Watch, rehearsing: Callable[[], bool]) -> Callable[..., Any]:
+    """Make a replacement for ``DataLoader.__iter__``; validation, without gradients, is left alone."""
+
+    def iterate(original: Any, loader: Any) -> Any:
+        iterator = original(loader)
+        return Rerun(iterator, watch, rehearsing) if torch.is_grad_enabled() else iterator
+
+    return iterate

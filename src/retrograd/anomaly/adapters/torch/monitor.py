@@ -1,0 +1,453 @@
+"""The watch on PyTorch models: two numbers are looked at in every step, and everything else only when one is bad."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from retrograd.anomaly.adapters.torch.calls import can_be_bad, is_bad
+from retrograd.anomaly.adapters.torch.compiling import uncompiled
+from retrograd.anomaly.adapters.torch.distributed import Agreement
+from retrograd.anomaly.adapters.torch.findings import Findings
+from retrograd.anomaly.adapters.torch.forward import ModelCalls
+from retrograd.anomaly.adapters.torch.frames import user_frame
+from retrograd.anomaly.adapters.torch.gradients import all_finite, bad_ones, finite_numbers, gradients_of, kind_of
+from retrograd.anomaly.adapters.torch.graph import leaves_behind
+from retrograd.anomaly.adapters.torch.loaders import rerun
+from retrograd.anomaly.adapters.torch.names import Names
+from retrograd.anomaly.adapters.torch.patches import Patches
+from retrograd.anomaly.adapters.torch.recording import Recorder, unseen
+from retrograd.anomaly.adapters.torch.scaling import Scaling
+from retrograd.anomaly.adapters.torch.sites import SiteLog
+from retrograd.anomaly.adapters.torch.snapshot import Copies, Gradients, Snapshot
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.monitor import Watch, expected
+from retrograd.anomaly.names import canonical
+
+LONGEST_PAUSE = 64  # steps between two looks at the gradients where a bad one may be applied
+WARM_UP = 3  # steps after which it is known how long one takes
+_LARGEST_ROOT = 1 << 16  # elements of what backward starts from, if it is not one number
+
+_graph_task = torch._C._current_graph_task_id
+
+
+class TorchMonitor:
+    """Connects a watch to PyTorch.
+
+    Parameters
+    ----------
+    watch
+        Whose policies hold, and who takes over the events.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.model = watch.model if isinstance(watch.model, torch.nn.Module) else None
+        self.updates = 0
+        self._patches = Patches()
+        self._handles: list[Any] = []
+        self._sites = SiteLog(watch.budget)
+        self._calls = None if self.model is None else ModelCalls(self.model)
+        self._scaling = Scaling(self._bad_scale, self._rehearsing)
+        self._agreement = Agreement()
+        self._deferred: NaNEvent | None = None  # what this process alone knows so far
+        self._recorder: Recorder | None = None
+        self._optimizer: Any = watch.optimizer  # the one that stepped last
+        self._busy = False  # with our own work, which is not looked at
+        self._withheld = False  # the coming update
+        self._hidden: list[tuple[Tensor, Tensor | None]] = []  # gradients, while an update is withheld
+        self._closure = False  # within an optimizer that evaluates the loss itself
+        self._waiting: list[Tensor] = []  # losses on a device, to be read with the gradients
+        self._checked: dict[int, int] | None = None  # what clipping has shown to be finite
+        self._clipping: dict[str, Any] | None = None
+        self._leaves: list[Tensor] = []  # that the step goes to, once it has tripped
+        self._rehearsed = False  # the second run has begun
+        self._attempted = False  # an optimizer has tried to update in it
+        self._uncompiled = contextlib.ExitStack()
+        self._put_away: list[Copies | Gradients] = []  # what a second run of it must not change
+        self._pause = 0
+        self._last = 0.0
+        self._step_time = 0.0
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        _check(self.model, self.watch.optimizer)
+        self._patches = Patches()
+        self._patches.wrap(torch.autograd, "backward", self._backward)
+        self._patches.wrap(Tensor, "backward", self._without_notes)
+        self._patches.wrap(torch, "compile", self._without_notes)
+        self._patches.wrap(torch.nn.utils.clip_grad, "_clip_grads_with_norm_", self._clip)
+        self._patches.wrap(torch.optim.lr_scheduler.LRScheduler, "step", self._schedule)
+        if self.watch.rerun_loaders:
+            self._patches.wrap(torch.utils.data.DataLoader, "__iter__", rerun(self.watch, self._rehearsing))
+        self._scaling.start(self._patches)
+        self._handles = [
+            register_optimizer_step_pre_hook(self._before_step),
+            register_optimizer_step_post_hook(self._after_step),
+        ]
+        if self._calls is not None:
+            self._calls.start()
+        self._sites.start()
+        self._last = time.perf_counter()
+
+    def stop(self) -> None:
+        self.stop_recording()
+        self._show_hidden()
+        self._sites.stop()
+        if self._calls is not None:
+            self._calls.stop()
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._patches.undo()
+        self._waiting, self._put_away, self._leaves, self._checked = [], [], [], None
+
+    def _without_notes(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """``Tensor.backward`` would come to a torch-function mode before it comes to us; compiled code wants none."""
+        self._sites.leave()
+        return original(*args, **kwargs)
+
+    # --- the loss -------------------------------------------------------------------------------------------------
+
+    def _backward(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> None:
+        self._sites.leave()
+        if self._busy or not _are_tensors(tensors):
+            original(tensors, *args, **kwargs)
+            return
+        roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+        if _graph_task() != -1:  # a part of the forward pass, run again within a backward
+            with self._recorded(roots):
+                original(tensors, *args, **kwargs)
+            return
+        self._agreement.prepare(self.model)
+        if not self._losses_finite(roots):
+            return
+        with self._recorded(roots):
+            original(tensors, *args, **kwargs)
+        self._after_backward(roots)
+
+    def _recorded(self, roots: Sequence[Tensor]) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext() if self._recorder is None else self._recorder.watch_backward(roots)
+
+    def _losses_finite(self, roots: Sequence[Tensor]) -> bool:
+        """Look at what backward starts from, and say whether it may start."""
+        if expected.depth:
+            return True
+        wrong = []
+        for root in roots:
+            loss = self._scaling.unscaled(root)
+            if not can_be_bad(loss):
+                continue
+            if loss.numel() == 1 and loss.device.type == "cpu":
+                value = loss.item()
+                if type(value) is float and self._recorder is None:
+                    self.watch.loss_history.append(value)
+                if not _is_finite(value):
+                    wrong.append(root)
+            elif self._recorder is None and loss.device.type != "cpu":
+                self._waiting.append(loss.detach())
+            elif loss.numel() <= _LARGEST_ROOT and is_bad(loss):
+                wrong.append(root)
+        return not wrong or self._bad_loss(wrong)
+
+    def _bad_loss(self, roots: Sequence[Tensor]) -> bool:
+        kind = kind_of(roots)
+        if not self.watch.listens_to(kind):
+            return True
+        with self._at_work():
+            event = self._findings().in_forward(roots)
+        if self._agreement.active:  # the others are waiting in backward for this process's gradients
+            self._deferred = event
+            return True
+        leaves = leaves_behind(root.grad_fn for root in roots)
+        if self._report(kind, event, leaves):
+            self._withheld = True
+            for leaf in leaves:
+                if leaf.grad is None:
+                    leaf.grad = torch.zeros_like(leaf)  # so that an update written by hand changes nothing
+            return False
+        return True
+
+    # --- the gradients --------------------------------------------------------------------------------------------
+
+    def _after_backward(self, roots: Sequence[Tensor]) -> None:
+        self.watch.step += self._recorder is None
+        alone = not self._agreement.active  # otherwise all wait for the update
+        by_hand = alone and (self._optimizer is None or self._closure or self._recorder is not None)
+        if by_hand and not self._scaling.active:
+            leaves = leaves_behind(root.grad_fn for root in roots)
+            self._look([(leaf, leaf.grad) for leaf in leaves if leaf.grad is not None])
+        now = time.perf_counter()
+        elapsed, self._last = now - self._last, now
+        self._step_time = elapsed if self._step_time == 0 else 0.5 * (self._step_time + elapsed)
+        self._sites.step_ended(max((_seq(root) for root in roots), default=0))
+        self._sites.enter()
+
+    def _look(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
+        """Look at gradients and say whether they may be applied."""
+        if expected.depth or not gradients or not self._is_due():
+            return True
+        began = time.perf_counter()
+        waiting, self._waiting = self._waiting, []
+        fine = all_finite([gradient for _, gradient in gradients], waiting) and self._deferred is None
+        fine = self._agreement.everywhere(fine)
+        spent = time.perf_counter() - began
+        self.watch.spent(spent)
+        if self.watch.step >= WARM_UP:
+            self._pause = min(LONGEST_PAUSE, math.ceil(spent / max(self.watch.budget * self._step_time, 1e-9)))
+        return fine or self._bad_gradients(gradients, waiting)
+
+    def _is_due(self) -> bool:
+        """Whether to look at the gradients of this step: always where a bad one must not be applied or is asked for."""
+        if self._must_not_pass or self.watch.replaying or self._agreement.active:
+            return True
+        self._pause -= 1
+        return self._pause <= 0
+
+    @property
+    def _must_not_pass(self) -> bool:
+        return any(self.watch.policies[kind] not in ("ignore", "record", "warn") for kind in ("nan", "inf"))
+
+    def _bad_gradients(self, gradients: Sequence[tuple[Tensor, Tensor]], losses: Sequence[Tensor] = ()) -> bool:
+        wrong = bad_ones(gradients)
+        kind = "nan" if self._agreement.active else kind_of([*losses, *(gradient for _, gradient in wrong)])
+        if not self.watch.listens_to(kind):
+            return True
+        event, self._deferred = self._deferred, None
+        with self._at_work():
+            event = self._agreement.guilty(event or self._findings().in_backward(wrong, losses))
+        if self._report(kind, event, [parameter for parameter, _ in gradients]):
+            self._withheld = True
+            if self._closure:
+                for parameter, _ in gradients:
+                    parameter.grad = torch.zeros_like(parameter)
+            return False
+        return True
+
+    def _clip(self, original: Any, parameters: Any, max_norm: float, total_norm: Tensor, *args: Any, **kw: Any) -> None:
+        """Clipping makes NaN of every gradient if one is infinite: look before, at the norm that it has computed."""
+        parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+        gradients = [(each, each.grad) for each in parameters if each.grad is not None]
+        go_on = functools.partial(original, parameters, max_norm, total_norm, *args, **kw)
+        if self._busy or expected.depth or not gradients or self._scaling.active or self._agreement.active:
+            go_on()
+            return
+        losses = [loss.abs().sum() for loss in self._waiting if loss.device == total_norm.device]
+        if finite_numbers(total_norm.device, [total_norm.detach(), *losses]):
+            go_on()
+            self._waiting = []
+            self._checked = {id(gradient): gradient._version for _, gradient in gradients}
+            return
+        if all_finite([gradient for _, gradient in gradients], self._waiting):
+            go_on()
+            return
+        frame = user_frame(sys._getframe(1))
+        self._clipping = {"total_norm": total_norm.item(), "max_norm": float(max_norm)}
+        if frame is not None:
+            self._clipping["place"] = frame.f_code, frame.f_lasti
+        if self._bad_gradients(gradients, self._waiting):
+            go_on()
+
+    # --- the update -----------------------------------------------------------------------------------------------
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._busy:
+            return
+        self._show_hidden()
+        self._sites.leave()
+        self._optimizer = optimizer
+        self._scaling.stepped()
+        self._closure = any(each is not None for each in (*args[1:2], kwargs.get("closure")))
+        withheld, self._withheld = self._withheld, False
+        if not withheld and not self._closure and getattr(optimizer, "found_inf", None) is None:
+            gradients = gradients_of(optimizer)
+            if not self._are_checked(gradients):
+                withheld = not self._look(gradients)
+                self._withheld = False
+        self._checked = self._clipping = None
+        self._waiting = []
+        self._attempted = self._recorder is not None
+        if withheld or self._attempted:
+            self._hide(optimizer)
+        else:
+            self.updates += 1
+
+    def _are_checked(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
+        """Whether clipping has looked at just these gradients, and nothing has changed since."""
+        if self._checked is None or self._waiting:
+            return False
+        known = self._checked
+        return all(known.get(id(gradient)) == gradient._version for _, gradient in gradients)
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._busy:
+            return
+        if self._closure:
+            self._closure = self._withheld = False  # what was to be withheld lies within
+        self._show_hidden()
+        self._sites.enter()
+        if self._calls is not None:
+            self._calls.forget()
+
+    def _hide(self, optimizer: Any) -> None:
+        """Take the gradients away for the time of an update, which so changes nothing, nor the optimizer's state."""
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                self._hidden.append((parameter, parameter.grad))
+                parameter.grad = None
+
+    def _show_hidden(self) -> None:
+        for parameter, gradient in self._hidden:
+            parameter.grad = gradient
+        self._hidden = []
+
+    def _schedule(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """The learning rate does not move on in a second run of the same step."""
+        return None if self._recorder is not None else original(*args, **kwargs)
+
+    def _bad_scale(self, optimizer: Any, note: str) -> None:
+        """A gradient scaler has left out so many updates that no scale can be to blame."""
+        gradients = gradients_of(optimizer)
+        wrong = bad_ones(gradients)
+        kind = kind_of(gradient for _, gradient in wrong)
+        if not wrong or not self.watch.listens_to(kind):
+            return
+        with self._at_work():
+            event = self._findings(note).in_backward(wrong)
+        self._report(kind, event, [parameter for parameter, _ in gradients])
+
+    # --- what is found --------------------------------------------------------------------------------------------
+
+    def _findings(self, note: str | None = None) -> Findings:
+        return Findings(
+            Names(self.model, user_frame(sys._getframe(2))),
+            self._recorder,
+            self._sites,
+            self._calls,
+            self._is_meant,
+            self._context(),
+            note,
+        )
+
+    def _report(self, kind: str, event: NaNEvent, leaves: Sequence[Tensor]) -> bool:
+        """Hand an event over, and say whether the update is to be withheld."""
+        if self.watch.replaying and self._recorder is None:
+            self._leaves = list(leaves)
+            if self._optimizer is None:  # weights that are updated by hand
+                self._put_away.append(Copies(leaves))
+        self._waiting = []
+        return self.watch.found(kind, event) == "withhold"
+
+    def _is_meant(self, call: Any) -> bool:
+        """Whether the user has said that the infinities of an operation are meant."""
+        if {call.name, canonical(call.name)} & self.watch.allow:
+            return True
+        if not self.watch.allow_modules or self.model is None:
+            return False
+        named = dict(self.model.named_modules())
+        return any(named.get(name) in call.modules for name in self.watch.allow_modules if name in named)
+
+    def _context(self) -> dict[str, Any]:
+        context: dict[str, Any] = {"loss_history": tuple(self.watch.loss_history), "updates": self.updates}
+        optimizer = self.watch.optimizer or self._optimizer
+        if optimizer is not None:
+            context["optimizer"] = {"name": type(optimizer).__name__} | {
+                key: value for key, value in optimizer.defaults.items() if isinstance(value, (int, float, bool, tuple))
+            }
+        if self._clipping is not None:
+            context["clip_grad_norm"] = self._clipping
+        if self._scaling.history:
+            context["scale_history"] = tuple(self._scaling.history)
+        return context
+
+    # --- a second run ---------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        self._put_away = []
+        self._leaves = []
+        return Snapshot(self.model)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Before the second run all is as before the first; after it random numbers have moved on as after one run."""
+        if not self._rehearsed:
+            snapshot.restore_random()
+        snapshot.restore_buffers()
+        with torch.no_grad():
+            for kept in self._put_away:
+                kept.restore()
+        self._withheld = self._rehearsed and not self._attempted  # the update of gathered gradients is still to come
+        self._rehearsed = self._attempted = False
+
+    def record_everything(self) -> None:
+        self._rehearsed = True
+        self._put_away.append(Gradients(self._leaves))
+        self._recorder = Recorder()
+        self._recorder.__enter__()
+        self._uncompiled.enter_context(uncompiled())
+
+    def _rehearsing(self) -> bool:
+        """Whether a second run is under way."""
+        return self._recorder is not None
+
+    def stop_recording(self) -> None:
+        if self._recorder is not None:
+            self._uncompiled.close()
+            self._recorder.__exit__(None, None, None)
+            self._recorder = None
+
+    @contextlib.contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Our own work is neither watched nor recorded."""
+        self._busy = True
+        try:
+            with torch.no_grad(), unseen():
+                yield
+        finally:
+            self._busy = False
+
+
+def _are_tensors(tensors: Any) -> bool:
+    """Whether backward was given tensors, not edges of the graph."""
+    return isinstance(tensors, Tensor) or (
+        isinstance(tensors, (list, tuple)) and all(isinstance(each, Tensor) for each in tensors)
+    )
+
+
+def _is_finite(value: Any) -> bool:
+    return math.isfinite(value) if isinstance(value, float) else math.isfinite(value.real) and math.isfinite(value.imag)
+
+
+def _seq(root: Tensor) -> int:
+    return -1 if root.grad_fn is None else root.grad_fn._sequence_nr()
+
+
+def _check(model: Any, optimizer: Any) -> None:
+    """Refuse what cannot be watched, before training begins."""
+    if model is None:
+        return
+    parameters = list(model.parameters())
+    if not parameters:
+        raise ValueError(f"{type(model).__name__} has no parameters, so there is nothing to watch")
+    if any(each.device.type == "meta" for each in parameters):
+        name = next(name for name, each in model.named_parameters() if each.device.type == "meta")
+        raise ValueError(
+            f"{name} is on the meta device and has no elements yet; materialise the model (to_empty and initialise, "
+            "or load a checkpoint) before watching it"
+        )
+    if optimizer is not None:
+        own = {id(each) for each in parameters}
+        if not any(id(each) in own for group in optimizer.param_groups for each in group["params"]):
+            raise ValueError(
+                f"this {type(optimizer).__name__} updates none of the model's parameters; was it made for another "
+                "model, or before the parameters were replaced?"
+            )

@@ -1,0 +1,86 @@
+"""What the user calls a tensor or a module: the name of a parameter, or of the variable that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.torch.frames import is_internal
+from retrograd.anomaly.adapters.variables import local_variables, named_variables
+
+
+class Names:
+    """What the user calls tensors and modules.
+
+    Parameters
+    ----------
+    model
+        The watched model, or None.
+    frame
+        Where to begin to look for variables; the frames around it are searched as well.
+    """
+
+    def __init__(self, model: Any, frame: FrameType | None) -> None:
+        self.frame = frame
+        self.model = model if isinstance(model, torch.nn.Module) else next(_modules(frame), None)
+        members = [] if self.model is None else [*self.model.named_parameters(), *self.model.named_buffers()]
+        self._members = {id(member): name for name, member in members}
+        self._by_storage = {_key(member): name for name, member in members}
+        self._modules = {} if self.model is None else {module: name for name, module in self.model.named_modules()}
+
+    def member(self, tensor: Tensor) -> str | None:
+        """The name of a parameter or buffer; None if it is neither."""
+        return self._members.get(id(tensor)) or self._by_storage.get(_key(tensor))
+
+    def is_buffer(self, name: str) -> bool:
+        return self.model is not None and any(name == each for each, _ in self.model.named_buffers())
+
+    def tensor(self, tensor: Tensor) -> str | None:
+        """The name of a parameter, a buffer or a variable; None if it has none."""
+        known = self.member(tensor)
+        frame = self.frame
+        key = _key(tensor)
+        while known is None and frame is not None:
+            if not is_internal(frame.f_code):
+                known = next(
+                    (
+                        name
+                        for name, value in named_variables(frame)
+                        if isinstance(value, Tensor) and _key(value) == key
+                    ),
+                    None,
+                )
+            frame = frame.f_back
+        return known
+
+    def layer(self, modules: Sequence[Any]) -> dict[str, Any]:
+        """The fields of an event about the module in which something happened; ``modules`` with the innermost first."""
+        if not modules:
+            return {}
+        fields = {"module_type": type(modules[0]).__name__}
+        name = self._modules.get(modules[0])
+        if name is None:
+            name = next((path for path, module in modules[-1].named_modules() if module is modules[0]), None)
+        if name:
+            fields["layer_name"] = name.removeprefix("_orig_mod.").removeprefix("module.")
+        return fields
+
+
+def _key(tensor: Tensor) -> Any:
+    """Equal for two tensors that are the same elements of the same memory."""
+    if tensor.layout is not torch.strided or tensor.numel() == 0 or tensor.device.type == "meta":
+        return id(tensor)
+    return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
+
+
+def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
+    """The models among the variables of the frames, the nearest first."""
+    while frame is not None:
+        if not is_internal(frame.f_code):
+            found = [value for value in local_variables(frame).values() if isinstance(value, torch.nn.Module)]
+            yield from sorted(found, key=lambda module: -sum(1 for _ in module.modules()))
+        frame = frame.f_back

@@ -1,0 +1,233 @@
+"""From a harm back to the births: through non-finite values only, element by element where operations work so."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, bad, can_be_bad, has_nan, is_bad
+from retrograd.anomaly.names import canonical
+
+
+@dataclass(eq=False)
+class Origin:
+    """Where a non-finite value came into being.
+
+    Attributes
+    ----------
+    call
+        The operation; for a value that came in from outside, the first one that took it.
+    output
+        Which of its results.
+    where
+        Its elements that were born bad; None if only the whole is known.
+    leaf
+        The argument that came in so.
+    path
+        From the operation to the harm.
+    sure
+        Whether all that went in is known to have been finite.
+    """
+
+    call: Call
+    output: int = 0
+    where: Tensor | None = None
+    leaf: Argument | None = None
+    path: tuple[Call, ...] = ()
+    sure: bool = True
+
+
+@dataclass(eq=False)
+class _Visit:
+    """What of a call's results has been found to matter."""
+
+    call: Call
+    masks: dict[int, Tensor | None] = field(default_factory=dict)
+    towards: Call | None = None
+
+
+def origin_of(
+    harmed: Sequence[tuple[Call, int]], is_meant: Callable[[Call], bool] = lambda call: False
+) -> Origin | None:
+    """The first cause of a non-finite result: the earliest birth from which bad values lead to it.
+
+    An infinity that was written on purpose, as a mask is, is no cause; where nothing else is found, the operation
+    that made a NaN of it is.
+
+    Parameters
+    ----------
+    harmed
+        Results that are not finite.
+    is_meant
+        Says for an operation that its infinities are meant.
+    """
+    search = _Search(is_meant)
+    for call, output in harmed:
+        search.reach(call, output, bad(call.outputs[output]), None)
+    search.run()
+    for found in (search.leaves, search.births, search.turns, search.doubtful, search.placed):
+        if found:
+            first = min(found, key=lambda each: each.call.order)
+            first.path = search.way(first.call)
+            return first
+    return None
+
+
+class _Search:
+    """Works backwards through the calls, the latest first, so that each is seen once with all that follows from it."""
+
+    def __init__(self, is_meant: Callable[[Call], bool]) -> None:
+        self._is_meant = is_meant
+        self._visits: dict[Call, _Visit] = {}
+        self._queue: list[tuple[int, int, Call]] = []
+        self._ticket = itertools.count()
+        self.leaves: list[Origin] = []
+        self.births: list[Origin] = []
+        self.turns: list[Origin] = []
+        self.doubtful: list[Origin] = []
+        self.placed: list[Origin] = []
+
+    def reach(self, call: Call, output: int, mask: Tensor | None, towards: Call | None) -> None:
+        visit = self._visits.get(call)
+        if visit is None:
+            visit = self._visits[call] = _Visit(call, towards=towards)
+            heapq.heappush(self._queue, (-call.order, next(self._ticket), call))
+        known = visit.masks.get(output)
+        visit.masks[output] = mask if known is None else known if mask is None else known | mask
+
+    def run(self) -> None:
+        while self._queue:
+            visit = self._visits[heapq.heappop(self._queue)[2]]
+            for output, mask in visit.masks.items():
+                self._explain(visit.call, output, mask)
+
+    def way(self, call: Call) -> tuple[Call, ...]:
+        found = [call]
+        while (following := self._visits[found[-1]].towards) is not None:
+            found.append(following)
+        return tuple(found)
+
+    def _explain(self, call: Call, output: int, mask: Tensor | None) -> None:
+        if mask is None:
+            mask = bad(call.outputs[output])
+        explained = False
+        unknown: list[Argument] = []
+        left = mask.clone() if mask is not None and call.pointwise else None
+        for argument in call.tensors():
+            if argument.value is None:
+                unknown.append(argument)
+                continue
+            wrong = bad(argument.value)
+            if wrong is None:
+                continue
+            chosen = _chosen(call, argument, wrong, mask)
+            if chosen is not None and not bool(chosen.any()):
+                continue
+            if left is not None:
+                left &= ~_widened(wrong, left.shape) if _fits(wrong, left.shape) else torch.zeros_like(left)
+            explained = True
+            self._follow(call, argument, chosen)
+        if left is not None and bool(left.any()) and not unknown:
+            self._born(call, output, left, sure=True)
+        elif not explained:
+            self._not_explained(call, output, mask, unknown)
+        elif has_nan(call.outputs[output]) and not any(has_nan(each.value) for each in call.tensors()):
+            self.turns.append(Origin(call, output, torch.isnan(call.outputs[output])))
+
+    def _not_explained(self, call: Call, output: int, mask: Tensor | None, unknown: list[Argument]) -> None:
+        suspects = [each for each in unknown if each.made_by is not None and not each.made_by.known]
+        for argument in suspects:
+            assert argument.made_by is not None
+            self.reach(argument.made_by, argument.output, None, call)
+        if not suspects:
+            self._born(call, output, mask, sure=not unknown)
+        elif mask is not None:
+            self.turns.append(Origin(call, output, mask, sure=False))
+
+    def _born(self, call: Call, output: int, where: Tensor | None, sure: bool) -> None:
+        if self._is_meant(call):
+            return
+        made = call.outputs[output]
+        placed = (call.places_infinity() or made is None) and not has_nan(made)
+        found = self.placed if placed else self.births if sure else self.doubtful
+        found.append(Origin(call, output, where, sure=sure))
+
+    def _follow(self, call: Call, argument: Argument, wrong: Tensor | None) -> None:
+        if argument.made_by is not None:
+            made = argument.made_by.outputs[argument.output]
+            if is_bad(made) or (made is None and argument.made_by.kept):
+                self.reach(argument.made_by, argument.output, wrong, call)
+                return
+        found = self.placed if _may_be_a_mask(argument) else self.leaves
+        found.append(Origin(call, 0, wrong, leaf=argument))
+
+
+def _chosen(call: Call, argument: Argument, wrong: Tensor, mask: Tensor | None) -> Tensor | None:
+    """Which bad elements of an argument can have made the bad elements of the result."""
+    if mask is None:
+        return None
+    if call.pointwise and _fits(wrong, mask.shape):
+        reached = _widened(wrong, mask.shape) & mask
+        if canonical(call.name) == "where" and not call.is_backward:
+            reached &= _selected(call, argument, mask.shape)
+        return _narrowed(reached, wrong.shape)
+    dim = _dim(call)
+    if dim is None:
+        return wrong
+    if mask.shape == wrong.shape and mask.dim():
+        return wrong & mask.any(dim, keepdim=True)
+    if mask.dim() == wrong.dim() - 1:
+        mask = mask.unsqueeze(dim)
+    return wrong & mask if _fits(mask, wrong.shape) else wrong
+
+
+def _selected(call: Call, argument: Argument, shape: torch.Size) -> Tensor:
+    """The elements that a ``where`` takes from one of its arguments."""
+    condition = next((each.tensor for each in call.args if each.name == "condition"), None)
+    if condition is None or not _fits(condition, shape):
+        return torch.ones(shape, dtype=torch.bool)
+    condition = _widened(condition, shape)
+    return condition if argument.name == "input" else ~condition
+
+
+def _dim(call: Call) -> int | None:
+    """The one dimension along which an operation works, if its parameter is called so."""
+    value = next((each.value for each in call.args if each.name == "dim"), None)
+    if isinstance(value, (list, tuple)) and len(value) == 1:
+        value = value[0]
+    return value if isinstance(value, int) else None
+
+
+def _fits(tensor: Tensor, shape: torch.Size) -> bool:
+    padded = (1,) * (len(shape) - tensor.dim()) + tuple(tensor.shape)
+    return len(padded) == len(shape) and all(a in (1, b) for a, b in zip(padded, shape, strict=True))
+
+
+def _widened(tensor: Tensor, shape: torch.Size) -> Tensor:
+    return tensor.expand(shape)
+
+
+def _narrowed(tensor: Tensor, shape: torch.Size) -> Tensor:
+    """The reverse of broadcasting, for truth values."""
+    while tensor.dim() > len(shape):
+        tensor = tensor.any(0)
+    for dim, size in enumerate(shape):
+        if size == 1 and tensor.shape[dim] != 1:
+            tensor = tensor.any(dim, keepdim=True)
+    return tensor
+
+
+def _may_be_a_mask(argument: Argument) -> bool:
+    """Whether what came in from outside holds infinities as masks do: -Inf only, or one number; and is no parameter."""
+    tensor: Any = argument.tensor
+    if tensor is None or tensor.requires_grad or argument.leaf is not None or not can_be_bad(tensor):
+        return False
+    if tensor.is_complex() or has_nan(tensor):
+        return False
+    return tensor.numel() == 1 or not bool(torch.isposinf(tensor).any())

@@ -1,0 +1,332 @@
+"""The second run of a step: every operation is written down, with its line, its module, its operands and results."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, bad, is_bad, seq_of
+from retrograd.anomaly.adapters.torch.frames import landmarks, user_frame
+
+MOST_BYTES = 1 << 30  # of tensors that the record keeps alive
+_NEW = torch.ops.aten.lift_fresh.default  # what torch.tensor() ends with
+_CLONED = 1 << 24  # elements; what is overwritten in place is copied before if it is no larger
+
+
+class Recorder(TorchDispatchMode):
+    """Writes down the operations of a step while it is the current mode.
+
+    Attributes
+    ----------
+    calls
+        In the order in which they happened, those of backward among them, as far as they are kept.
+    leaves
+        What arrived at leaves in backward: the leaf, and the argument that says where its gradient came from.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: deque[Call] = deque()
+        self.leaves: list[tuple[Tensor, Argument]] = []
+        self._number = itertools.count()
+        self._made: dict[int, tuple[Call, int]] = {}
+        self._writers: dict[int, Call] = {}
+        self._by_seq: dict[int, Call] = {}
+        self._bytes: dict[int, int] = {}
+        self._held = 0
+        self._in_backward = 0
+        self.born_inside: tuple[Any, int] | None = None
+
+    # --- forward --------------------------------------------------------------------------------------------------
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is _NEW:
+            return func(*args, **kwargs)
+        if self._in_backward and not torch.is_grad_enabled():
+            return self._inside_backward(func, args, kwargs)
+        arguments = self._arguments(func, args, kwargs)
+        result = func(*args, **kwargs)
+        outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+        if not any(isinstance(output, Tensor) for output in outputs):
+            return result
+        self._note(func, arguments, [each if isinstance(each, Tensor) else None for each in outputs])
+        return result
+
+    def _note(self, func: Any, arguments: list[Argument], outputs: list[Any]) -> None:
+        around = landmarks(sys._getframe(2))
+        call = Call(
+            str(func),
+            arguments,
+            outputs,
+            next(self._number),
+            pointwise=torch.Tag.pointwise in func.tags and len(outputs) == 1,
+            seq=torch.autograd._get_sequence_nr() - 1,
+            modules=around.modules,
+            thread=threading.current_thread().name,
+        )
+        if around.user is not None:
+            call.code, call.at = around.user.f_code, around.user.f_lasti
+        if around.applied is not None:
+            call.applied = around.applied.f_code, around.applied.f_lasti
+        self._by_seq.setdefault(call.seq, call)  # type: ignore[arg-type]
+        for number, output in enumerate(outputs):
+            if output is not None:
+                self._made[id(output)] = (call, number)
+        self.add(call)
+        if func._schema.is_mutable and call.bad:
+            self._writers[_storage(outputs[0])] = call
+
+    def _arguments(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Argument]:
+        schema = func._schema.arguments
+        found: list[Argument] = []
+        for argument, value in [
+            *zip(schema, args, strict=False),
+            *((each, kwargs[each.name]) for each in schema if each.name in kwargs),
+        ]:
+            name = "input" if argument.name == "self" else argument.name
+            written = argument.alias_info is not None and argument.alias_info.is_write
+            if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
+                found += [self._argument(f"{name}[{k}]", item, False) for k, item in enumerate(value)]
+            else:
+                found.append(self._argument(name, value, written))
+        return found
+
+    def _argument(self, name: str, value: Any, written: bool) -> Argument:
+        if not isinstance(value, Tensor):
+            return Argument(name, value)
+        made = self._made.get(id(value))
+        writer = self._writers.get(_storage(value))
+        if writer is not None and (made is None or made[0].order < writer.order):
+            made = (writer, 0)
+        leaf = value if value.requires_grad and value.is_leaf else None
+        if written and value.numel() <= _CLONED:
+            value = value.detach().clone()
+        if made is None:
+            return Argument(name, value, leaf=leaf)
+        return Argument(name, value, made[0], made[1], leaf=leaf)
+
+    def add(self, call: Call) -> None:
+        """Put a call into the record. Where that keeps too much alive, the oldest calls let go of their tensors, except
+        those that made something bad."""
+        call.bad = any(map(is_bad, call.outputs))
+        self.calls.append(call)
+        for argument in call.args:
+            if argument.tensor is not None and argument.made_by is None:
+                self._bytes.setdefault(_storage(argument.tensor), 0)  # it is there with us or without us
+        for output in call.outputs:
+            if output is not None and _storage(output) not in self._bytes:
+                self._bytes[_storage(output)] = _size(output)
+                self._held += _size(output)
+        while self._held > MOST_BYTES and len(self.calls) > 1:
+            oldest = self.calls.popleft()
+            if not oldest.bad:
+                self._let_go(oldest)
+
+    def _let_go(self, call: Call) -> None:
+        for output in call.outputs:
+            if output is not None:
+                self._held -= self._bytes.pop(_storage(output), 0)
+                if self._made.get(id(output), (None,))[0] is call:
+                    del self._made[id(output)]
+        call.let_go()
+
+    # --- backward -------------------------------------------------------------------------------------------------
+
+    def call_of(self, node: Any) -> Call | None:
+        """The first operation after a node was made: the one that made it, unless that is a Function of the user's."""
+        return self._by_seq.get(seq_of(node))
+
+    def watch_backward(self, roots: Iterable[Tensor]) -> Backward:
+        """Write down the work of every node behind some tensors; a context manager."""
+        return Backward(self, [root.grad_fn for root in roots if root.grad_fn is not None])
+
+    def next_order(self) -> int:
+        return next(self._number)
+
+    def made_by(self, tensor: Tensor) -> tuple[Call, int] | None:
+        """The call whose result a tensor is."""
+        return self._made.get(id(tensor))
+
+    def harmed_leaves(self) -> list[tuple[Call, int]]:
+        """What made the gradients that arrived at leaves and are not finite."""
+        return [
+            (argument.made_by, argument.output)
+            for _, argument in self.leaves
+            if argument.made_by is not None and is_bad(argument.value)
+        ]
+
+    def begin_backward(self) -> None:
+        self._in_backward += 1
+        self.born_inside = None
+
+    def end_backward(self) -> None:
+        self._in_backward -= 1
+
+    def _inside_backward(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """An operation that a node runs; of a backward function of the user's, the line of the first birth is noted."""
+        result = func(*args, **kwargs)
+        if self.born_inside is None and isinstance(result, Tensor) and is_bad(result):
+            flat = [each for each in args if isinstance(each, Tensor)]
+            if not any(map(is_bad, flat)):
+                frame = user_frame(sys._getframe(1))
+                if frame is not None:
+                    self.born_inside = frame.f_code, frame.f_lasti
+        return result
+
+
+def unseen() -> contextlib.AbstractContextManager[Any]:
+    """A context for our own work, of which no mode is told."""
+    return _disable_current_modes()
+
+
+def _unrecorded(hook: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(hook)
+    def quiet(*args: Any) -> None:
+        with unseen():
+            hook(*args)
+
+    return quiet
+
+
+class Backward:
+    """One backward pass, seen by hooks on all its nodes; they are taken away at its end."""
+
+    def __init__(self, recorder: Recorder, roots: Sequence[Any]) -> None:
+        self._recorder = recorder
+        self._nodes: list[Any] = []
+        self._handles: list[Any] = []
+        self._arriving: dict[tuple[Any, int], list[tuple[Call, int]]] = {}
+        seen = set(roots)
+        stack = list(seen)
+        while stack:
+            node = stack.pop()
+            self._nodes.append(node)
+            for following, _ in node.next_functions:
+                if following is not None and following not in seen:
+                    seen.add(following)
+                    stack.append(following)
+
+    def __enter__(self) -> Backward:
+        for number, node in enumerate(self._nodes):
+            if hasattr(node, "variable"):
+                self._handles.append(node.register_prehook(self._at_leaf(number)))
+            else:
+                self._handles.append(node.register_hook(self._at_node(number)))
+        self._recorder.begin_backward()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._recorder.end_backward()
+        for handle in self._handles:  # the hooks hold this object, which holds the nodes
+            handle.remove()
+        self._nodes, self._handles, self._arriving = [], [], {}
+
+    def _at_leaf(self, number: int) -> Any:
+        @_unrecorded
+        def hook(grads: Any) -> None:
+            node = self._nodes[number]
+            if grads and grads[0] is not None:
+                argument = self._arrived(node, 0, grads[0])
+                self._recorder.leaves.append((node.variable, argument))
+
+        return hook
+
+    def _at_node(self, number: int) -> Any:
+        @_unrecorded
+        def hook(made: Any, arrived: Any) -> None:
+            node = self._nodes[number]
+            first = self._recorder.call_of(node)
+            forward = None if is_python(node) else first
+            args = [self._arrived(node, nr, grad) for nr, grad in enumerate(arrived) if grad is not None]
+            call = Call(
+                node.name(),
+                args + saved_arguments(node, forward),
+                list(made),
+                self._recorder.next_order(),
+                pointwise=forward is not None and forward.pointwise,
+                forward=forward,
+                is_backward=True,
+                thread=threading.current_thread().name,
+                callee=self._recorder.born_inside if is_python(node) else None,
+            )
+            _place(call, first, node)
+            self._recorder.born_inside = None
+            self._recorder.add(call)
+            for nr, (following, place) in enumerate(node.next_functions):
+                if following is not None and nr < len(made) and made[nr] is not None:
+                    self._arriving.setdefault((following, place), []).append((call, nr))
+
+        return hook
+
+    def _arrived(self, node: Any, nr: int, grad: Tensor) -> Argument:
+        """A gradient that came to a node, and what made it: one node, or the sum of what several made."""
+        sources = self._arriving.pop((node, nr), [])
+        parts = [Argument("grad", call.outputs[output], call, output) for call, output in sources]
+        wrong = bad(grad) is not None
+        if not parts or (len(parts) == 1 and (not wrong or is_bad(parts[0].value))):
+            return Argument("grad", grad, *(sources[0] if sources else (None, 0)))
+        name = "accumulate_grad" if len(parts) > 1 else "gradient_hook"
+        total = Call(name, parts, [grad], self._recorder.next_order(), pointwise=True, is_backward=True)
+        _place(total, self._recorder.call_of(node), node)
+        self._recorder.add(total)
+        return Argument("grad", grad, total, 0)
+
+
+def _place(call: Call, first: Call | None, node: Any) -> None:
+    """Put a node's work in the place of the first operation after the node was made."""
+    if first is None:
+        return
+    call.modules = first.modules
+    call.code, call.at = first.code, first.at
+    if is_python(node) and first.applied is not None:
+        call.code, call.at = first.applied
+
+
+def is_python(node: Any) -> bool:
+    """Whether a node is the backward of a user's Function."""
+    return isinstance(node, torch.autograd.function.BackwardCFunction)
+
+
+def saved_arguments(node: Any, forward: Call | None) -> list[Argument]:
+    """What a node uses of the forward pass, with what made it."""
+    found = []
+    for attribute in dir(node):
+        if not attribute.startswith("_saved_"):
+            continue
+        try:
+            value = getattr(node, attribute)
+        except (RuntimeError, AttributeError, ValueError):  # freed, or overwritten since
+            continue
+        name = attribute.removeprefix("_saved_")
+        name = "input" if name == "self" else name
+        if not isinstance(value, Tensor):
+            continue
+        same = None if forward is None else next((each for each in forward.args if each.name == name), None)
+        if same is not None:
+            found.append(Argument(name, value, same.made_by, same.output, same.leaf))
+        elif forward is not None and name.startswith(("result", "output")):
+            found.append(Argument(name, value, forward, 0))
+        else:
+            found.append(Argument(name, value))
+    for number, value in enumerate(getattr(node, "saved_tensors", ()) if is_python(node) else ()):
+        found.append(Argument(f"saved_tensors[{number}]", value))
+    return found
+
+
+def _size(tensor: Tensor) -> int:
+    return tensor.untyped_storage().nbytes() if tensor.layout is torch.strided else 0
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)

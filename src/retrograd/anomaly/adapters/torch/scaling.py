@@ -1,0 +1,94 @@
+"""Gradient scalers: infinities in scaled gradients are how they work; updates left out again and again are not."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.torch.patches import Patches
+
+MOST_SKIPS = 8  # updates left out in a row; from the usual first scale of 65536 that leads to 256
+
+
+class Scaling:
+    """Follows the gradient scalers of the program.
+
+    Parameters
+    ----------
+    on_bad
+        Called with an optimizer and what is to be said, when its updates have been left out too often.
+    rehearsing
+        Says whether the step is a second run, in which the scale must not change.
+
+    Attributes
+    ----------
+    active
+        Whether the loss of the present step was scaled.
+    history
+        The scales after updates that were left out.
+    """
+
+    def __init__(self, on_bad: Callable[[Any, str], None], rehearsing: Callable[[], bool]) -> None:
+        self._on_bad = on_bad
+        self._rehearsing = rehearsing
+        self.active = False
+        self.history: deque[float] = deque(maxlen=32)
+        self._scaled: tuple[Any, Tensor] | None = None
+        self._optimizer: Any = None
+        self._stepped = False
+        self._skips = 0
+
+    def start(self, patches: Patches) -> None:
+        patches.wrap(torch.amp.GradScaler, "scale", self._scale)
+        patches.wrap(torch.amp.GradScaler, "unscale_", self._unscale)
+        patches.wrap(torch.amp.GradScaler, "update", self._update)
+
+    def unscaled(self, root: Tensor) -> Tensor:
+        """The loss that a tensor is the scaled form of; itself otherwise."""
+        if self._scaled is not None and self._scaled[0]() is root:
+            return self._scaled[1]
+        return root
+
+    def stepped(self) -> None:
+        """An optimizer has been allowed to update."""
+        self._stepped = True
+
+    def _scale(self, original: Any, scaler: Any, outputs: Any) -> Any:
+        result = original(scaler, outputs)
+        if scaler.is_enabled():
+            self.active = True
+            if isinstance(result, Tensor):
+                self._scaled = weakref.ref(result), outputs.detach()
+        return result
+
+    def _unscale(self, original: Any, scaler: Any, optimizer: Any) -> Any:
+        self._optimizer = optimizer
+        return original(scaler, optimizer)
+
+    def _update(self, original: Any, scaler: Any, *args: Any, **kwargs: Any) -> None:
+        if not scaler.is_enabled():
+            original(scaler, *args, **kwargs)
+            return
+        rehearsing = self._rehearsing()
+        state = (scaler._scale.clone(), scaler._growth_tracker.clone()) if rehearsing else None
+        original(scaler, *args, **kwargs)
+        if state is not None:
+            scaler._scale.copy_(state[0])
+            scaler._growth_tracker.copy_(state[1])
+        skipped, self._stepped = not self._stepped, False
+        self.active = False
+        if not rehearsing:
+            self._skips = self._skips % MOST_SKIPS + 1 if skipped else 0
+            if skipped:
+                self.history.append(scaler.get_scale())
+        if skipped and self._optimizer is not None and (self._skips >= MOST_SKIPS or self.history[-1] < 1):
+            times = "once" if self._skips == 1 else f"{self._skips} times in a row"
+            self._on_bad(
+                self._optimizer,
+                f"The gradient scaler has left out the update {times}; its scale is {self.history[-1]:g} now.",
+            )

@@ -1,0 +1,79 @@
+"""What has to be put back to run a step again: random states, buffers, weights."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_LARGEST = 1 << 20  # elements of a buffer that is copied in every step
+
+
+class RandomState:
+    """The states of torch's generators on all devices in use."""
+
+    def __init__(self) -> None:
+        self._cpu = torch.get_rng_state()
+        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+
+    def restore(self) -> None:
+        torch.set_rng_state(self._cpu)
+        if self._cuda is not None:
+            torch.cuda.set_rng_state_all(self._cuda)
+
+
+class Copies:
+    """Tensors as they were; :meth:`restore` writes them back."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        self._tensors = [each.detach() for each in tensors]
+        self._kept = [each.clone() for each in self._tensors]
+
+    def restore(self) -> None:
+        for tensor, kept in zip(self._tensors, self._kept, strict=True):
+            tensor.copy_(kept)
+
+
+class Snapshot:
+    """The state before a step: random numbers of Python, NumPy and torch, and the model's small buffers."""
+
+    def __init__(self, model: Any) -> None:
+        numpy = sys.modules.get("numpy")
+        self._numpy = None if numpy is None else numpy.random.get_state()
+        self._python = random.getstate()
+        self._torch = RandomState()
+        self._buffers = Copies(small_buffers(model))
+
+    def restore_random(self) -> None:
+        if self._numpy is not None:
+            sys.modules["numpy"].random.set_state(self._numpy)
+        random.setstate(self._python)
+        self._torch.restore()
+
+    def restore_buffers(self) -> None:
+        with torch.no_grad():
+            self._buffers.restore()
+
+
+def small_buffers(model: Any) -> list[Tensor]:
+    """The buffers that a forward pass may write to, such as a batch norm's averages."""
+    if not isinstance(model, torch.nn.Module):
+        return []
+    return [each for each in model.buffers() if each.numel() <= _LARGEST and each.device.type != "meta"]
+
+
+class Gradients:
+    """The gradients of some leaves, taken away for the time of a second run."""
+
+    def __init__(self, leaves: Iterable[Tensor]) -> None:
+        self._kept = [(leaf, leaf.grad) for leaf in leaves]
+        for leaf, _ in self._kept:
+            leaf.grad = None
+
+    def restore(self) -> None:
+        for leaf, gradient in self._kept:
+            leaf.grad = gradient

@@ -1,0 +1,50 @@
+"""The variables of the user's program, for the names in an event."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+_MOST = 200  # items of a container that are looked through
+_PLAIN = frozenset(("builtins", "numpy", "torch"))  # modules whose objects hold no variables of the user's
+_FRAME_AND_HERE = 3  # references to a dictionary that nobody else holds: the frame's, ours, the argument's
+
+
+def local_variables(frame: FrameType) -> dict[str, Any]:
+    """The local variables of a frame, without keeping alive what they hold.
+
+    Before Python 3.13 a function's frame keeps the dictionary that it makes of its variables; it is emptied here,
+    unless somebody else has it, who called ``locals()``.
+    """
+    variables = frame.f_locals
+    found = dict(variables)
+    of_function = frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    if of_function and type(variables) is dict and sys.getrefcount(variables) <= _FRAME_AND_HERE:
+        variables.clear()
+    return found
+
+
+def named_variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    """The variables of a frame, then what lies in the lists, dictionaries and objects among them, with their names."""
+    variables = local_variables(frame)
+    if frame.f_code.co_name != "<module>":
+        variables |= {
+            name: frame.f_globals[name]
+            for name in frame.f_code.co_names
+            if name in frame.f_globals and name not in variables
+        }
+    yield from variables.items()
+    for name, value in variables.items():
+        if isinstance(value, (list, tuple)):
+            for position, item in enumerate(value[:_MOST]):
+                yield f"{name}[{position}]", item
+        elif isinstance(value, dict) and not name.startswith("__"):
+            for key in list(value)[:_MOST]:
+                if isinstance(key, (str, int)):
+                    yield f"{name}[{key!r}]", value[key]
+        elif type(value).__module__ not in _PLAIN and not isinstance(value, type):
+            for key, item in list(getattr(value, "__dict__", {}).items())[:_MOST]:
+                yield f"{name}.{key}", item

@@ -1,0 +1,121 @@
+"""Why it happened and what to write instead: the catalogue of causes.
+
+:func:`diagnose` looks at the born event alone: the operation, the kind of birth, the values of its operands, where
+they came from and who used the result (:class:`~retrograd.anomaly.surroundings.Surroundings`). It serves any tensor
+library whose adapter fills those in; with less information it says less. Rows are tried from the most specific to the
+most general: causes outside single operations, library functions with a known edge, float16, whole expressions (the
+log of a softmax before the log of zero), masks, and at last single functions at the edge of their domain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from retrograd.anomaly.catalogue import (
+    domain,
+    half_precision,
+    library,
+    logarithms,
+    masks,
+    quotients,
+    roots,
+    training,
+)
+from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
+from retrograd.anomaly.event import NaNEvent
+
+CAUSES: tuple[Cause, ...] = (
+    *training.CAUSES,
+    *library.CAUSES,
+    *half_precision.CAUSES,
+    *logarithms.CAUSES,
+    *roots.CAUSES,
+    *quotients.CAUSES,
+    *masks.CAUSES,
+    *domain.CAUSES,
+)
+"""Every row, in the order in which they are tried."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why a value was born and what to write instead.
+
+    ``number`` is the row of the catalogue (None for an unknown cause, or one without a row), ``remedy`` one line of
+    code or None, ``lineno`` the line that it replaces, if known.
+    """
+
+    number: int | None
+    title: str
+    cause: str
+    remedy: str | None
+    lineno: int | None = None
+
+
+def diagnose(event: NaNEvent) -> Diagnosis:
+    """Return the cause of an event and its remedy, in the words of the user's own source line where that can be read.
+
+    Examples
+    --------
+    >>> from retrograd.anomaly.catalogue import diagnose
+    >>> from retrograd.anomaly.event import NaNEvent
+    >>> found = diagnose(NaNEvent(kind="divide", op="log", code_line="y = torch.log(p).sum()", operands={"input": 0.0}))
+    >>> found.title
+    'logarithm of zero'
+    >>> found.remedy
+    'y = torch.log(torch.clamp(p, min=1e-12)).sum()'
+    """
+    scene = Scene(event)
+    for row in CAUSES:
+        finding = row.recognise(scene)
+        if finding is not None:
+            remedy = _earlier(scene, finding) or finding
+            return Diagnosis(row.number, row.title, finding.cause, remedy.remedy, remedy.lineno)
+    return _unknown(scene)
+
+
+def _earlier(scene: Scene, finding: Finding) -> Diagnosis | None:
+    """The diagnosis of the earlier birth that a finding points to."""
+    if finding.birth is None:
+        return None
+    surroundings = replace(scene.surroundings, operation=finding.birth, consumers=(), grad_value=None)
+    event = replace(
+        scene.event,
+        kind="divide",
+        op=finding.birth.op,
+        code_line=None,
+        col=None,
+        end_col=None,
+        surroundings=surroundings,
+    )
+    found = diagnose(event)
+    return found if found.remedy else None
+
+
+def explain(event: NaNEvent) -> NaNEvent:
+    """Return the event with ``cause``, ``remedy`` and ``remedy_lineno`` filled in."""
+    found = diagnose(event)
+    return replace(event, cause=found.cause, remedy=found.remedy, remedy_lineno=found.lineno)
+
+
+_WHERE_TO_LOOK = {
+    "overflow": "Its inputs were finite and its result is beyond the type's range: follow the largest operand back to "
+    "where it grew, and look at the loss and the gradient norm of the last steps.",
+    "invalid": "Its inputs were not NaN and its result is: look for 0 times inf, inf minus inf, 0 divided by 0, or an "
+    "argument outside the function's domain among its operands.",
+    "divide": "It met a pole: look for the operand that is exactly 0 (or at the end of the function's interval).",
+    "underflow": "Its result is too small for the type and was rounded to 0: look at what divides by it or takes its "
+    "log.",
+    "leaf": "The value came in from outside: look at how the tensor was made.",
+}
+
+
+def _unknown(scene: Scene) -> Diagnosis:
+    event = scene.event
+    values = ", ".join(f"{name}={value}" for name, value in event.operands.items())
+    happened = f"{event.op} gave {event.born}{f' for {values}' if values else ''}."
+    cause = f"This pattern is not in the catalogue. {happened} {_WHERE_TO_LOOK.get(event.kind, '')}"
+    return Diagnosis(None, "unknown cause", cause.strip(), None)
+
+
+__all__ = ["CAUSES", "Diagnosis", "diagnose", "explain"]

@@ -1,0 +1,403 @@
+"""Reading the user's source line: where an operation stands, what its arguments are called, how to rewrite it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from retrograd.anomaly.names import KNOWN, TRANSPARENT, canonical
+from retrograd.anomaly.surroundings import Operand, Operation
+
+MODULES = frozenset(
+    ("torch", "rg", "retrograd", "np", "numpy", "jnp", "F", "nn", "functional", "special", "linalg", "math", "scipy")
+)
+"""Names that a function is called from; anything else before a dot is taken for a tensor."""
+
+_OPERATORS: dict[type, str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.Pow: "pow",
+    ast.MatMult: "matmul",
+    ast.USub: "neg",
+}
+
+# What an operation may be written as: torch runs `1 / x` as a reciprocal times 1, `cross_entropy` as `nll_loss`.
+_WRITTEN_AS: dict[str, tuple[str, ...]] = {
+    "reciprocal": ("div",),
+    "mul": ("div",),
+    "square": ("pow", "mul"),
+    "pow": ("square",),
+    "sqrt": ("pow",),
+    "nll_loss": ("cross_entropy",),
+    "log_softmax": ("cross_entropy",),
+    "linear": ("matmul",),
+    "dot": ("matmul",),
+    "norm": ("normalize",),
+}
+
+_ONE_ARGUMENT = frozenset(
+    ("log", "log2", "log10", "log1p", "exp", "expm1", "sqrt", "rsqrt", "sigmoid", "tanh", "acos", "asin", "atanh")
+)
+_LOOSE = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Lambda, ast.NamedExpr, ast.Starred, ast.Await)
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """An operation as it is written in a line: ``torch.log(x)``, ``x.log()``, ``a / b``.
+
+    ``form`` is ``"function"``, ``"method"`` or ``"operator"``; ``prefix`` is what a function was called from
+    (``"torch.linalg"``, or nothing).
+    """
+
+    line: Line
+    node: ast.AST
+    op: str
+    arguments: tuple[ast.expr, ...]
+    keywords: Mapping[str, ast.expr]
+    form: str
+    prefix: str = ""
+
+    def argument(self, position: int, *names: str) -> ast.expr | None:
+        """The argument given by one of these names or at a position (the receiver of a method is at 0)."""
+        for name in names:
+            if name in self.keywords:
+                return self.keywords[name]
+        return self.arguments[position] if position < len(self.arguments) else None
+
+    def text(self, position: int, *names: str) -> str | None:
+        """The source text of :meth:`argument`."""
+        node = self.argument(position, *names)
+        return None if node is None else self.line.text(node)
+
+    def parts(self) -> tuple[ast.expr, ...]:
+        """All arguments."""
+        return (*self.arguments, *self.keywords.values())
+
+    def rest(self) -> list[str]:
+        """The texts of all arguments but the first, keywords with their names."""
+        rest = [self.line.text(argument) for argument in self.arguments[1:]]
+        return rest + [f"{name}={self.line.text(value)}" for name, value in self.keywords.items() if name != "input"]
+
+    def renamed(self, name: str, *more: str) -> str:
+        """The same call of another function, with more arguments at the end."""
+        first, rest = self.text(0, "input") or "", [*self.rest(), *more]
+        if self.form == "method":
+            return f"{atom(first)}.{name}({', '.join(rest)})"
+        return f"{self.prefix}{'.' if self.prefix else ''}{name}({', '.join([first, *rest])})"
+
+    def with_keyword(self, name: str, value: str) -> str:
+        """The text of the call with one keyword argument set."""
+        if name in self.keywords:
+            return self.line.text(self.node, {self.keywords[name]: value})
+        text = self.line.text(self.node).rstrip()[:-1].rstrip().rstrip(",")
+        return f"{text}, {name}={value})" if self.parts() else f"{text}{name}={value})"
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """Where an operation stands in a line: spelled out, or as a name that an earlier line gave it.
+
+    Spelled out, ``node`` is ``written.node``.
+    """
+
+    line: Line
+    node: ast.AST
+    written: Written
+    lineno: int | None
+
+    def replaced(self, new: str) -> str:
+        """The line with this operation replaced."""
+        return self.line.replaced({self.node: new})
+
+
+class Line:
+    """A line (or whole statement) of the user's program."""
+
+    def __init__(self, source: str, tree: ast.Module, head: str = "") -> None:
+        self._encoded = source.encode()
+        self._head = head
+        self._tree = tree
+        self._starts = [0]
+        for row in self._encoded.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(row))
+        self._parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def parse(source: str | None) -> Line | None:
+        """The line parsed, or None where it is not a whole piece of Python. A block's header counts as whole."""
+        text = (source or "").strip()
+        if not text:
+            return None
+        head, rest = ("el", text[2:]) if text.startswith("elif") else ("", text)
+        code = rest.split("#")[0].rstrip() if "'" not in rest and '"' not in rest else rest
+        for candidate in (rest, rest + " pass" if code.endswith(":") else rest):
+            try:
+                return Line(rest, ast.parse(candidate), head)
+            except (SyntaxError, ValueError):
+                continue
+        return None
+
+    # Text
+
+    def _span(self, node: ast.AST) -> tuple[int, int]:
+        start = self._starts[node.lineno - 1] + node.col_offset  # type: ignore[attr-defined]
+        return start, self._starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
+
+    def text(self, node: ast.AST, edits: Mapping[ast.AST, str] | None = None) -> str:
+        """The source text of a node, with nodes inside it (or itself) replaced."""
+        return self._spliced(*self._span(node), edits or {})
+
+    def replaced(self, edits: Mapping[ast.AST, str]) -> str:
+        """The whole line with nodes replaced."""
+        return self._head + self._spliced(0, len(self._encoded), edits)
+
+    def _spliced(self, start: int, end: int, edits: Mapping[ast.AST, str]) -> str:
+        pieces, position = [], start
+        for (first, last), new in sorted(self._fitted(node, new) for node, new in edits.items()):
+            if position <= first and last <= end:
+                pieces += [self._encoded[position:first], new.encode()]
+                position = last
+        return b"".join((*pieces, self._encoded[position:end])).decode()
+
+    def _fitted(self, node: ast.AST, new: str) -> tuple[tuple[int, int], str]:
+        """The place that a new text takes, and the text with parentheses if the place needs them."""
+        first, last = self._span(node)
+        if isinstance(node, ast.AugAssign):
+            return (first, last), f"{self.text(node.target)} = {new}"
+        parent = self._parents.get(node)
+        tight = (
+            isinstance(parent, (*_LOOSE, ast.Attribute))
+            or (isinstance(parent, ast.Subscript) and parent.value is node)
+            or (isinstance(parent, ast.Call) and parent.func is node)
+        )
+        if not tight:
+            return (first, last), new
+        opened, closed = self._encoded[:first].rstrip(), self._encoded[last:].lstrip()
+        if opened.endswith(b"(") and closed.startswith(b")"):  # its own parentheses go with it
+            first, last = len(opened) - 1, len(self._encoded) - len(closed) + 1
+        return (first, last), atom(new)
+
+    # Structure
+
+    def inside(self, node: ast.AST, outer: ast.AST) -> bool:
+        """Whether ``node`` is ``outer`` or within it."""
+        step: ast.AST | None = node
+        while step is not None and step is not outer:
+            step = self._parents.get(step)
+        return step is outer
+
+    def column(self, node: ast.AST) -> int:
+        """The column, in characters, where a node begins in its (stripped) line."""
+        return len(self._head) + len(self._encoded[: self._span(node)[0]].decode())
+
+    def used_by(self, node: ast.AST, op: str) -> bool:
+        """Whether a node stands in the arguments of an operation."""
+        return any(w.op == op and w.node is not node and self.inside(node, w.node) for w in self.operations)
+
+    def same(self, node: ast.expr) -> list[ast.expr]:
+        """Every expression in the line that reads like ``node``."""
+        wanted = ast.dump(node)
+        return [other for other in ast.walk(self._tree) if isinstance(other, ast.expr) and ast.dump(other) == wanted]
+
+    def names(self) -> Iterator[ast.Name]:
+        """The names that the line reads."""
+        return (node for node in ast.walk(self._tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+
+    def constants(self) -> Iterator[tuple[ast.expr, float]]:
+        """The numbers written in the line, a minus sign included."""
+        for node in ast.walk(self._tree):
+            inner = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
+            if isinstance(inner, ast.Constant) and isinstance(inner.value, (int, float)) and isinstance(node, ast.expr):
+                yield node, -inner.value if inner is not node else inner.value
+
+    def modules(self) -> Iterator[str]:
+        """The modules that the line calls functions from."""
+        return (
+            name.id for name in self.names() if name.id in MODULES and isinstance(self._parents[name], ast.Attribute)
+        )
+
+    @cached_property
+    def assignment(self) -> tuple[str, ast.expr] | None:
+        """The name that the line assigns to and the value, if it is such a line."""
+        statement = self._tree.body[0] if len(self._tree.body) == 1 else None
+        if (
+            isinstance(statement, ast.Assign)
+            and len(statement.targets) == 1
+            and isinstance(statement.targets[0], ast.Name)
+        ):
+            return statement.targets[0].id, statement.value
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and statement.value is not None
+        ):
+            return statement.target.id, statement.value
+        return None
+
+    @cached_property
+    def operations(self) -> list[Written]:
+        """Every operation in the line, outermost and leftmost first."""
+        return [written for node in ast.walk(self._tree) if (written := self._written(node))]
+
+    def _written(self, node: ast.AST) -> Written | None:
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            return Written(self, node, _OPERATORS[type(node.op)], (node.left, node.right), {}, "operator")
+        if isinstance(node, ast.AugAssign) and type(node.op) in _OPERATORS:
+            return Written(self, node, _OPERATORS[type(node.op)], (node.target, node.value), {}, "operator")
+        if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
+            return Written(self, node, _OPERATORS[type(node.op)], (node.operand,), {}, "operator")
+        if not isinstance(node, ast.Call):
+            return None
+        keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
+        arguments = tuple(node.args)
+        if isinstance(node.func, ast.Name):
+            return Written(self, node, canonical(node.func.id), arguments, keywords, "function")
+        if not isinstance(node.func, ast.Attribute):
+            return None
+        op, base = canonical(node.func.attr), node.func.value
+        prefix = dotted(base)
+        if prefix in ("self", "cls"):
+            return None  # the user's own method
+        alone = prefix is not None and "." not in prefix and op in _ONE_ARGUMENT and len(arguments) == 1
+        if prefix is not None and (prefix.split(".")[0] in MODULES or alone):
+            return Written(self, node, op, arguments, keywords, "function", prefix)
+        return Written(self, node, op, (base, *arguments), keywords, "method")
+
+
+def dotted(node: ast.expr) -> str | None:
+    """The name that an expression is, dots included."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        base = dotted(node.value)
+        return None if base is None else f"{base}.{node.attr}"
+    return None
+
+
+def atom(text: str) -> str:
+    """The expression, in parentheses unless it binds as tightly as a name."""
+    try:
+        body = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return f"({text})"
+    return f"({text})" if isinstance(body, (*_LOOSE, ast.Tuple)) else text
+
+
+def bare(node: ast.AST) -> ast.AST:
+    """The expression without what merely hands it on: indexing, reshaping, ``.T``."""
+    while True:
+        if isinstance(node, (ast.Subscript, ast.Attribute)):
+            node = node.value
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and canonical(node.func.attr) in TRANSPARENT
+        ):
+            node = node.args[0] if dotted(node.func.value) in MODULES and node.args else node.func.value
+        else:
+            return node
+
+
+def find(
+    operation: Operation, inside: Site | None = None, col: int | None = None, consumer: str | None = None
+) -> Site | None:
+    """Where an operation is written.
+
+    Parameters
+    ----------
+    operation
+        With its ``code_line`` and what is known of its operands, which tells several of one kind in a line apart.
+    inside
+        The site of an operation that uses this one: look among its arguments.
+    col
+        The column in ``code_line`` where the operation begins, if known.
+    consumer
+        The operation that takes the result, to prefer one that stands in its arguments.
+    """
+    own = Line.parse(operation.code_line)
+    if inside is None:
+        written = _best(operation, own.operations, col, consumer) if own else None
+        return Site(own, written.node, written, operation.lineno) if own and written else None
+    outer = inside.written
+    candidates = [w for w in outer.line.operations if any(outer.line.inside(w.node, part) for part in outer.parts())]
+    if written := _best(operation, candidates, None, None):
+        return Site(outer.line, written.node, written, inside.lineno)
+    written = _best(operation, own.operations, None, None) if own else None
+    if own is None or written is None or own.assignment is None or bare(own.assignment[1]) is not written.node:
+        return None
+    for name in outer.line.names():
+        if name.id == own.assignment[0] and any(outer.line.inside(name, part) for part in outer.parts()):
+            return Site(outer.line, name, written, inside.lineno)
+    return None
+
+
+def _best(operation: Operation, candidates: list[Written], col: int | None, consumer: str | None) -> Written | None:
+    ops = (operation.op, *_WRITTEN_AS.get(operation.op, ()))
+    best, best_score = None, -1.5  # below, it is another operation of the same name
+    for written in candidates:
+        if written.op not in ops:
+            continue
+        score = _likeness(written, operation) - ops.index(written.op) / 2
+        if col is not None and written.line.column(written.node) == col - _indentation(operation.code_line):
+            score += 100.0
+        if consumer is not None and written.line.used_by(written.node, consumer):
+            score += 1
+        if score > best_score:
+            best, best_score = written, score
+    return best
+
+
+def _indentation(code_line: str | None) -> int:
+    return len(code_line or "") - len((code_line or "").lstrip())
+
+
+def _likeness(written: Written, operation: Operation, depth: int = 0) -> float:
+    """How well the arguments as written fit the operands as they were."""
+    if depth > 3:
+        return 0.0
+    return _fit_all(written.line, written.arguments, operation.args, depth)
+
+
+def _fit_all(line: Line, nodes: Sequence[ast.expr], operands: Sequence[Operand], depth: int) -> float:
+    return sum(_fits(line, node, operand, depth) for node, operand in zip(nodes, operands, strict=False))
+
+
+def in_order(line: Line, nodes: Sequence[ast.expr], operands: Sequence[Operand]) -> tuple[ast.expr, ...]:
+    """The two expressions of a sum or product in the order of the operands; engines may swap them."""
+    swapped = (nodes[1], nodes[0])
+    return swapped if _fit_all(line, swapped, operands, 0) > _fit_all(line, nodes, operands, 0) else tuple(nodes)
+
+
+def _fits(line: Line, node: ast.expr, operand: Operand, depth: int) -> float:
+    if operand.text is not None and operand.text == line.text(node):
+        return 2.0
+    if operand.constant:
+        values = [value for constant, value in line.constants() if constant is node]
+        if operand.value is None or not values:
+            return 1.0 if values else 0.0
+        return 2.0 if values[0] == operand.value else -2.0
+    core = bare(node)
+    producer = operand.producer
+    while producer is not None and producer.op in TRANSPARENT and producer.args:
+        producer = producer.args[0].producer
+    name, inner = dotted(node), next((written for written in line.operations if written.node is core), None)
+    if producer is None:
+        if operand.leaf_name is None:
+            return 0.0
+        if name is None:
+            return -2.0 if inner is not None and inner.op in KNOWN else 0.0
+        return 2.0 if name == operand.leaf_name else -0.25
+    if isinstance(core, ast.Name):
+        earlier = Line.parse(producer.code_line)
+        assigned = earlier.assignment[0] if earlier and earlier.assignment else None
+        return 2.0 if assigned == core.id else 0.0
+    if inner is None or inner.op not in KNOWN:
+        return 0.0  # a call of the user's own, which may have done anything
+    if inner.op in (producer.op, *_WRITTEN_AS.get(producer.op, ())):
+        return 2.0 + _likeness(inner, producer, depth + 1)
+    return -2.0

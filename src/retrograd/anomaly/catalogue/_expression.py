@@ -1,0 +1,207 @@
+"""Recognising what an operation computes from its operands and where they came from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from retrograd.anomaly.names import TRANSPARENT, canonical
+from retrograd.anomaly.surroundings import Operand, Operation
+
+_REVERSED = {"rsub": "sub", "rdiv": "div", "rpow": "pow"}
+_SECOND = {"pow": "exponent"}
+_DEPTH = 8
+
+
+def normal(operation: Operation, depth: int = 0) -> Operation:
+    """The operation and all that it was made from, under canonical names and with reversed operators turned round."""
+    op = canonical(operation.op)
+    args = tuple(_normal_operand(operand, depth) for operand in operation.args)
+    if op in _REVERSED and len(args) >= 2:
+        op = _REVERSED[op]
+        second = _SECOND.get(op, "other")
+        args = (replace(args[1], name="input"), replace(args[0], name=second), *args[2:])
+    return replace(operation, op=op, args=args)
+
+
+def _normal_operand(operand: Operand, depth: int) -> Operand:
+    producer = None
+    if operand.producer is not None and depth < _DEPTH:
+        producer = normal(operand.producer, depth + 1)
+    return replace(operand, name="input" if operand.name == "self" else operand.name, producer=producer)
+
+
+def named(operation: Operation, *names: str) -> Operand | None:
+    """The operand of one of these names."""
+    return next((operand for name in names for operand in operation.args if operand.name == name), None)
+
+
+def first(operation: Operation) -> Operand:
+    """The first operand."""
+    return operation.args[0] if operation.args else Operand(name="input")
+
+
+def second(operation: Operation) -> Operand | None:
+    """The second operand of a binary operation."""
+    return operation.args[1] if len(operation.args) > 1 else None
+
+
+def maker(operand: Operand | None, *ops: str) -> Operation | None:
+    """The operation that made an operand, if it is one of these; what merely hands values on is looked through."""
+    producer = operand.producer if operand is not None else None
+    while producer is not None and producer.op not in ops:
+        if producer.op not in TRANSPARENT:
+            return None
+        producer = first(producer).producer
+    return producer
+
+
+def made_from(operand: Operand | None, *ops: str, depth: int = 4) -> Operation | None:
+    """The nearest operation of these kinds that an operand was computed from."""
+    producer = operand.producer if operand is not None else None
+    if producer is None or depth == 0:
+        return None
+    if producer.op in ops:
+        return producer
+    return next((found for inner in producer.args if (found := made_from(inner, *ops, depth=depth - 1))), None)
+
+
+def number(value: Any) -> float | None:
+    """A real number as a float, or None."""
+    if isinstance(value, (bool, str, bytes, complex)) or value is None:
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def value(operand: Operand | None) -> float | None:
+    """The real value at the element, if known."""
+    return None if operand is None else number(operand.value)
+
+
+def same(a: Operand | None, b: Operand | None) -> bool:
+    """Whether two operands are one tensor, as far as is known: by identity, by name, by how they were made."""
+    if a is None or b is None:
+        return False
+    a, b = _source(a), _source(b)
+    if a.key is not None and b.key is not None:
+        return a.key == b.key
+    if a.text is not None and a.text == b.text:
+        return True
+    if a.leaf_name is not None and b.leaf_name is not None:
+        return a.leaf_name == b.leaf_name
+    return _alike(a.producer, b.producer)
+
+
+def _alike(a: Operation | None, b: Operation | None) -> bool:
+    """Whether two operations compute the same from the same, judging by the operands that both know."""
+    if a is None or b is None or a.op != b.op or (a.lineno, a.code_line) != (b.lineno, b.code_line):
+        return False
+    return all(same(x, y) for x, y in zip(a.args, b.args, strict=False) if not x.constant and not y.constant)
+
+
+def _source(operand: Operand) -> Operand:
+    """The tensor behind casts and views."""
+    while (
+        operand.producer is not None
+        and operand.producer.op in TRANSPARENT
+        and operand.producer.op not in ("getitem", "select")
+    ):
+        operand = first(operand.producer)
+    return operand
+
+
+def squared(operand: Operand | None) -> Operand | None:
+    """What an operand is the square of."""
+    producer = maker(operand, "pow", "square", "mul")
+    if producer is None:
+        return None
+    if producer.op == "square" or (producer.op == "pow" and value(second(producer)) == 2):
+        return first(producer)
+    if producer.op == "mul" and same(first(producer), second(producer)):
+        return first(producer)
+    return None
+
+
+def one_minus(operand: Operand | None) -> Operand | None:
+    """What was subtracted from one to give an operand."""
+    producer = maker(operand, "sub", "add")
+    if producer is None or second(producer) is None:
+        return None
+    if producer.op == "sub":
+        return second(producer) if value(first(producer)) == 1 else None
+    for one, other in (producer.args[:2], producer.args[1::-1]):
+        if value(one) == 1 and one.producer is None and (negated := maker(other, "neg")):
+            return first(negated)
+    return None
+
+
+def addends(operand: Operand | None) -> tuple[Operand, Operand] | None:
+    """The two operands of the addition that made an operand."""
+    producer = maker(operand, "add")
+    return producer.args[:2] if producer is not None and len(producer.args) > 1 else None  # type: ignore[return-value]
+
+
+def plus_one(operand: Operand | None) -> Operand | None:
+    """What one was added to to give an operand."""
+    pair = addends(operand)
+    if pair is None:
+        return None
+    for one, other in (pair, pair[::-1]):
+        if value(one) == 1 and one.producer is None:
+            return other
+    return None
+
+
+def denominator(operation: Operation) -> Operand | None:
+    """What an operation divides by."""
+    if operation.op == "div":
+        return second(operation)
+    if operation.op == "reciprocal":
+        return first(operation)
+    if operation.op == "pow" and (exponent := value(second(operation))) is not None and exponent < 0:
+        return first(operation)
+    return None
+
+
+def unscaled(operand: Operand | None) -> Operand | None:
+    """An operand without plain factors and casts: ``var`` for ``2 * var``."""
+    while (producer := maker(operand, "mul", "div", "neg")) is not None:
+        tensors = [inner for inner in producer.args[:2] if not inner.constant]
+        if len(tensors) != 1 or (producer.op == "div" and tensors[0] is not producer.args[0]):
+            break
+        operand = tensors[0]
+    return operand
+
+
+def root(operation: Operation) -> Operand | None:
+    """What an operation takes a square root of (or another root, or its reciprocal)."""
+    if operation.op in ("sqrt", "rsqrt"):
+        return first(operation)
+    if operation.op == "pow" and (exponent := value(second(operation))) is not None and 0 < abs(exponent) < 1:
+        return first(operation)
+    return None
+
+
+def euclidean(operand: Operand | None) -> Operand | None:
+    """What an operand is the Euclidean norm of, by :func:`norm` or written out."""
+    if norm := maker(operand, "norm"):
+        return first(norm)
+    outer = maker(operand, "sqrt", "pow")
+    inner = root(outer) if outer else None
+    total = maker(inner, "sum")
+    if total:
+        return squared(first(total))
+    product = maker(inner, "dot", "matmul")
+    return first(product) if product and same(first(product), second(product)) else None
+
+
+def shown(number: Any) -> str:
+    """A number as a person reads it."""
+    if isinstance(number, float) and math.isfinite(number):
+        text = f"{number:.6g}"
+        return text if float(text) == number or abs(number - 1) > 1e-5 else repr(number)
+    return str(number)

@@ -1,0 +1,132 @@
+"""What the user's line tells where the adapter does not: constants, names, and operations written in one expression.
+
+An engine that saves little for backward knows little afterwards; ``1 - torch.sigmoid(x)`` says all the same what was
+subtracted from what.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from retrograd.anomaly.catalogue._code import Line, Site, Written, bare, find, in_order
+from retrograd.anomaly.names import KNOWN
+from retrograd.anomaly.surroundings import Operand, Operation
+
+_NAMES = {
+    "pow": ("input", "exponent"),
+    "where": ("condition", "input", "other"),
+    "masked_fill": ("input", "mask", "value"),
+}
+_DEPTH = 6
+
+
+def completed(operation: Operation, written: Written | None = None, depth: int = _DEPTH) -> Operation:
+    """The operation with what its line tells added to what is known."""
+    if written is None:
+        site = find(operation)
+        written = site.written if site is not None else None
+    nodes = _operands(operation, written) if written is not None else ()
+    args = list(operation.args)
+    if not args and nodes:
+        names = _NAMES.get(operation.op, ("input", "other"))
+        args = [Operand(name=name) for name, _ in zip(names, nodes, strict=False)]
+    if written is not None and operation.op in ("add", "mul") and len(nodes) == len(args) == 2:
+        nodes = in_order(written.line, nodes, args)
+    for place, operand in enumerate(args):
+        node = nodes[place] if place < len(nodes) else None
+        if node is not None and written is not None:
+            args[place] = _told(operand, node, written.line, operation, depth)
+        elif operand.producer is not None and depth:
+            args[place] = replace(operand, producer=completed(operand.producer, None, depth - 1))
+    return replace(operation, args=tuple(args))
+
+
+def _operands(operation: Operation, written: Written) -> tuple[ast.expr, ...]:
+    """The expressions that stand for the operands, in their order."""
+    if written.op == operation.op or operation.op in ("sqrt", "square"):
+        if operation.op == "where" and written.form == "method":
+            return (
+                (written.arguments[1], written.arguments[0], *written.arguments[2:])
+                if len(written.arguments) > 1
+                else ()
+            )
+        return written.arguments
+    if operation.op == "reciprocal" and written.op == "div":
+        return written.arguments[1:2]
+    return ()
+
+
+def _told(operand: Operand, node: ast.expr, line: Line, user: Operation, depth: int) -> Operand:
+    """An operand with what its expression tells."""
+    number = next((number for constant, number in line.constants() if constant is node), None)
+    if number is not None:
+        known = operand.value is not None or operand.producer is not None
+        return operand if known else replace(operand, value=number, constant=True)
+    core = bare(node)
+    inner = next((written for written in line.operations if written.node is core), None)
+    if operand.producer is not None:
+        if depth == 0:
+            return operand
+        same_line = inner if inner is not None and inner.op == operand.producer.op else None
+        operand = replace(operand, producer=completed(operand.producer, same_line, depth - 1))
+    elif inner is not None and inner.op in KNOWN and depth and operand.leaf_name is None and _unmade(operand):
+        made = Operation(op=inner.op, code_line=user.code_line, lineno=user.lineno)
+        operand = replace(operand, producer=completed(made, inner, depth - 1), constant=False)
+    return replace(operand, text=operand.text or line.text(node))
+
+
+def reunited(operation: Operation, known: Mapping[int | str, Operation], depth: int = _DEPTH) -> Operation:
+    """The operation with the producers that operands lack, where the same tensor was met elsewhere."""
+    args = []
+    for operand in operation.args:
+        made = operand.producer
+        if made is None and operand.key is not None:
+            made = known.get(operand.key)
+        if made is None and operand.text is not None and operand.leaf_name in (None, operand.text):
+            made = _before(known.get(operand.text), operation)
+        if made is not None and made != operation and depth:
+            operand = replace(operand, producer=reunited(made, known, depth - 1), constant=False)
+        args.append(operand)
+    return replace(operation, args=tuple(args))
+
+
+def _before(made: Operation | None, user: Operation) -> Operation | None:
+    """The operation, unless it stands below its user: then the name meant another tensor there."""
+    if made is None or made.lineno is None or user.lineno is None or made.lineno < user.lineno:
+        return made
+    return None
+
+
+def producers(operations: Iterable[Operation], depth: int = _DEPTH) -> dict[int | str, Operation]:
+    """The operations by the tensors that they made: by key, and by the name that a line gave to the result."""
+    known: dict[int | str, Operation] = {}
+    for operation in operations:
+        for operand in operation.args:
+            made = operand.producer
+            if made is not None and depth:
+                known |= producers([made], depth - 1)
+                if operand.key is not None:
+                    known[operand.key] = made
+                if (name := _assigned(made)) is not None:
+                    known[name] = made
+    return known
+
+
+def _assigned(operation: Operation) -> str | None:
+    """The name that the operation's line gives to its result."""
+    site = find(operation)
+    assignment = site.line.assignment if site is not None else None
+    return assignment[0] if site and assignment and bare(assignment[1]) is site.node else None
+
+
+def enclosing(site: Site, user: Operation) -> tuple[Operation, ...]:
+    """The operations in whose arguments a site stands in its line, innermost first."""
+    around = [w for w in site.line.operations if w.node is not site.node and site.line.inside(site.node, w.node)]
+    return tuple(Operation(op=w.op, code_line=user.code_line, lineno=user.lineno) for w in reversed(around))
+
+
+def _unmade(operand: Operand) -> bool:
+    """Whether an operand may be the result of an operation that the adapter does not tell."""
+    return operand.value is None or not operand.constant

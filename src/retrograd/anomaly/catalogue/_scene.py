@@ -1,0 +1,209 @@
+"""What a recogniser looks at, and what it answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from retrograd.anomaly.catalogue._code import Line, Site, find
+from retrograd.anomaly.catalogue._expression import first, normal, number, same, shown, value
+from retrograd.anomaly.catalogue._reading import completed, enclosing, producers, reunited
+from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.names import TRANSPARENT
+from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
+
+# Operations on single elements: a guard on what goes in is a guard on what comes out at the same place.
+_NOT_ELEMENTWISE = frozenset(
+    ("sum", "mean", "prod", "matmul", "linear", "norm", "softmax", "log_softmax", "std", "var", "dot", "einsum")
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A recognised cause: the explanation, the user's line rewritten, and the remedy's general form.
+
+    ``birth`` names an earlier operation whose backward gave birth and whose remedy is the one to show.
+    """
+
+    cause: str
+    rewritten: str | None
+    general: str
+    lineno: int | None = None
+    birth: Operation | None = None
+
+    @property
+    def remedy(self) -> str:
+        return self.rewritten or self.general
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A row of the catalogue: its number (None for what has none), what it is called, and how it is recognised."""
+
+    number: int | None
+    title: str
+    recognise: Callable[[Scene], Finding | None]
+
+
+def cause(number: int | None, title: str) -> Callable[[Callable[[Scene], Finding | None]], Cause]:
+    """Make a row of the catalogue from its recogniser."""
+    return lambda recognise: Cause(number, title, recognise)
+
+
+class Scene:
+    """An event with its surroundings, under canonical names."""
+
+    def __init__(self, event: NaNEvent) -> None:
+        self.event = event
+        self.surroundings = event.surroundings or Surroundings()
+        self.context: Mapping[str, Any] = self.surroundings.context
+        self.kind = event.kind
+        self.backward = event.is_backward
+        self.grad = number(self.surroundings.grad_value)
+        birth = normal(self.surroundings.operation or self._from_event())
+        if birth.code_line is None:
+            birth = replace(birth, code_line=event.code_line, lineno=event.lineno)
+        self.birth = completed(birth)
+        self.op = self.birth.op
+
+    def _from_event(self) -> Operation:
+        operands = [
+            Operand(name=name, value=value, dtype=self.event.dtype, constant=False)
+            for name, value in self.event.operands.items()
+        ]
+        return Operation(op=self.event.op, args=tuple(operands))
+
+    @cached_property
+    def chain(self) -> tuple[Operation, ...]:
+        """The birth and the operations between it and the harm, each linked to the one before it.
+
+        Those that merely hand values on are left out.
+        """
+        consumers = [
+            normal(consumer if isinstance(consumer, Operation) else Operation(op=consumer))
+            for consumer in self.surroundings.consumers
+        ]
+        if not self.backward and consumers and consumers[0].op == self.op:
+            consumers = []  # the way of the gradient, not of the value
+        site = None if consumers else find(self.birth, col=self.event.col)
+        chain = [self.birth]
+        for consumer in enclosing(site, self.birth) if site is not None else consumers:
+            if consumer.op not in TRANSPARENT:
+                chain.append(_linked(completed(consumer), chain[-1]))
+        known = producers(chain)
+        return (self.birth, *(reunited(operation, known) for operation in chain[1:]))
+
+    def roots(self, *ops: str, through: Collection[str] = ()) -> Iterator[Operation]:
+        """The operations of these kinds at or after the birth that are reached through those others only."""
+        for operation in self.chain:
+            if operation.op in ops:
+                yield operation
+            if operation.op not in through and operation.op not in ops:
+                return
+
+    @cached_property
+    def later(self) -> tuple[str, ...]:
+        """The names of the operations after the birth."""
+        return tuple(operation.op for operation in self.chain[1:])
+
+    def elementwise(self) -> Iterator[Operation]:
+        """The operations after the birth as long as elements keep their places."""
+        for operation in self.chain[1:]:
+            if operation.op in _NOT_ELEMENTWISE:
+                return
+            yield operation
+
+    @cached_property
+    def dtype(self) -> str:
+        """The type in which the value was born: ``"float16"``."""
+        types = [self.event.dtype, *(operand.dtype for operand in self.birth.args)]
+        return next((str(name).split(".")[-1] for name in types if name), "float32")
+
+    @property
+    def half(self) -> bool:
+        return self.dtype in ("float16", "half")
+
+    @property
+    def eps(self) -> str:
+        """A small number to divide by or to take the root of, whose derivative there the type can hold."""
+        return "1e-3" if self.half else "1e-12"
+
+    @property
+    def floor(self) -> str:
+        """The smallest number worth taking the logarithm of."""
+        return "1e-4" if self.half else "1e-12"
+
+    def site(self, operation: Operation, inside: Site | None = None) -> Site | None:
+        """Where an operation is written."""
+        born = operation is self.birth
+        consumer = self.later[0] if born and self.later else None
+        return find(operation, inside, col=self.event.col if born else None, consumer=consumer)
+
+    def spelling(self, site: Site | None = None) -> Spelling:
+        """The spelling of the user's line."""
+        line = site.line if site is not None else Line.parse(self.birth.code_line)
+        return Spelling.of(self.surroundings.library, line, site)
+
+    def called(self, operand: Operand | None, default: str) -> str:
+        """What the user calls an operand, where its name is a name."""
+        names = (operand.text, operand.leaf_name) if operand is not None else ()
+        return next((name for name in names if name and name.replace(".", "").isidentifier()), default)
+
+    def at(self, operand: Operand | None, default: Any) -> str:
+        """The value of an operand, for an explanation."""
+        known = operand.value if operand is not None and operand.value is not None else default
+        return shown(known)
+
+    def zero(self, operand: Operand | None) -> bool:
+        """Whether an operand is zero at the element; where its value is unknown, whether the kind of birth says so."""
+        known = value(operand)
+        return self.kind == "divide" if known is None else known == 0
+
+    def replaced(
+        self, site: Site | None, position: int, change: Callable[[str, Spelling], str], *names: str
+    ) -> str | None:
+        """The user's line with one argument of an operation changed."""
+        node = site.written.argument(position, *names) if site is not None and site.node is site.written.node else None
+        if site is None or node is None:
+            return None
+        return site.line.replaced({node: change(site.line.text(node), self.spelling(site))})
+
+    def guarded(self, site: Site | None, change: Callable[[str, Spelling], str]) -> str | None:
+        """The user's line with the argument changed that decides: a quotient's denominator, else the first."""
+        if site is not None and site.written.op == "div":
+            return self.replaced(site, 1, change, "other", "divisor", "x2")
+        return self.replaced(site, 0, change, "input")
+
+
+def _linked(operation: Operation, previous: Operation) -> Operation:
+    """A consumer with the operation before it, and all that is known of that one, as the producer of an operand."""
+    args = list(operation.args) or [Operand(name="input")]
+    places = [place for place, operand in enumerate(args) if _behind(operand.producer) == previous.op]
+    if not places:
+        places = [place for place, operand in enumerate(args) if operand.producer is None and not operand.constant]
+        wrong = [place for place in places if (known := value(args[place])) is not None and not math.isfinite(known)]
+        places = (wrong or places)[:1]
+    elif len(places) > 1:  # the same operation on both sides: the one that is not finite, or else the first
+        places = [place for place in places if _twin(args[place].producer, previous)] or places[:1]
+    for place in places:
+        args[place] = replace(args[place], producer=previous)
+    return replace(operation, args=tuple(args))
+
+
+def _twin(producer: Operation | None, operation: Operation) -> bool:
+    """Whether a producer is the very operation, as far as its operands tell."""
+    if producer is None:
+        return False
+    known = [(a, b) for a, b in zip(producer.args, operation.args, strict=False) if not a.constant and not b.constant]
+    return bool(known) and all(same(a, b) for a, b in known)
+
+
+def _behind(producer: Operation | None) -> str | None:
+    """The name of the operation behind such as hand values on."""
+    while producer is not None and producer.op in TRANSPARENT:
+        producer = first(producer).producer
+    return producer.op if producer is not None else None

@@ -1,0 +1,62 @@
+"""Writing a remedy in the spelling of the user's line: torch, retrograd or NumPy, functions or methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from retrograd.anomaly.catalogue._code import MODULES, Line, Site, atom
+
+_LIBRARIES = {"torch": "torch", "retrograd": "rg"}
+_NUMPY = ("np", "numpy", "jnp")
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How to write a call: from which module, by which library's names, and whether as a method."""
+
+    module: str = "torch"
+    library: str = "torch"
+    methods: bool = False
+    functional_module: str = "torch.nn.functional"
+
+    @staticmethod
+    def of(library: str, line: Line | None = None, site: Site | None = None) -> Spelling:
+        """The spelling of a place in the user's program; without one, that of the library."""
+        own = _LIBRARIES.get(library, "torch")
+        modules = [] if line is None else list(line.modules())
+        module = next((name for name in modules if name in ("torch", "rg", "retrograd", *_NUMPY)), own)
+        if site is not None and site.written.form == "function":
+            root = site.written.prefix.split(".")[0]
+            if root and (root not in MODULES or root in ("torch", "rg", "retrograd", *_NUMPY)):
+                module = root
+        tensors = own if module in _NUMPY else module
+        functional = "F" if "F" in modules else f"{tensors}.nn.functional"
+        return Spelling(module, tensors, site is not None and site.written.form == "method", functional)
+
+    @property
+    def numpy(self) -> bool:
+        return self.module in _NUMPY
+
+    def clamp(self, text: str, low: str | None = None, high: str | None = None) -> str:
+        """The expression, kept between two bounds."""
+        if self.numpy and low and high:
+            return f"{self.module}.clip({text}, {low}, {high})"
+        if self.numpy:
+            return f"{self.module}.maximum({text}, {low})" if low else f"{self.module}.minimum({text}, {high})"
+        bounds = ", ".join(part for part in (f"min={low}" if low else "", f"max={high}" if high else "") if part)
+        return f"{atom(text)}.clamp({bounds})" if self.methods else f"{self.module}.clamp({text}, {bounds})"
+
+    def where(self, condition: str, chosen: str, other: str) -> str:
+        return f"{self.module}.where({condition}, {chosen}, {other})"
+
+    def call(self, name: str, *arguments: str) -> str:
+        """A function that torch, retrograd and NumPy all call by this name."""
+        return f"{self.module}.{name}({', '.join(part for part in arguments if part)})"
+
+    def tensor_call(self, name: str, *arguments: str) -> str:
+        """A function that NumPy does not have."""
+        return f"{self.library}.{name}({', '.join(part for part in arguments if part)})"
+
+    def functional(self, name: str, *arguments: str) -> str:
+        """A function of ``nn.functional``."""
+        return f"{self.functional_module}.{name}({', '.join(part for part in arguments if part)})"

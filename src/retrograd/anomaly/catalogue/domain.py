@@ -1,0 +1,366 @@
+"""Functions at the edge of their domain or beyond, by themselves: rows 1, 2, 10, 21 to 27, 31 and 32."""
+
+from __future__ import annotations
+
+import math
+
+from retrograd.anomaly.catalogue._code import atom
+from retrograd.anomaly.catalogue._expression import denominator, first, made_from, maker, second, shown, value
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+
+_LOGS = ("log", "log2", "log10")
+_EXPONENTIALS = {
+    "exp": ("10.0", "80.0", "700.0"),
+    "expm1": ("10.0", "80.0", "700.0"),
+    "sinh": ("10.0", "80.0", "700.0"),
+}
+_EXPONENTIALS |= {"cosh": _EXPONENTIALS["sinh"], "exp2": ("15.0", "120.0", "1000.0")}
+_EDGE = 1e-3  # this close outside a domain it is rounding
+
+
+def _clamped(scene: Scene, low: str | None, high: str | None = None) -> str | None:
+    return scene.replaced(scene.site(scene.birth), 0, lambda text, spelling: spelling.clamp(text, low, high), "input")
+
+
+def _general(scene: Scene, low: str | None, high: str | None = None, op: str | None = None) -> str:
+    spelling = scene.spelling()
+    return f"y = {spelling.call(op or scene.op, spelling.clamp(scene.called(first(scene.birth), 'x'), low, high))}"
+
+
+def _near_one(scene: Scene) -> str:
+    return {"float16": "1e-3", "half": "1e-3", "bfloat16": "1e-2"}.get(scene.dtype, "1e-6")
+
+
+@cause(25, "acos or asin of a cosine that rounding took past 1")
+def past_one(scene: Scene) -> Finding | None:
+    known = value(first(scene.birth))
+    margin = 0.05 if scene.dtype in ("float16", "half", "bfloat16") else _EDGE
+    if scene.op not in ("acos", "asin") or known is None or not 1 < abs(known) <= 1 + margin:
+        return None
+    eps = _near_one(scene)
+    return Finding(
+        f"{scene.op}({known!r}) is NaN: a cosine computed from normalised vectors can come out a rounding error "
+        "beyond 1. Clamp it inside (-1, 1); exactly at 1 the derivative would be infinite.",
+        _clamped(scene, f"-1 + {eps}", f"1 - {eps}"),
+        _general(scene, f"-1 + {eps}", f"1 - {eps}"),
+        scene.birth.lineno,
+    )
+
+
+@cause(24, "acos or asin at 1 or -1")
+def steep_edge(scene: Scene) -> Finding | None:
+    known = value(first(scene.birth))
+    if scene.op not in ("acos", "asin", "acosh") or not scene.backward or known not in (1.0, -1.0, None):
+        return None
+    eps = _near_one(scene)
+    low, high = (f"1 + {eps}", None) if scene.op == "acosh" else (f"-1 + {eps}", f"1 - {eps}")
+    return Finding(
+        f"The derivative of {scene.op} is 1/sqrt(1 - x^2) (up to sign), infinite at x = "
+        f"{scene.at(first(scene.birth), 1.0)}. Keep x inside, or take the angle from atan2, which is smooth there.",
+        _clamped(scene, low, high),
+        _general(scene, low, high),
+        scene.birth.lineno,
+    )
+
+
+@cause(26, "atanh or logit at the end of its interval")
+def interval_end(scene: Scene) -> Finding | None:
+    ends = {"atanh": (-1.0, 1.0), "logit": (0.0, 1.0), "erfinv": (-1.0, 1.0)}.get(scene.op)
+    if ends is None:
+        return None
+    known = value(first(scene.birth))
+    if known not in ends and not (known is None and scene.kind == "divide"):
+        return None
+    eps = _near_one(scene)
+    low, high = eps if ends[0] == 0 else f"-1 + {eps}", f"1 - {eps}"
+    return Finding(
+        f"{scene.op}({scene.at(first(scene.birth), ends[1])}) is infinite, and so is its derivative: the value "
+        f"reached the end of the interval ({ends[0]:g}, {ends[1]:g}), where a saturated sigmoid or tanh lands "
+        "easily. Keep it inside, or work with the number before the sigmoid or tanh.",
+        _clamped(scene, low, high),
+        _general(scene, low, high),
+        scene.birth.lineno,
+    )
+
+
+@cause(22, "negative number to a fractional power")
+def fractional_power(scene: Scene) -> Finding | None:
+    base, exponent = first(scene.birth), second(scene.birth)
+    known, power = value(base), value(exponent)
+    if (
+        scene.op != "pow"
+        or known is None
+        or known >= 0
+        or (power is not None and power == int(power) if power not in (math.inf, None) else False)
+    ):
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    texts = (site.written.text(0, "input"), site.written.text(1, "exponent")) if site else (None, None)
+    eps = f" + {scene.floor}" if power is not None and power < 1 else ""
+
+    def formula(x: str, p: str) -> str:
+        size = f"({spelling.call('abs', x)}{eps})" if eps else spelling.call("abs", x)
+        return f"{spelling.call('sign', x)} * {size} ** {atom(p)}"
+
+    return Finding(
+        f"{shown(known)} to the power {scene.at(exponent, 'p')} is not a real number. Keep the sign apart, if that "
+        "is what is meant; otherwise find out why x is negative.",
+        site.replaced(formula(*texts)) if site and texts[0] and texts[1] else None,  # type: ignore[arg-type]
+        f"y = {formula(scene.called(base, 'x'), scene.at(exponent, 'p'))}",
+        scene.birth.lineno,
+    )
+
+
+@cause(23, "derivative of 0 ** p by the exponent")
+def zero_to_the_exponent(scene: Scene) -> Finding | None:
+    base, exponent = first(scene.birth), second(scene.birth)
+    if (
+        scene.op != "pow"
+        or not scene.backward
+        or exponent is None
+        or not exponent.requires_grad
+        or value(base) not in (0, None)
+    ):
+        return None
+    power = value(exponent)
+    if base.requires_grad and power is not None and power < 1:
+        return None
+    return Finding(
+        "The derivative of x ** p by p is x ** p * log(x), and log(0) is -inf, although 0 ** p is 0 for every p > "
+        "0. Keep the base away from zero.",
+        _clamped(scene, scene.floor),
+        f"y = {scene.spelling().clamp(scene.called(base, 'x'), scene.floor)} ** p",
+        scene.birth.lineno,
+    )
+
+
+@cause(21, "derivative of a fractional power at zero")
+def power_at_zero(scene: Scene) -> Finding | None:
+    power = value(second(scene.birth))
+    if (
+        scene.op != "pow"
+        or not scene.backward
+        or power is None
+        or not 0 < power < 1
+        or not scene.zero(first(scene.birth))
+    ):
+        return None
+    eps = scene.floor
+    return Finding(
+        f"The derivative of x ** {power:g} is {power:g} * x ** {power - 1:g}, infinite at x = 0. A small number "
+        "inside keeps it finite.",
+        scene.replaced(scene.site(scene.birth), 0, lambda text, _: f"{text} + {eps}", "input"),
+        f"y = ({scene.called(first(scene.birth), 'x')} + {eps}) ** {power:g}",
+        scene.birth.lineno,
+    )
+
+
+@cause(10, "derivative of a square root at zero")
+def root_at_zero(scene: Scene) -> Finding | None:
+    if scene.op != "sqrt" or not scene.backward or not scene.zero(first(scene.birth)):
+        return None
+    eps = scene.floor
+    spelling = scene.spelling()
+    return Finding(
+        "The value sqrt(0) = 0 is fine, but its derivative 1/(2*sqrt(x)) is 1/(2*0) = inf. A small number under the "
+        "root keeps it finite.",
+        scene.replaced(scene.site(scene.birth), 0, lambda text, _: f"{text} + {eps}", "input"),
+        f"y = {spelling.call('sqrt', scene.called(first(scene.birth), 'x') + ' + ' + eps)}",
+        scene.birth.lineno,
+    )
+
+
+@cause(31, "infinity minus infinity")
+def difference_of_infinities(scene: Scene) -> Finding | None:
+    operation = scene.birth
+    if scene.op == "exp":
+        operation = next(scene.roots("sub", through=("exp", "mul", "div", "neg")), scene.birth)
+        others = [
+            operand
+            for operand in operation.args[:2]
+            if (exp := maker(operand, "exp")) and not _finite(operand.value) and exp
+        ]
+        if operation.op != "sub" or len(others) < 2:
+            return None
+    elif (
+        scene.op not in ("sub", "add")
+        or scene.kind != "invalid"
+        or scene.backward
+        or len(operation.args) < 2
+        or any(_finite(operand.value) for operand in operation.args[:2])
+    ):
+        return None
+    site = scene.site(operation)
+    exps = [found for operand in operation.args[:2] if (found := made_from(operand, "exp"))]
+    limit = _EXPONENTIALS["exp"][_width(scene)]
+    rewritten, lineno = None, operation.lineno
+    spelling = scene.spelling(site)
+    if exps and site is not None:
+        edits = {}
+        for exp in exps:
+            place = scene.site(exp, site)
+            node = place.written.argument(0, "input") if place else None
+            if place is not None and node is not None:
+                written = place.written.line
+                edits[place.node] = written.text(
+                    place.written.node, {node: spelling.clamp(written.text(node), None, limit)}
+                )
+        rewritten = site.line.replaced(edits) if len(edits) == len(exps) else None
+    elif site is not None:
+        bound = "3e4" if scene.half else "1e30"
+        edits = {node: spelling.clamp(site.line.text(node), f"-{bound}", bound) for node in site.written.arguments[:2]}
+        rewritten = site.line.replaced(edits)
+    a, b = (scene.called(first(exp), name) for exp, name in zip((*exps, scene.birth, scene.birth), "xy", strict=False))
+    left, right = (scene.at(operand, "inf") for operand in (*operation.args[:2], None, None)[:2])
+    return Finding(
+        f"{left} {'+' if operation.op == 'add' else '-'} {right} has no value. Both sides overflowed before they "
+        "met; what is wanted is their difference. Keep the exponents in range, or take the common factor out: "
+        "exp(x) - exp(y) = exp(y) * expm1(x - y).",
+        rewritten,
+        f"d = {spelling.call('exp', spelling.clamp(a, None, limit))} - "
+        f"{spelling.call('exp', spelling.clamp(b, None, limit))}",
+        lineno,
+    )
+
+
+def _finite(known: object) -> bool:
+    return isinstance(known, (int, float)) and math.isfinite(known)
+
+
+def _width(scene: Scene) -> int:
+    return 0 if scene.half else 2 if scene.dtype in ("float64", "double") else 1
+
+
+@cause(27, "exponential out of range")
+def exponential(scene: Scene) -> Finding | None:
+    overflowed = scene.event.operands.get("result") == math.inf  # and meets a gradient of zero
+    if scene.op not in _EXPONENTIALS or (scene.backward and not overflowed):
+        return None
+    limit = _EXPONENTIALS[scene.op][_width(scene)]
+    ends = {0: "11.09", 1: "88.7", 2: "709.8"}[_width(scene)]
+    return Finding(
+        f"{scene.op}({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype} (exp ends at x = "
+        f"{ends}). Stay in log space if a log, a ratio or a sum comes next (logsumexp, softmax, softplus); otherwise "
+        "bound the exponent.",
+        _clamped(scene, None, limit),
+        _general(scene, None, limit),
+        scene.birth.lineno,
+    )
+
+
+@cause(32, "division by zero")
+def division_by_zero(scene: Scene) -> Finding | None:
+    below = first(scene.birth) if scene.op == "rsqrt" else denominator(scene.birth)
+    known = value(below)
+    tiny = known is not None and abs(known) < 1e-18 and scene.kind in ("overflow", "divide", "invalid")
+    if below is None or not (tiny or (known is None and scene.kind in ("divide", "invalid"))):
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    name = scene.called(below, "x")
+    if scene.op == "rsqrt":
+        rewritten = scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input")
+        general = f"y = {spelling.call('rsqrt', f'{name} + {scene.eps}')}"
+    else:
+
+        def guard(text: str) -> str:
+            test = f"{atom(text)} == 0" if known in (0, None) else f"{spelling.call('abs', text)} < {scene.eps}"
+            return spelling.where(test, scene.eps, text)
+
+        rewritten = scene.guarded(site, lambda text, _: guard(text))
+        general = f"y = a / {guard(name)}"
+    top = f"{scene.at(first(scene.birth), 'a')} / " if scene.op == "div" else "1 / "
+    happened = f"1/sqrt({scene.at(below, 0.0)})" if scene.op == "rsqrt" else f"{top}{scene.at(below, 0.0)}"
+    return Finding(
+        f"{happened} is {'NaN' if scene.event.born == 'NaN' else 'infinite'}, and so is its derivative. If the "
+        "denominator cannot be negative, add a small eps; otherwise choose what the quotient should be at zero.",
+        rewritten,
+        general,
+        scene.birth.lineno,
+    )
+
+
+@cause(2, "logarithm of a negative number")
+def negative_logarithm(scene: Scene) -> Finding | None:
+    if scene.op not in (*_LOGS, "log1p"):
+        return None
+    known = value(first(scene.birth))
+    edge = -1.0 if scene.op == "log1p" else 0.0
+    if not (scene.kind == "invalid" and not scene.backward if known is None else known < edge):
+        return None
+    low = f"-1 + {_near_one(scene)}" if edge else scene.floor
+    return Finding(
+        f"{scene.op}({scene.at(first(scene.birth), 'x')}) is NaN: the logarithm of a negative number is not real. "
+        "Note that its gradient 1/x is finite, so only the loss shows it. Find out why the argument is negative; if "
+        "it ought to be positive, make it so (softplus, exp) or clamp it.",
+        _clamped(scene, low),
+        _general(scene, low),
+        scene.birth.lineno,
+    )
+
+
+@cause(None, "argument outside the function's domain")
+def outside_domain(scene: Scene) -> Finding | None:
+    known = value(first(scene.birth))
+    eps, near = scene.floor, _near_one(scene)
+    inside = {
+        "sqrt": (0.0, math.inf, eps, None),
+        "rsqrt": (0.0, math.inf, eps, None),
+        "acos": (-1.0, 1.0, f"-1 + {near}", f"1 - {near}"),
+        "asin": (-1.0, 1.0, f"-1 + {near}", f"1 - {near}"),
+        "atanh": (-1.0, 1.0, f"-1 + {near}", f"1 - {near}"),
+        "erfinv": (-1.0, 1.0, f"-1 + {near}", f"1 - {near}"),
+        "logit": (0.0, 1.0, near, f"1 - {near}"),
+        "acosh": (1.0, math.inf, f"1 + {near}", None),
+    }.get(scene.op)
+    if inside is None or scene.backward:
+        return None
+    lowest, highest, low, high = inside
+    if (known is None and scene.kind != "invalid") or (known is not None and lowest <= known <= highest):
+        return None
+    interval = f"at least {lowest:g}" if highest == math.inf else f"between {lowest:g} and {highest:g}"
+    return Finding(
+        f"{scene.op} needs an argument {interval}; here it was {scene.at(first(scene.birth), 'outside')}. Find out "
+        "why; if it is rounding only, clamp it.",
+        _clamped(scene, low, high),
+        _general(scene, low, high),
+        scene.birth.lineno,
+    )
+
+
+@cause(1, "logarithm of zero")
+def zero_logarithm(scene: Scene) -> Finding | None:
+    if scene.op not in (*_LOGS, "log1p"):
+        return None
+    known = value(first(scene.birth))
+    edge = -1.0 if scene.op == "log1p" else 0.0
+    tiny = known is not None and 0 < known < 1e-35 and scene.backward and not edge
+    if not tiny and known != edge and not (known is None and scene.kind == "divide"):
+        return None
+    low = f"-1 + {_near_one(scene)}" if edge else scene.floor
+    return Finding(
+        f"{scene.op}({scene.at(first(scene.birth), edge)}) is {'-inf' if not tiny else 'finite'}, and its derivative "
+        f"{'1/(1 + x)' if edge else '1/x'} {'is infinite there' if not tiny else 'overflows'}. Keep the argument "
+        "above a small number; if it is a probability, compute its log directly (log_softmax, logsigmoid).",
+        _clamped(scene, low),
+        _general(scene, low),
+        scene.birth.lineno,
+    )
+
+
+CAUSES = (
+    past_one,
+    steep_edge,
+    interval_end,
+    fractional_power,
+    zero_to_the_exponent,
+    power_at_zero,
+    root_at_zero,
+    difference_of_infinities,
+    exponential,
+    division_by_zero,
+    negative_logarithm,
+    outside_domain,
+    zero_logarithm,
+)

@@ -1,0 +1,147 @@
+"""The short range of float16: rows 20, 28 and 29."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from retrograd.anomaly.catalogue._code import Line, atom
+from retrograd.anomaly.catalogue._expression import denominator, first, maker, value
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.surroundings import Operand, Operation
+
+_LARGEST = 65504.0
+_ROUNDS_TO_ZERO = 2.0**-25
+
+_PRODUCTS = frozenset(
+    (
+        "mul",
+        "pow",
+        "square",
+        "sum",
+        "mean",
+        "matmul",
+        "linear",
+        "dot",
+        "norm",
+        "var",
+        "std",
+        "mse_loss",
+        "add",
+        "sub",
+        "cumsum",
+        "einsum",
+        "div",
+        "prod",
+    )
+)
+
+
+def _ancestors(operation: Operation, depth: int = 5) -> Iterator[Operation]:
+    """An operation and those that its operands come from, nearest first."""
+    yield operation
+    if depth:
+        for operand in operation.args:
+            if operand.producer is not None:
+                yield from _ancestors(operand.producer, depth - 1)
+
+
+def _with_constant(operation: Operation, low: float, high: float) -> tuple[Operation, float] | None:
+    """The nearest operation with a plain number of such a magnitude among its operands."""
+    for ancestor in _ancestors(operation):
+        for operand in ancestor.args:
+            known = value(operand) if operand.constant or operand.producer is None else None
+            if known is not None and low < abs(known) < high:
+                return ancestor, known
+    return None
+
+
+def _constant_replaced(operation: Operation, constant: float, new: str) -> str | None:
+    line = Line.parse(operation.code_line)
+    nodes = [node for node, number in line.constants() if number == constant] if line else []
+    return line.replaced(dict.fromkeys(nodes, new)) if line and nodes else None
+
+
+@cause(20, "mask value beyond float16")
+def mask_value(scene: Scene) -> Finding | None:
+    if not scene.half or not ("softmax" in scene.later or scene.op == "softmax"):
+        return None
+    found = _with_constant(scene.birth, _LARGEST, float("inf"))
+    if found is None:
+        return None
+    operation, constant = found
+    spelling = scene.spelling()
+    new = f"{spelling.module}.finfo({spelling.module}.float16).min / 2"
+    return Finding(
+        f"float16 ends at 65504, so the mask value {constant:g} becomes -inf; a row that is masked completely is "
+        "then all -inf, and its softmax -inf - (-inf) = NaN. Half of the smallest float16 masks as well and leaves "
+        "room to add scores; or compute the softmax in float32.",
+        _constant_replaced(operation, constant, new),
+        f"scores = scores.masked_fill(mask, {new})",
+        operation.lineno,
+    )
+
+
+@cause(29, "eps that float16 rounds to zero")
+def vanished_eps(scene: Scene) -> Finding | None:
+    if not scene.half:
+        return None
+    below = denominator(scene.birth) if scene.op not in ("rsqrt", "log", "sqrt") else first(scene.birth)
+    if below is None or not (scene.zero(below) or value(below) == 0):
+        return None
+    made = maker(below, "add", "clamp", "sqrt")
+    found = _with_constant(made, 0.0, _ROUNDS_TO_ZERO) if made else None
+    if found is None:
+        return None
+    operation, constant = found
+    return Finding(
+        f"The smallest float16 is 6e-8, so the eps of {constant:g} rounds to 0 and protects nothing: {scene.op} "
+        "meets a 0. In float16 an eps must be 1e-4 or more; normalisation is better computed in float32.",
+        _constant_replaced(operation, constant, scene.eps),
+        f"y = x / (x.norm() + {scene.eps})",
+        operation.lineno,
+    )
+
+
+@cause(28, "float16 overflow")
+def overflow(scene: Scene) -> Finding | None:
+    if not scene.half or scene.kind != "overflow" or scene.backward or scene.op not in _PRODUCTS:
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    wider = f".astype({spelling.module}.float32)" if spelling.numpy else ".float()"
+    rewritten = None
+    if site is not None:
+        tensors = [
+            node
+            for node, operand in zip(site.written.arguments, scene.birth.args, strict=False)
+            if not operand.constant and node not in [constant for constant, _ in site.line.constants()]
+        ]
+        if site.written.form != "operator" and not tensors:
+            tensors = list(site.written.arguments[:1])
+        rewritten = (
+            site.line.replaced({node: atom(site.line.text(node)) + wider for node in tensors}) if tensors else None
+        )
+    values = ", ".join(f"{name}={shown}" for name, shown in _values(scene))
+    return Finding(
+        f"float16 ends at 65504: {scene.op} of finite numbers{f' ({values})' if values else ''} went beyond it. "
+        "Squares overflow from 256 on, so variances, norms and squared errors are the usual places. Compute and "
+        "accumulate them in float32 (or bfloat16), or scale the values down first.",
+        rewritten,
+        f"y = {scene.called(first(scene.birth), 'x')}{wider} ** 2"
+        if scene.op in ("pow", "mul", "square")
+        else f"y = x{wider}.{scene.op}()",
+        scene.birth.lineno,
+    )
+
+
+def _values(scene: Scene) -> Iterator[tuple[str, str]]:
+    def tell(operand: Operand) -> str | None:
+        known = value(operand)
+        return None if known is None else f"{known:g}"
+
+    for operand in scene.birth.args[:2]:
+        if text := tell(operand):
+            yield operand.name, text
+
+
+CAUSES = (mask_value, vanished_eps, overflow)

@@ -1,0 +1,110 @@
+"""Library functions with a known edge: losses (rows 40, 41) and matrix decompositions (rows 42, 43)."""
+
+from __future__ import annotations
+
+from retrograd.anomaly.catalogue._code import atom
+from retrograd.anomaly.catalogue._expression import first, named
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+
+_CTC = ("log_probs", "targets", "input_lengths", "target_lengths")
+_SOLVERS = ("cholesky", "inv", "solve", "logdet", "slogdet", "det")
+
+
+@cause(40, "CTC target longer than its input")
+def ctc(scene: Scene) -> Finding | None:
+    if scene.op != "ctc_loss":
+        return None
+    site = scene.site(scene.birth)
+    inputs, targets = (named(scene.birth, name) for name in ("input_lengths", "target_lengths"))
+    lengths = f" (target of {scene.at(targets, '?')}, input of {scene.at(inputs, '?')})" if targets and inputs else ""
+    return Finding(
+        f"No alignment fits: the target needs more steps than the input has{lengths}, repeated labels counting "
+        "twice. Its probability is 0, the loss inf and the gradient NaN. Leave such samples out of the loss, or "
+        "better out of the data.",
+        site.replaced(site.written.with_keyword("zero_infinity", "True")) if site else None,
+        f"loss = {scene.spelling().functional('ctc_loss', *_CTC, 'zero_infinity=True')}",
+        scene.birth.lineno,
+    )
+
+
+@cause(41, "cross entropy with every target ignored")
+def all_ignored(scene: Scene) -> Finding | None:
+    if scene.op not in ("cross_entropy", "nll_loss") or scene.kind == "overflow" or scene.event.posinf_count:
+        return None
+    target = named(scene.birth, "target")
+    ignored = named(scene.birth, "ignore_index")
+    ignore = ignored.value if ignored is not None and ignored.value is not None else -100
+    if target is not None and target.min is not None and not target.min == target.max == ignore:
+        return None
+    if scene.event.input_has_nan or scene.event.input_has_inf:
+        return None
+    site = scene.site(scene.birth)
+    rewritten = None
+    if site is not None and (labels := site.written.text(1, "target")):
+        text = site.written.text(9, "ignore_index") or str(ignore)
+        count = f"({atom(labels)} != {text}).sum().clamp(min=1)"
+        call = site.written.with_keyword("reduction", '"sum"')
+        rewritten = site.replaced(f"{call} / {count}")
+    spelling = scene.spelling()
+    call = spelling.functional("cross_entropy", "logits", "target", 'reduction="sum"')
+    return Finding(
+        f"Every target of the batch is ignore_index ({ignore}), so the mean loss is 0 divided by 0 targets, NaN. "
+        "Divide the sum by a count of at least 1: such a batch then contributes 0.",
+        rewritten,
+        f"loss = {call} / (target != {ignore}).sum().clamp(min=1)",
+        scene.birth.lineno,
+    )
+
+
+@cause(42, "matrix that is singular or not positive definite")
+def singular(scene: Scene) -> Finding | None:
+    if scene.op not in _SOLVERS:
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    jitter = "1e-3" if scene.half else "1e-8" if scene.dtype in ("float64", "double") else "1e-5"
+
+    def regular(a: str) -> str:
+        kind = f", dtype={atom(a)}.dtype"
+        return f"{a} + {jitter} * {spelling.call('eye', f'{atom(a)}.shape[-1]{kind}')}"
+
+    what = (
+        "has no Cholesky factor, because it is not positive definite"
+        if scene.op == "cholesky"
+        else "is singular, or nearly so"
+    )
+    error = f" ({scene.context['error']})" if scene.context.get("error") else ""
+    return Finding(
+        f"The matrix given to {scene.op} {what}{error}. Adding a little to the diagonal makes it regular if it is so "
+        "up to rounding; if it is really indefinite, look at how it was made. Prefer solve to inv, and float64 for "
+        "ill-conditioned matrices.",
+        scene.replaced(site, 0, lambda text, _: regular(text), "A", "input", "a"),
+        f"A = {regular(scene.called(first(scene.birth), 'A'))}",
+        scene.birth.lineno,
+    )
+
+
+@cause(43, "gradient of eigenvectors or singular vectors that are not unique")
+def degenerate(scene: Scene) -> Finding | None:
+    if scene.op not in ("eigh", "eig", "svd") or not scene.backward:
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+
+    def spread(a: str) -> str:
+        kind = f"dtype={atom(a)}.dtype"
+        steps = spelling.call("arange", "1", f"{atom(a)}.shape[-1] + 1", kind)
+        return f"{a} + 1e-4 * {spelling.call('eye', f'*{atom(a)}.shape[-2:]', kind)} * {steps}"
+
+    values = "singular values" if scene.op == "svd" else "eigenvalues"
+    return Finding(
+        f"Two {values} are equal, so their vectors are not unique and the derivative contains 1 / (l_i - l_j) = 1/0. "
+        f"If the loss needs the {values} only, ask for them alone; otherwise separate them by a small perturbation "
+        "of the matrix.",
+        scene.replaced(site, 0, lambda text, _: spread(text), "A", "input", "a"),
+        f"A = {spread('A')}",
+        scene.birth.lineno,
+    )
+
+
+CAUSES = (ctc, all_ignored, singular, degenerate)

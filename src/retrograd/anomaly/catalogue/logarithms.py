@@ -1,0 +1,376 @@
+"""Logarithms of what has already been rounded to zero or grown to infinity: rows 3, 4, 6 to 9, 34, 35, 38 and 39."""
+
+from __future__ import annotations
+
+from retrograd.anomaly.catalogue._code import Line, Site, atom
+from retrograd.anomaly.catalogue._expression import (
+    denominator,
+    first,
+    made_from,
+    maker,
+    one_minus,
+    plus_one,
+    same,
+    second,
+    squared,
+    unscaled,
+    value,
+)
+from retrograd.anomaly.catalogue._reductions import dims
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.surroundings import Operand, Operation
+
+_SCALING = ("mul", "div", "neg", "sub", "add")
+
+
+def _merged(scene: Scene, log: Operation, inner: Operation, new: str | None) -> str | None:
+    """The line with ``log(inner(...))`` replaced by a function that does both; indexing between the two is kept."""
+    outer = scene.site(log)
+    place = scene.site(inner, outer) if outer else None
+    argument = outer.written.argument(0, "input") if outer else None
+    if outer is None or place is None or argument is None or new is None:
+        return None
+    return outer.replaced(outer.line.text(argument, {place.node: new}))
+
+
+def _inner(scene: Scene, log: Operation, *path: Operation) -> Site | None:
+    """The site of an operation inside others inside a logarithm."""
+    site = scene.site(log)
+    for operation in path:
+        site = scene.site(operation, site) if site else None
+    return site
+
+
+@cause(4, "log of a softmax")
+def log_of_softmax(scene: Scene) -> Finding | None:
+    for log in scene.roots("log"):
+        softmax = maker(first(log), "softmax")
+        if softmax is None:
+            continue
+        inner = _inner(scene, log, softmax)
+        return Finding(
+            f"softmax rounded this probability to {scene.at(first(log), 0.0)}, because its logit lies far below the "
+            "largest one, and the log of that is -inf; in backward 1/0 meets the softmax's 0 and gives NaN. "
+            "log_softmax computes the same number without passing through zero.",
+            _merged(scene, log, softmax, inner.written.renamed("log_softmax") if inner else None),
+            f"log_p = {scene.spelling().tensor_call('log_softmax', scene.called(first(softmax), 'logits'), 'dim=-1')}",
+            log.lineno,
+        )
+    return None
+
+
+def _tanh_slope(x: str, spelling: Spelling) -> str:
+    """The logarithm of the slope of tanh, in a form that keeps its digits."""
+    x = atom(x)
+    return f"2 * (0.6931471805599453 - {x} - {spelling.functional('softplus', f'-2 * {x}')})"
+
+
+@cause(39, "log of 1 - tanh(x)^2")
+def log_of_tanh_slope(scene: Scene) -> Finding | None:
+    for log in scene.roots("log", through=("sub", "add", "mul", "pow", "square")):
+        square = one_minus(first(log))
+        tanh = maker(squared(square), "tanh")
+        if tanh is None:
+            continue
+        outer = scene.site(log)
+        spelling = scene.spelling(outer)
+        name = scene.called(first(tanh), "x")
+        middle = made_from(first(log), "pow", "square", "mul")
+        inner = _inner(scene, log, tanh) or (_inner(scene, log, middle, tanh) if middle else None)
+        text = inner.written.text(0) if inner else None
+
+        return Finding(
+            f"tanh({scene.at(first(tanh), 'x')}) rounds to 1, so 1 - tanh(x)^2 is exactly 0 and its log -inf. This "
+            "is the correction of a squashed Gaussian policy (SAC); 2 * (log 2 - x - softplus(-2x)) is the same "
+            "function, exact for every x.",
+            outer.replaced(_tanh_slope(text, spelling)) if outer and text else None,
+            f"y = {_tanh_slope(name, spelling)}",
+            log.lineno,
+        )
+    return None
+
+
+@cause(8, "log of 1 - sigmoid(x)")
+def log_of_sigmoid_complement(scene: Scene) -> Finding | None:
+    for log in scene.roots("log", through=("sub", "add")):
+        sigmoid = maker(one_minus(first(log)), "sigmoid")
+        if sigmoid is None:
+            continue
+        outer = scene.site(log)
+        difference = maker(first(log), "sub", "add")
+        inner = (_inner(scene, log, sigmoid) or _inner(scene, log, difference, sigmoid)) if difference else None
+        text = inner.written.text(0) if inner else None
+        spelling = scene.spelling(outer)
+        return Finding(
+            f"sigmoid({scene.at(first(sigmoid), 'x')}) rounds to 1, so 1 - sigmoid(x) is exactly 0 and its log -inf. "
+            "log(1 - sigmoid(x)) is logsigmoid(-x), which never touches zero; a whole cross entropy of this form is "
+            "binary_cross_entropy_with_logits.",
+            outer.replaced(spelling.functional("logsigmoid", f"-{atom(text)}")) if outer and text else None,
+            f"y = {spelling.functional('logsigmoid', '-' + scene.called(first(sigmoid), 'x'))}",
+            log.lineno,
+        )
+    return None
+
+
+@cause(7, "log of a sigmoid")
+def log_of_sigmoid(scene: Scene) -> Finding | None:
+    for log in scene.roots("log"):
+        sigmoid = maker(first(log), "sigmoid")
+        if sigmoid is None:
+            continue
+        inner = _inner(scene, log, sigmoid)
+        text = inner.written.text(0) if inner else None
+        spelling = scene.spelling(inner)
+        return Finding(
+            f"sigmoid({scene.at(first(sigmoid), 'x')}) underflows to 0, and the log of 0 is -inf. logsigmoid "
+            "computes the same number without passing through zero.",
+            _merged(scene, log, sigmoid, spelling.functional("logsigmoid", text) if text else None),
+            f"y = {spelling.functional('logsigmoid', scene.called(first(sigmoid), 'x'))}",
+            log.lineno,
+        )
+    return None
+
+
+@cause(6, "log of 1 + exp(x)")
+def log_of_one_plus_exp(scene: Scene) -> Finding | None:
+    if scene.op != "exp":
+        return None
+    for log in scene.roots("log", "log1p", through=("exp", "add")):
+        exp = maker(plus_one(first(log)) if log.op == "log" else first(log), "exp")
+        if exp is None:
+            continue
+        outer = scene.site(log)
+        between = [operation for operation in (maker(first(log), "add"),) if operation is not None]
+        inner = _inner(scene, log, *between, exp)
+        text = inner.written.text(0) if inner else None
+        spelling = scene.spelling(outer)
+        return Finding(
+            f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf before the log brings it back. log(1 + "
+            "exp(x)) is softplus(x), which is x itself for large x.",
+            outer.replaced(spelling.functional("softplus", text)) if outer and text else None,
+            f"y = {spelling.functional('softplus', scene.called(first(exp), 'x'))}",
+            log.lineno,
+        )
+    return None
+
+
+@cause(9, "log of a sum of exponentials")
+def log_of_sum_of_exp(scene: Scene) -> Finding | None:
+    for log in scene.roots("log", through=("exp", "sum")):
+        total = maker(first(log), "sum")
+        exp = maker(first(total), "exp") if total else None
+        if total is None or exp is None:
+            continue
+        outer = scene.site(log)
+        summed = _inner(scene, log, total)
+        inner = _inner(scene, log, total, exp)
+        text = inner.written.text(0) if inner else None
+        spelling = scene.spelling(outer)
+        happened = (
+            f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf"
+            if scene.op == "exp"
+            else "every exponential underflows to 0, and the log of 0 is -inf"
+        )
+        new = spelling.tensor_call("logsumexp", text, dims(summed, first(exp))) if text and summed else None
+        return Finding(
+            f"{happened}. logsumexp takes the largest value out first and gives the same number. (If a whole row is "
+            "-inf, its result is -inf.)",
+            _merged(scene, log, total, new),
+            f"y = {spelling.tensor_call('logsumexp', scene.called(first(exp), 'x'), 'dim=-1')}",
+            log.lineno,
+        )
+    return None
+
+
+def _sum_of_logs(p: str, where: str, scene: Scene, spelling: Spelling) -> str:
+    return f"{spelling.call('log', spelling.clamp(p, '1e-4' if scene.half else '1e-30'))}.sum({where})"
+
+
+@cause(38, "log of a product that underflows")
+def log_of_product(scene: Scene) -> Finding | None:
+    for log in scene.roots("log", through=("prod",)):
+        product = maker(first(log), "prod")
+        if product is None or not scene.zero(first(log)):
+            continue
+        outer = scene.site(log)
+        inner = _inner(scene, log, product)
+        text = inner.written.text(0, "input") if inner else None
+        spelling = scene.spelling(outer)
+
+        return Finding(
+            f"The product of many factors below one underflows to {scene.at(first(log), 0.0)} in {scene.dtype}, and "
+            "the log of 0 is -inf. The sum of the logs is the same number and stays in range.",
+            _merged(
+                scene,
+                log,
+                product,
+                _sum_of_logs(text, dims(inner, None, numpy=spelling.numpy), scene, spelling)
+                if text and inner
+                else None,
+            ),
+            f"y = {_sum_of_logs(scene.called(first(product), 'p'), '', scene, spelling)}",
+            log.lineno,
+        )
+    return None
+
+
+def _difference_of_logs(names: tuple[str, str], scene: Scene, spelling: Spelling) -> str:
+    eps = scene.floor
+    return " - ".join(spelling.call("log", spelling.clamp(name, eps)) for name in names)
+
+
+def _both(quotient: Site | None) -> tuple[str, str] | None:
+    """What is divided and by what, as written."""
+    if quotient is None or quotient.written.op != "div":
+        return None
+    above, below = quotient.written.text(0), quotient.written.text(1, "other")
+    return (above, below) if above and below else None
+
+
+@cause(34, "p * log(p / q) with a zero among them")
+def divergence(scene: Scene) -> Finding | None:
+    for log in scene.roots("log", through=("div",)):
+        ratio = maker(first(log), "div")
+        place = scene.chain.index(log) + 1
+        product = next((operation for operation in scene.chain[place:] if operation.op in ("mul", "sum", "mean")), None)
+        if ratio is None or product is None or product.op != "mul":
+            continue
+        known = [
+            operand for operand in product.args if maker(operand, "log") is None and operand.producer is not scene.birth
+        ]
+        if known and not any(same(operand, first(ratio)) for operand in known):
+            continue
+        outer = scene.site(log)
+        inner = _inner(scene, log, ratio)
+        spelling = scene.spelling(outer)
+        texts = _both(inner)
+
+        p, q = scene.at(first(ratio), "p"), scene.at(second(ratio), 0.0)
+        return Finding(
+            f"In p * log(p / q), p is {p} and q is {q} here: the quotient or its log is infinite, and 0 times "
+            "infinity is NaN. Keep both away from zero, or stay in log space: kl_div takes log q and handles p = 0.",
+            outer.replaced(_difference_of_logs(texts, scene, spelling)) if outer and texts else None,
+            f"kl = p * ({_difference_of_logs(('p', 'q'), scene, spelling)})",
+            log.lineno,
+        )
+    return None
+
+
+@cause(35, "Gaussian likelihood with a variance of zero")
+def gaussian_likelihood(scene: Scene) -> Finding | None:
+    variance = unscaled(denominator(scene.birth)) if scene.op != "log" else first(scene.birth)
+    if variance is None or not (scene.zero(variance) or abs(value(variance) or 1.0) < 1e-12):
+        return None
+    partner = ("div", "reciprocal", "pow") if scene.op == "log" else ("log",)
+    log = scene.birth if scene.op == "log" else None
+    for operation in scene.elementwise():
+        if operation.op not in _SCALING:
+            return None
+        made = [found for operand in operation.args if (found := made_from(operand, *partner))]
+        meets = [found for found in made if same(_below(found), variance)]
+        if operation.op in ("add", "sub") and meets:
+            log = log or meets[0]
+            break
+    else:
+        return None
+    site = scene.site(log)
+    spelling = scene.spelling(site)
+    floor = "1e-3" if scene.half else "1e-6"
+    rewritten, lineno = None, log.lineno
+    node = site.written.argument(0, "input") if site is not None else None
+    if site is not None and node is not None:
+        everywhere = site.line.same(node)
+        if len(everywhere) > 1:
+            rewritten = site.line.replaced({place: spelling.clamp(site.line.text(node), floor) for place in everywhere})
+        else:  # the logarithm and the quotient are in different lines: mend the variance itself
+            rewritten, lineno = _floored(variance, site.line.text(node), spelling, floor) or (None, lineno)
+    name = scene.called(variance, "var")
+    return Finding(
+        f"The variance is {scene.at(variance, 0.0)} here: log(var) is -inf and the squared error divided by var is "
+        "infinite or NaN. A network drives the variance to zero wherever it fits well. Give it a floor, or predict "
+        "log-variance (or softplus plus a floor).",
+        rewritten,
+        f"{name} = {spelling.clamp(name, floor)}",
+        lineno,
+    )
+
+
+def _below(operation: Operation) -> Operand | None:
+    """What an operation takes the logarithm of or divides by."""
+    return first(operation) if operation.op == "log" else unscaled(denominator(operation))
+
+
+def _floored(variance: Operand, name: str, spelling: Spelling, floor: str) -> tuple[str, int | None] | None:
+    """The line that makes the variance, with a floor."""
+    made = variance.producer
+    earlier = Line.parse(made.code_line) if made else None
+    if made is None or earlier is None or earlier.assignment is None or earlier.assignment[0] != name:
+        return None
+    expression = earlier.assignment[1]
+    return earlier.replaced({expression: spelling.clamp(earlier.text(expression), floor)}), made.lineno
+
+
+@cause(3, "x * log(x) at zero")
+def entropy(scene: Scene) -> Finding | None:
+    if scene.op in ("xlogy", "entr"):
+        return _library_entropy(scene)
+    log = scene.birth if scene.op == "log" else None
+    if scene.op == "mul":
+        log = next((found for operand in scene.birth.args[:2] if (found := maker(operand, "log"))), None)
+    if log is None or not (scene.zero(first(log)) or scene.op == "mul"):
+        return None
+    products = [scene.birth] if scene.op == "mul" else []
+    for operation in scene.elementwise():
+        if operation.op == "mul":
+            products.append(operation)
+        if operation.op not in _SCALING:
+            break
+    if not any(same(operand, first(log)) for product in products for operand in product.args):
+        return None
+    site = scene.site(log)
+    eps = scene.floor
+    name = scene.called(first(log), "p")
+    spelling = scene.spelling(site)
+    return Finding(
+        f"log({scene.at(first(log), 0.0)}) is -inf, and 0 * -inf is NaN, although x * log(x) tends to 0. Clamp "
+        "inside the log: the value at 0 stays 0 and the gradient finite. (xlogy(x, x) repairs the value only: its "
+        "gradient at 0 is NaN.)",
+        scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, eps), "input"),
+        f"y = {name} * {spelling.call('log', spelling.clamp(name, eps))}",
+        log.lineno,
+    )
+
+
+def _library_entropy(scene: Scene) -> Finding | None:
+    operand = first(scene.birth) if scene.op == "entr" else second(scene.birth)
+    if value(operand) not in (0, None):
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    eps = scene.floor
+    name = scene.called(operand, "x")
+    position = 0 if scene.op == "entr" else 1
+    return Finding(
+        f"{scene.op} is 0 at 0, but its derivative there contains log(0) or 0/0. Clamp inside: the value stays 0 and "
+        "the gradient finite.",
+        scene.replaced(
+            site, position, lambda text, spelling: spelling.clamp(text, eps), "input" if scene.op == "entr" else "other"
+        ),
+        f"y = {name} * {spelling.call('log', spelling.clamp(name, eps))}",
+        scene.birth.lineno,
+    )
+
+
+CAUSES = (
+    log_of_softmax,
+    log_of_tanh_slope,
+    log_of_sigmoid_complement,
+    log_of_sigmoid,
+    log_of_one_plus_exp,
+    log_of_sum_of_exp,
+    log_of_product,
+    divergence,
+    gaussian_likelihood,
+    entropy,
+)

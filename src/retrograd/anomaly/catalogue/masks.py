@@ -1,0 +1,219 @@
+"""Values that a mask discards, and whose gradients it does not: rows 11, 12 and 30."""
+
+from __future__ import annotations
+
+import ast
+import math
+from dataclasses import dataclass
+
+from retrograd.anomaly.catalogue._code import Line, Site, atom
+from retrograd.anomaly.catalogue._expression import denominator, first, maker, named, number, same, second, value
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.surroundings import Operand, Operation
+
+# A value at which the operation and its derivative are harmless.
+_SAFE = {
+    "acos": "0.0",
+    "asin": "0.0",
+    "atanh": "0.0",
+    "exp": "0.0",
+    "expm1": "0.0",
+    "logit": "0.5",
+    "acosh": "2.0",
+    "erfinv": "0.0",
+}
+_GUARDED = frozenset((*_SAFE, "sqrt", "rsqrt", "log", "log2", "log10", "log1p", "pow", "div", "reciprocal", "norm"))
+
+
+@dataclass(frozen=True)
+class Mask:
+    """The operation that discards the born value: which argument it takes it as, and by what condition it keeps it."""
+
+    operation: Operation
+    position: int
+
+    def guard(self, site: Site | None, spelling: Spelling, x: str, safe: str) -> str | None:
+        """``x`` where the mask keeps it and a safe value elsewhere, as the user would write it."""
+        if site is None:
+            return None
+        written = site.written
+        if written.op == "masked_fill":
+            condition = self._condition(site, written.argument(1, "mask"))
+            return None if condition is None else spelling.where(condition, safe, x)
+        if written.form == "method":
+            node, position = written.argument(1, "condition"), 1 if self.position == 1 else 2
+        else:
+            node, position = written.argument(0, "condition"), self.position
+        condition = self._condition(site, node)
+        if condition is None:
+            return None
+        return spelling.where(condition, x, safe) if position == 1 else spelling.where(condition, safe, x)
+
+    def _condition(self, site: Site, node: ast.expr | None) -> str | None:
+        """The condition as written; spelled out where its name comes from a line of its own."""
+        if node is None:
+            return None
+        text = site.line.text(node)
+        operand = named(self.operation, "condition", "mask") or first(self.operation)
+        earlier = Line.parse(operand.producer.code_line) if operand.producer else None
+        if earlier is not None and earlier.assignment is not None and earlier.assignment[0] == text:
+            return earlier.text(earlier.assignment[1])
+        return text
+
+
+def _mask(scene: Scene) -> Mask | None:
+    """The mask after the birth, if the born element is one that it discards."""
+    previous = scene.birth
+    for operation in scene.elementwise():
+        if operation.op in ("where", "masked_fill"):
+            position = _entered(operation, previous)
+            chosen = _chosen(operation)
+            if chosen is None:
+                harmless = scene.grad in (0, None) if scene.backward else scene.event.harmed != "loss"
+                return Mask(operation, position) if harmless else None
+            return Mask(operation, position) if chosen != position else None
+        previous = operation
+    return None
+
+
+def _entered(operation: Operation, previous: Operation) -> int:
+    """As which argument a value enters a mask: 1 or 2 for where, 0 for masked_fill."""
+    if operation.op == "masked_fill":
+        return 0
+    for position, operand in enumerate(operation.args):
+        if position and maker(operand, previous.op):
+            return position
+    for position, operand in enumerate(operation.args):
+        if position and (known := value(operand)) is not None and not math.isfinite(known):
+            return position
+    return 1
+
+
+def _chosen(operation: Operation) -> int | None:
+    """Which argument a mask let through at the element, if known."""
+    condition = named(operation, "condition", "mask") or first(operation)
+    known = condition.value if isinstance(condition.value, bool) or condition.name in ("condition", "mask") else None
+    if known is None:
+        return None
+    if operation.op == "masked_fill":
+        return 2 if known else 0
+    return 1 if known else 2
+
+
+def _guarded(scene: Scene, mask: Mask) -> str | None:
+    """The user's line with the birth's argument made safe where the mask discards it."""
+    site = scene.site(scene.birth)
+    around = scene.site(mask.operation)
+    spelling = scene.spelling(around)
+
+    def guard(text: str, _: Spelling) -> str:
+        return mask.guard(around, spelling, text, _SAFE.get(scene.op, "1.0")) or text
+
+    known = mask.guard(around, spelling, "x", "1.0") is not None
+    return scene.guarded(site, guard) if known else None
+
+
+def _general(scene: Scene, name: str, call: str) -> str:
+    spelling = scene.spelling()
+    safe = spelling.where("keep", name, _SAFE.get(scene.op, "1.0"))
+    return f"y = {spelling.where('keep', call.format(x=safe, m=spelling.module), '0.0')}"
+
+
+@cause(12, "where around a division by zero")
+def masked_division(scene: Scene) -> Finding | None:
+    zero = denominator(scene.birth)
+    if zero is None or scene.op == "pow" or value(zero) not in (0, None):
+        return None
+    mask = _mask(scene)
+    if mask is None:
+        return None
+    name = scene.called(zero, "x")
+    return Finding(
+        f"{mask.operation.op} discards the quotient at the elements where the denominator is {scene.at(zero, 0.0)}, "
+        "but its gradient is computed all the same: 0 times the infinite derivative is NaN. Make the denominator "
+        "safe before the division, by the same condition (the double where).",
+        _guarded(scene, mask),
+        _general(scene, name, "a / {x}"),
+        scene.birth.lineno,
+    )
+
+
+@cause(11, "where around a function outside its safe domain")
+def masked_branch(scene: Scene) -> Finding | None:
+    mask = _mask(scene) if scene.op in _GUARDED else None
+    if mask is None:
+        return None
+    operand = first(scene.birth)
+    name = scene.called(operand, "x")
+    return Finding(
+        f"{mask.operation.op} discards {scene.op}({scene.at(operand, 0.0)}), but the gradient flows through both "
+        "branches: the 0 that it sends here times the infinite (or undefined) derivative is NaN. Make the argument "
+        "safe before the function, by the same condition (the double where).",
+        _guarded(scene, mask),
+        _general(scene, name, "{m}." + scene.op + "({x})"),
+        scene.birth.lineno,
+    )
+
+
+@cause(30, "infinite value multiplied by a mask of zero")
+def multiplied_mask(scene: Scene) -> Finding | None:
+    pole = scene.birth
+    if scene.op == "mul":
+        found = (
+            maker(operand, "log", "log2", "log10", "log1p", "reciprocal", "div", "sqrt", "rsqrt")
+            for operand in pole.args[:2]
+        )
+        pole = next((operation for operation in found if operation), pole)
+        if pole is scene.birth:
+            return None
+        products = [scene.birth]
+    elif scene.op in _GUARDED:
+        products = [operation for operation in scene.elementwise() if operation.op == "mul"]
+    else:
+        return None
+    masked = [(product, operand) for product in products for operand in product.args[:2] if _is_mask(operand, pole)]
+    if not masked:
+        return None
+    product, mask = masked[0]
+    site = scene.site(pole)
+    product_site = scene.site(product)
+    spelling = scene.spelling(site)
+    text = None
+    if product_site is not None:
+        sides = product_site.written.arguments[:2]
+        other = [side for side in sides if site is None or not site.line.inside(site.node, side)]
+        if site is not None and site.line is not product_site.line:
+            other = [side for side in sides if product_site.line.text(side) == (mask.leaf_name or "")] or list(
+                sides[1:]
+            )
+        text = product_site.line.text(other[0]) if len(other) == 1 else None
+    safe = _SAFE.get(pole.op, "1.0")
+    rewritten = None
+    if text is not None:
+        condition = f"{atom(text)} != 0"
+        rewritten = scene.guarded(site, lambda x, spelling: spelling.where(condition, x, safe))
+    name = scene.called(first(pole), "x")
+    return Finding(
+        f"{pole.op} gives an infinity at an element that the mask is meant to remove, but 0 * inf is NaN: "
+        f"multiplying does not remove it. Make the argument safe before {pole.op}; then the product is 0 and so is "
+        "the gradient.",
+        rewritten,
+        f"y = {spelling.call(pole.op, spelling.where('mask != 0', name, safe))} * mask",
+        pole.lineno,
+    )
+
+
+def _is_mask(operand: Operand, pole: Operation) -> bool:
+    """Whether an operand of a product is a zero that carries no gradient."""
+    if operand.requires_grad or operand.constant:
+        return False
+    if operand.producer is not None and operand.producer.op == pole.op:
+        return False
+    if same(operand, first(pole)) or same(operand, second(pole)):
+        return False
+    known = operand.min if operand.value is None else operand.value
+    return known is False or number(known) == 0
+
+
+CAUSES = (masked_division, masked_branch, multiplied_mask)

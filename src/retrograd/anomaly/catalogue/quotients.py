@@ -1,0 +1,368 @@
+"""Divisions by a norm, a spread, a count or a sum that came out as zero or infinity: rows 5, 14 to 19."""
+
+from __future__ import annotations
+
+import ast
+import math
+
+from retrograd.anomaly.catalogue._code import Site, atom
+from retrograd.anomaly.catalogue._expression import (
+    denominator,
+    euclidean,
+    first,
+    made_from,
+    maker,
+    named,
+    root,
+    same,
+    second,
+    value,
+)
+from retrograd.anomaly.catalogue._reductions import dims
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.surroundings import Operand, Operation
+
+
+def _divided_by_zero(scene: Scene) -> Operand | None:
+    """What the birth divides by, if that is zero."""
+    operand = denominator(scene.birth)
+    if operand is None:
+        return None
+    known = value(operand)
+    return operand if known == 0 or (known is None and scene.kind in ("divide", "invalid")) else None
+
+
+@cause(5, "softmax written out, without its largest value taken out")
+def written_out_softmax(scene: Scene) -> Finding | None:
+    if scene.op == "div" and scene.kind == "divide":
+        return None
+    for quotient in scene.roots("div", through=("exp", "sum")):
+        exp = maker(first(quotient), "exp")
+        total = maker(second(quotient), "sum")
+        below = maker(first(total), "exp") if total else None
+        if exp is None or total is None or below is None or not same(first(exp), first(below)):
+            continue
+        site = scene.site(quotient)
+        spelling = scene.spelling(site)
+        place = scene.site(exp, site) if site else None
+        summed = scene.site(total, site) if site else None
+        text = place.written.text(0, "input") if place else None
+        x = first(exp)
+        many = x.shape is not None and len(x.shape) > 1
+        whole = summed is not None and summed.written.argument(1, "dim", "axis") is None and many
+        rewritten, lineno = None, quotient.lineno
+        if site and place and summed and text and place.node is place.written.node and not whole and not spelling.numpy:
+            rewritten = site.replaced(spelling.tensor_call("softmax", text, _dim(dims(summed, x))))
+        elif place and text:
+            line = place.written.line
+            lineno = place.lineno if place.node is place.written.node else exp.lineno
+            largest = _largest(
+                text, "" if whole or summed is None else dims(summed, None, numpy=spelling.numpy), spelling
+            )
+            same_exps = [
+                w.argument(0, "input") for w in line.operations if w.op == "exp" and w.text(0, "input") == text
+            ]
+            edits: dict[ast.AST, str] = {node: f"{atom(text)} - {largest}" for node in same_exps if node is not None}
+            rewritten = line.replaced(edits)
+        return Finding(
+            f"exp({scene.at(x, 'x')}) overflows {scene.dtype} to inf, and inf / inf is NaN. Subtracting the largest "
+            "x first changes nothing in the quotient and keeps every exponential at most 1; softmax does so.",
+            rewritten,
+            f"y = {spelling.tensor_call('softmax', scene.called(x, 'x'), 'dim=-1')}",
+            lineno,
+        )
+    return None
+
+
+def _dim(where: str) -> str:
+    return ", ".join(part for part in where.split(", ") if not part.startswith("keepdim"))
+
+
+def _largest(text: str, where: str, spelling: Spelling) -> str:
+    """The largest value, in a shape that can be subtracted."""
+    if not where:
+        return spelling.call("max", text)
+    if "keepdim" not in where:
+        where += ", keepdims=True" if spelling.numpy else ", keepdim=True"
+    return spelling.call("max" if spelling.numpy else "amax", text, where)
+
+
+@cause(15, "cosine with a zero vector")
+def cosine(scene: Scene) -> Finding | None:
+    zero = _divided_by_zero(scene)
+    if zero is None:
+        return None
+    product = maker(zero, "mul")
+    norms = [euclidean(operand) for operand in product.args[:2]] if product else [euclidean(zero)]
+    quotient = next((operation for operation in scene.chain[:2] if operation.op in ("div", "mul")), scene.birth)
+    dot = _dot(first(quotient)) or _dot(second(quotient))
+    if dot is None or None in norms:
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    new = None
+    if site and len(norms) == 2 and (place := scene.site(dot, site)):
+        pair = place.written
+        where = "dim=0"
+        if pair.op == "sum":
+            where = dims(place, None) or where
+            inner = next(
+                (w for w in pair.line.operations if w.node is pair.argument(0, "input") and w.op == "mul"), None
+            )
+            texts = (inner.text(0), inner.text(1)) if inner else (None, None)
+        else:
+            texts = (pair.text(0), pair.text(1, "other"))
+        if texts[0] and texts[1]:
+            new = site.replaced(spelling.functional("cosine_similarity", texts[0], texts[1], _dim(where)))
+    a, b = (scene.called(operand, name) for operand, name in zip((*dot.args[:2], None, None), "ab", strict=False))
+    return Finding(
+        "One of the two vectors is all zeros: its norm is 0 and the cosine 0/0. cosine_similarity keeps the product "
+        "of the norms above eps.",
+        new or _clamped(scene, site),
+        f"y = {spelling.functional('cosine_similarity', a, b, 'dim=-1')}",
+        scene.birth.lineno,
+    )
+
+
+def _dot(operand: Operand | None) -> Operation | None:
+    """The scalar product that an operand is."""
+    if product := maker(operand, "dot", "matmul"):
+        return product
+    total = maker(operand, "sum")
+    product = maker(first(total), "mul") if total else None
+    return total if product is not None and not same(first(product), second(product)) else None
+
+
+def _clamped(scene: Scene, site: Site | None, low: str | None = None) -> str | None:
+    """The line with the denominator kept above zero."""
+    return scene.guarded(site, lambda text, spelling: spelling.clamp(text, low or scene.eps))
+
+
+@cause(14, "division by a norm that is zero")
+def zero_norm(scene: Scene) -> Finding | None:
+    zero = _divided_by_zero(scene)
+    x = euclidean(zero)
+    if x is None:
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    built_in = maker(zero, "norm") is not None
+    rewritten, lineno = _clamped(scene, site), scene.birth.lineno
+    if not built_in:  # the root itself has no derivative at 0
+        outer = maker(zero, "sqrt", "pow")
+        place = scene.site(outer, site) if outer and site else None
+        node = place.written.argument(0, "input") if place else None
+        if outer and place and node is not None:
+            line = place.written.line
+            rewritten = line.replaced({node: f"{line.text(node)} + {scene.eps}"})
+            lineno = scene.birth.lineno if line is place.line else outer.lineno
+        else:
+            rewritten = None
+    name = scene.called(x, "x")
+    return Finding(
+        "The vector is all zeros, so its norm is 0 and the division gives "
+        f"{'NaN (0/0)' if scene.kind == 'invalid' else 'inf'}. Keep the norm above a small eps, as normalize does.",
+        rewritten,
+        f"y = {spelling.functional('normalize', name, 'dim=-1')}",
+        lineno,
+    )
+
+
+@cause(16, "division by the standard deviation of constant values")
+def zero_spread(scene: Scene) -> Finding | None:
+    eps = "1e-3" if scene.half else "1e-5"
+    if scene.op in ("std", "var"):
+        spread, zero = scene.birth, None
+        if not scene.backward or _single(scene):
+            return None
+    else:
+        zero = _divided_by_zero(scene)
+        made = _spread(zero)
+        if made is None:
+            return None
+        spread = made
+    site = scene.site(scene.birth)
+    place = site if zero is None else scene.site(spread, site) if site else None
+    if place is None and spread.code_line:
+        place = scene.site(spread)
+    spelling = scene.spelling(place or site)
+    rewritten, lineno = None, scene.birth.lineno
+    if place is not None and spread.op == "std":
+        line = place.written.line
+        rewritten = line.replaced(
+            {place.written.node: spelling.call("sqrt", f"{place.written.renamed('var')} + {eps}")}
+        )
+        lineno = spread.lineno if line is not (site.line if site else None) else lineno
+    elif place is not None:
+        line = place.written.line
+        rewritten = line.replaced({place.written.node: f"{line.text(place.written.node)} + {eps}"})
+        lineno = spread.lineno if line is not (site.line if site else None) else lineno
+    name = scene.called(first(spread), "x")
+    return Finding(
+        "All the values are the same, so their standard deviation is 0 and the division 0/0. Normalisation layers "
+        "add eps to the variance under the root, which also keeps the root's derivative finite.",
+        rewritten,
+        f"y = ({name} - {name}.mean()) / {spelling.call('sqrt', f'{name}.var() + {eps}')}",
+        lineno,
+    )
+
+
+def _spread(operand: Operand | None) -> Operation | None:
+    """The standard deviation (or the variance under a root) that an operand is."""
+    outer = maker(operand, "sqrt", "pow")
+    return maker(operand, "std") or (maker(root(outer), "var") if outer is not None else None)
+
+
+def _single(scene: Scene) -> bool:
+    """Whether each standard deviation is of one element."""
+    operand = first(scene.birth)
+    dim = named(scene.birth, "dim", "axis")
+    if operand.shape is None:
+        return False
+    axes = dim.value if dim is not None and dim.value is not None else tuple(range(len(operand.shape)))
+    if isinstance(axes, bool) or not isinstance(axes, (int, tuple, list)):
+        return False
+    counted = axes if isinstance(axes, (tuple, list)) else (axes,)
+    return math.prod(operand.shape[axis] for axis in counted) <= 1
+
+
+@cause(17, "standard deviation of a single value")
+def spread_of_one(scene: Scene) -> Finding | None:
+    if scene.op not in ("std", "var") or not (
+        _single(scene) or (first(scene.birth).shape is None and not scene.backward)
+    ):
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    eps = "1e-3" if scene.half else "1e-5"
+    rewritten = None
+    if site is not None:
+        written = site.written
+        rest = [
+            part
+            for part in written.rest()
+            if part.split("=")[0] not in ("unbiased", "correction", "ddof") and part not in ("True", "False")
+        ]
+        receiver = written.text(0, "input") or "x"
+        option = "ddof=0" if spelling.numpy else "correction=0"
+        arguments = ", ".join([*rest, option])
+        if written.form == "method":
+            new = f"{atom(receiver)}.var({arguments})"
+        else:
+            new = f"{written.prefix}{'.' if written.prefix else ''}var({receiver}, {arguments})"
+        rewritten = site.replaced(spelling.call("sqrt", f"{new} + {eps}") if scene.op == "std" else new)
+    name = scene.called(first(scene.birth), "x")
+    return Finding(
+        f"The {'standard deviation' if scene.op == 'std' else 'variance'} of one value divides by n - 1 = 0: 0/0 is "
+        "NaN. Often the last batch of an epoch holds one sample (drop_last=True). Divide by n instead, or make sure "
+        "that there are at least two values.",
+        rewritten,
+        f"y = {spelling.call('sqrt', f'{name}.var(correction=0) + {eps}')}",
+        scene.birth.lineno,
+    )
+
+
+@cause(18, "mean of an empty selection")
+def empty_mean(scene: Scene) -> Finding | None:
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    explanation = (
+        "Nothing was selected (an empty mask, an empty batch), and the mean of nothing is 0/0, NaN. Divide the sum "
+        "by a count of at least 1: the result is then 0."
+    )
+    if scene.op == "mean":
+        operand = first(scene.birth)
+        if (operand.shape is not None and 0 not in operand.shape) or (
+            operand.shape is None and (scene.kind != "invalid" or value(operand) is not None)
+        ):
+            return None
+        rewritten = None
+        if site is not None and (x := site.written.text(0, "input")):
+            dim = site.written.text(1, "dim", "axis")
+            count = (
+                f"{atom(x)}.shape[{dim}]"
+                if dim
+                else f"{spelling.module}.size({x})"
+                if spelling.numpy
+                else f"{atom(x)}.numel()"
+            )
+            rewritten = site.replaced(f"{site.written.renamed('sum')} / max({count}, 1)")
+        name = scene.called(operand, "x")
+        return Finding(explanation, rewritten, f"y = {name}.sum() / max({name}.numel(), 1)", scene.birth.lineno)
+    zero = _divided_by_zero(scene)
+    if zero is None or zero.requires_grad or scene.op != "div":
+        return None
+    counted = maker(zero, "sum", "count_nonzero", "numel") is not None or (zero.constant and zero.producer is None)
+    if not counted or made_from(first(scene.birth), "sum") is None:
+        return None
+    rewritten = (
+        scene.replaced(site, 1, lambda text, _: f"max({text}, 1)", "other")
+        if zero.constant
+        else _clamped(scene, site, "1")
+    )
+    return Finding(explanation, rewritten, f"y = x.sum() / {spelling.clamp('count', '1')}", scene.birth.lineno)
+
+
+@cause(19, "softmax of a row that is masked completely")
+def masked_row(scene: Scene) -> Finding | None:
+    if scene.op == "sub":
+        return _masked_row_by_hand(scene)
+    if scene.op not in ("softmax", "log_softmax", "scaled_dot_product_attention"):
+        return None
+    operand = first(scene.birth)
+    largest = operand.max if operand.max is not None else operand.value
+    attention = scene.op == "scaled_dot_product_attention"
+    if not attention and largest != -math.inf and not (largest is None and scene.event.input_has_inf):
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    rewritten = None
+    if site is not None and (x := site.written.text(0, "input")) and not attention:
+        dim = site.written.text(1, "dim", "axis") or "-1"
+        simple = x.replace(".", "").isidentifier()
+        condition = f"{spelling.library}.isneginf({x if simple else f'scores := {x}'}).all({dim}, keepdim=True)"
+        node = site.written.argument(0, "input")
+        if node is not None:
+            guarded = f"{spelling.library}.where({condition}, 0.0, {x if simple else 'scores'})"
+            rewritten = site.line.replaced({node: guarded})
+    name = scene.called(operand, "scores")
+    general = f"{spelling.library}.where({spelling.library}.isneginf({name}).all(-1, keepdim=True), 0.0, {name})"
+    if attention:
+        mask = site.written.text(3, "attn_mask") if site else None
+        if site and mask and "attn_mask" in site.written.keywords:
+            node = site.written.keywords["attn_mask"]
+            rewritten = site.line.replaced({node: f"{atom(mask)} | ~{atom(mask)}.any(-1, keepdim=True)"})
+        general = "mask = mask | ~mask.any(-1, keepdim=True)"
+        return Finding(_MASKED, rewritten, general, scene.birth.lineno)
+    return Finding(_MASKED, rewritten, f"{name} = {general}", scene.birth.lineno)
+
+
+_MASKED = (
+    "Every score of this row is -inf: nothing is left to attend to, and softmax computes -inf - (-inf), which is "
+    "NaN. The mask is legal, a row without any unmasked key is not. Unmask one key in such rows (padding rows are "
+    "thrown away later anyway), or give them scores of 0 before the softmax."
+)
+
+
+def _masked_row_by_hand(scene: Scene) -> Finding | None:
+    left, right = first(scene.birth), second(scene.birth)
+    if maker(right, "amax", "max", "logsumexp") is None or "exp" not in scene.later[:1]:
+        return None
+    if value(left) not in (-math.inf, None) or value(right) not in (-math.inf, None):
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    rewritten = None
+    if site and (texts := (site.written.text(0), site.written.text(1, "other"))) and texts[0] and texts[1]:
+        difference = site.line.text(site.node)
+        rewritten = site.replaced(spelling.where(f"{spelling.module}.isneginf({texts[1]})", "0.0", difference))
+    return Finding(
+        _MASKED,
+        rewritten,
+        f"z = {spelling.where(f'{spelling.module}.isneginf(largest)', '0.0', 'scores - largest')}",
+        scene.birth.lineno,
+    )
+
+
+CAUSES = (written_out_softmax, cosine, zero_norm, zero_spread, spread_of_one, empty_mean, masked_row)

@@ -1,0 +1,194 @@
+"""Square roots of sums and differences: rows 13, 33, 36 and 37."""
+
+from __future__ import annotations
+
+from retrograd.anomaly.catalogue._code import Site, atom
+from retrograd.anomaly.catalogue._expression import addends, first, maker, root, same, second, squared, value
+from retrograd.anomaly.catalogue._reductions import dims
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.surroundings import Operand, Operation
+
+_ROOTS = ("sqrt", "rsqrt", "pow")
+
+
+def _summed_square(operand: Operand | None) -> tuple[Operation, Operand] | None:
+    """The sum that made an operand, and what was squared in it: ``sum(x ** 2)``, ``x @ x``."""
+    total = maker(operand, "sum", "dot", "matmul")
+    if total is None:
+        return None
+    if total.op != "sum":
+        return (total, first(total)) if same(first(total), second(total)) else None
+    inner = squared(first(total))
+    return None if inner is None else (total, inner)
+
+
+def _norm(scene: Scene, site: Site | None, total: Operation) -> tuple[str, str] | None:
+    """What is squared and summed, as the user wrote it, and the dimensions."""
+    summed = scene.site(total, site) if site else None
+    if summed is None or summed.written.op != "sum":
+        return None
+    square = summed.written.argument(0, "input")
+    line = summed.line if summed.written.line is summed.line else summed.written.line
+    written = next((w for w in line.operations if w.node is square and w.op in ("pow", "square", "mul")), None)
+    text = written.text(0) if written else None
+    return None if text is None else (text, dims(summed, None, numpy=False))
+
+
+@cause(33, "square root of a variance lost in rounding: E[x^2] - E[x]^2")
+def cancelled_variance(scene: Scene) -> Finding | None:
+    inside = root(scene.birth) if scene.op in _ROOTS else first(scene.birth) if scene.op == "log" else None
+    difference = maker(inside, "sub")
+    mean_of_square = maker(first(difference), "mean") if difference else None
+    x = squared(first(mean_of_square)) if mean_of_square else None
+    mean = maker(squared(second(difference)), "mean") if difference else None
+    if difference is None or x is None or mean is None or not same(x, first(mean)):
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    place = scene.site(difference, site) if site else None
+    written = scene.site(mean, place) if place else None
+    text = written.written.text(0, "input") if written else None
+    new = None
+    if site and written and text:
+        where = dims(written, None, numpy=spelling.numpy)
+        variance = spelling.call("var", text, where, "" if spelling.numpy else "correction=0")
+        node = site.written.argument(0, "input")
+        new = site.line.replaced({node: f"{variance} + {scene.eps}"}) if node is not None else None
+    return Finding(
+        "E[x^2] - E[x]^2 is a variance, but the two terms are almost equal and their digits cancel: what is left "
+        f"here is {scene.at(inside, 'negative')}, and a root needs more than 0. var subtracts the mean first and "
+        "cannot go negative; a small eps keeps the root's derivative finite.",
+        new or scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, scene.eps), "input"),
+        f"std = {spelling.call('sqrt', spelling.call('var', scene.called(x, 'x')) + ' + ' + scene.eps)}",
+        scene.birth.lineno,
+    )
+
+
+@cause(36, "root of a sum of squares that overflow")
+def overflowing_norm(scene: Scene) -> Finding | None:
+    if scene.kind not in ("overflow", "invalid") or scene.backward or scene.half:
+        return None
+    if scene.op == "norm" and scene.kind == "overflow":
+        return _long_vector(scene, scene.birth, first(scene.birth), scene.site(scene.birth))
+    for outer in scene.roots(*_ROOTS, through=("mul", "square", "add", "sum", "dot")):
+        inside = root(outer)
+        if outer is scene.birth or inside is None:
+            continue
+        site = scene.site(outer)
+        if found := _summed_square(inside):
+            total, x = found
+            return _long_vector(scene, outer, x, site, _norm(scene, site, total))
+        pair = addends(inside)
+        if pair is None or ((sides := [squared(side) for side in pair]) and None in sides):
+            continue
+        a, b = sides
+        texts = _squared_texts(scene, site, inside)
+        spelling = scene.spelling(site)
+        return Finding(
+            f"The square of {scene.at(a, 'a')} or {scene.at(b, 'b')} overflows {scene.dtype}, although the root of "
+            "the sum would be in range. hypot scales first.",
+            site.replaced(spelling.call("hypot", *texts)) if site and texts else None,
+            f"y = {spelling.call('hypot', scene.called(a, 'a'), scene.called(b, 'b'))}",
+            outer.lineno,
+        )
+    return None
+
+
+def _squared_texts(scene: Scene, site: Site | None, inside: Operand) -> tuple[str, str] | None:
+    total = maker(inside, "add")
+    place = scene.site(total, site) if site and total else None
+    if place is None:
+        return None
+    line = place.written.line
+    squares = [next((w for w in line.operations if w.node is part), None) for part in place.written.arguments[:2]]
+    texts = [w.text(0) for w in squares if w and w.op in ("pow", "square", "mul")]
+    return (texts[0], texts[1]) if len(texts) == 2 and texts[0] and texts[1] else None
+
+
+def _long_vector(
+    scene: Scene, outer: Operation, x: Operand, site: Site | None, written: tuple[str, str] | None = None
+) -> Finding | None:
+    spelling = scene.spelling(site)
+    if outer.op == "norm" and site is not None and (text := site.written.text(0, "input")):
+        written = (text, ", ".join(site.written.rest()))
+
+    def formula(x: str, where: str) -> str:
+        if spelling.numpy:
+            return spelling.call("linalg.norm", f"{atom(x)}.astype({spelling.module}.float64)", where)
+        return spelling.tensor_call("linalg.vector_norm", f"{atom(x)}.double()", where) + f".to({atom(x)}.dtype)"
+
+    if written and outer.op == "norm" and site and site.written.form == "method":
+        new: str | None = f"{atom(written[0])}.double().norm({written[1]}).to({atom(written[0])}.dtype)"
+    else:
+        new = formula(*written) if written else None
+    return Finding(
+        f"Squares of values around {scene.at(x, 'x')} overflow {scene.dtype} (its squares end at 1.8e19 for "
+        "float32), although the norm itself would be in range. Compute the norm in float64, or divide by the "
+        "largest value first.",
+        site.replaced(new) if site and new else None,
+        f"y = {formula(scene.called(x, 'x'), '')}",
+        outer.lineno,
+    )
+
+
+@cause(37, "distance between equal points")
+def equal_points(scene: Scene) -> Finding | None:
+    if not _at_zero(scene):
+        return None
+    found = _summed_square(root(scene.birth))
+    difference = maker(found[1], "sub") if found else None
+    if difference is None:
+        return None
+    site = scene.site(scene.birth)
+    eps = scene.eps
+    spelling = scene.spelling(site)
+    a, b = scene.called(first(difference), "a"), scene.called(second(difference), "b")
+    return Finding(
+        "Two of the points are equal (a point and itself, on the diagonal), so their distance is sqrt(0), whose "
+        "derivative 1/(2*0) is inf; times the zero difference that makes NaN. A small eps under the root keeps it "
+        "finite; cdist and norm define the derivative at 0 as 0.",
+        scene.replaced(site, 0, lambda text, _: f"{text} + {eps}", "input"),
+        f"d = {spelling.call('sqrt', f'(({a} - {b}) ** 2).sum(-1) + {eps}')}",
+        scene.birth.lineno,
+    )
+
+
+def _at_zero(scene: Scene) -> bool:
+    """Whether a root was taken of zero and its derivative asked for."""
+    inside = root(scene.birth) if scene.op in _ROOTS else None
+    if inside is None or scene.op == "rsqrt" or (value(second(scene.birth)) or 1.0) < 0:
+        return False
+    return scene.backward and scene.zero(inside)
+
+
+@cause(13, "norm written out as sqrt(sum(x^2)), at zero")
+def written_out_norm(scene: Scene) -> Finding | None:
+    if not _at_zero(scene):
+        return None
+    found = _summed_square(root(scene.birth))
+    if found is None:
+        return None
+    total, x = found
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    written = _norm(scene, site, total)
+    new = None
+    if site and written:
+        text, where = written
+        if spelling.numpy:
+            where = where.replace("keepdim=", "keepdims=").replace("dim=", "axis=")
+            new = site.replaced(spelling.call("linalg.norm", text, where))
+        else:
+            new = site.replaced(spelling.tensor_call("linalg.vector_norm", text, where))
+    name = scene.called(x, "x")
+    general = spelling.call("linalg.norm", name) if spelling.numpy else spelling.tensor_call("linalg.vector_norm", name)
+    return Finding(
+        "All of x is 0, so the root is taken of 0: its derivative 1/(2*0) is inf, and inf times the derivative 2*0 "
+        "of the square is NaN. The built-in norm defines its derivative at 0 as 0.",
+        new or scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input"),
+        f"y = {general}",
+        scene.birth.lineno,
+    )
+
+
+CAUSES = (cancelled_variance, overflowing_norm, equal_points, written_out_norm)

@@ -1,0 +1,228 @@
+"""Causes outside single operations: data, weights, clipping, optimizers, learning rates: rows 44 to 50."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.catalogue._expression import number, shown
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.names import canonical
+
+_ADAPTIVE = frozenset(("adam", "adamw", "nadam", "radam", "adamax", "sparseadam", "rmsprop", "adagrad", "adadelta"))
+_HALF_EPS = 2.0**-25  # below this, float16 rounds to zero
+
+
+def _leaf(scene: Scene) -> str | None:
+    """What kind of leaf came in non-finite."""
+    if scene.kind != "leaf":
+        return None
+    role = scene.context.get("leaf")
+    return str(role) if role else "parameter" if scene.event.layer_name else "batch"
+
+
+def _name(scene: Scene, default: str) -> str:
+    return str(scene.context.get("name") or next(iter(scene.event.operands), None) or default)
+
+
+def _bad(scene: Scene) -> str:
+    counts = ((scene.event.nan_count, "NaN"), (scene.event.posinf_count, "Inf"), (scene.event.neginf_count, "-Inf"))
+    parts = [f"{count} {what}" for count, what in counts if count]
+    return " and ".join(parts) if parts else "non-finite values"
+
+
+@cause(48, "non-finite values in the batch")
+def bad_batch(scene: Scene) -> Finding | None:
+    role = _leaf(scene)
+    if role not in ("batch", "target"):
+        return None
+    name = _name(scene, "x")
+    module = scene.spelling().library
+    plain = name if name.isidentifier() else "x"
+    of = f" of {scene.event.size}" if scene.event.size else ""
+    return Finding(
+        f"{'The targets' if role == 'target' else 'The data'} already held {_bad(scene)}{of} elements when they came "
+        f"in ({name}); no operation made them. Look at how this sample was loaded and normalised (a division by a "
+        "zero spread, a log of zero, a missing value). The line drops such samples; drop their partners too.",
+        None,
+        f"{plain} = {plain}[{module}.isfinite({plain}).reshape(len({plain}), -1).all(1)]",
+    )
+
+
+@cause(49, "uninitialised parameter")
+def uninitialised(scene: Scene) -> Finding | None:
+    if _leaf(scene) not in ("parameter", "buffer") or scene.context.get("updates", 0):
+        return None
+    stats = scene.event.output_stats or {}
+    sizes = [
+        abs(known)
+        for known in (number(stats.get("min")), number(stats.get("max")))
+        if known is not None and math.isfinite(known)
+    ]
+    garbage = any(size > 1e15 or 0 < size < 1e-30 for size in sizes)
+    if not (scene.context.get("uninitialised") or garbage):
+        return None
+    name = _name(scene, "weight")
+    module = scene.spelling().library
+    return Finding(
+        f"{name} holds {_bad(scene)} beside numbers of no sensible size before the first update: memory that was "
+        "allocated (empty, to_empty, a model built on the meta device, keys missing from a checkpoint) and never "
+        "written. Initialise it; load_state_dict(strict=True) tells about missing keys.",
+        None,
+        f'{module}.nn.init.normal_(model.get_parameter("{name}"), std=0.02)',
+    )
+
+
+@cause(50, "non-finite weight")
+def bad_weight(scene: Scene) -> Finding | None:
+    if _leaf(scene) not in ("parameter", "buffer"):
+        return None
+    name = _name(scene, "weight")
+    updates = scene.context.get("updates")
+    when = f"after {updates} updates" if updates else "when training began"
+    getter = "get_buffer" if _leaf(scene) == "buffer" else "get_parameter"
+    return Finding(
+        f"{name} itself holds {_bad(scene)} {when}: every result is NaN from here on, and no operation of this step "
+        "is to blame. Go back to a checkpoint from before, and look at what was written to it: a load, an in-place "
+        "change, an update with a non-finite gradient. The line repairs the elements, not the reason.",
+        None,
+        f'model.{getter}("{name}").data.nan_to_num_(0.0, 0.0, 0.0)',
+    )
+
+
+@cause(45, "clipping by a norm that is not finite")
+def poisoned_clipping(scene: Scene) -> Finding | None:
+    clip = scene.context.get("clip_grad_norm")
+    if canonical(scene.event.op) != "clip_grad_norm" or not isinstance(clip, dict):
+        return None
+    line = Line.parse(clip.get("code_line") or scene.event.code_line)
+    written = next((w for w in line.operations if w.op == "clip_grad_norm"), None) if line else None
+    rewritten = (
+        line.replaced({written.node: written.with_keyword("error_if_nonfinite", "True")}) if line and written else None
+    )
+    bound = shown(clip.get("max_norm", 1.0))
+    return Finding(
+        f"One gradient was not finite, so the total norm is {shown(clip.get('total_norm', math.inf))}; clipping "
+        "divides every gradient by it and one bad element becomes NaN in all of them. Let it raise, or skip the "
+        "step, and mend the birth of that gradient.",
+        rewritten,
+        f"{scene.spelling().library}.nn.utils.clip_grad_norm_(model.parameters(), {bound}, error_if_nonfinite=True)",
+    )
+
+
+def _optimizer(scene: Scene) -> dict[str, Any]:
+    optimizer = scene.context.get("optimizer")
+    return dict(optimizer) if isinstance(optimizer, dict) else {}
+
+
+@cause(46, "optimizer's eps is zero")
+def zero_eps(scene: Scene) -> Finding | None:
+    optimizer = _optimizer(scene)
+    eps = number(optimizer.get("eps"))
+    if not optimizer.get("updating") or str(optimizer.get("name", "")).lower() not in _ADAPTIVE or eps is None:
+        return None
+    if eps != 0 and not (scene.half and eps < _HALF_EPS):
+        return None
+    name = optimizer.get("name", "Adam")
+    new = "1e-4" if scene.half else "1e-8"
+    line = Line.parse(optimizer.get("code_line"))
+    written = next((w for w in line.operations if w.op == canonical(str(name))), None) if line else None
+    rewritten = line.replaced({written.node: written.with_keyword("eps", new)}) if line and written else None
+    why = "is 0" if eps == 0 else f"of {eps:g} rounds to 0 in float16"
+    return Finding(
+        f"{name} divides the mean gradient by the root of the mean squared gradient plus eps. This gradient has been "
+        f"0 so far and eps {why}: the step is 0/0, NaN, and goes into the weight. In float16 eps must be 1e-4 or "
+        "more; better keep the weights and the state in float32.",
+        rewritten,
+        f"optimizer = {scene.spelling().library}.optim.{name}(model.parameters(), "
+        f"lr={shown(optimizer.get('lr', 1e-3))}, eps={new})",
+    )
+
+
+@cause(44, "infinite gradients of opposite sign meet")
+def opposed_gradients(scene: Scene) -> Finding | None:
+    if scene.op != "accumulate_grad":
+        return None
+    makers = [operand.producer for operand in scene.birth.args if operand.producer is not None]
+    places = [f"{operation.op} (line {operation.lineno})" if operation.lineno else operation.op for operation in makers]
+    born = f", in {' and '.join(dict.fromkeys(places))}" if places else ""
+    return Finding(
+        f"Two paths lead to {scene.event.harmed or 'this leaf'}: one brings an infinite gradient, the other the "
+        f"opposite infinity, and their sum is NaN. The infinities were born earlier{born}; mend them there.",
+        None,
+        f"y = {scene.spelling().call('sqrt', 'x + ' + scene.eps)}",
+        birth=makers[0] if makers else None,
+    )
+
+
+def _rising(history: object, factor: float) -> bool:
+    """Whether the last values rise steadily, and by a large factor in all."""
+    if not isinstance(history, Sequence) or len(history) < 3:
+        return False
+    known = [abs(value) for value in map(number, history) if value is not None and math.isfinite(value)][-8:]
+    tail = known[-3:]
+    return len(tail) == 3 and tail[0] < tail[1] < tail[2] and tail[2] > factor * max(min(known), 1e-30)
+
+
+@cause(47, "learning rate too high: the weights ran away")
+def runaway(scene: Scene) -> Finding | None:
+    optimizer = _optimizer(scene)
+    ratio = number(scene.context.get("update_ratio"))
+    grown = _rising(scene.context.get("grad_norm_history"), 100.0) or _rising(scene.context.get("loss_history"), 100.0)
+    if scene.half or scene.kind not in ("overflow", "invalid") or not (grown or (ratio is not None and ratio >= 1.0)):
+        return None
+    evidence = (
+        f"the last update was {ratio:.3g} times as large as the weights (1e-3 is healthy)"
+        if ratio is not None and ratio >= 1.0
+        else ""
+    )
+    if grown:
+        history = (
+            scene.context.get("grad_norm_history")
+            if _rising(scene.context.get("grad_norm_history"), 100.0)
+            else scene.context.get("loss_history")
+        )
+        name = "gradient norm" if history is scene.context.get("grad_norm_history") else "loss"
+        rise = ", ".join(f"{number(value) or 0.0:.3g}" for value in list(history or ())[-4:])
+        evidence = f"{evidence + '; ' if evidence else ''}the {name} went {rise}"
+    rate = number(optimizer.get("lr"))
+    smaller = f"{rate / 10:g}" if rate else "lr / 10"
+    line = Line.parse(optimizer.get("code_line"))
+    rewritten = None
+    if line is not None and rate is not None:
+        nodes = [node for written in line.operations if (node := written.keywords.get("lr")) is not None]
+        rewritten = line.replaced({nodes[0]: smaller}) if nodes else None
+    where = "in the gradients" if scene.backward else "in the forward pass"
+    return Finding(
+        f"The weights ran away before {scene.op} overflowed {where}: {evidence}. The operation is where it became "
+        f"visible, not the reason. Use a smaller learning rate{f' than {rate:g}' if rate else ''}, warm it up, or "
+        "clip the gradient norm before the step.",
+        rewritten,
+        f"optimizer = {scene.spelling().library}.optim.{optimizer.get('name', 'SGD')}(model.parameters(), "
+        f"lr={smaller if rate else '1e-4'})",
+    )
+
+
+@cause(None, "loss scale that keeps falling")
+def falling_scale(scene: Scene) -> Finding | None:
+    history = scene.context.get("scale_history")
+    if not isinstance(history, Sequence):
+        return None
+    scales = [value for value in map(number, history) if value is not None]
+    falling = len(scales) >= 5 and all(later < earlier for earlier, later in itertools.pairwise(scales[-5:]))
+    if not falling and not (scales and scales[-1] < 1):
+        return None
+    return Finding(
+        "An Inf gradient under a gradient scaler is normal now and then; here the scale fell again and again, to "
+        f"{scales[-1]:g}, so no scale helps: some operation gives Inf or NaN whatever the scale. Look for the "
+        "operation named above, and run it in float32.",
+        None,
+        f"with {scene.spelling().library}.autocast(device_type='cuda', enabled=False): y = layer(x.float())",
+    )
+
+
+LEAVES = (bad_batch, uninitialised, bad_weight)
+CAUSES = (*LEAVES, poisoned_clipping, zero_eps, opposed_gradients, runaway, falling_scale)

@@ -1,0 +1,431 @@
+"""The detector of layers: which layer of a model made a NaN or an infinity, in which batch, and by which operation."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from retrograd.anomaly.adapters import adapter_of
+from retrograd.anomaly.catalogue import explain
+from retrograd.anomaly.event import GradEvent, NaNEvent
+from retrograd.anomaly.guard import GradientGuard
+from retrograd.anomaly.layers import ForwardPass, Look, ModelAdapter, Origin, tensors_in
+from retrograd.anomaly.monitor import Watch, current, expected
+
+
+class NaNDetector:
+    """Watches every layer of a model, and names the one that makes a NaN or an infinity, with the operation and line.
+
+    Layers are looked at while the model runs; :func:`watch`, which is switched on along with it if it is not on yet,
+    tells the operation, line, element and operands of the birth, also where it happened between two layers, in the
+    loss or in backward. As long as a step's loss or gradients are not finite, its gradients are set to zero, so that
+    the optimizer cannot spoil the weights (if a watch was on already, its policy holds instead).
+
+    Not reported: infinities that become finite again before the model ends, and negative ones that it puts out, which
+    are masks unless they reach the loss or a gradient; what happens in a block of :func:`expect_nonfinite`; what
+    layers of ``skip_types`` put out.
+
+    Parameters
+    ----------
+    model : Module
+        The model.
+    stop_on_first : bool
+        Look no further once something was found.
+    check_inputs : bool
+        Look also at what layers are given, at once. Otherwise only if they put out something bad.
+    check_backward : bool
+        Look also at the gradients of what layers put out. Without it, gradients are looked at when they have reached
+        the parameters.
+    grad_norm_warn : float, "auto" or None
+        Above which norm :meth:`check_grad_norms` reports the gradient of a parameter. "auto" learns what is usual, see
+        :class:`GradientGuard`; None switches it off.
+    skip_types : tuple of types
+        Layers that are not looked at; what they put out is taken to be meant.
+    max_events : int
+        How many events of each kind are kept, the first ones.
+    verbose : bool
+        Print events to the standard error as they happen.
+
+    Attributes
+    ----------
+    all_events : list of NaNEvent
+        What was found.
+    grad_events : list of GradEvent
+        Gradients that were too large.
+    step_is_bad : bool
+        Whether something was found since the last :meth:`set_batch` or call of the model: its update is not to be made.
+
+    Examples
+    --------
+    >>> model = rg.nn.Sequential(rg.nn.Linear(2, 2), rg.nn.ReLU())
+    >>> with rg.anomaly.NaNDetector(model, verbose=False) as det:
+    ...     for i, x in enumerate([rg.ones(1, 2), rg.full((1, 2), 1e38)]):
+    ...         det.set_batch(i)
+    ...         y = model(x @ rg.full((2, 2), 1e3))
+    >>> det.triggered, det.event.op, det.event.batch_idx
+    (True, 'matmul', 1)
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        stop_on_first: bool = True,
+        check_inputs: bool = True,
+        check_backward: bool = False,
+        grad_norm_warn: float | str | None = 100.0,
+        skip_types: tuple[type, ...] | type = (),
+        max_events: int = 100,
+        verbose: bool = True,
+    ) -> None:
+        self._adapter: ModelAdapter = adapter_of(model)
+        self.model = model
+        self.stop_on_first = stop_on_first
+        self.check_inputs = check_inputs
+        self.check_backward = check_backward
+        self.grad_norm_warn = grad_norm_warn
+        self.skip_types = skip_types if isinstance(skip_types, type) else tuple(skip_types)
+        self.max_events = max_events
+        self.verbose = verbose
+        self._guard = None if grad_norm_warn is None else GradientGuard(grad_norm_warn)
+        self._lock = threading.RLock()
+        self._handles: list[Any] = []
+        self._watch: Watch | None = None
+        self._own_watch: Watch | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self.all_events: list[NaNEvent] = []
+        self.grad_events: list[GradEvent] = []
+        self._batch_idx: int | None = None
+        self.step_is_bad = False
+        self._bad_gradient: Origin | None = None
+        self._passing = _Passing()
+        self._seconds = 0.0
+        self._passes = 0
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    def attach(self) -> NaNDetector:
+        """Begin to look, with a clean slate, and return the detector. If it is attached, nothing happens."""
+        with self._lock:
+            if self._handles:
+                return self
+            self._forget()
+            try:
+                self._listen()
+                self._hook_layers()
+            except BaseException:
+                self.detach()
+                raise
+        return self
+
+    def detach(self) -> None:
+        """Remove everything that :meth:`attach` put in place. What was found stays."""
+        with self._lock:
+            self._settle()
+            for handle in self._handles:
+                handle.remove()
+            self._handles = []
+            if self._watch is not None:
+                self._watch.listeners.remove(self._on_found)
+            if self._own_watch is not None:
+                self._own_watch.stop()
+            self._watch = self._own_watch = None
+
+    def __enter__(self) -> NaNDetector:
+        return self.attach()
+
+    def __exit__(self, *exc: object) -> None:
+        self.detach()
+
+    def _listen(self) -> None:
+        """Be told by the watch that is on now; if none is, switch one on."""
+        with self._lock:
+            watch = current()
+            if watch is None:
+                watch = self._own_watch = Watch(self.model, policy="skip_step", budget=math.inf).start()
+            if self._watch is not None:
+                self._watch.listeners.remove(self._on_found)
+            watch.listeners.append(self._on_found)
+            self._watch = watch
+
+    def _hook_layers(self) -> None:
+        for name, module in self.model.named_modules():
+            if isinstance(module, self.skip_types):
+                self._handles.extend(self._adapter.hook(module, None, _Hook(self._skipped, name)))
+            else:
+                before, after = _Hook(self._before, name), _Hook(self._after, name)
+                self._handles.extend(self._adapter.hook(module, before, after))
+
+    # --- what users ask -------------------------------------------------------------------------------------------
+
+    @property
+    def triggered(self) -> bool:
+        """Whether a NaN or an infinity was found."""
+        self._settle()
+        return bool(self.all_events)
+
+    @property
+    def event(self) -> NaNEvent | None:
+        """What was found first."""
+        self._settle()
+        return self.all_events[0] if self.all_events else None
+
+    @property
+    def overhead_ms(self) -> float:
+        """The mean time that looking took, in milliseconds for each call of the model."""
+        return 1e3 * self._seconds / self._passes if self._passes else 0.0
+
+    def set_batch(self, idx: int) -> None:
+        """Say which batch is coming; events carry it."""
+        with self._lock:
+            self._settle()
+            self._batch_idx = idx
+            self.step_is_bad = False
+            if self._own_watch is not None:
+                self._own_watch.set_batch(idx)
+
+    def check_grad_norms(self) -> bool:
+        """Look at the norms of the gradients; to be called after each ``backward``.
+
+        Returns
+        -------
+        bool
+            Whether one is too large or not finite, or was not finite and has been set to zero.
+        """
+        with self._lock:
+            self._settle()
+            found = self._adapter.gradient_norms(self.model)
+            norms = {f"{layer}.{name}" if layer else name: norm for (layer, name), norm in found.items()}
+            names = {name: (layer or ROOT, own) for name, (layer, own) in zip(norms, found, strict=True)}
+            spikes = [] if self._guard is None else self._guard.observe(norms)
+            self._report_spikes([(*names.get(name, ("", name)), norm, bound) for name, norm, bound in spikes])
+            bad = [name for name, norm in norms.items() if not math.isfinite(norm)]
+            if bad and not self.step_is_bad:
+                self._record(self._of_gradient(bad[0], names[bad[0]][0], norms[bad[0]]))
+            return bool(spikes) or self.step_is_bad
+
+    # --- hooks ----------------------------------------------------------------------------------------------------
+
+    def _is_done(self) -> bool:
+        return self.stop_on_first and bool(self.all_events)
+
+    def _before(self, name: str, module: Any, args: Any, kwargs: Any) -> None:
+        is_whole = module is self.model
+        if is_whole:
+            self.step_is_bad = False
+        if self._is_done():
+            return
+        start = time.perf_counter()
+        passing = self._passing.now
+        if passing is None or is_whole:
+            self._settle()
+            self._passing.reported = set()
+            if current() is not self._watch:  # another one was started or stopped since
+                self._listen()
+            passing = self._passing.now = ForwardPass(self._adapter)
+        taken = self._given(args, kwargs) if self.check_inputs else None
+        passing.enter(name, module, taken, meant=expected.depth > 0)
+        self._seconds += time.perf_counter() - start
+
+    def _after(self, name: str, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        passing = self._passing.now
+        if passing is None:
+            return
+        start = time.perf_counter()
+        adapter = self._adapter
+        made = tensors_in(output, adapter.is_tensor)
+        new = passing.leave(name, lambda: self._given(args, kwargs), made, meant=expected.depth > 0)
+        if self.check_backward:
+            for tensor in new:
+                adapter.hook_gradient(tensor, _Hook(self._on_gradient, name, type(module).__name__))
+        self._seconds += time.perf_counter() - start
+        if passing.is_over:
+            self._passing.now = None
+            self._passes += 1
+            self._judge(passing)
+
+    def _given(self, args: Any, kwargs: Any) -> list[Any]:
+        """The tensors among the arguments of a layer."""
+        return tensors_in(args[0] if len(args) == 1 and not kwargs else (args, kwargs), self._adapter.is_tensor)
+
+    def _skipped(self, name: str, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        if self._passing.now is not None:
+            self._passing.now.pass_by(tensors_in(output, self._adapter.is_tensor))
+
+    def _on_gradient(self, name: str, module_type: str, gradient: Any) -> None:
+        if self._bad_gradient is not None or self._is_done() or expected.depth:
+            return
+        look = self._adapter.look(gradient)
+        if look.bad:
+            self._bad_gradient = Origin(name, module_type, gradient, look)
+
+    # --- judgement ------------------------------------------------------------------------------------------------
+
+    def _judge(self, passing: ForwardPass) -> None:
+        """Report every NaN, and infinities that the model put out, but for negative ones: masks look like that."""
+        found = [(origin, origin.tensor) for origin in passing.origins if origin.look.nan]
+        for tensor, look, origin in passing.put_out:
+            if origin is not None and look.posinf and not look.nan:
+                found.append((origin, tensor))
+        for origin, tensor in found:
+            self._record(self._of_layer(origin, tensor))
+
+    def _of_layer(self, origin: Origin, tensor: Any) -> NaNEvent:
+        event = self._adapter.explain(tensor, origin.since, origin.came_in)
+        if event is None:
+            event = NaNEvent(
+                kind=_kind(origin.look),
+                op="unknown" if origin.is_input else origin.module_type,
+                input_has_nan=origin.taken.nan,
+                input_has_inf=origin.taken.inf,
+                **self._adapter.describe(origin.tensor),
+            )
+        if event.layer_name is None and event.module_type is None:
+            event = replace(event, layer_name=origin.layer or ROOT, module_type=origin.module_type)
+        remarks = [event.note, None if event.kind == "leaf" else origin.remark]
+        return replace(
+            event,
+            layer_name=event.layer_name or ROOT,
+            harmed=origin.place if tensor is origin.tensor else "the output of the model",
+            note=" ".join(remark for remark in remarks if remark) or None,
+        )
+
+    def _of_gradient(self, name: str, layer: str, norm: float) -> NaNEvent:
+        """The event of a parameter's gradient that nobody has told of."""
+        look = Look(nan=math.isnan(norm), posinf=not math.isnan(norm))
+        return NaNEvent(
+            kind=_kind(look),
+            op="unknown",
+            is_backward=True,
+            layer_name=layer,
+            module_type=type(self.model.get_submodule("" if layer == ROOT else layer)).__name__,
+            output_has_nan=look.nan,
+            output_has_inf=look.inf,
+            harmed=f"the gradient of {name}",
+        )
+
+    def _settle(self) -> None:
+        """Report the gradient of a layer's output, if the backward it was seen in ended without a report."""
+        with self._lock:
+            origin, self._bad_gradient = self._bad_gradient, None
+            if origin is None:
+                return
+            event = NaNEvent(
+                kind=_kind(origin.look),
+                op="unknown",
+                is_backward=True,
+                layer_name=origin.layer or ROOT,
+                module_type=origin.module_type,
+                harmed=f"the gradient of {origin.place}",
+                note="It is the first in backward that is not finite: it was made in the backward of what uses this "
+                "output.",
+                **self._adapter.describe(origin.tensor),
+            )
+            self._record(event)
+
+    # --- reports --------------------------------------------------------------------------------------------------
+
+    def _on_found(self, event: Any) -> None:
+        """Take over what the watch has found."""
+        if isinstance(event, NaNEvent) and event.kind in _HARMS:
+            self._bad_gradient = None
+            if event.layer_name is None and event.module_type is not None:
+                event = replace(event, layer_name=ROOT)
+            self._record(event)
+
+    def _record(self, event: NaNEvent) -> None:
+        with self._lock:
+            self.step_is_bad = True
+            birth = (event.op, event.filename, event.lineno, event.index)
+            if self._is_done() or birth in self._passing.reported or len(self.all_events) >= self.max_events:
+                return
+            self._passing.reported.add(birth)
+            event = replace(event, **self._when(event))
+            event = explain(event) if event.cause is None else event
+            self.all_events.append(event)
+        if self.verbose:
+            from retrograd.anomaly.report import print_event  # only when there is something to print
+
+            print_event(event)
+
+    def _when(self, event: NaNEvent) -> dict[str, Any]:
+        """The batch, as the user counts, or else what the watch knows."""
+        if self._batch_idx is not None:
+            return {"batch_idx": self._batch_idx, "step": None}
+        if event.step is None and self._watch is not None:
+            return {"batch_idx": self._watch.batch_idx, "step": self._watch.step}
+        return {}
+
+    def _report_spikes(self, spikes: list[tuple[str, str, float, float]]) -> None:
+        room = self.max_events - len(self.grad_events)
+        for layer, name, norm, threshold in spikes[: max(room, 0)]:
+            self.grad_events.append(
+                GradEvent(
+                    batch_idx=self._batch_idx, layer_name=layer, param_name=name, grad_norm=norm, threshold=threshold
+                )
+            )
+        if self.verbose and spikes and room > 0:
+            others = f", and of {len(spikes) - 1} more parameters" if len(spikes) > 1 else ""
+            advice = "; lower the learning rate, or clip before the step" if math.isfinite(spikes[0][2]) else ""
+            print(f"retrograd: {self.grad_events[-min(room, len(spikes))]}{others}{advice}", file=sys.stderr)
+
+
+ROOT = "root"
+"""The layer name of the model itself."""
+
+_HARMS = ("invalid", "divide", "overflow", "leaf")
+
+
+def _kind(look: Look) -> str:
+    return "invalid" if look.nan else "overflow"
+
+
+class _Passing(threading.local):
+    """The forward pass that a thread is in, and the births that were reported since it, or the last one, began."""
+
+    def __init__(self) -> None:
+        self.now: ForwardPass | None = None
+        self.reported: set[Any] = set()
+
+
+class _Hook:
+    """A function with its first arguments. Copying or pickling a model does not take the detector along."""
+
+    def __init__(self, function: Callable[..., None], *first: Any) -> None:
+        self._function = function
+        self._first = first
+
+    def __call__(self, *args: Any) -> None:
+        self._function(*self._first, *args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _nothing, ()
+
+
+def _nothing() -> Callable[..., None]:
+    """The hook of a copied model."""
+    return _ignore
+
+
+def _ignore(*args: Any) -> None:
+    """Do nothing."""
+
+
+def watch_for_nans(model: Any, **kwargs: Any) -> NaNDetector:
+    """Return a :class:`NaNDetector` for a model, to be used in a ``with`` statement; it has the parameters.
+
+    Examples
+    --------
+    >>> model = rg.nn.Linear(2, 1)
+    >>> with rg.anomaly.watch_for_nans(model, verbose=False) as det:
+    ...     y = model(rg.ones(3, 2))
+    >>> det.triggered
+    False
+    """
+    return NaNDetector(model, **kwargs)

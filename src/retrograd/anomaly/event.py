@@ -1,0 +1,222 @@
+"""The records of an anomaly: where a NaN or an infinity was born, and gradients that grew too large."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from retrograd.anomaly._json import dumps, loads
+from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
+
+KINDS = ("invalid", "divide", "overflow", "underflow", "leaf", "error")
+"""How a value is born: by the IEEE 754 exception the operation raised, or from outside as data or parameter; or an
+error that the operation raised instead."""
+
+
+class _Event:
+    """What both events can do: go to JSON and come back, and be compared by what they record."""
+
+    def to_json(self) -> str:
+        """Return the event as one line of standard JSON that :meth:`from_json` reads back without loss."""
+        return dumps(self)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Return the event that :meth:`to_json` wrote, here or in another version of the package.
+
+        Raises
+        ------
+        ValueError
+            If the text is not JSON or holds something else.
+        """
+        event = loads(text, RECORDS)
+        if not isinstance(event, cls):
+            raise ValueError(f"not a {cls.__name__}: {text[:80]!r}")
+        return event
+
+    # NaN differs from itself, and an event is made of NaNs; two events are equal if they say the same.
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and dumps(self) == dumps(other)
+
+    def __hash__(self) -> int:
+        return hash(dumps(self))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NaNEvent(_Event):
+    """Where a NaN or an infinity was born: the birth, not the symptom.
+
+    Parameters
+    ----------
+    kind
+        ``"invalid"`` (such as the log of a negative number), ``"divide"`` (a pole: division by zero, the log of
+        zero), ``"overflow"``, ``"underflow"``, ``"leaf"`` for data and parameters that came in non-finite, or
+        ``"error"`` where the operation raised one (such as ``LinAlgError``) instead.
+    op
+        The operation: ``"log"``, or the node's name such as ``"SqrtBackward0"`` for a birth in backward; ``"leaf"``
+        for a leaf.
+    is_backward
+        Whether it was born while computing gradients.
+    filename, lineno, function, code_line
+        The user's line that called the operation, also for births in backward.
+    col, end_col
+        Where in ``code_line`` (as it stands here, in characters) the operation is written.
+    index
+        The first bad element of the output.
+    operands
+        Name to value at that element: ``{"input": -1.0}``.
+    nan_count, posinf_count, neginf_count, size
+        How many elements of the output are non-finite, of how many.
+    output_shape, dtype, output_stats
+        The output's shape and type, and ``{"min": ..., "max": ..., "mean": ...}`` of its finite elements.
+    input_has_nan, input_has_inf, output_has_nan, output_has_inf
+        What went in and what came out.
+    layer_name, module_type
+        The innermost module in which it happened: ``"encoder.0"``, ``"Linear"``.
+    batch_idx, step, thread
+        When, and in which thread.
+    path
+        The names of the nodes from the birth through propagation to the harm.
+    harmed
+        What the value reached: ``"loss"``, ``"the gradient of fc.weight"``, ``"fc.weight"``.
+    cause, remedy, remedy_lineno
+        One paragraph that says why; the code to write instead; the number of the line it replaces, where it is
+        another than ``lineno``.
+    surroundings
+        What the explanation was drawn from.
+    reproducible
+        Whether running the step again gave the same birth; None if it was not run again.
+    note
+        Anything else that a reader should know.
+    version
+        Of this record's form.
+
+    Examples
+    --------
+    >>> from retrograd.anomaly.event import NaNEvent
+    >>> event = NaNEvent(
+    ...     kind="divide", op="log", filename="train.py", lineno=41, index=(3,), operands={"input": 0.0},
+    ...     output_shape=(8,), size=8, neginf_count=1, output_has_inf=True,
+    ... )
+    >>> print(event)
+    -Inf born in log at train.py:41, element [3], input=0.0
+    >>> NaNEvent.from_json(event.to_json()) == event
+    True
+    """
+
+    kind: str
+    op: str
+    is_backward: bool = False
+    filename: str | None = None
+    lineno: int | None = None
+    function: str | None = None
+    code_line: str | None = None
+    col: int | None = None
+    end_col: int | None = None
+    index: tuple[int, ...] | None = None
+    operands: Mapping[str, Any] = field(default_factory=dict)
+    nan_count: int = 0
+    posinf_count: int = 0
+    neginf_count: int = 0
+    size: int = 0
+    output_shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    output_stats: Mapping[str, float] | None = None
+    input_has_nan: bool = False
+    input_has_inf: bool = False
+    output_has_nan: bool = False
+    output_has_inf: bool = False
+    layer_name: str | None = None
+    module_type: str | None = None
+    batch_idx: int | None = None
+    step: int | None = None
+    thread: str | None = None
+    path: tuple[str, ...] = ()
+    harmed: str | None = None
+    cause: str | None = None
+    remedy: str | None = None
+    remedy_lineno: int | None = None
+    surroundings: Surroundings | None = field(default=None, repr=False)
+    reproducible: bool | None = None
+    note: str | None = None
+    version: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "index", _integers(self.index))
+        object.__setattr__(self, "output_shape", _integers(self.output_shape))
+        object.__setattr__(self, "path", tuple(self.path))
+
+    @property
+    def born(self) -> str:
+        """What was born: ``"NaN"``, ``"Inf"`` or ``"-Inf"``, the worst of what the output holds."""
+        if self.nan_count or (self.output_has_nan and not (self.posinf_count or self.neginf_count)):
+            return "NaN"
+        if self.neginf_count and not self.posinf_count:
+            return "-Inf"
+        if self.posinf_count or self.output_has_inf:
+            return "Inf"
+        return "NaN" if self.kind == "invalid" else "Inf"
+
+    def __str__(self) -> str:
+        place = f" at {self.filename}:{self.lineno}" if self.filename else ""
+        element = f", element [{', '.join(map(str, self.index))}]" if self.index else ""
+        values = "".join(f", {name}={value}" for name, value in self.operands.items())
+        if self.kind == "error":
+            return f"error in {self.op}{place}"
+        verb = "came in with" if self.kind == "leaf" else "born in"
+        return f"{self.born} {verb} {self.op}{place}{element}{values}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GradEvent(_Event):
+    """A gradient whose norm exceeded what is usual for it, seen while it was still finite.
+
+    Parameters
+    ----------
+    batch_idx
+        The step.
+    layer_name, param_name
+        The module and the parameter: ``"encoder.0"``, ``"weight"``.
+    grad_norm, threshold
+        The norm and the bound that it exceeded.
+    quantity
+        What ``grad_norm`` measures, if it is not a gradient norm: ``"update-to-weight ratio"``.
+    """
+
+    batch_idx: int | None
+    layer_name: str
+    param_name: str
+    grad_norm: float
+    threshold: float
+    quantity: str = "gradient norm"
+    version: int = 1
+
+    def __str__(self) -> str:
+        name = ".".join(part for part in (self.layer_name, self.param_name) if part)
+        values = f"{self.grad_norm:.4g}, above {self.threshold:.4g}"
+        return f"{self.quantity} of {name} is {values}, at batch {self.batch_idx}"
+
+
+def _integers(numbers: Iterable[Any] | None) -> tuple[int, ...] | None:
+    return None if numbers is None else tuple(operator.index(number) for number in numbers)
+
+
+RECORDS: Mapping[str, type] = {
+    record.__name__: record for record in (NaNEvent, GradEvent, Surroundings, Operation, Operand)
+}
+
+
+def event_from_json(text: str | bytes) -> NaNEvent | GradEvent:
+    """Return the event of either class that ``to_json`` wrote.
+
+    Raises
+    ------
+    ValueError
+        If the text is not JSON or holds something else.
+    """
+    event = loads(text, RECORDS)
+    if not isinstance(event, (NaNEvent, GradEvent)):
+        raise ValueError(f"not an event: {text[:80]!r}")
+    return event

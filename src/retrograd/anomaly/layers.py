@@ -1,0 +1,336 @@
+"""Which layer made a value that is not finite: the bookkeeping of one forward pass, for any tensor library.
+
+A layer that was given finite values and puts out others is the producer; one that was given such values hands them on.
+A value that is finite when a layer puts it out and is not when the next one takes it was born between the two. Every
+tensor is looked at once: what one layer puts out and the next one takes is the same object at the same version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from retrograd.anomaly.event import NaNEvent
+
+
+class Look(NamedTuple):
+    """What one pass over a tensor tells."""
+
+    nan: bool = False
+    posinf: bool = False
+    neginf: bool = False
+
+    @property
+    def bad(self) -> bool:
+        return self.nan or self.posinf or self.neginf
+
+    @property
+    def inf(self) -> bool:
+        return self.posinf or self.neginf
+
+    def __or__(self, other: Look) -> Look:
+        return Look(self.nan or other.nan, self.posinf or other.posinf, self.neginf or other.neginf)
+
+
+FINITE = Look()
+
+
+class Handle(Protocol):
+    """What registering a hook returns."""
+
+    def remove(self) -> None:
+        """Take the hook away."""
+
+
+class ModelAdapter(Protocol):
+    """What the detector needs to know of a tensor library: everything that touches its tensors and modules.
+
+    A module has ``named_modules()`` and ``named_parameters(recurse=False)``, as torch's has.
+    """
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether a value is a tensor that can hold a NaN, with elements at hand (not empty, meta or fake)."""
+
+    def version(self, tensor: Any) -> int:
+        """Return a number that changes whenever the tensor is written to."""
+
+    def look(self, tensor: Any) -> Look:
+        """Tell what is in a tensor, in one pass (and one synchronisation) while all of it is finite."""
+
+    def describe(self, tensor: Any) -> dict[str, Any]:
+        """Return the fields of a NaNEvent about a tensor: ``index``, ``nan_count``, ``output_stats`` and so on."""
+
+    def hook(
+        self, module: Any, before: Callable[..., None] | None, after: Callable[..., None] | None
+    ) -> Sequence[Handle]:
+        """Have ``before(module, args, kwargs)`` and ``after(module, args, kwargs, output)`` called around ``forward``.
+
+        ``after`` is called with None as output if ``forward`` raises.
+        """
+
+    def hook_gradient(self, tensor: Any, told: Callable[[Any], None]) -> None:
+        """Have ``told(gradient)`` called when the gradient of a tensor is computed, if it will be."""
+
+    def gradient_norms(self, model: Any) -> Mapping[tuple[str, str], float]:
+        """Return the norms of all gradients that there are, by the names of module and parameter; one synchronisation.
+
+        The module's name is "" for the model itself.
+        """
+
+    def now(self) -> Any:
+        """Return a mark of the moment."""
+
+    def explain(self, tensor: Any, since: Any, came_in: bool) -> NaNEvent | None:
+        """Return the birth behind a tensor that is not finite: operation, line, element, operands. None if unknown.
+
+        Parameters
+        ----------
+        tensor
+            As a layer took it or put it out.
+        since
+            The mark of the moment after which it was probably born.
+        came_in
+            Whether it was given to the model from outside.
+        """
+
+
+# --- the tensors in what a layer takes and puts out -------------------------------------------------------------------
+
+
+def tensors_in(value: Any, is_tensor: Callable[[Any], bool]) -> list[Any]:
+    """The tensors in any nesting of mappings, sequences, sets, dataclasses and plain objects, each once, in order."""
+    if is_tensor(value):
+        return [value]
+    found: dict[int, Any] = {}
+    seen: set[int] = set()
+
+    def visit(item: Any, depth: int) -> None:
+        if is_tensor(item):
+            found.setdefault(id(item), item)
+        elif id(item) not in seen and depth < _DEEPEST and len(seen) < _MOST:
+            seen.add(id(item))
+            for each in _items(item):
+                visit(each, depth + 1)
+
+    visit(value, 0)
+    return list(found.values())
+
+
+_DEEPEST = 16
+_MOST = 10_000  # containers and objects that are opened
+_PLAIN = (str, bytes, int, float, complex, type(None), type)
+
+
+def _items(value: Any) -> Iterator[Any]:
+    if isinstance(value, _PLAIN) or callable(value):  # modules and functions hold tensors that are not put out
+        return
+    if isinstance(value, Mapping):
+        yield from value.values()
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        yield from value
+    if dataclasses.is_dataclass(value):
+        yield from (getattr(value, field.name, None) for field in dataclasses.fields(value))
+    yield from getattr(value, "__dict__", {}).values()
+
+
+# --- one forward pass -------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Origin:
+    """A place in the model where a value was not finite any more.
+
+    Attributes
+    ----------
+    layer, module_type
+        The layer that took it or put it out; "" is the model itself.
+    tensor, look
+        The value.
+    is_input
+        Whether the layer took it: then it was made before, outside all layers that are watched.
+    came_in
+        Whether it was given to the model.
+    taken
+        What the layer was given.
+    after
+        The layer that had ended last.
+    since
+        The adapter's mark of when the layer was called, or for an input, of when that other one ended.
+    """
+
+    layer: str
+    module_type: str
+    tensor: Any
+    look: Look
+    is_input: bool = False
+    came_in: bool = False
+    taken: Look = FINITE
+    after: str | None = None
+    since: Any = None
+
+    @property
+    def place(self) -> str:
+        """In words: "the output of fc2"."""
+        return f"the {'input' if self.is_input else 'output'} of {_called(self.layer)}"
+
+    @property
+    def remark(self) -> str | None:
+        """Between which layers it happened, if not inside one."""
+        if not self.is_input:
+            return None
+        if self.came_in:
+            return f"It was born before {_called(self.layer)} was called, and came in with what it was given."
+        after = f"after {self.after} had ended and " if self.after else ""
+        return f"It was born between layers, {after}before {_called(self.layer)} was called."
+
+
+def _called(layer: str) -> str:
+    return layer or "the model"
+
+
+class _Known(NamedTuple):
+    """What has been found out about a tensor."""
+
+    tensor: weakref.ref[Any]
+    version: int
+    look: Look | None  # None if nobody looked, because whatever is in it is meant
+    origin: Origin | None  # None if it is finite or meant
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    """A layer that is being called, and the bad values that were given to it or put out inside it."""
+
+    layer: str
+    module: Any
+    began: Any
+    looked: bool = False  # at what was given to it
+    seen: Look = FINITE
+    origin: Origin | None = None  # of the first of them; None if they are meant
+
+    def add(self, look: Look, origin: Origin | None) -> None:
+        self.seen |= look
+        self.origin = self.origin or origin
+
+
+class ForwardPass:
+    """What happens from the call of a layer until it ends, in one thread.
+
+    Parameters
+    ----------
+    adapter
+        For the tensors.
+
+    Attributes
+    ----------
+    origins
+        Where values became non-finite, in order; none for what is meant.
+    put_out
+        The bad tensors that the outermost layer put out, and where they became so (None: it is meant).
+    """
+
+    def __init__(self, adapter: ModelAdapter) -> None:
+        self.adapter = adapter
+        self.origins: list[Origin] = []
+        self.put_out: list[tuple[Any, Look, Origin | None]] = []
+        self._calls: list[_Call] = []
+        self._known: dict[int, _Known] = {}
+        self._last: str | None = None
+        self._last_ended = adapter.now()
+
+    @property
+    def is_over(self) -> bool:
+        return not self._calls
+
+    def enter(self, layer: str, module: Any, taken: Sequence[Any] | None, meant: bool) -> None:
+        """A layer is called with these tensors; ``meant`` says that whatever is in them is.
+
+        With None they are looked at when it ends, and only if it puts out something bad.
+        """
+        call = _Call(layer, module, self.adapter.now())
+        if taken is not None:
+            self._take(call, taken, meant, came_in=not self._calls)
+        self._calls.append(call)
+
+    def leave(self, layer: str, taken: Callable[[], Sequence[Any]], made: Sequence[Any], meant: bool) -> list[Any]:
+        """It was given the tensors ``taken`` and has put out ``made``. Return those that no layer inside it put out."""
+        call = self._ended(layer)
+        new_ones: list[Any] = []
+        if call is None:
+            return new_ones
+        for tensor in made:
+            look, origin, is_new = self._meet(tensor)
+            if is_new:
+                new_ones.append(tensor)
+            if is_new and look.bad and not meant:
+                if not call.looked:
+                    self._take(call, taken(), meant, came_in=not self._calls)
+                handed_on = call.seen.bad and look.nan <= call.seen.nan
+                origin = call.origin if handed_on else self._origin(call, tensor, look)
+            self._remember(tensor, look, origin)
+            if look.bad:
+                call.add(look, origin)
+                if self._calls:
+                    self._calls[-1].add(look, origin)
+                else:
+                    self.put_out.append((tensor, look, origin))
+        self._last, self._last_ended = layer, self.adapter.now()
+        return new_ones
+
+    def pass_by(self, made: Sequence[Any]) -> None:
+        """A layer that is not watched has put out these tensors: whatever is in them is meant."""
+        for tensor in made:
+            if self._known_of(tensor) is None:
+                self._remember(tensor, None, None)
+
+    def _take(self, call: _Call, taken: Sequence[Any], meant: bool, came_in: bool) -> None:
+        call.looked = True
+        for tensor in taken:
+            look, origin, is_new = self._meet(tensor)
+            if is_new and look.bad and not meant:
+                origin = self._origin(call, tensor, look, is_input=True, came_in=came_in)
+            self._remember(tensor, look, origin)
+            if look.bad:
+                call.add(look, origin)
+
+    def _origin(self, call: _Call, tensor: Any, look: Look, *, is_input: bool = False, came_in: bool = False) -> Origin:
+        origin = Origin(
+            call.layer,
+            type(call.module).__name__,
+            tensor,
+            look,
+            is_input=is_input,
+            came_in=came_in,
+            taken=look if is_input else call.seen,
+            after=self._last,
+            since=self._last_ended if is_input else call.began,
+        )
+        self.origins.append(origin)
+        return origin
+
+    def _ended(self, layer: str) -> _Call | None:
+        """The call of a layer that ends now; None if it began in another pass."""
+        while self._calls:
+            call = self._calls.pop()  # what an interrupt left behind is dropped on the way
+            if call.layer == layer:
+                return call
+        return None
+
+    def _meet(self, tensor: Any) -> tuple[Look, Origin | None, bool]:
+        """What is in a tensor, where it came from, and whether this is the first time it is met as it is now."""
+        known = self._known_of(tensor)
+        if known is None or known.look is None:
+            return self.adapter.look(tensor), None, known is None
+        return known.look, known.origin, False
+
+    def _known_of(self, tensor: Any) -> _Known | None:
+        known = self._known.get(id(tensor))
+        if known is None or known.tensor() is not tensor or known.version != self.adapter.version(tensor):
+            return None
+        return known
+
+    def _remember(self, tensor: Any, look: Look | None, origin: Origin | None) -> None:
+        self._known[id(tensor)] = _Known(weakref.ref(tensor), self.adapter.version(tensor), look, origin)

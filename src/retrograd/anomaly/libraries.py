@@ -1,0 +1,33 @@
+"""Whose code a frame runs: the user's, or a library's that the user called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import lru_cache
+from types import FrameType
+
+OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+@lru_cache(maxsize=4096)
+def _within(filename: str, package: str) -> bool:
+    module = sys.modules.get(package)
+    path = None if module is None else module.__file__
+    return path is not None and filename.startswith(os.path.dirname(path) + os.sep)
+
+
+def is_library(filename: str, *packages: str) -> bool:
+    """Whether a source file belongs to one of these packages, as far as they have been imported."""
+    return any(package in sys.modules and _within(filename, package) for package in packages)
+
+
+def depth_of_user(frame: FrameType | None) -> int:
+    """How many frames lie between ``frame`` and the user's innermost one, both included; for ``stacklevel``."""
+    depth = 1
+    while frame is not None and (
+        frame.f_code.co_filename.startswith(OURS) or is_library(frame.f_code.co_filename, "torch", "numpy", "scipy")
+    ):
+        frame = frame.f_back
+        depth += 1
+    return depth

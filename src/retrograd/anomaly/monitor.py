@@ -1,0 +1,580 @@
+"""The watch: keeps a training loop under observation, and stops a non-finite value before it reaches a weight."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from retrograd.anomaly.catalogue import explain
+from retrograd.anomaly.event import GradEvent, NaNEvent
+from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
+from retrograd.anomaly.libraries import depth_of_user
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+KINDS = ("nan", "inf", "overflow", "underflow", "spike")
+ACTIONS = ("ignore", "record", "warn", "raise", "skip_step")
+_DEFAULTS = {"nan": "raise", "inf": "raise", "overflow": "ignore", "underflow": "ignore", "spike": "ignore"}
+
+Action = str | Callable[[Any], "str | None"]
+
+
+class AnomalyError(RuntimeError):
+    """A non-finite value was about to reach a weight; ``event`` says where it was born.
+
+    Attributes
+    ----------
+    event : NaNEvent or GradEvent
+        The birth; or what grew too large, if the policy for "spike" is "raise".
+    """
+
+    def __init__(self, event: NaNEvent | GradEvent, message: str) -> None:
+        super().__init__(message)
+        self.event = event
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.event, self.args[0])
+
+
+class AnomalyWarning(UserWarning):
+    """What the policy "warn" gives."""
+
+
+class Adapter(Protocol):
+    """What connects the watch to a tensor library."""
+
+    def start(self) -> None:
+        """Begin to observe."""
+
+    def stop(self) -> None:
+        """Leave everything as it was before; works after any exception."""
+
+    def snapshot(self) -> Any:
+        """Return what has to be put back to run the coming step again."""
+
+    def restore(self, snapshot: Any) -> None:
+        """Put it back."""
+
+    def record_everything(self) -> None:
+        """Check every operation from now on, until :meth:`stop_recording`."""
+
+    def stop_recording(self) -> None:
+        """Go back to looking at the boundaries only."""
+
+
+@runtime_checkable
+class ExplainsErrors(Protocol):
+    """What an adapter may be able to do besides."""
+
+    def explain(self, error: Exception) -> NaNEvent | None:
+        """The event of an error that an operation raised about the numbers it was given; None for any other."""
+
+
+_stack: list[Watch] = []
+
+
+def current() -> Watch | None:
+    """Return the watch that was started last and has not been stopped; None if there is none."""
+    return _stack[-1] if _stack else None
+
+
+class Watch:
+    """Observes a training loop; made by :func:`watch`, which has the parameters.
+
+    Attributes
+    ----------
+    events : tuple of NaNEvent
+        What was found, the latest ``max_events``.
+    grad_events : tuple of GradEvent
+        Gradients and updates that grew beyond what is usual, if there is a policy for "spike".
+    step : int
+        How many backward passes have ended since it was started.
+    overhead : float
+        The share of the time since then that went into checks at the boundaries.
+    rerun_loaders : bool
+        Whether every loop over a ``torch.utils.data.DataLoader`` is one over :meth:`steps`; to be set before the start.
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        optimizer: Any = None,
+        policy: str | Mapping[str, Action] | Callable[[Any], str | None] = "raise",
+        *,
+        allow: Iterable[str] = (),
+        allow_modules: Iterable[str] = (),
+        max_events: int = 100,
+        recorder: Any = None,
+        budget: float = 0.003,
+    ) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self.policies = _policies(policy)
+        self.allow = frozenset(allow)
+        self.allow_modules = tuple(allow_modules)
+        self.budget = budget
+        self.recorder = recorder
+        self.step = 0
+        self.batch_idx: int | None = None
+        self.withheld = False
+        self.loss_history: deque[float] = deque(maxlen=32)
+        self.rerun_loaders = False
+        self.grad_norm_history: deque[float] = deque(maxlen=32)
+        self.update_ratio: float | None = None
+        self.listeners: list[Callable[[NaNEvent | GradEvent], None]] = []
+        self._events: deque[NaNEvent] = deque(maxlen=max_events)
+        self._grad_events: deque[GradEvent] = deque(maxlen=max_events)
+        self._guard = GradientGuard()
+        self._usual_updates = RunningThreshold(ceiling=LARGEST_UPDATE)
+        self._adapters: list[Adapter] = []
+        self._own_time = 0.0
+        self._started = 0.0
+        self._replay: _Replay | None = None
+        self._lock = threading.RLock()
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> Watch:
+        """Begin to observe, in all threads.
+
+        Raises
+        ------
+        RuntimeError
+            If it observes already.
+        """
+        if self in _stack:
+            raise RuntimeError("this watch was started already; stop() it first, or make another one with watch()")
+        self._adapters = _adapters_for(self)
+        started: list[Adapter] = []
+        try:
+            for adapter in self._adapters:
+                adapter.start()
+                started.append(adapter)
+        except BaseException:
+            for adapter in reversed(started):
+                adapter.stop()
+            raise
+        self._started = time.perf_counter()
+        self._own_time = 0.0
+        _stack.append(self)
+        return self
+
+    def stop(self) -> None:
+        """Stop observing and leave everything as it was before. A watch may be started again."""
+        if self not in _stack:
+            return
+        _stack.remove(self)
+        self._replay = None
+        self.withheld = False
+        for adapter in reversed(self._adapters):
+            adapter.stop()
+
+    def __enter__(self) -> Watch:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            if isinstance(error, Exception):
+                self.explain(error)
+        finally:
+            self.stop()
+
+    def __call__(self, function: F) -> F:
+        """Observe every call of a function."""
+
+        @functools.wraps(function)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return watched  # type: ignore[return-value]
+
+    # --- what users ask --------------------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> tuple[NaNEvent, ...]:
+        return tuple(self._events)
+
+    @property
+    def grad_events(self) -> tuple[GradEvent, ...]:
+        return tuple(self._grad_events)
+
+    @property
+    def triggered(self) -> bool:
+        """Whether a NaN or an infinity was found."""
+        return bool(self._events)
+
+    @property
+    def event(self) -> NaNEvent | None:
+        """What was found first, of what is kept."""
+        return self._events[0] if self._events else None
+
+    @property
+    def overhead(self) -> float:
+        elapsed = time.perf_counter() - self._started
+        return self._own_time / elapsed if self._started and elapsed > 0 else 0.0
+
+    def set_batch(self, batch_idx: int) -> None:
+        """Say which batch is being worked on; events carry it. :meth:`steps` does it by itself."""
+        self.batch_idx = batch_idx
+
+    def steps(self, loader: Iterable[Any]) -> Iterator[Any]:
+        """Yield the batches of ``loader``, and one of them twice if something goes wrong with it.
+
+        When a step trips, its update is withheld, weights, random states and buffers are put back as they were, and the
+        *same batch is yielded once more*, to the same loop body, with every operation checked and every line recorded.
+        After this second pass the policy is carried out: under "raise" the exact finding is raised.
+
+        Examples
+        --------
+        >>> w = rg.anomaly.watch()
+        >>> x = rg.ones(2).requires_grad_()
+        >>> with w:
+        ...     for batch in w.steps([rg.tensor([1.0, 2.0]), rg.tensor([1.0, 0.0])]):
+        ...         loss = rg.log(x * batch).sum()
+        ...         loss.backward()
+        Traceback (most recent call last):
+        retrograd.anomaly.monitor.AnomalyError: ...
+        """
+        for number, batch in enumerate(loader):
+            self.batch_idx = number
+            self.withheld = False
+            self._replay = replay = _Replay([adapter.snapshot() for adapter in self._adapters])
+            try:
+                yield batch
+                if replay.tripped is not None:
+                    yield from self._again(batch, replay)
+            finally:
+                if self._replay is replay:  # else the loop was left by an exception, and another one is under way
+                    self._replay = None
+
+    def _again(self, batch: Any, replay: _Replay) -> Iterator[Any]:
+        first = replay.tripped
+        assert first is not None
+        self._put_back(replay)
+        replay.tripped = None
+        self.withheld = False
+        for adapter in self._adapters:
+            adapter.record_everything()
+        try:
+            yield batch
+        finally:
+            for adapter in self._adapters:
+                adapter.stop_recording()
+        self._put_back(replay)
+        kind, event = replay.tripped or first
+        if replay.tripped is None:
+            event = replace(event, reproducible=False, note=_NOT_AGAIN)
+        else:
+            event = replace(event, reproducible=True)
+        self._carry_out(kind, event)
+
+    def _put_back(self, replay: _Replay) -> None:
+        for adapter, snapshot in zip(self._adapters, replay.snapshots, strict=True):
+            adapter.restore(snapshot)
+
+    def explain(self, error: Exception) -> None:
+        """Add cause and remedy to an error that is about to leave, if an operation raised it about its numbers.
+
+        ``LinAlgError`` is one: a matrix that is singular, or not positive definite. The block or function that is
+        watched does so by itself.
+        """
+        for adapter in self._adapters:
+            event = adapter.explain(error) if isinstance(adapter, ExplainsErrors) else None
+            if event is not None and self.listens_to("nan"):
+                event = self._completed(event)
+                self._record("nan", event, "raise")
+                error.add_note("\n".join(_advice(event)))
+
+    # --- what adapters tell -----------------------------------------------------------------------------------------
+
+    def spent(self, seconds: float) -> None:
+        """Note time that the checks took."""
+        self._own_time += seconds
+
+    @property
+    def replaying(self) -> bool:
+        """Whether a step that is withheld now is going to be run again, or is the second run."""
+        return self._replay is not None
+
+    @property
+    def present_step(self) -> object | None:
+        """What stands for the step of :meth:`steps` that is under way, its second run included."""
+        return self._replay
+
+    def listens_to(self, kind: str) -> bool:
+        """Whether anything is to be done about a kind of harm."""
+        return self.policies[kind] != "ignore"
+
+    def found(self, kind: str, event: NaNEvent) -> str:
+        """Take over an event and say what is to be done; under "raise" it is raised.
+
+        Parameters
+        ----------
+        kind
+            Of the harm: "nan" or "inf" if a non-finite value reached the loss or a gradient, otherwise what the birth
+            was, harmless so far.
+        event
+            The birth.
+
+        Returns
+        -------
+        str
+            "go on", or "withhold": no weight may be changed by this step.
+        """
+        event = self._completed(event)
+        if self._replay is not None and kind in ("nan", "inf") and self.listens_to(kind):
+            if self._replay.tripped is None:
+                self._replay.tripped = kind, event
+            return "withhold"
+        return self._carry_out(kind, event)
+
+    def measured(self, norms: Mapping[str, float], update_ratio: float | None = None) -> str:
+        """Take over how large the gradients of a step are; say what is to be done, as :meth:`found` does.
+
+        Parameters
+        ----------
+        norms
+            The norms of the gradients, by parameter; all finite.
+        update_ratio
+            The norm of the last update relative to that of the weights, if it is known.
+        """
+        self.update_ratio = update_ratio
+        event = None
+        if update_ratio is not None and self._usual_updates.exceeded_by(update_ratio):
+            event = self._growth(ALL, update_ratio, self._usual_updates.value, quantity="update-to-weight ratio")
+        for spike in self._guard.observe(norms)[:1]:
+            event = self._growth(*spike)
+        return "go on" if event is None else self._carry_out("spike", event)
+
+    def _growth(self, name: str, value: float, threshold: float, **fields: Any) -> GradEvent:
+        layer, _, parameter = name.rpartition(".") if self.model is not None else ("", "", name)
+        batch = self.step - 1 if self.batch_idx is None else self.batch_idx
+        return GradEvent(
+            batch_idx=batch, layer_name=layer, param_name=parameter, grad_norm=value, threshold=threshold, **fields
+        )
+
+    def _completed(self, event: NaNEvent) -> NaNEvent:
+        event = replace(event, step=self.step, batch_idx=self.batch_idx)
+        if event.cause is None:
+            event = explain(event)
+        return event
+
+    def _action(self, kind: str, event: NaNEvent | GradEvent) -> str:
+        policy = self.policies[kind]
+        if not callable(policy):
+            return policy
+        chosen = policy(event)
+        if chosen is not None and chosen not in ACTIONS:
+            raise ValueError(f"a policy must return one of {', '.join(ACTIONS)}, or None, but returned {chosen!r}")
+        return chosen or "record"
+
+    def _record(self, kind: str, event: NaNEvent | GradEvent, action: str) -> None:
+        with self._lock:
+            if isinstance(event, NaNEvent):
+                self._events.append(event)
+            else:
+                self._grad_events.append(event)
+            if self.recorder is not None:
+                self.recorder.write(event, outcome=outcome_of(kind, event, action))
+        for listener in list(self.listeners):
+            listener(event)
+
+    def _carry_out(self, kind: str, event: NaNEvent | GradEvent) -> str:
+        action = self._action(kind, event)
+        if action == "ignore":
+            return "go on"
+        self._record(kind, event, action)
+        if action == "raise":
+            raise AnomalyError(event, message_of(event))
+        if action == "warn":
+            warnings.warn(message_of(event), AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
+        return "withhold" if action == "skip_step" else "go on"
+
+
+_GROWING = (
+    "Everything is still finite, but this grew far beyond what is usual, as it does before an overflow. Lower the "
+    "learning rate, warm it up, or clip the gradient norm before the step."
+)
+
+_NOT_AGAIN = (
+    "The same batch, run again with the same random numbers, gave no such value: something differs between the runs "
+    "that was not put back."
+)
+
+
+class _Replay:
+    """One step that may have to be run again."""
+
+    def __init__(self, snapshots: Sequence[Any]) -> None:
+        self.snapshots = snapshots
+        self.tripped: tuple[str, NaNEvent] | None = None
+
+
+def outcome_of(kind: str, event: NaNEvent | GradEvent, action: str) -> str:
+    """What becomes of the step, in the words of a report."""
+    if isinstance(event, GradEvent):
+        return {"raise": "update withheld", "skip_step": "update left out"}.get(action, "no harm so far")
+    if event.kind == "error":
+        return "the error went on"
+    if kind not in ("nan", "inf"):
+        return "no harm so far"
+    if action in ("raise", "skip_step"):
+        outcome = "update withheld" if action == "raise" else "update left out"
+        return outcome if event.kind == "leaf" else f"{outcome}, weights are clean"
+    return "warned only, training went on" if action == "warn" else "recorded only, training went on"
+
+
+def message_of(event: NaNEvent | GradEvent) -> str:
+    """What an exception says: the finding, its line, why, and what to write instead."""
+    if isinstance(event, GradEvent):
+        return f"{event}\n{_GROWING}"
+    lines = [f"{event}"]
+    if event.harmed:
+        lines[0] += f"; it reached {event.harmed}"
+    if event.code_line:
+        lines.append(f"    {event.code_line}")
+    return "\n".join([*lines, *_advice(event, event.note)])
+
+
+def _advice(event: NaNEvent, note: str | None = None) -> list[str]:
+    """Why, and what to write instead."""
+    lines = [text for text in (event.cause, note) if text]
+    if event.remedy:
+        lines += ["Write instead:", *(f"    {line}" for line in event.remedy.splitlines())]
+    return lines
+
+
+def _policies(policy: str | Mapping[str, Action] | Callable[[Any], str | None]) -> dict[str, Action]:
+    """What to do for each kind."""
+    if isinstance(policy, str) or callable(policy):
+        policy = {"nan": policy, "inf": policy}
+    unknown = set(policy) - set(KINDS)
+    if unknown:
+        raise ValueError(f"no such kind of anomaly: {', '.join(sorted(unknown))}; the kinds are {', '.join(KINDS)}")
+    for kind, action in policy.items():
+        if not callable(action) and action not in ACTIONS:
+            raise ValueError(
+                f"no such policy for {kind}: {action!r}; give one of {', '.join(ACTIONS)}, or a function of the event"
+            )
+    return {**_DEFAULTS, **policy}
+
+
+def _adapters_for(watch: Watch) -> list[Adapter]:
+    """The adapters of the libraries that are in use."""
+    from retrograd.anomaly.adapters import adapters_for
+
+    return adapters_for(watch)
+
+
+def watch(
+    model: Any = None,
+    optimizer: Any = None,
+    policy: str | Mapping[str, Action] | Callable[[Any], str | None] = "raise",
+    *,
+    allow: Iterable[str] = (),
+    allow_modules: Iterable[str] = (),
+    max_events: int = 100,
+    recorder: Any = None,
+    budget: float = 0.003,
+) -> Watch:
+    """Keep a training loop under observation: find where a NaN or an infinity is born, before it reaches a weight.
+
+    Use the result as a context manager, as a decorator, or through its ``start()`` and ``stop()``. It costs nothing
+    measurable: births are reported by the processor's floating-point flags; whether one does harm is decided at the
+    boundaries, when ``backward`` starts (the loss), when it ends (the gradients), and when an optimizer steps.
+
+    Parameters
+    ----------
+    model : Module, optional
+        For the names of parameters and modules in reports, and for its buffers in a replay.
+    optimizer : Optimizer, optional
+        For its settings in reports.
+    policy : str, callable, or dict of them
+        What to do: ``"ignore"``, ``"record"`` (only in ``events``), ``"warn"``, ``"raise"``, ``"skip_step"`` (the step
+        changes no weight, training goes on), or a function of the event that returns one of these. A dictionary gives
+        one for each kind: ``"nan"`` and ``"inf"`` for values that reached the loss or a gradient (by default both
+        "raise"), ``"overflow"`` and ``"underflow"`` for births that did no harm, ``"spike"`` for gradients that grow
+        beyond what is usual (by default all "ignore").
+    allow : iterable of str
+        Operations whose infinities are meant, such as ``"log"``: they are not suspects.
+    allow_modules : iterable of str
+        Modules of ``model``, by name, of which the same is true.
+    max_events : int
+        How many events are kept; the oldest are dropped.
+    recorder : object with a method ``write(event, *, outcome)``, optional
+        Gets every event as it happens, and what becomes of the step; for example a
+        :class:`retrograd.anomaly.report.Report`.
+    budget : float
+        The share of the running time that the checks at the boundaries may take. Within it gradients are looked at
+        every so many steps also if no flag was raised.
+
+    Returns
+    -------
+    Watch
+
+    Raises
+    ------
+    ValueError
+        For an unknown kind or policy.
+
+    Examples
+    --------
+    >>> x = rg.tensor([1.0, 0.0], requires_grad=True)
+    >>> with rg.anomaly.watch() as w:
+    ...     loss = (x / x).sum()
+    ...     loss.backward()
+    Traceback (most recent call last):
+    retrograd.anomaly.monitor.AnomalyError: ...
+    >>> w.event.op, w.event.index, w.event.operands
+    ('div', (1,), {'input': 0.0, 'other': 0.0})
+    """
+    return Watch(
+        model,
+        optimizer,
+        policy,
+        allow=allow,
+        allow_modules=allow_modules,
+        max_events=max_events,
+        recorder=recorder,
+        budget=budget,
+    )
+
+
+class _Expected(threading.local):
+    depth = 0
+
+
+expected = _Expected()
+
+
+@contextmanager
+def expect_nonfinite(reason: str) -> Iterator[None]:
+    """Say that NaN or infinities made in this block, in this thread, are meant; a watch does not suspect them.
+
+    Parameters
+    ----------
+    reason : str
+        For the reader of the program.
+
+    Examples
+    --------
+    >>> scores = rg.zeros(3)
+    >>> with rg.anomaly.expect_nonfinite("the log of a zero probability is masked below"):
+    ...     logp = rg.log(scores)
+    """
+    if not isinstance(reason, str) or not reason.strip():
+        raise ValueError("expect_nonfinite() needs a reason, in words, for whoever reads this line later")
+    expected.depth += 1
+    try:
+        yield
+    finally:
+        expected.depth -= 1

@@ -1,0 +1,149 @@
+"""One name per operation, whatever library, node or operator it was met under."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+# The canonical names, with the other names by which the operation goes. Names that differ only in case, underscores, a
+# leading namespace or a trailing overload need no entry.
+_ALIASES: dict[str, tuple[str, ...]] = {
+    "abs": ("absolute", "fabs"),
+    "accumulate_grad": (),
+    "acos": ("arccos",),
+    "acosh": ("arccosh",),
+    "adaptive_avg_pool2d": (),
+    "add": ("iadd", "radd"),
+    "all": (),
+    "amax": (),
+    "amin": (),
+    "asin": ("arcsin",),
+    "atan2": ("arctan2",),
+    "atanh": ("arctanh",),
+    "batch_norm": ("native_batch_norm", "cudnn_batch_norm"),
+    "binary_cross_entropy": ("bce_loss",),
+    "binary_cross_entropy_with_logits": ("bce_with_logits_loss",),
+    "cdist": (),
+    "cholesky": ("cholesky_ex",),
+    "clamp": ("clip",),
+    "clip_grad_norm": (),
+    "clone": ("copy", "lift_fresh"),
+    "cosine_similarity": (),
+    "cross_entropy": ("cross_entropy_loss",),
+    "ctc_loss": ("cudnn_ctc_loss",),
+    "det": (),
+    "detach": ("alias",),
+    "div": ("truediv", "itruediv", "true_divide", "divide", "idiv"),
+    "dot": ("vdot", "vecdot", "inner"),
+    "eig": (),
+    "eigh": ("eigvalsh", "symeig"),
+    "einsum": (),
+    "entr": (),
+    "erfinv": (),
+    "exp": (),
+    "exp2": (),
+    "expand": ("expand_as", "broadcast_to"),
+    "expm1": (),
+    "gaussian_nll_loss": (),
+    "getitem": ("index", "index_select", "gather", "take", "take_along_dim", "masked_select", "embedding"),
+    "hypot": (),
+    "inv": ("inverse", "inv_ex"),
+    "kl_div": ("kl_div_loss",),
+    "layer_norm": ("native_layer_norm",),
+    "linear": ("addmm", "baddbmm"),
+    "log": (),
+    "log10": (),
+    "log1p": (),
+    "log2": (),
+    "log_softmax": ("log_softmax_backward_data",),
+    "logaddexp": (),
+    "logdet": (),
+    "logit": (),
+    "logsigmoid": ("log_sigmoid", "log_sigmoid_forward", "log_expit"),
+    "logsumexp": (),
+    "lstsq": (),
+    "masked_fill": (),
+    "matmul": ("mm", "bmm", "mv", "imatmul"),
+    "max": (),
+    "mean": (),
+    "min": (),
+    "mse_loss": (),
+    "mul": ("imul", "rmul", "multiply"),
+    "neg": ("negative",),
+    "nll_loss": ("nll_loss_forward", "nll_loss2d", "nll_loss_nd"),
+    "norm": ("vector_norm", "matrix_norm", "frobenius_norm"),
+    "normalize": (),
+    "permute": ("transpose", "swapaxes", "moveaxis", "t"),
+    "pow": ("ipow", "power", "float_power"),
+    "prod": (),
+    "rdiv": ("rtruediv",),
+    "reciprocal": (),
+    "reshape": ("view", "view_as", "unsafe_view", "flatten", "ravel", "unflatten", "reshape_alias"),
+    "rpow": (),
+    "rsqrt": (),
+    "rsub": (),
+    "scaled_dot_product_attention": (),
+    "select": ("slice", "narrow", "unbind", "split", "chunk", "diagonal"),
+    "sigmoid": ("expit",),
+    "sinh": (),
+    "slogdet": (),
+    "softmax": ("softmax_backward_data", "masked_softmax"),
+    "softplus": (),
+    "solve": ("solve_ex", "lu_solve", "cholesky_solve", "solve_triangular"),
+    "sqrt": (),
+    "square": (),
+    "squeeze": (),
+    "std": ("std_mean",),
+    "sub": ("isub", "subtract"),
+    "sum": ("sum_to_size", "nansum", "reduce_add"),
+    "svd": ("svdvals",),
+    "tan": (),
+    "tanh": (),
+    "to": ("to_copy", "astype", "type_as", "float", "half", "double", "bfloat16"),
+    "unsqueeze": ("expand_dims",),
+    "var": ("var_mean",),
+    "where": ("swhere",),
+    "xlog1py": (),
+    "xlogy": (),
+}
+
+KNOWN = frozenset(_ALIASES)
+
+_CANONICAL = {name.replace("_", ""): name for name in _ALIASES}
+_CANONICAL |= {alias.replace("_", ""): name for name, aliases in _ALIASES.items() for alias in aliases}
+
+_NODE = re.compile(r"Backward\w*$")
+_OVERLOAD = re.compile(
+    r"\.(?:default|out|Tensor|Scalar|self|dim|int|correction|names|complex|unbiased|Dimname|List)\w*$"
+)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+TRANSPARENT = frozenset(
+    ("clone", "contiguous", "detach", "expand", "getitem", "permute", "reshape", "select", "squeeze", "to", "unsqueeze")
+)
+"""Operations that hand on values unchanged."""
+
+
+@lru_cache(maxsize=4096)
+def canonical(name: str) -> str:
+    """Return the one name of an operation, met as a function, operator, dispatcher entry or graph node.
+
+    Reversed operators keep their own name (``"rsub"``), because their operands come in the other order.
+
+    Examples
+    --------
+    >>> from retrograd.anomaly.names import canonical
+    >>> [canonical(name) for name in ("SqrtBackward0", "aten::_softmax", "aten.div.Tensor", "__truediv__")]
+    ['sqrt', 'softmax', 'div', 'div']
+    """
+    stem = _OVERLOAD.sub("", name)
+    stem = re.split(r"::|\.", stem)[-1]
+    stem = _NODE.sub("", stem).strip("_")
+    stem = re.sub(r"_backward(_data)?$", "", stem)
+    squashed = stem.replace("_", "").lower()
+    for prefix in ("", "linalg", "special"):
+        if squashed.startswith(prefix) and squashed[len(prefix) :] in _CANONICAL:
+            return _CANONICAL[squashed[len(prefix) :]]
+    if squashed.startswith("scaleddotproduct"):
+        return "scaled_dot_product_attention"
+    return _CAMEL.sub("_", stem).lower()

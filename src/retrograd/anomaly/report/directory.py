@@ -1,0 +1,85 @@
+"""All that one run has found: in memory, and in a directory if one is wanted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from retrograd.anomaly.event import GradEvent, NaNEvent
+from retrograd.anomaly.report.growth import History
+from retrograd.anomaly.report.jsonl import MAX_EVENTS, Recorder, Run, page_of
+from retrograd.anomaly.report.terminal import print_run
+
+
+class Report:
+    """Collect the findings of a run, and keep them in a directory if there is one.
+
+    Each event goes to ``events.jsonl`` at once; ``report.html`` is written when the report is closed. In a distributed
+    run (``RANK`` is set) each rank has files of its own, such as ``events-rank1.jsonl``.
+
+    Parameters
+    ----------
+    directory : path-like, optional
+        Made if it is not there. None keeps the findings in memory only.
+    max_events : int
+        How many events to keep; see :class:`Recorder`.
+
+    Attributes
+    ----------
+    files : tuple of Path
+        What is, or will be, in the directory: the recording and the page.
+
+    Examples
+    --------
+    >>> import tempfile, os
+    >>> from retrograd.anomaly.event import NaNEvent
+    >>> from retrograd.anomaly.report import Report
+    >>> directory = tempfile.mkdtemp()
+    >>> with Report(directory) as report:
+    ...     report.write(NaNEvent(kind="divide", op="log", lineno=41), outcome="update withheld")
+    >>> sorted(os.listdir(directory))
+    ['events.jsonl', 'report.html']
+    """
+
+    def __init__(self, directory: str | os.PathLike[str] | None = None, *, max_events: int = MAX_EVENTS) -> None:
+        self.files: tuple[Path, ...] = ()
+        if directory is not None:
+            rank = os.environ.get("RANK")
+            recording = Path(directory, "events.jsonl" if rank is None else f"events-rank{rank}.jsonl")
+            self.files = recording, page_of(recording)
+        self._recorder = Recorder(self.files[0] if self.files else None, max_events=max_events)
+
+    @property
+    def run(self) -> Run:
+        """What has been collected."""
+        return self._recorder.run
+
+    def write(self, event: NaNEvent | GradEvent, *, outcome: str = "", history: History = ()) -> None:
+        """Write one event; if there is a directory, the event is on disk when this returns.
+
+        The parameters are those of :meth:`Recorder.write`.
+        """
+        self._recorder.write(event, outcome=outcome, history=history)
+
+    def close(self) -> None:
+        """Finish the recording and write the page. Closing twice is fine."""
+        self._recorder.close()
+        if self.files:
+            from retrograd.anomaly.report.html import write_html  # needed at the end of a run only
+
+            write_html(self.files[1], self.run)
+
+    def print(self, file: IO[str] | None = None) -> None:
+        """Print the findings to ``file``, by default to the standard error; nothing if there are none."""
+        if self.run.entries:
+            print_run(self.run, files=self.files, file=file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

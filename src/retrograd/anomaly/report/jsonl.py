@@ -1,0 +1,300 @@
+"""Events on disk: one line of JSON each, whole or not there at all, also when the process is killed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from retrograd.anomaly import _json
+from retrograd.anomaly.event import RECORDS, GradEvent, NaNEvent
+from retrograd.anomaly.report.growth import History
+from retrograd.anomaly.report.source import SourceLine, excerpt
+from retrograd.anomaly.report.summary import birthplace
+
+MAX_EVENTS = 1000
+
+
+class ReportError(ValueError):
+    """A file is not a recording that can be shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """The first line of every run."""
+
+    command: tuple[str, ...] = ()
+    time: str = ""
+    rank: str | None = None
+    version: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One event and what was known beside it.
+
+    Attributes
+    ----------
+    event : NaNEvent or GradEvent
+    outcome : str
+        What became of the step.
+    history : tuple of dicts
+        The last steps, oldest first: ``{"step": 7, "loss": 0.3}``.
+    lines : tuple of SourceLine
+        The source around the birth as it was then.
+    time : str
+        When it was written (ISO 8601).
+    """
+
+    event: NaNEvent | GradEvent
+    outcome: str = ""
+    history: History = ()
+    lines: tuple[SourceLine, ...] = ()
+    time: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """A remark about the recording itself."""
+
+    text: str
+
+
+_RECORDS = {**RECORDS, **{record.__name__: record for record in (Start, Entry, Note, SourceLine)}}
+
+
+@dataclass
+class Run:
+    """What one run of a program has recorded; ``torn`` counts the lines of it that cannot be read."""
+
+    start: Start | None = None
+    entries: list[Entry] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    torn: int = 0
+
+    @property
+    def events(self) -> list[NaNEvent | GradEvent]:
+        """The events alone."""
+        return [entry.event for entry in self.entries]
+
+    def first_entries(self) -> list[Entry]:
+        """The first entry of each birthplace, the earliest first."""
+        firsts: dict[Hashable, Entry] = {}
+        for entry in self.entries:
+            firsts.setdefault(birthplace(entry.event), entry)
+        return list(firsts.values())
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader should know about the recording itself."""
+        if not self.torn:
+            return self.notes
+        lines = "1 line" if self.torn == 1 else f"{self.torn:,} lines"
+        return [*self.notes, f"{lines} of the recording cannot be read: the program was ended while writing"]
+
+
+class Recorder:
+    """Append events to a file, one line of JSON each, which is on disk when ``write`` returns.
+
+    A file that is there already is continued, below a line that starts the new run. Several threads, and processes
+    forked from this one, may write.
+
+    Parameters
+    ----------
+    path : path-like, optional
+        The file; its directory is made if need be. None keeps the events in memory only.
+    max_events : int
+        How many events to keep. The first ones tell the births; later ones are only counted.
+
+    Attributes
+    ----------
+    run : Run
+        What has been written.
+    dropped : int
+        How many events came after the last one that was kept.
+
+    Examples
+    --------
+    >>> import tempfile, os
+    >>> from retrograd.anomaly.event import NaNEvent
+    >>> from retrograd.anomaly.report import Recorder, read_runs
+    >>> path = os.path.join(tempfile.mkdtemp(), "events.jsonl")
+    >>> with Recorder(path) as recorder:
+    ...     recorder.write(NaNEvent(kind="divide", op="log", lineno=41), outcome="update withheld")
+    >>> [run] = read_runs(path)
+    >>> run.entries[0].event.op, run.entries[0].outcome
+    ('log', 'update withheld')
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, max_events: int = MAX_EVENTS) -> None:
+        if max_events < 1:
+            raise ValueError(f"max_events must be at least 1, not {max_events}")
+        self.path = None if path is None else Path(path)
+        self.max_events = max_events
+        self.dropped = 0
+        self.run = Run(Start(command=tuple(sys.orig_argv), time=_now(), rank=os.environ.get("RANK")))
+        self._lock = threading.Lock()
+        self._file = None if self.path is None else _open(self.path)
+        self._append(self.run.start)
+
+    def write(self, event: NaNEvent | GradEvent, *, outcome: str = "", history: History = ()) -> None:
+        """Write one event.
+
+        Parameters
+        ----------
+        event : NaNEvent or GradEvent
+        outcome : str
+            What became of the step, such as ``"update withheld, weights are clean"``.
+        history : sequence of mappings
+            The last steps, oldest first: ``{"step": 7, "loss": 0.3, "grad_norm": 1.2}``.
+        """
+        with self._lock:
+            if len(self.run.entries) >= self.max_events:
+                self.dropped += 1
+                return
+            lines = excerpt(event) if isinstance(event, NaNEvent) else ()
+            rows = tuple(dict(row) for row in history)
+            entry = Entry(event=event, outcome=outcome, history=rows, lines=lines, time=_now())
+            self.run.entries.append(entry)
+            self._append(entry)
+
+    def close(self) -> None:
+        """Note how many events were left out, and close the file. Closing twice is fine."""
+        with self._lock:
+            if self.dropped:
+                were = "event was" if self.dropped == 1 else "events were"
+                self.run.notes.append(f"{self.dropped:,} later {were} not kept, only the first {self.max_events:,}")
+                self._append(Note(text=self.run.notes[-1]))
+                self.dropped = 0
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+
+    def _append(self, record: Any) -> None:
+        if self._file is None:
+            return
+        line = memoryview(_json.dumps(record).encode() + b"\n")
+        while line:  # one write, unless the disk is almost full
+            line = line[os.write(self._file, line) :]
+        os.fsync(self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _open(path: Path) -> int:
+    """Open a file for appending, below the torn line that a killed writer may have left at its end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torn = _is_torn(path)
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+    if torn:
+        os.write(file, b"\n")
+    return file
+
+
+def _is_torn(path: Path) -> bool:
+    """Whether the file ends in the middle of a line."""
+    if not path.exists() or path.stat().st_size == 0:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def read_runs(path: str | os.PathLike[str]) -> list[Run]:
+    """Read what :class:`Recorder` has written: one :class:`Run` for each run of the program, the latest last.
+
+    Lines that were cut off when a process was killed are counted and left out.
+
+    Raises
+    ------
+    ReportError
+        If there is no such file, if it is empty or if it holds something else.
+    """
+    path = Path(path)
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise ReportError(f"cannot read {path}: {error.strerror}") from error
+    runs: list[Run] = []
+    unread = 0
+    for line in lines:
+        record = _parse(line)
+        if record is None:
+            unread += 1
+        elif isinstance(record, Start) or not runs:
+            runs.append(Run())
+        if not runs:
+            continue
+        run = runs[-1]
+        if isinstance(record, Start):
+            run.start = record
+        elif isinstance(record, Entry):
+            run.entries.append(record)
+        elif isinstance(record, Note):
+            run.notes.append(record.text)
+        else:
+            run.torn += 1
+    if not lines:
+        raise ReportError(f"{path} is empty: nothing was recorded")
+    if not runs:
+        raise ReportError(f"{path} is not a recording of retrograd: none of its {unread:,} lines can be read as one")
+    return runs
+
+
+def read_latest(path: str | os.PathLike[str]) -> Run:
+    """Read the latest run of a recording; a note says how many came before it.
+
+    Raises
+    ------
+    ReportError
+        As :func:`read_runs`.
+    """
+    *earlier, run = read_runs(path)
+    if earlier:
+        runs = "1 earlier run" if len(earlier) == 1 else f"{len(earlier):,} earlier runs"
+        run.notes.append(f"{path} also holds {runs}; this is the latest")
+    return run
+
+
+def _parse(line: bytes) -> Start | Entry | Note | None:
+    """The record of one line; None if it is torn or none of ours."""
+    try:
+        record = _json.loads(line, _RECORDS)
+    except (ValueError, TypeError, LookupError):
+        return None
+    return record if isinstance(record, Start | Entry | Note) else None
+
+
+def page_of(recording: Path) -> Path:
+    """Where the page of a recording is: ``report.html`` beside ``events.jsonl``."""
+    return recording.with_name(recording.name.replace("events", "report", 1)).with_suffix(".html")
+
+
+def recordings(directory: str | os.PathLike[str]) -> list[Path]:
+    """The recordings in a directory: one, or one per rank.
+
+    Raises
+    ------
+    ReportError
+        If there is none.
+    """
+    found = sorted(Path(directory).glob("events*.jsonl"), key=lambda path: (len(path.name), path.name))
+    if not found:
+        raise ReportError(f"{directory} holds no recording: no events.jsonl in it")
+    return found

@@ -1,0 +1,63 @@
+"""The user's source around a birth, and the part of it that is guilty."""
+
+from __future__ import annotations
+
+import linecache
+import unicodedata
+from dataclasses import dataclass
+
+from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.names import canonical
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """One line of source with its number."""
+
+    lineno: int
+    text: str
+
+
+def excerpt(event: NaNEvent, before: int = 1) -> tuple[SourceLine, ...]:
+    """Return the user's statement with the line before it, or alone where the file is gone or has changed since."""
+    if event.lineno is None:
+        return ()
+    statement = (event.code_line or "").splitlines()
+    if event.filename:
+        linecache.checkcache(event.filename)
+        lines = [line.rstrip("\r\n") for line in linecache.getlines(event.filename)]
+        there = lines[event.lineno - 1 : event.lineno - 1 + max(1, len(statement))]
+        if there and (not statement or [s.strip() for s in statement] == [t.strip() for t in there]):
+            first = max(1, event.lineno - before)
+            return tuple(SourceLine(n, lines[n - 1]) for n in range(first, event.lineno + len(there)))
+    return tuple(SourceLine(n, text) for n, text in enumerate(statement, event.lineno))
+
+
+def guilty_span(event: NaNEvent, text: str) -> tuple[int, int] | None:
+    """Return which characters of ``text``, the user's line, are guilty.
+
+    Where the event does not say, it is the only call of the operation, or the only operator; None if there are several.
+    """
+    if event.col is not None and event.code_line is not None:
+        # The event counts from the start of its own copy of the line, which may be indented otherwise.
+        shift = _indent(text) - _indent(event.code_line)
+        end = len(event.code_line) if event.end_col is None or event.end_col <= event.col else event.end_col
+        span = event.col + shift, min(end + shift, len(text))
+        if 0 <= span[0] < span[1]:
+            return span
+    line = Line.parse(text)
+    written = [found for found in line.operations if found.op == canonical(event.op)] if line else []
+    if line is None or len(written) != 1:
+        return None
+    start = _indent(text) + line.column(written[0].node)
+    return start, start + len(line.text(written[0].node))
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def display_width(text: str) -> int:
+    """The columns that ``text`` takes in a terminal: two for a wide character, none for a combining one."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else not unicodedata.combining(c) for c in text)

@@ -1,0 +1,186 @@
+"""What a report says, before it matters whether a terminal or a browser shows it."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from retrograd.anomaly.event import GradEvent, NaNEvent
+from retrograd.anomaly.names import canonical
+from retrograd.anomaly.report.growth import History, remembered
+from retrograd.anomaly.report.source import SourceLine, excerpt, guilty_span
+
+TAB = 4
+PATH_ENDS = 3  # how many nodes of a long path are shown at either end
+
+
+@dataclass(frozen=True)
+class Story:
+    """One event in words: everything that a report shows of it, in the order in which it does.
+
+    Empty strings and tuples stand for what is not known. ``span`` is the guilty part of that of the ``lines`` whose
+    number is ``lineno``.
+    """
+
+    verdict: str
+    outcome: str
+    place: str
+    lines: tuple[SourceLine, ...]
+    lineno: int | None
+    span: tuple[int, int] | None
+    element: str
+    operands: tuple[tuple[str, str], ...]
+    result: str
+    layer: str
+    path: tuple[str, ...]
+    why: str
+    instead: str
+    history: History
+    advice: tuple[str, ...]
+
+
+def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple[SourceLine, ...] = ()) -> Story:
+    """Put an event into words.
+
+    Parameters
+    ----------
+    event : NaNEvent
+    outcome : str
+        What became of the step.
+    history : sequence of mappings
+        The last steps, oldest first; by default what the event itself remembers of them.
+    lines : tuple of SourceLine
+        The source as it was when the event happened; by default it is read from the file.
+    """
+    lines, span = _flush_left(event, lines or excerpt(event))
+    return Story(
+        verdict=verdict(event),
+        outcome=outcome,
+        place=place(event),
+        lines=lines,
+        lineno=event.lineno,
+        span=span,
+        element="" if event.index is None else f"[{', '.join(map(str, event.index))}]",
+        operands=tuple((name, number(value)) for name, value in event.operands.items()),
+        result=result(event),
+        layer=layer(event),
+        path=path(event),
+        why=" ".join((event.cause or "").split()),
+        instead=(event.remedy or "").strip("\n"),
+        history=history or remembered(event),
+        advice=tuple(advice(event)),
+    )
+
+
+def _flush_left(
+    event: NaNEvent, lines: tuple[SourceLine, ...]
+) -> tuple[tuple[SourceLine, ...], tuple[int, int] | None]:
+    """The lines without tabs and without their common indentation, and the guilty characters of the event's line."""
+    texts = [line.text.expandtabs(TAB) for line in lines]
+    indent = min((len(text) - len(text.lstrip()) for text in texts if text.strip()), default=0)
+    span = None
+    for line in lines:
+        if line.lineno == event.lineno and (found := guilty_span(event, line.text)):
+            start, end = (len(line.text[:column].expandtabs(TAB)) - indent for column in found)
+            span = start, end
+    return tuple(SourceLine(line.lineno, text[indent:]) for line, text in zip(lines, texts, strict=True)), span
+
+
+def verdict(event: NaNEvent | GradEvent) -> str:
+    """What, where and when, in one line: "NaN born in log, train.py:41, step 47,012"."""
+    if isinstance(event, GradEvent):
+        return str(event)
+    parts = [birth(event)]
+    if event.filename and event.lineno is not None:
+        parts.append(f"{Path(event.filename).name}:{event.lineno}")
+    if event.step is not None:
+        parts.append(f"step {event.step:,}")
+    elif event.batch_idx is not None:
+        parts.append(f"batch {event.batch_idx:,}")
+    return ", ".join(parts)
+
+
+def birth(event: NaNEvent) -> str:
+    """What was born, and in which operation."""
+    if event.kind == "leaf":
+        context = event.surroundings.context if event.surroundings else {}
+        what = " ".join(str(context[key]) for key in ("leaf", "name") if context.get(key))
+        return f"{event.born} came in with {f'the {what}' if what else event.layer_name or event.harmed or 'the data'}"
+    if event.kind == "error":
+        return f"error in {'the backward of ' if event.is_backward else ''}{canonical(event.op)}"
+    if event.kind == "underflow":
+        return f"underflow in {canonical(event.op)}"
+    return f"{event.born} born in {'the backward of ' if event.is_backward else ''}{canonical(event.op)}"
+
+
+def place(event: NaNEvent) -> str:
+    """File (relative where it lies beneath the working directory), line and function."""
+    if not event.filename:
+        return ""
+    path = Path(event.filename)
+    name = str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else os.fspath(path)
+    line = "" if event.lineno is None else f":{event.lineno}"
+    function = f" in {event.function}" if event.function and event.function != "<module>" else ""
+    return name + line + function
+
+
+def result(event: NaNEvent) -> str:
+    """Shape, type and counts: "(32, 10) float32, 12 -Inf of 320; the others: min -9.2, mean -3, max -0.1"."""
+    counts = ((event.nan_count, "NaN"), (event.posinf_count, "Inf"), (event.neginf_count, "-Inf"))
+    bad = " and ".join(f"{count:,} {name}" for count, name in counts if count)
+    shape = " ".join(str(part) for part in (event.output_shape, event.dtype) if part is not None)
+    text = ", ".join(part for part in (shape, f"{bad} of {event.size:,}" if bad and event.size > 1 else bad) if part)
+    stats = event.output_stats or {}
+    known = [f"{name} {stats[name]:.4g}" for name in ("min", "mean", "max") if _is_number(stats.get(name))]
+    return text + (f"; the others: {', '.join(known)}" if known else "")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def layer(event: NaNEvent) -> str:
+    """The module: "encoder.0 (Linear)"."""
+    if event.layer_name and event.module_type:
+        return f"{event.layer_name} ({event.module_type})"
+    return event.layer_name or event.module_type or ""
+
+
+def path(event: NaNEvent) -> tuple[str, ...]:
+    """From the birth to the harm, without the middle of a long way."""
+    nodes = list(event.path) if event.is_backward else [canonical(node) for node in event.path]
+    if event.harmed and (not nodes or nodes[-1] != event.harmed):
+        nodes.append(event.harmed)
+    left_out = len(nodes) - 2 * PATH_ENDS
+    if left_out > 1:
+        nodes[PATH_ENDS:-PATH_ENDS] = [f"({left_out:,} more)"]
+    return tuple(nodes)
+
+
+def advice(event: NaNEvent) -> Iterator[str]:
+    """What to do now."""
+    if event.note:
+        yield event.note
+    if event.reproducible is False:
+        yield "The step was run again and did not show it: something differs between runs (threads, randomness, data)."
+    if event.remedy:
+        line = event.remedy_lineno or event.lineno
+        yield f"Change line {line} as above, then run again." if line else "Change the code as above, then run again."
+    elif event.lineno is not None and event.kind != "leaf":
+        yield f"Look at the operands above: line {event.lineno} must not meet such values."
+    if event.born != "NaN" and event.kind in ("divide", "overflow"):
+        yield 'If the infinity is meant, say so: with expect_nonfinite("why"): around it.'
+
+
+def number(value: object) -> str:
+    """A value to six digits; integers whole."""
+    if isinstance(value, complex):
+        imaginary = number(value.imag)
+        return f"{number(value.real)}{'' if imaginary.startswith('-') else '+'}{imaginary}j"
+    if isinstance(value, bool) or not isinstance(value, float):
+        return str(value)
+    text = f"{value:.6g}"
+    return f"{text}.0" if text.lstrip("-").isdigit() else text

@@ -1,0 +1,254 @@
+"""Events as text that fits a screen."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO
+
+from retrograd.anomaly.event import GradEvent, NaNEvent
+from retrograd.anomaly.report import growth
+from retrograd.anomaly.report.growth import History
+from retrograd.anomaly.report.jsonl import Run
+from retrograd.anomaly.report.source import display_width
+from retrograd.anomaly.report.story import Story, tell, verdict
+from retrograd.anomaly.report.style import UNKNOWN, Style, style_of
+from retrograd.anomaly.report.summary import Group, group, step_of
+
+LABEL = 9  # columns for "operands" and its like
+
+
+def format_event(
+    event: NaNEvent, *, color: bool = False, width: int = UNKNOWN, history: History = (), outcome: str = ""
+) -> str:
+    """Return the report of one event as text, ready to print.
+
+    Parameters
+    ----------
+    event : NaNEvent
+    color : bool
+        Use ANSI colours, box drawing and block characters; otherwise plain ASCII but for the user's own text.
+    width : int
+        Columns to fill.
+    history : sequence of mappings
+        The last steps, oldest first: ``{"step": 7, "loss": 0.3, "grad_norm": 1.2}``.
+    outcome : str
+        What became of the step, such as ``"update withheld, weights are clean"``.
+
+    Examples
+    --------
+    >>> from retrograd.anomaly.event import NaNEvent
+    >>> from retrograd.anomaly.report import format_event
+    >>> event = NaNEvent(
+    ...     kind="divide", op="log", filename="train.py", lineno=41, code_line="loss = -rg.log(p).mean()",
+    ...     operands={"input": 0.0}, index=(3,), output_shape=(8,), dtype="float32", neginf_count=1, size=8,
+    ...     path=("log", "mean", "neg"), harmed="loss",
+    ... )
+    >>> print(format_event(event, width=60))
+    -- retrograd -----------------------------------------------
+    -Inf born in log, train.py:41
+    <BLANKLINE>
+    train.py:41
+    > 41 | loss = -rg.log(p).mean()
+         |         ^^^^^^^^^
+    <BLANKLINE>
+    operands  input = 0.0 at [3]
+    result    (8,) float32, 1 -Inf of 8
+    path      log -> mean -> neg -> loss
+    next      Look at the operands above: line 41 must not meet
+              such values.
+              If the infinity is meant, say so: with
+              expect_nonfinite("why"): around it.
+    ------------------------------------------------------------
+    """
+    style = Style(color, color, width)
+    return _framed(_event(tell(event, outcome, history), style), style)
+
+
+def format_events(events: Sequence[NaNEvent | GradEvent], *, color: bool = False, width: int = UNKNOWN) -> str:
+    """Return a list of what has happened: each birth once with its count, the earliest first."""
+    style = Style(color, color, width)
+    return _framed(_list(group(events), style), style)
+
+
+def format_run(run: Run, *, color: bool = False, width: int = UNKNOWN, everything: bool = False) -> str:
+    """Return all that a run has recorded: the first birth in full, then the list of all.
+
+    Parameters
+    ----------
+    run : Run
+    color, width
+        As of :func:`format_event`.
+    everything : bool
+        Show each different birth in full.
+    """
+    return _run(run, Style(color, color, width), everything=everything)
+
+
+def print_event(event: NaNEvent, *, history: History = (), outcome: str = "", file: IO[str] | None = None) -> None:
+    """Print the report of one event to ``file``, by default to the standard error, in the form that suits it.
+
+    The text starts on a line of its own and is written in one piece, so that it does not mix with a progress bar.
+    """
+    file = sys.stderr if file is None else file
+    style = style_of(file)
+    _write(_framed(_event(tell(event, outcome, history), style), style), file)
+
+
+def print_events(events: Sequence[NaNEvent | GradEvent], *, file: IO[str] | None = None) -> None:
+    """Print the list of what has happened to ``file``, by default to the standard error."""
+    file = sys.stderr if file is None else file
+    style = style_of(file)
+    _write(_framed(_list(group(events), style), style), file)
+
+
+def print_run(run: Run, *, files: Sequence[Path] = (), everything: bool = False, file: IO[str] | None = None) -> None:
+    """Print all that a run has recorded to ``file``, by default to the standard error.
+
+    ``files``, where it is kept, are named at the end.
+    """
+    file = sys.stderr if file is None else file
+    _write(_run(run, style_of(file), files, everything), file)
+
+
+def _write(text: str, file: IO[str]) -> None:
+    """Write ``text`` in one piece, on a line of its own, with escapes for what the stream's encoding does not know."""
+    encoding = getattr(file, "encoding", None) or "utf-8"
+    file.write("\n" + text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    file.flush()
+
+
+def _framed(rows: Sequence[str], style: Style) -> str:
+    title = f"{style.rule * 2} retrograd "
+    edge = style.paint(style.rule * style.width, "dim")
+    return "\n".join((style.paint(title + style.rule * (style.width - len(title)), "dim"), *rows, edge))
+
+
+def _run(run: Run, style: Style, files: Sequence[Path] = (), everything: bool = False) -> str:
+    groups = group(run.events)
+    births = [entry for entry in run.first_entries() if isinstance(entry.event, NaNEvent)]
+    rows: list[str] = []
+    for entry in births if everything else births[:1]:
+        assert isinstance(entry.event, NaNEvent)
+        rows += [*_event(tell(entry.event, entry.outcome, entry.history, entry.lines), style), ""]
+    if len(run.entries) > len(births[:1]):
+        rows += [*_list(groups, style), ""]
+    if not run.entries:
+        rows += ["No anomaly was recorded.", ""]
+    for remark in run.remarks:
+        rows += _fact("note", remark, style)
+    for number, path in enumerate(files):
+        rows += _labelled("" if number else "saved", [str(path)], style)
+    return _framed(rows if rows[-1] else rows[:-1], style)
+
+
+def _event(story: Story, style: Style) -> list[str]:
+    rows = _verdict(story, style)
+    if story.place:
+        rows += ["", style.paint(story.place, "strong"), *_source(story, style)]
+    rows.append("")
+    operands = ", ".join(f"{name} = {value}" for name, value in story.operands)
+    rows += _fact("operands", operands + (f" at {story.element}" if operands and story.element else ""), style)
+    rows += _fact("result", story.result, style)
+    rows += _fact("layer", story.layer, style)
+    rows += _fact("path", f" {style.arrow} ".join(story.path), style)
+    rows += _fact("why", story.why, style)
+    rows += _code("instead", story.instead, style)
+    rows += _history(story.history, style)
+    return rows + _advice(story.advice, style)
+
+
+def _verdict(story: Story, style: Style) -> list[str]:
+    dash = " — " if style.unicode else " - "
+    whole = story.verdict + (dash + story.outcome if story.outcome else "")
+    if display_width(whole) <= style.width:
+        return [style.paint(story.verdict, "bad") + whole[len(story.verdict) :]]
+    lines = [style.paint(line, "bad") for line in textwrap.wrap(story.verdict, style.width)]
+    return lines + textwrap.wrap(story.outcome, style.width)
+
+
+def _source(story: Story, style: Style) -> list[str]:
+    """The excerpt, cut to the width around the guilty part, which has carets below."""
+    if not story.lines:
+        return []
+    digits = len(str(story.lines[-1].lineno))
+    room = style.width - digits - 5
+    rows = []
+    for line in story.lines:
+        guilty = line.lineno == story.lineno
+        shown, marks = line.text, ""
+        if guilty and story.span is not None:
+            start, end = story.span
+            cut = max(0, min(start - 8, len(shown) - room))
+            if cut:
+                shown, start, end = "..." + shown[cut + 3 :], start - cut, end - cut
+            end = min(end, room)
+            marks = " " * display_width(shown[:start]) + "^" * display_width(shown[start:end])
+        if len(shown) > room:
+            shown = shown[: room - 3] + "..."
+        number = f"{'>' if guilty else ' '} {line.lineno:>{digits}}"
+        rows.append(f"{style.paint(number, 'bad' if guilty else 'dim')} {style.paint(style.bar, 'dim')} {shown}")
+        if marks:
+            rows.append(f"{' ' * (digits + 2)} {style.paint(style.bar, 'dim')} {style.paint(marks, 'mark')}")
+    return rows
+
+
+def _fact(label: str, text: str, style: Style, role: str = "") -> list[str]:
+    if not text:
+        return []
+    wrapped = textwrap.wrap(text, style.width - LABEL - 1, break_on_hyphens=False)
+    return _labelled(label, [style.paint(line, role) if role else line for line in wrapped], style)
+
+
+def _labelled(label: str, lines: Iterable[str], style: Style) -> list[str]:
+    """Lines with a label before the first one."""
+    return [
+        f"{style.paint(label.ljust(LABEL), 'strong') if number == 0 else ' ' * LABEL} {line}"
+        for number, line in enumerate(lines)
+    ]
+
+
+def _code(label: str, code: str, style: Style) -> list[str]:
+    """Code is not wrapped, because it is there to be copied; what is too wide to stand beside the label goes below."""
+    lines = textwrap.dedent(code).splitlines()
+    painted = [style.paint(line, "good") for line in lines]
+    if max(map(display_width, lines), default=0) <= style.width - LABEL - 1:
+        return _labelled(label, painted, style)
+    return [style.paint(label, "strong"), *painted]
+
+
+def _history(history: History, style: Style) -> list[str]:
+    if not history:
+        return []
+    names = growth.quantities(history)
+    sparks = {name: growth.sparkline([row.get(name) for row in history]) for name in names} if style.unicode else {}
+    room = max(map(len, sparks.values()), default=0)
+    lines = growth.table(history, style.width - LABEL - 1 - (room + 2 if room else 0))
+    drawn = ["", *(style.paint(sparks.get(name, ""), "dim") for name in names)]
+    return _labelled("before", [f"{line}  {spark}".rstrip() for line, spark in zip(lines, drawn, strict=True)], style)
+
+
+def _advice(advice: Sequence[str], style: Style) -> list[str]:
+    rows: list[str] = []
+    for text in advice:
+        rows += _fact("" if rows else "next", text, style)
+    return rows
+
+
+def _list(groups: Sequence[Group], style: Style) -> list[str]:
+    total = sum(g.count for g in groups)
+    heading = f"{_plural(len(groups), 'birthplace')}, {_plural(total, 'event')}; the earliest first"
+    rows = [style.paint(heading, "strong")]
+    digits = max((len(f"{g.count:,}") for g in groups), default=1)
+    for number, g in enumerate(groups, 1):
+        last = step_of(g.last)
+        until = "" if last is None or last == step_of(g.first) else f" (the last at {last:,})"
+        text = f"{number:>3}. {g.count:>{digits},}x  {verdict(g.first)}{until}"
+        rows += textwrap.wrap(text, style.width, subsequent_indent=" " * (8 + digits))
+    return rows
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

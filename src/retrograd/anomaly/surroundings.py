@@ -1,0 +1,121 @@
+"""What an adapter tells about the neighbourhood of a birth.
+
+The operation, its operands and where they came from, and who used its result.
+
+No type of any tensor library appears here: the same records describe retrograd's own graph and PyTorch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operand:
+    """One argument of an operation, as it was at the element where the value was born.
+
+    Parameters
+    ----------
+    name
+        torch's name of the parameter: ``"input"``, ``"other"``, ``"dim"``.
+    value
+        The number at the element (after broadcasting), or the whole argument if it is a plain one; None if unknown.
+    min, max
+        The extremes of all the elements that feed the born one (the row of a softmax, everything that a sum adds up);
+        None where that is one element only, or unknown.
+    shape, dtype
+        Of the tensor; None for a plain argument.
+    requires_grad
+        Whether a gradient flows to it.
+    producer
+        The operation that made it; None for a leaf, and beyond the depth that the adapter looked (six operations are
+        enough).
+    leaf_name
+        The name of a leaf where one is known: a parameter's name, a variable's name.
+    text
+        How the user's line spells it. The catalogue reads it from ``code_line``; an adapter need not give it.
+    constant
+        Whether it is a plain argument (a Python number, an option) rather than a tensor.
+    key
+        The same number for the same tensor, such as ``id(tensor)``; None if unknown.
+    """
+
+    name: str
+    value: Any = None
+    min: Any = None
+    max: Any = None
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    requires_grad: bool = False
+    producer: Operation | None = None
+    leaf_name: str | None = None
+    text: str | None = None
+    constant: bool = False
+    key: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One operation of the program.
+
+    ``op`` is its name in any library's spelling, ``args`` its operands in the order of torch's parameters,
+    ``code_line`` the user's line (or whole statement), ``lineno`` its number.
+    """
+
+    op: str
+    args: tuple[Operand, ...] = ()
+    code_line: str | None = None
+    lineno: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """The neighbourhood of a birth.
+
+    Parameters
+    ----------
+    operation
+        The operation that gave birth; for a birth in backward, the *forward* operation whose derivative did. None for
+        a leaf.
+    consumers
+        The operations on the way from its result to the harm, nearest first, as records or just by name. (For a birth
+        in backward, that is the way on which the gradient came.)
+    grad_value
+        For a birth in backward, the gradient that arrived at the element.
+    library
+        ``"torch"`` or ``"retrograd"``: whose functions a remedy should name where the user's line does not tell.
+    context
+        What the monitor knows beyond operations. Keys, all optional:
+
+        ``"leaf"``
+            ``"batch"``, ``"target"``, ``"parameter"`` or ``"buffer"``: what a non-finite leaf is.
+        ``"name"``
+            The leaf's name: a variable such as ``"images"``, a parameter such as ``"encoder.0.weight"``.
+        ``"updates"``
+            How many optimizer steps the leaf has seen since the watch began.
+        ``"uninitialised"``
+            True if the leaf is known to have been made by ``empty`` or ``to_empty`` and never written.
+        ``"clip_grad_norm"``
+            A dict with ``"total_norm"`` and ``"max_norm"``, and ``"code_line"`` if known, of the clipping that met
+            the non-finite gradient.
+        ``"optimizer"``
+            A dict with ``"name"`` (``"Adam"``) and its options (``"lr"``, ``"eps"``); given in every event of a
+            training loop; ``"updating"`` True in it if the value was born inside its ``step``; ``"code_line"`` of its
+            construction if known.
+        ``"update_ratio"``
+            Norm of the last update of all parameters divided by the norm of the weights.
+        ``"loss_history"``, ``"grad_norm_history"``
+            The last values, oldest first.
+        ``"scale_history"``
+            The last scales of a gradient scaler, oldest first.
+        ``"error"``
+            The text of the exception, where an operation raised one instead of giving a value (``LinAlgError``).
+    """
+
+    operation: Operation | None = None
+    consumers: tuple[Operation | str, ...] = ()
+    grad_value: Any = None
+    library: str = "torch"
+    context: Mapping[str, Any] = field(default_factory=dict)

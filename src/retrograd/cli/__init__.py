@@ -1,0 +1,165 @@
+"""The command line: ``retrograd run``, ``retrograd report``, ``retrograd demo``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from retrograd import __version__
+from retrograd.anomaly.report import Report, ReportError, print_run, read_latest
+from retrograd.anomaly.report.html import write_html
+from retrograd.anomaly.report.jsonl import page_of, recordings
+from retrograd.cli.program import run_module, run_script
+from retrograd.cli.session import run_watched
+
+POLICIES = ("raise", "warn", "record", "skip_step")
+
+EPILOG = """\
+examples:
+  retrograd run train.py --epochs 3          watch an unmodified script
+  retrograd run -m mypackage.train           the same for a module
+  retrograd run --policy skip_step train.py  leave bad updates out and go on
+  retrograd run --report runs/7 train.py     keep runs/7/events.jsonl and report.html
+  retrograd report runs/7                    show what was kept
+  retrograd demo                             see a finding on real data in a few seconds
+"""
+
+RUN_EPILOG = """\
+Options of retrograd come before the script; all that follows the script is the script's own.
+The script runs as under plain python: its arguments, its directory first on sys.path, its
+standard streams, its tracebacks and its exit code are its own. A finding is shown on standard error.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit code.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; those of the process by default.
+    """
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.command is None:
+        parser.print_help(sys.stderr)
+        return 2
+    return arguments.command(arguments)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="retrograd",
+        description="Find where NaN and Inf are born: the operation, the line, the element, the cause and the remedy.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"retrograd {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    parser.set_defaults(command=None)
+
+    run = commands.add_parser(
+        "run",
+        help="run a script or a module under the watch",
+        description="Run an unmodified script or module under the watch.",
+        usage="retrograd run [--policy POLICY] [--report DIR] (SCRIPT | -m MODULE) [ARGUMENT ...]",
+        epilog=RUN_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    run.add_argument(
+        "--policy",
+        choices=POLICIES,
+        default="raise",
+        help="what to do when NaN or Inf reaches the loss, a gradient or a weight: "
+        "raise an error before the update (default), warn, only record, or leave the update out and go on",
+    )
+    run.add_argument(
+        "--report", metavar="DIR", type=Path, help="keep the findings in DIR: events.jsonl and report.html"
+    )
+    run.add_argument("-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER, help="run a module, as python -m")
+    run.add_argument("script", metavar="SCRIPT", nargs=argparse.REMAINDER, help="the script, and its own arguments")
+    run.set_defaults(command=lambda arguments: _run(run, arguments))
+
+    report = commands.add_parser(
+        "report",
+        help="show a saved recording",
+        description="Show what 'retrograd run --report' has kept: the first birth in full, then the list of all.",
+        allow_abbrev=False,
+    )
+    report.add_argument("path", metavar="PATH", type=Path, help="the directory, or an events.jsonl in it")
+    report.add_argument("--all", action="store_true", help="show every different birth in full")
+    report.add_argument("--html", action="store_true", help="write the page for a browser beside the recording, too")
+    report.set_defaults(command=_report)
+
+    demo = commands.add_parser(
+        "demo",
+        help="train on handwritten digits with a fault planted, and find it",
+        description="Train a small network on real images of handwritten digits under the watch, with a loss that goes "
+        "wrong after a while, and show what is found.",
+        allow_abbrev=False,
+    )
+    demo.add_argument("--report", metavar="DIR", type=Path, help="keep the findings in DIR, too")
+    demo.set_defaults(command=_demo)
+    return parser
+
+
+def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    if arguments.module is None:
+        target = arguments.script[arguments.script[:1] == ["--"] :]  # "--" may end retrograd's own options
+    else:
+        target = arguments.module + arguments.script  # argparse splits the module's arguments at a "--"
+    if not target:
+        parser.error("nothing to run: name a script, or a module after -m")
+    name, *rest = target
+    start = run_script if arguments.module is None else run_module
+    return _watch(lambda: start(name, rest), arguments.policy, arguments.report)
+
+
+def _watch(program: Callable[[], None], policy: str, directory: Path | None) -> int:
+    try:
+        report = Report(directory)
+    except OSError as error:
+        return _complain(f"cannot keep a report in {directory}: {error.strerror}")
+    return run_watched(program, policy, report)
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    try:
+        paths = recordings(arguments.path) if arguments.path.is_dir() else [arguments.path]
+        latest = {path: read_latest(path) for path in paths}
+    except ReportError as error:
+        return _complain(str(error))
+    try:
+        for path, run in latest.items():
+            page = page_of(path)
+            if arguments.html:
+                write_html(page, run)
+            print_run(run, files=[path, page] if page.exists() else [path], everything=arguments.all, file=sys.stdout)
+    except BrokenPipeError:  # the reader has seen enough, as in "retrograd report runs/7 | head"
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from retrograd.demo import SCRIPT
+
+    # A copy, because it is to be edited; and what lies within the package is not taken for a user's program.
+    script = shutil.copy(SCRIPT, tempfile.mkdtemp(prefix="retrograd-demo-"))
+    print(f"$ retrograd run {script}", file=sys.stderr, flush=True)
+    status = _watch(lambda: run_script(script, []), "raise", arguments.report)
+    if status != 1:
+        return status or _complain("the demonstration ended without the error that it is there to show")
+    print("\nThe script is yours to edit: put the remedy in and run it again as above.", file=sys.stderr)
+    return 0
+
+
+def _complain(message: str) -> int:
+    print(f"retrograd: {message}", file=sys.stderr)
+    return 2

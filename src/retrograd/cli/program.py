@@ -1,0 +1,110 @@
+"""Run a program in this process as ``python`` itself would."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import io
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType, TracebackType
+from typing import Any
+
+
+class ProgramNotFoundError(Exception):
+    """What was to be run is not there."""
+
+
+def run_script(path: str, arguments: Sequence[str]) -> None:
+    """Run a file (or a directory or archive with a ``__main__.py``) as ``python path arguments...`` does.
+
+    Raises
+    ------
+    ProgramNotFoundError
+        If the file is not there or cannot be read.
+    """
+    if os.path.isdir(path) or path.endswith((".zip", ".pyz")):
+        sys.argv[:] = [path, *arguments]
+        runpy.run_path(path, run_name="__main__")
+        return
+    try:
+        with io.open_code(os.path.abspath(path)) as file:
+            source = file.read()
+    except OSError as error:
+        raise ProgramNotFoundError(f"cannot run {path}: {error.strerror}") from None
+    filename = os.path.abspath(path)
+    code = compile(source, filename, "exec", dont_inherit=True)
+    loader = SourceFileLoader("__main__", filename)
+    _run(code, [path, *arguments], os.path.dirname(os.path.realpath(path)), __file__=filename, __loader__=loader)
+
+
+def run_module(name: str, arguments: Sequence[str]) -> None:
+    """Run a module, or the ``__main__`` of a package, as ``python -m name arguments...`` does.
+
+    Raises
+    ------
+    ProgramNotFoundError
+        If there is no such module.
+    """
+    sys.argv[:] = ["-m", *arguments]
+    first_path = os.getcwd()
+    _set_first_path(first_path)
+    spec = _find(name)
+    if spec.submodule_search_locations is not None:
+        spec = _find(f"{name}.__main__")
+    loader = spec.loader
+    code = loader.get_code(spec.name) if loader is not None and hasattr(loader, "get_code") else None
+    if code is None:
+        raise ProgramNotFoundError(f"cannot run {name}: it has no Python code")
+    _run(
+        code,
+        [spec.origin or name, *arguments],
+        first_path,
+        __file__=spec.origin,
+        __cached__=spec.cached,
+        __loader__=spec.loader,
+        __package__=spec.parent,
+        __spec__=spec,
+    )
+
+
+def _find(name: str) -> ModuleSpec:
+    try:
+        spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # an import inside the parent package failed, which is the user's own error
+        spec = None
+    if spec is None:
+        raise ProgramNotFoundError(f"cannot run {name}: there is no module of that name on sys.path")
+    return spec
+
+
+def _run(code: CodeType, argv: list[str], first_path: str, **attributes: Any) -> None:
+    main = ModuleType("__main__")
+    vars(main).update({"__builtins__": builtins, "__cached__": None, **attributes})
+    sys.argv[:] = argv
+    _set_first_path(first_path)
+    sys.modules["__main__"] = main
+    exec(code, vars(main))
+
+
+def _set_first_path(directory: str) -> None:
+    """Where the program's own modules are looked up first, unless the user has asked Python not to (``-P``)."""
+    if not sys.flags.safe_path:
+        sys.path[0] = directory
+
+
+def own_traceback(traceback: TracebackType | None) -> TracebackType | None:
+    """The part of a traceback that the program has by itself, without the frames that started it."""
+    while traceback is not None and _is_starter(traceback.tb_frame.f_code.co_filename):
+        traceback = traceback.tb_next
+    return traceback
+
+
+def _is_starter(filename: str) -> bool:
+    return filename == runpy.__file__ or filename == "<frozen runpy>" or Path(filename).parent == Path(__file__).parent

@@ -1,0 +1,74 @@
+"""A program under the watch, and what is said when it ends."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from types import TracebackType
+
+from retrograd.anomaly import AnomalyError, watch
+from retrograd.anomaly.adapters.torch import attach_on_import
+from retrograd.anomaly.report import Report
+from retrograd.cli.program import ProgramNotFoundError, own_traceback
+
+LIBRARIES = ("retrograd", "torch")
+NOTHING_WATCHED = "retrograd: no backward pass was seen, so there was nothing to watch"
+
+
+def run_watched(program: Callable[[], None], policy: str, report: Report) -> int:
+    """Run a program under the watch, show the findings on the standard error and return the exit code.
+
+    Its own exit is its own affair: SystemExit and KeyboardInterrupt leave through here, and an exception of its own
+    shows the traceback that it has without the watch.
+    """
+    failure: BaseException | None = None
+    observer = watch(policy=policy, recorder=report)
+    attach_on_import(observer)
+    observer.start()
+    try:
+        program()
+    except BaseException as error:
+        failure = error
+    finally:
+        observer.stop()
+    if isinstance(failure, ProgramNotFoundError):
+        print(f"retrograd: {failure}", file=sys.stderr)
+        return 2
+    report.close()
+    if sys.stdout is not None:
+        sys.stdout.flush()  # what the script has printed comes before what is said about it
+    if failure is not None and not isinstance(failure, SystemExit):
+        _show(failure)
+    report.print()
+    if not report.run.entries and not observer.step and (failure is None or isinstance(failure, SystemExit)):
+        print(NOTHING_WATCHED, file=sys.stderr)
+    if isinstance(failure, KeyboardInterrupt):
+        sys.excepthook = _silent  # it has been shown; Python ends the process as after any Ctrl-C
+    if isinstance(failure, SystemExit | KeyboardInterrupt):
+        raise failure.with_traceback(None)
+    return 0 if failure is None else 1
+
+
+def _show(failure: BaseException) -> None:
+    """Print the traceback that the program has by itself; of an AnomalyError, the program's own frames."""
+    failure.__traceback__ = own_traceback(failure.__traceback__)
+    if not isinstance(failure, AnomalyError):
+        sys.excepthook(type(failure), failure, failure.__traceback__)
+        return
+    first_line = str(failure).partition("\n")[0]
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(_frames(failure.__traceback__))]
+    sys.stderr.write("".join(lines) + f"{type(failure).__qualname__}: {first_line}\n")
+
+
+def _frames(trace: TracebackType | None) -> traceback.StackSummary:
+    """The frames outside the libraries."""
+    return traceback.StackSummary.extract(
+        (frame, lineno)
+        for frame, lineno in traceback.walk_tb(trace)
+        if frame.f_globals.get("__name__", "").split(".")[0] not in LIBRARIES
+    )
+
+
+def _silent(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print nothing."""

@@ -1,0 +1,884 @@
+"""The detector of layers: who made it, in which batch, by which operation; and nothing else."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import threading
+from collections import OrderedDict, namedtuple
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import retrograd as rg
+from retrograd.anomaly import (
+    AnomalyError,
+    GradEvent,
+    NaNDetector,
+    NaNEvent,
+    current,
+    expect_nonfinite,
+    train_with_nan_guard,
+    watch,
+    watch_for_nans,
+)
+from retrograd.anomaly.layers import tensors_in
+
+nn = rg.nn
+NAN, INF = math.nan, math.inf
+
+
+class Layer(nn.Module):
+    """Calls a function."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+def root_of_minus_one(x: rg.Tensor) -> rg.Tensor:
+    return rg.sqrt(x * 0 - 1)
+
+
+def same(x: rg.Tensor) -> rg.Tensor:
+    return x * 1
+
+
+def named(**layers: Any) -> nn.Sequential:
+    return nn.Sequential(
+        OrderedDict((name, each if isinstance(each, nn.Module) else Layer(each)) for name, each in layers.items())
+    )
+
+
+def quiet(model: nn.Module, **kwargs: Any) -> NaNDetector:
+    return NaNDetector(model, verbose=False, **kwargs)
+
+
+def found_in(model: nn.Module, *args: Any, **kwargs: Any) -> NaNEvent | None:
+    """What is found in one call."""
+    with quiet(model) as det:
+        model(*args, **kwargs)
+    return det.event
+
+
+def hooks_on(model: nn.Module) -> int:
+    return sum(len(each._forward_hooks) + len(each._forward_pre_hooks) for each in model.modules())
+
+
+ONES = rg.ones(2, 3)
+
+# --- who did it -------------------------------------------------------------------------------------------------------
+
+
+def test_the_layer_that_makes_a_nan_is_named_with_its_operation_and_line() -> None:
+    model = named(encoder=named(first=same, second=root_of_minus_one), head=nn.Linear(3, 1))
+    event = found_in(model, ONES)
+    assert event is not None
+    assert (event.layer_name, event.module_type, event.op) == ("encoder.second", "Layer", "sqrt")
+    assert event.code_line == "return rg.sqrt(x * 0 - 1)"
+    assert event.operands == {"input": -1.0}
+    assert event.index == (0, 0)
+    assert (event.input_has_nan, event.output_has_nan, event.output_has_inf) == (False, True, False)
+    assert (event.output_shape, event.output_stats, event.is_backward) == ((2, 3), None, False)
+    assert event.harmed == "the output of encoder.second"
+    assert event.cause
+    assert event.remedy
+
+
+def test_a_value_born_between_layers_is_not_blamed_on_the_layer_that_takes_it() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc1, self.fc2 = nn.Linear(3, 3), nn.Linear(3, 1)
+
+        def forward(self, x: rg.Tensor) -> rg.Tensor:
+            hidden = self.fc1(x) * 0
+            ratio = hidden / hidden
+            return self.fc2(ratio)
+
+    event = found_in(Net(), ONES)
+    assert event is not None
+    assert (event.op, event.code_line) == ("div", "ratio = hidden / hidden")
+    assert (event.layer_name, event.module_type) == ("root", "Net")
+    assert event.harmed == "the input of fc2"
+    assert "after fc1 had ended and before fc2 was called" in str(event.note)
+
+
+def test_it_is_named_without_gradients_too() -> None:
+    with rg.no_grad():
+        event = found_in(named(a=same, b=root_of_minus_one, c=same), ONES)
+    assert event is not None
+    assert (event.layer_name, event.op, event.operands) == ("b", "sqrt", {"input": -1.0})
+
+
+def test_what_the_model_was_given_is_told_as_that() -> None:
+    images = rg.tensor([[1.0, NAN]])
+    event = found_in(named(a=same, b=same), images)
+    assert event is not None
+    assert (event.kind, event.layer_name, event.harmed) == ("leaf", "root", "the input of the model")
+    assert event.index == (0, 1)
+    assert event.output_stats == {"min": 1.0, "max": 1.0, "mean": 1.0}
+
+
+def test_what_was_born_before_the_model_was_called_has_its_line() -> None:
+    with quiet(named(a=same)) as det:
+        data = rg.log(rg.tensor([-1.0, 1.0]))
+        det.model(data)
+    assert det.event is not None
+    assert (det.event.op, det.event.code_line) == ("log", "data = rg.log(rg.tensor([-1.0, 1.0]))")
+    assert "before the model was called" in str(det.event.note)
+
+
+def test_a_bad_weight_is_told_with_its_name() -> None:
+    model = named(a=same, fc=nn.Linear(3, 2))
+    with rg.no_grad():
+        model.fc.weight[1, 2] = NAN
+    event = found_in(model, ONES)
+    assert event is not None
+    assert (event.kind, event.layer_name, event.index) == ("leaf", "fc", (1, 2))
+    assert event.operands.keys() == {"fc.weight"}
+
+
+def test_an_overflow_that_the_model_puts_out_is_told() -> None:
+    event = found_in(named(a=same, b=lambda x: rg.exp(100 * x), c=same), ONES)
+    assert event is not None
+    assert (event.layer_name, event.op, event.kind) == ("b", "exp", "overflow")
+    assert event.harmed == "the output of the model"
+
+
+def test_an_infinity_that_becomes_nan_is_told_where_it_was_born() -> None:
+    event = found_in(named(a=lambda x: rg.log(x * 0), b=lambda x: x - x, c=same), ONES)
+    assert event is not None
+    assert (event.layer_name, event.op, event.born) == ("a", "log", "-Inf")
+    assert event.harmed == "the output of b"
+
+
+def test_layers_alone_tell_what_the_operation_does_not() -> None:
+    """NumPy code that raises no flag and that no graph remembers."""
+
+    def secretly(x: rg.Tensor) -> rg.Tensor:
+        values = x.numpy(force=True).copy()
+        values[1, 2] = NAN
+        return rg.tensor(values)
+
+    event = found_in(named(a=same, b=secretly, c=same), ONES)
+    assert event is not None
+    assert (event.layer_name, event.module_type, event.kind, event.index) == ("b", "Layer", "invalid", (1, 2))
+    assert (event.nan_count, event.size, event.output_shape) == (1, 6, (2, 3))
+    assert event.output_stats == {"min": 1.0, "max": 1.0, "mean": 1.0}
+
+
+def test_a_layer_that_only_hands_on_is_no_producer() -> None:
+    with quiet(named(a=root_of_minus_one, b=same, c=same), stop_on_first=False) as det:
+        det.model(ONES)
+    assert [event.layer_name for event in det.all_events] == ["a"]
+
+
+def test_two_births_in_one_call_are_two_events() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.left, self.right = Layer(root_of_minus_one), Layer(lambda x: rg.log(-x))
+
+        def forward(self, x: rg.Tensor) -> tuple[rg.Tensor, rg.Tensor]:
+            return self.left(x), self.right(x)
+
+    with quiet(Net(), stop_on_first=False) as det:
+        det.model(ONES)
+    assert [(event.layer_name, event.op) for event in det.all_events] == [("left", "sqrt"), ("right", "log")]
+
+
+def test_a_container_whose_own_code_does_it_is_the_producer() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Layer(same)
+
+        def forward(self, x: rg.Tensor) -> rg.Tensor:
+            return rg.sqrt(self.inner(x) - 2)
+
+    event = found_in(named(block=Block(), head=same), ONES)
+    assert event is not None
+    assert (event.layer_name, event.module_type, event.op) == ("block", "Block", "sqrt")
+
+
+def test_a_layer_may_have_the_name_of_the_root() -> None:
+    model = named(a=same, root=named(b=same, c=lambda x: x[:, 1:]), d=same)
+    with quiet(model) as det:
+        model.a.function = root_of_minus_one
+        model(ONES)
+    assert det.event is not None
+    assert det.event.layer_name == "a"
+    assert hooks_on(model) == 0
+    with quiet(model, grad_norm_warn=None) as det:
+        model.a.function = same
+        model.root.c.function = root_of_minus_one
+        model(ONES)
+    assert det.event is not None
+    assert (det.event.layer_name, det.event.harmed) == ("root.c", "the output of root.c")
+
+
+def test_a_layer_called_twice_is_told_from_what_it_was_given() -> None:
+    shared = Layer(same)
+    event = found_in(named(first=shared, bad=root_of_minus_one, again=shared), ONES)
+    assert event is not None
+    assert event.layer_name == "bad"
+
+
+TREES = st.recursive(st.just(None), lambda children: st.lists(children, min_size=1, max_size=3), max_leaves=8)
+
+
+def grown(tree: Any, leaves: list[Layer]) -> nn.Module:
+    """A model of that structure; its leaves are appended to the list."""
+    if tree is None:
+        leaves.append(Layer(same))
+        return leaves[-1]
+    return nn.Sequential(OrderedDict((f"part{number}", grown(each, leaves)) for number, each in enumerate(tree)))
+
+
+@given(TREES.filter(lambda tree: tree is not None), st.data())
+def test_whatever_the_structure_the_one_layer_that_does_it_is_named(tree: Any, data: Any) -> None:
+    leaves: list[Layer] = []
+    model = grown(tree, leaves)
+    guilty = data.draw(st.sampled_from(leaves))
+    guilty.function = root_of_minus_one
+    with quiet(model, stop_on_first=False) as det:
+        model(ONES)
+    (event,) = det.all_events
+    assert model.get_submodule(event.layer_name) is guilty
+
+
+# --- whatever the structure -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Output:
+    logits: Any
+    extra: Any = None
+
+
+Pair = namedtuple("Pair", "first second")
+
+STRUCTURES = [
+    lambda x: {"logits": x},
+    lambda x: {"logits": {"deep": [None, (x,)]}},
+    lambda x: Output(logits=x),
+    lambda x: Output(logits=None, extra=[Output(logits=x)]),
+    lambda x: Pair(1, x),
+    lambda x: SimpleNamespace(value=x, name="x"),
+    lambda x: OrderedDict(value=x),
+]
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_outputs_and_inputs_of_any_structure_are_looked_into(structure: Any) -> None:
+    model = named(a=lambda x: structure(root_of_minus_one(x)), b=lambda y: rg.ones(1))
+    event = found_in(model, ONES)
+    assert event is not None
+    assert (event.layer_name, event.op) == ("a", "sqrt")
+
+
+def test_keyword_arguments_are_looked_at() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Layer(lambda *, scale: scale * 0)
+
+        def forward(self, x: rg.Tensor) -> rg.Tensor:
+            return self.inner(scale=root_of_minus_one(x))
+
+    event = found_in(Net(), ONES)
+    assert event is not None
+    assert (event.layer_name, event.harmed) == ("root", "the input of inner")
+
+
+def test_structures_may_be_endless() -> None:
+    endless: list[Any] = [ONES]
+    endless.append(endless)
+    assert tensors_in(endless, lambda value: isinstance(value, rg.Tensor)) == [ONES]
+
+
+def test_what_holds_no_numbers_is_passed_over() -> None:
+    model = named(a=lambda x: (x, None, "text", rg.arange(3), rg.zeros(0), 1.5, NAN))
+    assert found_in(model, ONES) is None
+
+
+# --- no false alarms --------------------------------------------------------------------------------------------------
+
+
+def masked(x: rg.Tensor) -> rg.Tensor:
+    return x.masked_fill(rg.tensor([[False, True, True]]), -INF)
+
+
+def test_a_mask_that_becomes_finite_again_is_no_news() -> None:
+    model = named(scores=masked, weights=lambda x: rg.softmax(x, -1), values=nn.Linear(3, 1))
+    with quiet(model) as det:
+        model(ONES).sum().backward()
+    assert not det.triggered
+
+
+def test_negative_infinities_at_the_end_are_judged_by_the_loss() -> None:
+    model = named(fc=nn.Linear(3, 3), mask=masked)
+    with quiet(model) as det:
+        rg.log_softmax(model(ONES), -1)[:, 0].sum().backward()
+        assert not det.triggered
+        rg.log_softmax(model(ONES), -1)[:, 1].sum().backward()
+    assert det.event is not None
+    assert det.event.harmed == "loss"
+
+
+def test_a_mask_given_to_the_model_is_no_news() -> None:
+    class Attention(nn.Module):
+        def forward(self, x: rg.Tensor, mask: rg.Tensor) -> rg.Tensor:
+            return rg.softmax(x + mask, -1)
+
+    assert found_in(Attention(), ONES, rg.tensor([0.0, -INF, -INF])) is None
+    assert found_in(Attention(), ONES, mask=rg.tensor([0.0, -INF, -INF])) is None
+
+
+def test_a_row_that_is_all_masked_is_news() -> None:
+    event = found_in(named(mask=lambda x: x * 0 - INF, weights=lambda x: rg.softmax(x, -1)), ONES)
+    assert event is not None
+    assert event.output_has_nan or event.input_has_inf
+
+
+def test_what_is_expected_is_no_news() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.after = Layer(root_of_minus_one), Layer(same)
+
+        def forward(self, x: rg.Tensor) -> rg.Tensor:
+            with expect_nonfinite("padding gives the root of -1 and is dropped"):
+                inner = self.inner(x)
+            return rg.nan_to_num(self.after(inner))
+
+    assert found_in(Net(), ONES) is None
+
+
+def test_skipped_layers_and_what_they_put_out_are_no_news() -> None:
+    class Skipped(Layer):
+        pass
+
+    model = named(a=same, skipped=Skipped(root_of_minus_one), b=same)
+    with quiet(model, skip_types=(Skipped,)) as det:
+        model(ONES)
+    assert not det.triggered
+    with quiet(named(skipped=Skipped(same), b=root_of_minus_one), skip_types=Skipped) as det:
+        det.model(ONES)
+    assert det.event is not None
+    assert det.event.layer_name == "b"
+
+
+def test_an_infinity_that_is_expected_may_still_not_become_nan() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.after = Layer(lambda x: rg.log(x * 0)), Layer(lambda x: x - x)
+
+        def forward(self, x: rg.Tensor) -> rg.Tensor:
+            with expect_nonfinite("a mask"):
+                inner = self.inner(x)
+            return self.after(inner)
+
+    event = found_in(Net(), ONES)
+    assert event is not None
+    assert event.harmed == "the output of after"
+
+
+# --- backward, loss and gradient norms --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check_backward", [False, True])
+def test_a_birth_in_backward_is_named_and_its_gradients_are_taken_away(check_backward: bool) -> None:
+    model = named(fc=nn.Linear(3, 2), root=lambda x: rg.sqrt(x * 0), head=same)
+    with quiet(model, check_backward=check_backward, stop_on_first=False) as det:
+        det.set_batch(7)
+        model(ONES).sum().backward()
+        assert det.check_grad_norms()
+    (event,) = det.all_events
+    assert (event.op, event.layer_name, event.is_backward, event.batch_idx) == ("SqrtBackward0", "root", True, 7)
+    assert event.harmed is not None
+    assert event.harmed.startswith("the gradient of fc.")
+    assert float(model.fc.weight.grad.abs().sum()) == 0.0
+
+
+def test_bad_gradients_that_reach_no_parameter_are_seen_at_the_layers() -> None:
+    model = named(a=lambda x: x * 2, b=lambda x: rg.sqrt(x * 0), c=same)
+    for check_backward in (False, True):
+        x = ONES.clone().requires_grad_()
+        x.register_hook(rg.nan_to_num)
+        with quiet(model, check_backward=check_backward) as det:
+            model(x).sum().backward()
+        assert det.triggered == check_backward
+    assert det.event is not None
+    assert (det.event.is_backward, det.event.layer_name) == (True, "a")
+    assert det.event.harmed == "the gradient of the output of a"
+
+
+def test_a_loss_outside_the_model_is_told_too() -> None:
+    model = nn.Linear(3, 1)
+    with quiet(model) as det:
+        loss = rg.log(model(ONES) * 0 - 1).sum()
+        loss.backward()
+        assert det.check_grad_norms()
+    assert det.event is not None
+    assert (det.event.op, det.event.harmed) == ("log", "loss")
+    assert float(model.weight.grad.abs().sum()) == 0.0
+
+
+def test_one_birth_is_one_event_though_it_reaches_the_loss_as_well() -> None:
+    model = named(fc=nn.Linear(3, 3), bad=root_of_minus_one)
+    with quiet(model, stop_on_first=False) as det:
+        for batch in range(2):
+            det.set_batch(batch)
+            model(ONES).sum().backward()
+    assert [event.batch_idx for event in det.all_events] == [0, 1]
+
+
+def test_gradient_norms_above_a_number_are_told() -> None:
+    model = named(fc=nn.Linear(3, 1, bias=False), free=Layer(same))
+    with quiet(model, grad_norm_warn=5.0) as det:
+        det.set_batch(3)
+        model(ONES).sum().backward()
+        assert not det.check_grad_norms()
+        model.zero_grad()
+        (100 * model(ONES).sum()).backward()
+        assert det.check_grad_norms()
+    norm = pytest.approx(100 * 2 * math.sqrt(3))
+    assert det.grad_events == [
+        GradEvent(
+            batch_idx=3, layer_name="fc", param_name="weight", grad_norm=det.grad_events[0].grad_norm, threshold=5.0
+        )
+    ]
+    assert det.grad_events[0].grad_norm == norm
+    assert not det.triggered
+
+
+def test_gradient_norms_are_learned_if_asked() -> None:
+    model = nn.Linear(3, 1, bias=False)
+    with quiet(model, grad_norm_warn="auto") as det:
+        heard = []
+        for batch in range(60):
+            det.set_batch(batch)
+            model.zero_grad()
+            ((1e5 if batch == 50 else 1.0) * model(ONES).sum()).backward()
+            if det.check_grad_norms():
+                heard.append(batch)
+    assert heard == [50]
+    assert (det.grad_events[0].layer_name, det.grad_events[0].param_name) == ("root", "weight")
+
+
+def test_gradient_norms_may_be_left_alone() -> None:
+    model = nn.Linear(3, 1)
+    with quiet(model, grad_norm_warn=None) as det:
+        (1e9 * model(ONES).sum()).backward()
+        assert not det.check_grad_norms()
+    assert det.grad_events == []
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e30])
+def test_norms_do_not_overflow_nor_vanish(size: float) -> None:
+    model = nn.Linear(3, 1, bias=False)
+    with quiet(model, grad_norm_warn=size) as det:
+        model.weight.grad = rg.full((1, 3), size)
+        assert det.check_grad_norms()
+    assert det.grad_events[0].grad_norm == pytest.approx(size * math.sqrt(3))
+
+
+def test_a_bad_gradient_that_nobody_told_of_is_told_by_its_norm() -> None:
+    model = named(fc=nn.Linear(3, 1, bias=False))
+    with quiet(model) as det:
+        model.fc.weight.grad = rg.tensor([[1.0, NAN, 1.0]])
+        assert det.check_grad_norms()
+    assert det.event is not None
+    assert (det.event.layer_name, det.event.harmed) == ("fc", "the gradient of fc.weight")
+    assert math.isnan(det.grad_events[0].grad_norm)
+
+
+# --- life -------------------------------------------------------------------------------------------------------------
+
+
+def test_hooks_are_there_only_while_it_is_attached() -> None:
+    model = named(a=nn.Linear(3, 3), b=named(c=same))
+    det = quiet(model)
+    assert hooks_on(model) == 0
+    assert det.attach() is det
+    assert hooks_on(model) == 8
+    det.attach()
+    with det:
+        assert hooks_on(model) == 8
+    assert hooks_on(model) == 0
+    assert current() is None
+    det.detach()
+
+
+def test_hooks_are_removed_whatever_happens() -> None:
+    def fail(x: rg.Tensor) -> rg.Tensor:
+        raise ArithmeticError("in forward")
+
+    model = named(a=root_of_minus_one, b=fail)
+    det = quiet(model)
+    with pytest.raises(ArithmeticError), det:
+        model(ONES)
+    assert hooks_on(model) == 0
+    assert current() is None
+    assert det.event is not None, "what was found before the error is not lost"
+    assert det.event.layer_name == "a"
+
+
+def test_hooks_are_removed_if_attaching_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = named(a=same, b=same)
+
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(model.b, "register_forward_hook", fail)
+    with pytest.raises(MemoryError):
+        quiet(model).attach()
+    assert hooks_on(model) == 0
+    assert current() is None
+
+
+def test_an_interrupt_leaves_nothing_behind() -> None:
+    def interrupt(x: rg.Tensor) -> rg.Tensor:
+        if interrupted:
+            raise KeyboardInterrupt
+        return x * 1
+
+    model = named(a=same, b=interrupt)
+    with quiet(model) as det:
+        interrupted = True
+        with pytest.raises(KeyboardInterrupt):
+            model(ONES)
+        interrupted = False
+        model(ONES)
+        assert not det.triggered
+        model(ONES * NAN)
+    assert det.event is not None
+    assert det.event.layer_name == "root"
+
+
+def test_attaching_again_begins_anew() -> None:
+    model = named(a=root_of_minus_one)
+    det = quiet(model)
+    with det:
+        model(ONES)
+    assert det.triggered
+    with det:
+        model.a.function = same
+        model(ONES)
+    assert not det.triggered
+    assert det.event is None
+
+
+def test_a_copy_of_the_model_is_not_watched() -> None:
+    model = nn.Sequential(nn.Linear(3, 3))
+    with quiet(model) as det:
+        for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            copied(ONES * NAN)
+        assert not det.triggered
+        model(ONES * NAN)
+        assert det.triggered
+
+
+def test_it_stops_looking_after_the_first_unless_told_otherwise() -> None:
+    model = named(a=lambda x: rg.sqrt(x))
+    for stop_on_first, expected in ((True, [0]), (False, [0, 2])):
+        with quiet(model, stop_on_first=stop_on_first) as det:
+            for batch, value in enumerate((-1.0, 1.0, -1.0)):
+                det.set_batch(batch)
+                model(ONES * value)
+        assert [event.batch_idx for event in det.all_events] == expected
+
+
+def test_events_are_bounded() -> None:
+    model = named(a=lambda x: rg.sqrt(x), fc=nn.Linear(3, 1))
+    with quiet(model, stop_on_first=False, max_events=3, grad_norm_warn=1e-6) as det:
+        for batch in range(6):
+            det.set_batch(batch)
+            model.zero_grad()
+            model(ONES).sum().backward()
+            det.check_grad_norms()
+            model(-ONES)
+    assert [event.batch_idx for event in det.all_events] == [0, 1, 2]
+    assert len(det.grad_events) == 3
+
+
+def test_threads_do_not_mix() -> None:
+    model = named(a=same, b=lambda x: rg.sqrt(x), c=same)
+    errors: list[BaseException] = []
+
+    def work(sign: float) -> None:
+        try:
+            for _ in range(50):
+                with rg.no_grad():
+                    model(ONES * sign)
+        except BaseException as error:
+            errors.append(error)
+
+    with quiet(model, stop_on_first=False) as det:
+        threads = [threading.Thread(target=work, args=(sign,)) for sign in (1.0, -1.0, 1.0, -1.0)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not errors
+    assert len(det.all_events) == 100
+    assert {event.layer_name for event in det.all_events} == {"b"}
+
+
+def test_attaching_from_several_threads_hooks_once() -> None:
+    model = named(a=same, b=same)
+    det = quiet(model)
+    threads = [threading.Thread(target=det.attach) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert hooks_on(model) == 6
+    det.detach()
+    assert hooks_on(model) == 0
+
+
+def test_each_tensor_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = named(a=named(b=same, c=same), d=same)
+    det = quiet(model)
+    looked = []
+    look = det._adapter.look
+    monkeypatch.setattr(det._adapter, "look", lambda tensor: looked.append(tensor) or look(tensor))
+    with det:
+        model(ONES)
+    assert len(looked) == 4  # the input and three outputs, though five layers take and put out ten
+
+
+def test_what_is_written_in_place_is_looked_at_again() -> None:
+    def spoil(x: rg.Tensor) -> rg.Tensor:
+        x[0, 0] = NAN
+        return x
+
+    with rg.no_grad():
+        event = found_in(named(a=same, b=spoil, c=same), ONES)
+    assert event is not None
+    assert event.layer_name == "b"
+
+
+def test_a_part_of_the_model_may_be_called_alone() -> None:
+    model = named(a=same, b=named(c=root_of_minus_one))
+    with quiet(model) as det:
+        model.b(ONES)
+    assert det.event is not None
+    assert det.event.layer_name == "b.c"
+
+
+def test_inputs_need_not_be_checked() -> None:
+    model = named(a=same, b=lambda x: x[:, :2])
+    with quiet(model, check_inputs=False) as det:
+        x = ONES.clone()
+        x[:, 2] = NAN
+        model.b(x)
+        assert not det.triggered
+        model(x)
+    assert det.event is not None
+    assert det.event.harmed == "the input of a", "it is looked at once something bad is put out"
+
+
+def test_the_overhead_is_measured() -> None:
+    model = named(a=same)
+    det = quiet(model)
+    assert det.overhead_ms == 0.0
+    with det:
+        model(ONES)
+    assert 0.0 < det.overhead_ms < 1000.0
+
+
+def test_only_models_are_accepted() -> None:
+    with pytest.raises(TypeError, match=r"must be a retrograd\.nn\.Module.*list"):
+        NaNDetector([nn.Linear(1, 1)])
+    with pytest.raises(ValueError, match="positive number"):
+        NaNDetector(nn.Linear(1, 1), grad_norm_warn=-1.0)
+
+
+def test_watch_for_nans_is_a_detector() -> None:
+    det = watch_for_nans(nn.Linear(3, 1), max_events=5, verbose=False)
+    assert isinstance(det, NaNDetector)
+    assert det.max_events == 5
+
+
+def test_events_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    model = named(fc=nn.Linear(3, 3), bad=root_of_minus_one)
+    with NaNDetector(model, grad_norm_warn=1.0) as det:
+        det.set_batch(12)
+        model.fc(ONES).sum().backward()
+        det.check_grad_norms()
+        model(ONES)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "NaN born in sqrt" in shown.err
+    assert "batch 12" in shown.err
+    assert "bad (Layer)" in shown.err
+    assert "gradient norm of fc.weight is 6, above 1, at batch 12, and of 1 more" in shown.err
+
+
+# --- along with a watch -----------------------------------------------------------------------------------------------
+
+
+def test_a_watch_that_is_on_keeps_its_policy() -> None:
+    model = named(fc=nn.Linear(3, 3), bad=root_of_minus_one)
+    with watch(model) as w, quiet(model) as det:
+        assert current() is w
+        loss = model(ONES).sum()
+        assert det.triggered
+        with pytest.raises(AnomalyError):
+            loss.backward()
+    assert det.event is not None
+    assert w.event is not None
+    assert (det.event.op, w.event.op) == ("sqrt", "sqrt")
+    assert w.listeners == []
+
+
+def test_a_watch_that_comes_later_is_listened_to_as_well() -> None:
+    model = nn.Linear(3, 1)
+    with quiet(model) as det:
+        with watch(model, policy="record") as w:
+            rg.log(model(ONES) * 0 - 1).sum().backward()
+        assert det.triggered
+        model(ONES)
+    assert w.listeners == []
+    assert current() is None
+
+
+def test_two_detectors_do_not_disturb_each_other() -> None:
+    model = nn.Linear(3, 1)
+    first, second = quiet(model).attach(), quiet(model).attach()
+    first.detach()
+    rg.log(model(ONES) * 0 - 1).sum().backward()
+    second.detach()
+    assert (first.triggered, second.triggered) == (False, True)
+    assert current() is None
+    assert hooks_on(model) == 0
+
+
+def test_batches_are_counted_by_the_watch_if_nobody_else_does() -> None:
+    model = named(a=lambda x: rg.sqrt(x))
+    with watch(model, policy="record") as w, quiet(model) as det:
+        for batch in w.steps([ONES, -ONES]):
+            model(batch)
+    assert det.event is not None
+    assert det.event.batch_idx == 1
+
+
+# --- the training loop ------------------------------------------------------------------------------------------------
+
+
+class SGD:
+    def __init__(self, parameters: Any, lr: float) -> None:
+        self.param_groups = [{"params": list(parameters), "lr": lr}]
+        self.steps = 0
+
+    def zero_grad(self) -> None:
+        for p in self.param_groups[0]["params"]:
+            p.grad = None
+
+    def step(self) -> None:
+        self.steps += 1
+        with rg.no_grad():
+            for p in self.param_groups[0]["params"]:
+                p -= self.param_groups[0]["lr"] * p.grad
+
+
+def squared_error(output: rg.Tensor, target: rg.Tensor) -> rg.Tensor:
+    return ((output - target) ** 2).mean()
+
+
+def training(batches: list[Any], criterion: Any = squared_error, **kwargs: Any) -> Any:
+    rg.manual_seed(0)
+    model = nn.Linear(3, 1)
+    optimizer = SGD(model.parameters(), 0.1)
+    losses, event = train_with_nan_guard(model, batches, criterion, optimizer, verbose=False, **kwargs)
+    assert bool(rg.isfinite(model.weight).all())
+    return losses, event, optimizer, model
+
+
+GOOD = (ONES, rg.zeros(2, 1))
+BAD = (ONES * NAN, rg.zeros(2, 1))
+BAD_TARGET = (ONES, rg.full((2, 1), NAN))
+
+
+def test_training_without_anomaly() -> None:
+    losses, event, optimizer, model = training([GOOD] * 5)
+    assert event is None
+    assert losses == sorted(losses, reverse=True)
+    assert (len(losses), optimizer.steps, model.training) == (5, 5, True)
+    assert hooks_on(model) == 0
+
+
+@pytest.mark.parametrize("bad", [BAD, BAD_TARGET])
+def test_training_ends_before_the_weights_are_spoilt(bad: Any) -> None:
+    losses, event, optimizer, _ = training([GOOD, GOOD, bad, GOOD])
+    assert event.batch_idx == 2
+    assert (len(losses), optimizer.steps) == (3, 2)
+    assert math.isnan(losses[-1])
+
+
+def test_a_bad_gradient_ends_it_too() -> None:
+    losses, event, optimizer, _ = training([GOOD], lambda output, target: rg.sqrt((output * 0).sum()))
+    assert (event.op, event.is_backward, event.batch_idx) == ("SqrtBackward0", True, 0)
+    assert (losses, optimizer.steps) == ([0.0], 0)
+
+
+def test_training_may_go_on_without_the_bad_batches() -> None:
+    losses, event, optimizer, _ = training([GOOD, BAD, GOOD, BAD_TARGET, GOOD], stop_on_first=False)
+    assert event.batch_idx == 1
+    assert (len(losses), optimizer.steps) == (5, 3)
+    assert [math.isnan(loss) for loss in losses] == [False, True, False, True, False]
+
+
+def test_max_batches_takes_no_batch_too_many() -> None:
+    batches = iter([GOOD] * 5)
+    losses, _, _, _ = training(batches, max_batches=2)  # type: ignore[arg-type]
+    assert len(losses) == 2
+    assert len(list(batches)) == 3
+
+
+def test_batches_may_have_any_structure() -> None:
+    rg.manual_seed(0)
+    model = Layer(lambda batch: batch["x"][0].sum() * model.scale)
+    model.scale = nn.Parameter(rg.ones(1))
+    losses, event = train_with_nan_guard(
+        model,
+        [({"x": [ONES], "n": 3}, None)],
+        lambda output, target: output.sum(),
+        SGD([model.scale], 0.1),
+        verbose=False,
+    )
+    assert (losses, event) == ([6.0], None)
+
+
+def test_an_exception_passes_and_leaves_no_hooks() -> None:
+    model = nn.Linear(3, 1)
+    with pytest.raises(ZeroDivisionError):
+        train_with_nan_guard(model, [GOOD], lambda output, target: 1 / 0, SGD(model.parameters(), 0.1), verbose=False)
+    assert hooks_on(model) == 0
+
+
+def test_a_user_who_forgets_to_look_keeps_good_weights() -> None:
+    """As in the loops that people write: step first, look afterwards."""
+    model = nn.Linear(3, 1)
+    optimizer = SGD(model.parameters(), 0.1)
+    with quiet(model) as det:
+        for inputs, targets in (GOOD, BAD, GOOD):
+            optimizer.zero_grad()
+            squared_error(model(inputs), targets).backward()
+            optimizer.step()
+    assert det.triggered
+    assert np.isfinite(model.weight.numpy(force=True)).all()

@@ -1,0 +1,99 @@
+"""The page for a browser."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+from retrograd.anomaly.report import Entry, Report, Run
+from retrograd.anomaly.report.html import format_html
+from tests.anomaly.samples import BACKWARD, EVENT, HISTORY, SPIKE, event
+
+
+class Page(HTMLParser):
+    """The text of each element by tag and class, and whether tags are closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        name = ".".join((tag, *(value or "" for key, value in attributes if key == "class")))
+        self.texts.setdefault(name, []).append("")
+        if tag != "meta":
+            self.open.append(name)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop().split(".")[0] == tag
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_data(self, data: str) -> None:
+        for name in self.open:
+            self.texts[name][-1] += data
+
+
+def page(*entries: Entry) -> Page:
+    return Page(format_html(Run(entries=list(entries))))
+
+
+def test_shows_everything() -> None:
+    shown = page(Entry(event=EVENT, outcome="update withheld", history=HISTORY)).texts
+    assert shown["h1"] == ["-Inf born in log, train.py:41, step 47,012"]
+    assert shown["p.outcome"] == ["update withheld"]
+    assert shown["mark"] == ["rg.log(p)"]
+    assert shown["pre.good"] == [EVENT.remedy]
+    assert shown["ol.path"] == ["logmulsumnegdivloss"]
+    assert "0.0" in shown["table.facts"][0]
+    assert len(shown["svg"]) == 2
+    assert EVENT.cause in " ".join(shown["p"])
+
+
+def test_loads_nothing_and_adapts() -> None:
+    text = format_html(Run(entries=[Entry(event=EVENT, history=HISTORY)]))
+    assert not re.search(r"https?:|src=|@import|url\(|<script|<link", text)
+    assert "prefers-color-scheme: dark" in text
+    assert "width=device-width" in text
+
+
+def test_charts_mark_what_is_not_finite() -> None:
+    text = format_html(Run(entries=[Entry(event=EVENT, history=HISTORY)]))
+    assert text.count('class="cross"') == 2
+    assert "nan" not in "".join(re.findall(r' d="([^"]*)"', text))
+    assert text.count("<circle") == 2 * (len(HISTORY) - 1)
+
+
+def test_lists_every_birthplace() -> None:
+    shown = page(Entry(event=SPIKE), *[Entry(event=EVENT)] * 5, Entry(event=BACKWARD)).texts
+    assert shown["h1"] == ["-Inf born in log, train.py:41, step 47,012"], "a birth before a mere warning"
+    assert shown["summary"] == ["NaN born in the backward of sqrt, model.py:7, step 47,020"]
+    (table,) = shown["table.events"]
+    assert "gradient norm of fc.weight" in table
+    assert "5" in table
+
+
+def test_the_users_text_is_escaped() -> None:
+    evil = "<script>alert('x')</script> & \"y\""
+    text = format_html(Run(entries=[Entry(event=event(code_line=evil, cause=evil, remedy=evil, harmed=evil, op=evil))]))
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+    Page(text)
+
+
+def test_nothing_found() -> None:
+    assert page().texts["h1"] == ["No anomaly was recorded"]
+    assert page(Entry(event=SPIKE)).texts["h1"] == ["Large gradients"]
+
+
+def test_is_written_when_the_report_closes(tmp_path: Path) -> None:
+    with Report(tmp_path) as report:
+        report.write(EVENT)
+        assert not (tmp_path / "report.html").exists()
+    assert report.files == (tmp_path / "events.jsonl", tmp_path / "report.html")
+    assert Page((tmp_path / "report.html").read_text(encoding="utf-8")).texts["mark"] == ["rg.log(p)"]

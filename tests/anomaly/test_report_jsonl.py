@@ -1,0 +1,136 @@
+"""Events on disk."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import retrograd as rg
+from retrograd.anomaly.report import Recorder, Report, ReportError, read_latest, read_runs
+from tests.anomaly.samples import BACKWARD, EVENT, HISTORY, SPIKE, event
+
+
+def recorded(path: Path) -> bytes:
+    with Recorder(path) as recorder:
+        recorder.write(EVENT, outcome="update withheld", history=HISTORY)
+        recorder.write(SPIKE)
+        recorder.write(BACKWARD)
+    return path.read_bytes()
+
+
+def test_comes_back_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "events.jsonl"
+    recorded(path)
+    [run] = read_runs(path)
+    assert run.events == [EVENT, SPIKE, BACKWARD]
+    first = run.entries[0]
+    assert first.outcome == "update withheld"
+    assert repr([dict(row) for row in first.history]) == repr(HISTORY), "nan and inf included"
+    assert [line.text for line in first.lines] == [EVENT.code_line]
+    assert not run.remarks
+
+
+def test_each_event_is_one_line_and_there_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    recorder = Recorder(path)
+    for count in range(1, 4):
+        recorder.write(event(cause="two\nlines"))
+        assert len(path.read_bytes().splitlines()) == 1 + count
+        assert path.read_bytes().endswith(b"\n")
+    recorder.close()
+    recorder.close()
+
+
+@given(st.data())
+def test_a_file_cut_off_anywhere_gives_the_whole_lines(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("cut") / "events.jsonl"
+    whole = recorded(path)
+    ends = [n + 1 for n, byte in enumerate(whole) if byte == ord("\n")]
+    cut = data.draw(st.integers(ends[0], len(whole)))
+    path.write_bytes(whole[:cut])
+    [run] = read_runs(path)
+    complete = sum(end <= cut + 1 for end in ends[1:])  # the newline itself may be missing
+    assert run.events == [EVENT, SPIKE, BACKWARD][:complete]
+    assert bool(run.remarks) == (cut not in ends and cut + 1 not in ends)
+
+
+def test_a_torn_file_is_continued(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    whole = recorded(path)
+    path.write_bytes(whole[:-20])
+    recorded(path)
+    first, second = read_runs(path)
+    assert first.events == [EVENT, SPIKE]
+    assert first.torn == 1
+    assert second.events == [EVENT, SPIKE, BACKWARD]
+    assert any("1 earlier run" in remark for remark in read_latest(path).remarks)
+
+
+def test_survives_a_killed_process(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    code = (
+        "import sys, os, signal; sys.path[:0] = sys.argv[2:]\n"
+        "from retrograd.anomaly.report import Recorder\n"
+        "from tests.anomaly.samples import EVENT\n"
+        "recorder = Recorder(sys.argv[1])\n"
+        "for _ in range(5): recorder.write(EVENT)\n"
+        "os.kill(os.getpid(), getattr(signal, 'SIGKILL', signal.SIGTERM))\n"
+    )
+    roots = [str(Path(rg.__file__).parent.parent), str(Path(__file__).parent.parent.parent)]
+    done = subprocess.run([sys.executable, "-c", code, str(path), *roots], capture_output=True, timeout=100)
+    assert done.returncode != 0
+    assert not done.stderr
+    assert read_runs(path)[0].events == [EVENT] * 5
+
+
+def test_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    with Recorder(path, max_events=3) as recorder:
+        for step in range(10):
+            recorder.write(event(step=step))
+    assert [e.step for e in read_runs(path)[0].events] == [0, 1, 2]  # type: ignore[union-attr]
+    assert read_runs(path)[0].remarks == ["7 later events were not kept, only the first 3"]
+    assert recorder.run.remarks == read_runs(path)[0].remarks
+    with pytest.raises(ValueError, match="max_events"):
+        Recorder(path, max_events=0)
+
+
+def test_threads_write_whole_lines(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    with Recorder(path) as recorder:
+        threads = [threading.Thread(target=lambda: [recorder.write(EVENT) for _ in range(20)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    [run] = read_runs(path)
+    assert len(run.entries) == 80
+    assert not run.torn
+
+
+def test_without_a_file() -> None:
+    with Report() as report:
+        report.write(EVENT, outcome="skipped")
+    assert report.run.events == [EVENT]
+    assert report.files == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"", "is empty"), (b'{"a": 1}\n', "not a recording"), (b"\xff\xfe\n[1]\nnull\n", "not a rec")],
+)
+def test_what_is_no_recording(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(ReportError, match=said):
+        read_runs(path)
+    with pytest.raises(ReportError, match="nowhere"):
+        read_runs(tmp_path / "nowhere")

@@ -1,0 +1,274 @@
+"""What a terminal shows of an anomaly."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.report import Entry, Run, format_event, format_events, format_run, print_event
+from retrograd.anomaly.report.growth import sparkline
+from retrograd.anomaly.report.source import display_width
+from retrograd.anomaly.report.style import style_of
+from retrograd.anomaly.surroundings import Surroundings
+from tests.anomaly.samples import BACKWARD, EVENT, HISTORY, SPIKE, event
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Terminal(io.StringIO):
+    """A stream that claims to be a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def row(text: str, start: str) -> str:
+    """The one line that starts so."""
+    (found,) = [line for line in text.splitlines() if line.startswith(start)]
+    return found
+
+
+def marked(text: str) -> str:
+    """What the carets stand under."""
+    lines = text.splitlines()
+    (below,) = [n for n, line in enumerate(lines) if set(line.partition("|")[2].strip()) == {"^"}]
+    first, last = lines[below].index("^"), lines[below].rindex("^")
+    return lines[below - 1][first : last + 1]
+
+
+def test_fits_a_screen() -> None:
+    lines = format_event(EVENT, history=HISTORY, outcome="update withheld, weights are clean").splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+
+
+def test_says_what_where_when_and_what_became_of_it() -> None:
+    lines = format_event(EVENT, outcome="update withheld, weights are clean").splitlines()
+    assert lines[1] == "-Inf born in log, train.py:41, step 47,012 - update withheld, weights are clean"
+
+
+def test_facts() -> None:
+    text = format_event(EVENT)
+    assert row(text, "operands").split(maxsplit=1)[1] == "input = 0.0 at [3, 7]"
+    assert "(32, 10) float32, 12 -Inf of 320" in row(text, "result")
+    assert row(text, "path").split(maxsplit=1)[1] == "log -> mul -> sum -> neg -> div -> loss"
+    assert row(text, "instead").split(maxsplit=1)[1] == EVENT.remedy
+    assert "Change line 41" in row(text, "next")
+
+
+def test_a_birth_in_backward_says_so() -> None:
+    text = format_event(BACKWARD)
+    assert "NaN born in the backward of sqrt, model.py:7" in text
+    assert "SqrtBackward0 -> AccumulateGrad -> the gradient of fc.weight" in text
+    assert marked(text) == "rg.sqrt(s)"
+
+
+def test_a_leaf_is_named() -> None:
+    context = {"leaf": "parameter", "name": "encoder.0.weight"}
+    leaf = NaNEvent(kind="leaf", op="leaf", nan_count=1, surroundings=Surroundings(context=context))
+    assert "NaN came in with the parameter encoder.0.weight" in format_event(leaf)
+
+
+@pytest.mark.parametrize(
+    ("op", "line", "guilty"),
+    [
+        ("log", "return -(target * rg.log(p)).sum()", "rg.log(p)"),
+        ("log", "        loss = p.log().sum()", "p.log()"),
+        ("div", "y = a + b / c", "b / c"),
+        ("true_divide", "y = np.divide(a, b)", "np.divide(a, b)"),
+        ("pow", "\tz = x ** 0.5", "x ** 0.5"),
+        ("matmul", "h = w @ x", "w @ x"),
+        ("exp", "größe = größer + rg.exp(länge)", "rg.exp(länge)"),
+        ("log", "if rg.log(x).sum() > 0:", "rg.log(x)"),
+        ("sqrt", "with rg.no_grad(): y = rg.sqrt(x)", "rg.sqrt(x)"),
+        ("log", "elif rg.log(x).sum() > 0:", "rg.log(x)"),
+    ],
+)
+def test_caret_under_the_guilty_call(op: str, line: str, guilty: str) -> None:
+    assert marked(format_event(event(op=op, code_line=line))) == guilty
+
+
+def test_caret_where_the_event_says() -> None:
+    line = "    y = rg.log(a) + rg.log(b)"
+    first = line.index("rg.log(b)")
+    assert marked(format_event(event(code_line=line, col=first, end_col=len(line)))) == "rg.log(b)"
+    assert "^" not in format_event(event(code_line=line)), "either may be guilty"
+
+
+def test_caret_in_a_line_that_is_too_long() -> None:
+    line = f"y = {'a + ' * 60}rg.log(b) + {'c + ' * 60}d"
+    text = format_event(event(code_line=line, remedy=None), width=60)
+    assert marked(text) == "rg.log(b)"
+    assert max(map(len, text.splitlines())) <= 60
+
+
+def test_code_that_is_too_wide_goes_below_its_label() -> None:
+    code = f"y = {'a + ' * 30}b"
+    lines = format_event(event(remedy=code)).splitlines()
+    assert lines[lines.index("instead") + 1] == code
+
+
+def test_caret_below_wide_characters() -> None:
+    text = format_event(event(code_line="y = f('数値') + rg.log(b)"))
+    lines = text.splitlines()
+    below = next(line for line in lines if "^" in line)
+    above = lines[lines.index(below) - 1]
+    assert display_width(above[: above.index("rg.log")]) == below.index("^")
+
+
+def test_source_is_shown_with_the_line_before(tmp_path: Path) -> None:
+    path = tmp_path / "net.py"
+    path.write_text("def f(x):\n    y = x - 1\n    return rg.log(y)\n")
+    text = format_event(event(filename=str(path), lineno=3, code_line="return rg.log(y)"))
+    assert "  2 | y = x - 1\n> 3 | return rg.log(y)\n" in text
+
+
+def test_source_that_has_changed_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "net.py"
+    path.write_text("# a new first line\ndef f(x):\n    return rg.log(x)\n")
+    text = format_event(event(filename=str(path), lineno=2, code_line="return rg.log(x)"))
+    assert "> 2 | return rg.log(x)" in text
+    assert "new first line" not in text
+    assert "def f" not in text
+
+
+def test_history_is_aligned_and_ends_with_the_event() -> None:
+    text = format_event(EVENT, history=HISTORY)
+    step, loss, norm = (row(text, "before"), *text.splitlines()[text.splitlines().index(row(text, "before")) + 1 :][:2])
+    assert step.split()[-1] == "47,012"
+    assert loss.split()[-1] == "nan"
+    assert norm.split()[-1] == "inf"
+    assert len(step) == len(loss) == len(norm)
+
+
+def test_history_comes_from_the_surroundings() -> None:
+    remembered = event(surroundings=Surroundings(context={"loss_history": (0.25, 0.125)}))
+    text = format_event(remembered)
+    assert row(text, "before").split()[1:] == ["step", "47,011", "47,012"]
+    assert "0.25" in text
+
+
+@pytest.mark.parametrize(
+    ("values", "drawn"),
+    [
+        ([1.0, 2.0, 3.0], "▁▅█"),
+        ([1.0, 10.0, 100.0], "▁▅█"),
+        ([0.0, 1.0, float("nan")], "▁█!"),
+        ([5.0, 5.0], "▁▁"),
+        ([1.0, None, 2.0], "▁ █"),
+        ([float("inf")], "!"),
+        ([-1e308, 1e308], "▁▁"),
+    ],
+)
+def test_sparkline(values: list[float | None], drawn: str) -> None:
+    assert sparkline(values) == drawn
+
+
+def test_a_long_path_keeps_its_ends() -> None:
+    text = format_event(event(path=tuple(f"node{n}" for n in range(50))))
+    assert row(text, "path").split(maxsplit=1)[1] == "node0 -> node1 -> node2 -> (45 more) -> node48 -> node49 -> loss"
+
+
+def test_little_is_known() -> None:
+    text = format_event(NaNEvent(kind="invalid", op="custom"))
+    assert text.splitlines()[1] == "NaN born in custom"
+    assert "None" not in text
+
+
+def test_unreproduced_is_said() -> None:
+    assert "run again and did not show it" in " ".join(format_event(event(reproducible=False)).split())
+
+
+def test_one_line_for_each_birthplace() -> None:
+    later = [event(step=step) for step in range(47013, 47023)]
+    lines = format_events([SPIKE, EVENT, *later, BACKWARD]).splitlines()[2:-1]
+    assert lines[0].split()[:2] == ["1.", "1x"]
+    assert "gradient norm of fc.weight" in lines[0]
+    assert lines[1].split()[:2] == ["2.", "11x"]
+    assert "the last at 47,022" in lines[1]
+    assert "model.py:7" in lines[2]
+    assert len(lines) == 3
+
+
+def test_a_run_shows_the_first_birth_and_lists_the_others() -> None:
+    run = Run(entries=[Entry(event=e) for e in (SPIKE, EVENT, BACKWARD)])
+    text = format_run(run)
+    assert text.count("\noperands") == 1
+    assert "3 birthplaces, 3 events" in text
+    assert format_run(run, everything=True).count("\noperands") == 2
+    assert "No anomaly" in format_run(Run())
+
+
+def test_plain_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    stream = io.StringIO()
+    print_event(EVENT, history=HISTORY, file=stream)
+    assert stream.getvalue().isascii()
+    assert "\x1b" not in stream.getvalue()
+
+
+@pytest.mark.parametrize("variable", [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_plain_on_request(monkeypatch: pytest.MonkeyPatch, variable: tuple[str, str]) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    assert style_of(Terminal()).color
+    monkeypatch.setenv(*variable)
+    stream = Terminal()
+    print_event(EVENT, file=stream)
+    assert stream.getvalue().isascii()
+
+
+def test_terminal_gets_colours_and_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "78")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    stream = Terminal()
+    print_event(EVENT, history=HISTORY, file=stream)
+    text = stream.getvalue()
+    assert "─" in text
+    assert "█" in text
+    assert ANSI.search(text)
+    assert max(map(display_width, ANSI.sub("", text).splitlines())) == 78
+    assert text.count("\x1b[0m") * 2 == len(ANSI.findall(text)), "every colour is switched off again"
+
+
+def test_starts_on_a_line_of_its_own() -> None:
+    stream = io.StringIO("epoch 3:  41%|####   ")
+    stream.seek(0, io.SEEK_END)
+    print_event(EVENT, file=stream)
+    assert stream.getvalue().splitlines()[0] == "epoch 3:  41%|####   "
+    assert stream.getvalue().endswith("-\n")
+
+
+def test_what_the_stream_cannot_encode_is_escaped() -> None:
+    binary = io.BytesIO()
+    stream = io.TextIOWrapper(binary, encoding="ascii")
+    print_event(event(code_line="größe = rg.log(p)"), file=stream)
+    assert b"gr\\xf6\\xdfe" in binary.getvalue()
+
+
+words = st.text(st.characters(codec="ascii", categories=("L", "N", "Zs")), max_size=60)
+
+
+@given(
+    width=st.integers(40, 100),
+    cause=words,
+    code=words,
+    path=st.lists(words, max_size=20),
+    operands=st.dictionaries(words, st.floats() | st.integers() | st.complex_numbers() | words, max_size=4),
+)
+def test_any_event_keeps_to_the_width(
+    width: int, cause: str, code: str, path: list[str], operands: dict[str, object]
+) -> None:
+    some = event(cause=cause, code_line=code, path=tuple(path), operands=operands, remedy=None)
+    lines = format_event(some, width=width, history=HISTORY).splitlines()
+    assert max(map(len, lines)) <= width

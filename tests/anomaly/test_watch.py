@@ -1,0 +1,724 @@
+"""What a watch does with what it finds, and how it leaves things."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import tracemalloc
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.anomaly import AnomalyError, AnomalyWarning, NaNEvent, Watch, expect_nonfinite
+from retrograd.core import state
+from retrograd.core.tensor import Tensor
+
+
+def leaf(*values: float) -> Tensor:
+    return rg.tensor(list(values), requires_grad=True)
+
+
+def bad_loss(x: Tensor) -> None:
+    rg.log(x * 0).sum().backward()
+
+
+def bad_gradient(x: Tensor) -> None:
+    rg.sqrt(x * 0).sum().backward()
+
+
+HARMS = [bad_loss, bad_gradient]
+both = pytest.mark.parametrize("harm", HARMS, ids=["loss", "gradient"])
+
+
+def surroundings() -> list[Any]:
+    """Everything that a watch changes while it is on."""
+    local = state.local
+    return [
+        np.geterr(),
+        np.geterrcall(),
+        state.monitor,
+        local.mode,
+        local.observer,
+        local.module,
+        local.grad_enabled,
+        local.graph_task,
+        list(sys.meta_path),
+        rg.anomaly.current(),
+        list(warnings.filters),
+    ]
+
+
+@pytest.fixture(autouse=True)
+def leaves_no_trace() -> Iterator[None]:
+    before = surroundings()
+    yield
+    assert surroundings() == before
+
+
+# --- policies ---------------------------------------------------------------------------------------------------------
+
+
+@both
+def test_raise_is_what_happens_by_default(harm: Callable[[Tensor], None]) -> None:
+    with pytest.raises(AnomalyError) as raised, rg.anomaly.watch() as watch:
+        harm(leaf(1.0))
+    assert raised.value.event is watch.event
+    assert isinstance(raised.value, RuntimeError)
+
+
+@both
+def test_record(harm: Callable[[Tensor], None]) -> None:
+    x = leaf(1.0)
+    with rg.anomaly.watch(policy="record") as watch:
+        harm(x)
+        harm(x)
+    assert len(watch.events) == 2
+    assert watch.triggered
+    assert x.grad is not None
+
+
+@both
+def test_warn_points_at_the_line_of_the_backward(harm: Callable[[Tensor], None]) -> None:
+    with rg.anomaly.watch(policy="warn") as watch, pytest.warns(AnomalyWarning) as caught:
+        harm(leaf(1.0))
+    assert len(caught) == len(watch.events) == 1
+    assert caught[0].filename == __file__
+    assert caught[0].lineno == harm.__code__.co_firstlineno + 1
+    assert str(watch.event).split(",")[0] in str(caught[0].message)
+
+
+@both
+def test_ignore(harm: Callable[[Tensor], None]) -> None:
+    with rg.anomaly.watch(policy="ignore") as watch:
+        harm(leaf(1.0))
+    assert watch.events == ()
+
+
+@both
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+def test_skip_step_changes_nothing_and_goes_on(harm: Callable[[Tensor], None], optimizer: str) -> None:
+    x = leaf(1.0, 2.0)
+    optim = getattr(rg.optim, optimizer)([x], lr=0.1)
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        harm(x)
+        optim.step()
+        np.testing.assert_array_equal(x.detach().numpy(), [1.0, 2.0])
+        optim.zero_grad()
+        x.sum().backward()
+        optim.step()
+    assert len(watch.events) == 1
+    assert bool((x.detach() < rg.tensor([1.0, 2.0])).all())
+
+
+@both
+def test_skip_step_leaves_nothing_to_an_update_by_hand(harm: Callable[[Tensor], None]) -> None:
+    x = leaf(1.0, 2.0)
+    with rg.anomaly.watch(policy="skip_step"):
+        harm(x)
+        with rg.no_grad():
+            x -= 0.1 * x.grad
+    np.testing.assert_array_equal(x.detach().numpy(), [1.0, 2.0])
+
+
+@pytest.mark.parametrize("answer", ["record", "ignore", None])
+def test_a_function_decides(answer: str | None) -> None:
+    seen: list[NaNEvent] = []
+
+    def decide(event: NaNEvent) -> str | None:
+        seen.append(event)
+        return answer
+
+    with rg.anomaly.watch(policy=decide) as watch:
+        bad_loss(leaf(1.0))
+    assert [event.op for event in seen] == ["log"]
+    assert len(watch.events) == (0 if answer == "ignore" else 1)
+
+
+def test_a_function_may_have_it_raised() -> None:
+    with pytest.raises(AnomalyError), rg.anomaly.watch(policy=lambda event: "raise"):
+        bad_loss(leaf(1.0))
+
+
+def test_one_policy_for_each_kind() -> None:
+    x = leaf(1.0)
+    with pytest.raises(AnomalyError), rg.anomaly.watch(policy={"inf": "record"}) as watch:
+        bad_loss(x)
+        assert len(watch.events) == 1
+        (x * 0 / (x * 0)).sum().backward()
+
+
+def test_harmless_births_on_request() -> None:
+    x = leaf(1.0)
+    with rg.anomaly.watch(policy={"overflow": "record", "underflow": "record"}) as watch:
+        (x / rg.exp(rg.tensor([100.0]))).sum().backward()
+        (x * 1e-30 * 1e-30).sum().backward()
+    assert [(event.kind, event.op, event.index) for event in watch.events] == [
+        ("overflow", "exp", (0,)),
+        ("underflow", "mul", (0,)),
+        ("underflow", "MulBackward0", (0,)),
+    ]
+
+
+@pytest.mark.parametrize("policy", ["raises", {"nan": "stop"}, {"nans": "raise"}, {"nan": None}])
+def test_bad_policies_are_refused(policy: Any) -> None:
+    with pytest.raises(ValueError, match=r"no such (policy|kind)"):
+        rg.anomaly.watch(policy=policy)
+
+
+def test_a_bad_answer_of_a_function_is_refused() -> None:
+    with (
+        pytest.raises(ValueError, match=r"must return one of .* but returned 'stop'"),
+        rg.anomaly.watch(policy=lambda event: "stop"),
+    ):
+        bad_loss(leaf(1.0))
+
+
+def test_max_events_keeps_the_latest() -> None:
+    x = leaf(1.0)
+    with rg.anomaly.watch(policy="record", max_events=3) as watch:
+        for number in range(5):
+            watch.set_batch(number)
+            bad_loss(x)
+    assert [event.batch_idx for event in watch.events] == [2, 3, 4]
+
+
+# --- what is meant ----------------------------------------------------------------------------------------------------
+
+
+def test_expect_nonfinite() -> None:
+    with rg.anomaly.watch() as watch:
+        with expect_nonfinite("the limit is wanted"):
+            bad_loss(leaf(1.0))
+            bad_gradient(leaf(1.0))
+        with pytest.raises(AnomalyError):
+            bad_loss(leaf(1.0))
+    assert len(watch.events) == 1
+
+
+@pytest.mark.parametrize("reason", ["", "  ", None, 3])
+def test_expect_nonfinite_wants_a_reason(reason: Any) -> None:
+    with pytest.raises(ValueError, match="needs a reason"), expect_nonfinite(reason):
+        pass
+
+
+def test_births_that_were_expected_are_no_suspects() -> None:
+    x = leaf(1.0, 2.0)
+    with rg.anomaly.watch(policy="record") as watch:
+        with expect_nonfinite("masked below"):
+            mask = rg.log(rg.tensor([1.0, 0.0]))
+        y = x * mask.clamp(min=-1e30)
+        (y - x * 0 / (x * 0)).sum().backward()
+    assert watch.event is not None
+    assert watch.event.op == "div"
+
+
+def test_allowed_operations_are_no_suspects() -> None:
+    x = leaf(1.0, 0.0)
+    with rg.anomaly.watch(policy="record", allow=["log"]) as watch:
+        (rg.log(x) - rg.log(x)).sum().backward()
+    assert watch.event is not None
+    assert watch.event.op == "sub"
+
+
+class Logarithm(rg.nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return rg.log(x)
+
+
+class Model(rg.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Logarithm()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.inner(x)
+        return y - y
+
+
+def test_allowed_modules_are_no_suspects() -> None:
+    model = Model()
+    for allowed, expected in ((), "log"), (("inner",), "sub"):
+        with rg.anomaly.watch(model, policy="record", allow_modules=allowed) as watch:
+            model(leaf(1.0, 0.0)).sum().backward()
+        assert watch.event is not None
+        assert watch.event.op == expected
+
+
+def test_what_is_meant_is_told_of_if_nothing_else_explains_the_harm() -> None:
+    with rg.anomaly.watch(policy="record", allow=["log"]) as watch:
+        rg.log(leaf(1.0, 0.0)).sum().backward()
+    assert watch.event is not None
+    assert (watch.event.op, watch.event.index) == ("log", (1,))
+    assert watch.event.note == "It was said to be meant, but it came through."
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_parameters_have_their_names() -> None:
+    model = rg.nn.Sequential(rg.nn.Linear(2, 2), rg.nn.Linear(2, 1))
+    with rg.anomaly.watch(model, policy="record") as watch:
+        rg.sqrt(model[1].weight * 0).sum().backward()
+    assert watch.event is not None
+    assert watch.event.harmed == "the gradient of 1.weight"
+
+
+def test_variables_have_their_names() -> None:
+    weights = {"first": leaf(2.0)}
+    with rg.anomaly.watch(policy="record") as watch:
+        bad_gradient(leaf(1.0))  # which calls it x
+        rg.sqrt(weights["first"] * 0).sum().backward()
+    assert [event.harmed for event in watch.events] == ["the gradient of x", "the gradient of weights['first']"]
+
+
+def test_layers_have_their_names() -> None:
+    model = Model()
+    with rg.anomaly.watch(model, policy="record") as watch:
+        model(leaf(1.0, 0.0)).sum().backward()
+    assert watch.event is not None
+    assert (watch.event.layer_name, watch.event.module_type) == ("inner", "Logarithm")
+
+
+# --- what came in so --------------------------------------------------------------------------------------------------
+
+
+def train(model: Any, batches: list[Tensor], **options: Any) -> Watch:
+    optimizer = rg.optim.SGD(model.parameters(), lr=0.01)
+    watch = rg.anomaly.watch(model, optimizer, policy="record", **options)
+    with watch:
+        for batch in watch.steps(batches):
+            optimizer.zero_grad()
+            loss = model(batch).square().mean()
+            loss.backward()
+            optimizer.step()
+    return watch
+
+
+def test_a_bad_batch() -> None:
+    batches = [rg.randn(4, 3) for _ in range(3)]
+    batches[1][2, 1] = float("nan")
+    watch = train(rg.nn.Linear(3, 2), batches)
+    event = watch.event
+    assert event is not None
+    assert len(watch.events) == 1
+    assert (event.kind, event.index, event.batch_idx) == ("leaf", (2, 1), 1)
+    assert event.surroundings is not None
+    assert (event.surroundings.context["leaf"], event.surroundings.context["name"]) == ("batch", "batch")
+
+
+def test_a_bad_batch_with_an_infinity() -> None:
+    batch = rg.randn(4, 3)
+    batch[0, 2] = float("inf")
+    event = train(rg.nn.Linear(3, 2), [batch]).event
+    assert event is not None
+    assert (event.kind, event.index) == ("leaf", (0, 2))
+
+
+def test_a_bad_weight() -> None:
+    model = rg.nn.Sequential(rg.nn.Linear(3, 2), rg.nn.ReLU(), rg.nn.Linear(2, 1))
+    with rg.no_grad():
+        model[2].weight[0, 1] = float("nan")
+    event = train(model, [rg.randn(4, 3)]).event
+    assert event is not None
+    assert (event.kind, event.index) == ("leaf", (0, 1))
+    assert event.surroundings is not None
+    context = event.surroundings.context
+    assert (context["leaf"], context["name"], context["updates"]) == ("parameter", "2.weight", 0)
+
+
+def test_memory_that_was_never_written() -> None:
+    model = rg.nn.Linear(3, 2)
+    with rg.no_grad():
+        model.weight.copy_(rg.tensor([[1e38, -3e37, 1e-40], [float("nan"), 2e30, 0.0]]))
+    event = train(model, [rg.randn(4, 3)]).event
+    assert event is not None
+    assert "never written" in (event.cause or "")
+
+
+def test_a_bad_target() -> None:
+    x, target = leaf(1.0, 2.0), rg.tensor([1.0, float("nan")])
+    with rg.anomaly.watch(policy="record") as watch:
+        rg.nn.functional.mse_loss(x, target).backward()
+    assert watch.event is not None
+    assert watch.event.kind == "leaf"
+
+
+# --- the second run ---------------------------------------------------------------------------------------------------
+
+
+def test_the_second_run_is_exact() -> None:
+    model = rg.nn.Sequential(rg.nn.Linear(4, 4), rg.nn.Dropout(0.5), rg.nn.BatchNorm1d(4))
+    seen: list[np.ndarray] = []
+    buffers: list[np.ndarray] = []
+    rng_draws: list[float] = []
+    watch = rg.anomaly.watch(model, policy="record")
+    with watch:
+        for batch in watch.steps([rg.randn(3, 4), rg.randn(3, 4)]):
+            buffers.append(model[2].running_mean.numpy().copy())
+            hidden = model[1](model[0](batch))
+            seen.append(hidden.detach().numpy().copy())
+            rng_draws.append(float(np.random.rand()))
+            (model[2](hidden).sum() + rg.log(hidden.sum() * 0 + 1 - (watch.batch_idx or 0))).backward()
+    assert watch.event is not None
+    assert watch.event.reproducible
+    first, second, again = seen
+    np.testing.assert_array_equal(second, again)
+    assert not np.array_equal(first, second)
+    assert rng_draws[1] == rng_draws[2]
+    np.testing.assert_array_equal(buffers[1], buffers[2])
+
+
+@pytest.mark.parametrize("policy", ["record", "skip_step", "raise"])
+@both
+def test_weights_are_put_back_bit_for_bit(harm: Callable[[Tensor], None], policy: str) -> None:
+    x = leaf(1.0, 2.0)
+    other = leaf(3.0)
+    watch = rg.anomaly.watch(policy=policy)
+
+    def loop() -> None:
+        for _ in watch.steps([0]):
+            (x.sum() * other.sum()).backward()
+            harm(x)
+            with rg.no_grad():
+                x.sub_(x.grad).sub_(1.0)
+
+    with watch:
+        if policy == "raise":
+            with pytest.raises(AnomalyError):
+                loop()
+        else:
+            loop()
+    np.testing.assert_array_equal(x.detach().numpy(), [1.0, 2.0])
+    assert len(watch.events) == 1
+
+
+def test_what_does_not_happen_again_is_said_to() -> None:
+    x = leaf(1.0)
+    values = iter([0.0, 1.0])
+    watch = rg.anomaly.watch(policy="record")
+    with watch:
+        for _ in watch.steps([0]):
+            rg.log(x * next(values)).sum().backward()
+    assert watch.event is not None
+    assert watch.event.reproducible is False
+    assert "something differs between the runs" in (watch.event.note or "")
+
+
+def test_steps_goes_on_after_a_bad_batch() -> None:
+    seen = []
+    watch = rg.anomaly.watch(policy="record")
+    x = leaf(1.0)
+    with watch:
+        for batch in watch.steps([1.0, 0.0, 2.0]):
+            seen.append(batch)
+            rg.log(x * batch).sum().backward()
+    assert seen == [1.0, 0.0, 0.0, 2.0]
+    assert watch.event is not None
+    assert watch.event.batch_idx == 1
+
+
+def test_a_loop_left_in_the_middle_does_not_disturb_the_next() -> None:
+    x = leaf(1.0)
+    watch = rg.anomaly.watch(policy="record")
+    with watch:
+        left = watch.steps([1.0, 2.0])
+        next(left)
+        for batch in watch.steps([0.0]):
+            left.close()
+            rg.log(x * batch).sum().backward()
+    assert watch.event is not None
+    assert watch.event.reproducible
+
+
+# --- beginnings and ends ----------------------------------------------------------------------------------------------
+
+
+class OddError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("error", [OddError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("where", ["forward", "hook", "function", "module", "second run"])
+def test_any_exit_leaves_things_as_they_were(error: type[BaseException], where: str) -> None:
+    def interrupt(*_: object) -> None:
+        raise error
+
+    class Interrupted(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            raise error
+
+    class Layer(rg.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            raise error
+
+    x = leaf(1.0)
+    watch = rg.anomaly.watch(policy="record")
+    with pytest.raises(error), watch:
+        if where == "hook":
+            y = x * 2
+            y.register_hook(interrupt)
+            y.sum().backward()
+        elif where == "function":
+            Interrupted.apply(x).sum().backward()
+        elif where == "module":
+            rg.nn.Sequential(Layer())(x)
+        elif where == "second run":
+            for number, _ in enumerate(watch.steps([0])):
+                if number == 1:
+                    interrupt()
+                bad_loss(x)
+        else:
+            rg.log(x)
+            interrupt()
+    with pytest.raises(AnomalyError), rg.anomaly.watch():
+        bad_loss(leaf(1.0))
+
+
+def test_a_watch_can_be_used_again_after_an_error() -> None:
+    watch = rg.anomaly.watch()
+    for _ in range(2):
+        with pytest.raises(AnomalyError), watch:
+            bad_gradient(leaf(1.0))
+    assert len(watch.events) == 2
+
+
+def test_start_and_stop() -> None:
+    watch = rg.anomaly.watch(policy="record")
+    assert watch.start() is watch
+    with pytest.raises(RuntimeError, match="was started already"):
+        watch.start()
+    bad_loss(leaf(1.0))
+    watch.stop()
+    watch.stop()
+    bad_loss(leaf(1.0))
+    assert len(watch.events) == 1
+
+
+def test_as_a_decorator() -> None:
+    @rg.anomaly.watch()
+    def step(x: Tensor) -> str:
+        """Take a step."""
+        bad_loss(x)
+        return "done"
+
+    assert step.__name__ == "step"
+    for _ in range(2):
+        with pytest.raises(AnomalyError):
+            step(leaf(1.0))
+
+
+def test_of_nested_watches_the_inner_one_hears() -> None:
+    with rg.anomaly.watch(policy="record") as outer:
+        with rg.anomaly.watch(policy="record") as inner:
+            assert rg.anomaly.current() is inner
+            bad_loss(leaf(1.0))
+        assert rg.anomaly.current() is outer
+        bad_gradient(leaf(1.0))
+    assert [event.op for event in inner.events] == ["log"]
+    assert [event.op for event in outer.events] == ["SqrtBackward0"]
+
+
+def test_no_weight_becomes_non_finite() -> None:
+    model = rg.nn.Linear(2, 1)
+    optimizer = rg.optim.SGD(model.parameters(), lr=1e30)
+    with pytest.raises(AnomalyError), rg.anomaly.watch(model, optimizer):
+        for _ in range(20):
+            optimizer.zero_grad()
+            model(rg.ones(3, 2)).square().mean().backward()
+            optimizer.step()
+    assert all(bool(parameter.isfinite().all()) for parameter in model.parameters())
+
+
+def test_it_keeps_nothing_alive() -> None:
+    x = leaf(1.0, 0.0)
+    watch = rg.anomaly.watch(policy="record")
+    with watch:
+        y = rg.log(x)
+        (y - y).sum().backward()
+        gone = weakref.ref(y)
+        del y
+    gc.collect()
+    assert gone() is None
+
+
+def test_looking_for_names_leaves_the_variables_alone() -> None:
+    x = leaf(1.0)
+    mine = locals()
+    with rg.anomaly.watch(policy="record") as watch:
+        bad_gradient(x)
+    assert watch.triggered
+    assert mine["x"] is x
+    assert "leaf" in globals()
+
+
+# --- an operation that raises -----------------------------------------------------------------------------------------
+
+
+def indefinite() -> Tensor:
+    return rg.tensor([[1.0, 2.0], [2.0, 1.0]], requires_grad=True)
+
+
+@pytest.mark.parametrize("policy", ["record", "raise"])
+def test_an_error_of_linear_algebra_gets_a_note(policy: str) -> None:
+    K = indefinite()  # noqa: N806
+    with pytest.raises(rg.linalg.LinAlgError) as raised, rg.anomaly.watch(policy=policy) as watch:
+        L = rg.linalg.cholesky(K)  # noqa: N806
+        L.sum().backward()
+    event = watch.event
+    assert event is not None
+    assert (event.kind, event.op) == ("error", "linalg_cholesky")
+    assert event.code_line == "L = rg.linalg.cholesky(K)  # noqa: N806"
+    assert "not positive definite" in (event.cause or "")
+    (note,) = raised.value.__notes__
+    assert event.remedy is not None
+    assert event.remedy in note
+    assert "rg.linalg.cholesky(K + " in event.remedy
+
+
+def test_an_error_that_is_dealt_with_is_none() -> None:
+    with rg.anomaly.watch() as watch:
+        with pytest.raises(rg.linalg.LinAlgError):
+            rg.linalg.cholesky(indefinite())
+        leaf(1.0).sum().backward()
+    assert watch.events == ()
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+def in_threads(*work: Callable[[], None]) -> list[BaseException]:
+    errors: list[BaseException] = []
+
+    def run(each: Callable[[], None]) -> None:
+        try:
+            each()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(each,), name=f"worker {k}") for k, each in enumerate(work)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+def test_a_step_in_another_thread() -> None:
+    with rg.anomaly.watch() as watch:
+        errors = in_threads(lambda: bad_gradient(leaf(1.0)))
+    assert [type(error) for error in errors] == [AnomalyError]
+    assert watch.event is not None
+    assert (watch.event.op, watch.event.thread) == ("SqrtBackward0", "worker 0")
+
+
+def test_a_forward_birth_in_another_thread() -> None:
+    with rg.anomaly.watch() as watch:
+        errors = in_threads(lambda: bad_loss(leaf(1.0)))
+    assert [type(error) for error in errors] == [AnomalyError]
+    assert watch.event is not None
+    assert (watch.event.op, watch.event.index) == ("log", (0,))
+
+
+def test_two_threads_that_train() -> None:
+    def good() -> None:
+        x = leaf(1.0, 0.0)
+        for _ in range(200):
+            safe = rg.where(x > 0, x, 1.0)
+            rg.where(x > 0, rg.log(safe), 0.0).sum().backward()
+            x.grad = None
+
+    def bad() -> None:
+        x = leaf(1.0)
+        for _ in range(100):
+            (x * 2).sum().backward()
+        bad_gradient(x)
+
+    with rg.anomaly.watch() as watch:
+        errors = in_threads(good, bad)
+    assert [type(error) for error in errors] == [AnomalyError]
+    assert [(event.op, event.thread) for event in watch.events] == [("SqrtBackward0", "worker 1")]
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def test_memory_is_bounded() -> None:
+    def births(count: int) -> int:
+        for _ in range(count):
+            rg.log(rg.zeros(2))
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    with rg.anomaly.watch() as watch:
+        before = births(1000)
+        assert births(100_000) - before < 20_000
+    tracemalloc.stop()
+    assert watch.events == ()
+
+
+def test_large_arrays_are_let_go() -> None:
+    with rg.anomaly.watch():
+        arrays = []
+        for _ in range(8):
+            x = rg.zeros(1 << 22)  # 16 MB
+            arrays.append(weakref.ref(x._data))
+            rg.log(x)
+            del x
+        assert sum(ref() is not None for ref in arrays) <= 4
+
+
+# --- the environment --------------------------------------------------------------------------------------------------
+
+SCRIPT = "import retrograd as rg; rg.log(rg.tensor([0.0], requires_grad=True)).sum().backward(); print('done')"
+
+
+def run(value: str | None, script: str = SCRIPT) -> subprocess.CompletedProcess[str]:
+    environment = {key: each for key, each in os.environ.items() if key != "RETROGRAD_WATCH"}
+    if value is not None:
+        environment["RETROGRAD_WATCH"] = value
+    return subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("value", [None, "0", ""])
+def test_no_watch_without_the_variable(value: str | None) -> None:
+    assert run(value).stdout == "done\n"
+
+
+@pytest.mark.parametrize("value", ["1", "raise"])
+def test_a_watch_by_the_variable(value: str) -> None:
+    result = run(value)
+    assert result.returncode == 1
+    assert "AnomalyError: -Inf born in log" in result.stderr
+
+
+def test_a_policy_by_the_variable() -> None:
+    result = run("warn")
+    assert result.stdout == "done\n"
+    assert "AnomalyWarning: -Inf born in log" in result.stderr
+
+
+def test_a_wrong_value_of_the_variable() -> None:
+    result = run("rasie")
+    assert result.returncode == 1
+    assert "RETROGRAD_WATCH=rasie: set it to 1, or to a policy" in result.stderr
+
+
+def test_the_import_stays_light() -> None:
+    script = "import retrograd, sys; print(any(name.startswith('retrograd.anomaly') for name in sys.modules))"
+    assert run(None, script).stdout == "False\n"

@@ -1,0 +1,288 @@
+"""The always-on tier: the loss at backward, the gradients before the update."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import retrograd as rg
+from retrograd.anomaly.adapters.torch.gradients import all_finite
+from tests.anomaly.torch.training import (
+    Net,
+    batches,
+    line_of,
+    log_of_zero,
+    root_of_zero,
+    state,
+    train,
+    watched,
+    weights_are_clean,
+)
+
+FAULTS = [log_of_zero, root_of_zero]
+
+
+@pytest.mark.parametrize("steps", [False, True])
+@pytest.mark.parametrize("model", [False, True])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_raise_leaves_the_weights_clean(fault: Any, model: bool, steps: bool) -> None:
+    net = Net()
+    with pytest.raises(rg.anomaly.AnomalyError) as caught:
+        watched(fault, "raise", net=net, model=model, steps=steps)
+    assert caught.value.event.harmed is not None
+    assert weights_are_clean(net)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("steps", [False, True])
+def test_skip_step_goes_on_with_the_weights_and_state_of_before(fault: Any, steps: bool) -> None:
+    w, net = watched(fault, "skip_step", steps=steps)
+    assert len(w.events) == 1
+    assert weights_are_clean(net)
+
+
+def test_a_skipped_update_changes_neither_weights_nor_moments() -> None:
+    torch.manual_seed(0)
+    one, other = Net(), Net()
+    other.load_state_dict(one.state_dict())
+    optimizers = [torch.optim.Adam(net.parameters(), weight_decay=0.1) for net in (one, other)]
+    good = batches(3)
+    bad = torch.full((5, 4), math.nan)
+    with rg.anomaly.watch(one, optimizers[0], "skip_step") as w:
+        train(one, optimizers[0], [good[0], bad, good[1], bad, good[2]])
+    train(other, optimizers[1], good)
+    assert len(w.events) == 2
+    torch.testing.assert_close(state(one), state(other), rtol=0, atol=0)
+    moments = [optimizer.state_dict()["state"] for optimizer in optimizers]
+    torch.testing.assert_close(moments[0], moments[1], rtol=0, atol=0)
+
+
+def test_record_and_warn_let_the_update_happen() -> None:
+    _, net = watched(root_of_zero, "record", steps=False)
+    assert not weights_are_clean(net)
+    with pytest.warns(rg.anomaly.AnomalyWarning, match="SqrtBackward0|gradient"):
+        watched(root_of_zero, "warn", steps=False, budget=1.0)
+
+
+@pytest.mark.parametrize("policy", ["raise", "skip_step"])
+def test_every_bad_gradient_is_caught_whatever_the_budget(policy: str) -> None:
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with rg.anomaly.watch(net, optimizer, "skip_step", budget=1e-9) as w:
+        for x in batches(30):
+            net.fault = root_of_zero if w.step % 2 else None
+            train(net, optimizer, [x])
+    assert len(w.events) == 15
+    assert weights_are_clean(net)
+
+
+def test_a_finite_gradient_is_never_called_infinite() -> None:
+    """The sum of its squares overflows."""
+    net = nn.Linear(2, 1, bias=False)
+    optimizer = torch.optim.SGD(net.parameters(), 0.0)
+    with rg.anomaly.watch(net, optimizer) as w:
+        (net(torch.ones(1, 2)) * 1e30).sum().backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+    assert not w.events
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None])
+def test_all_finite(dtype: torch.dtype, value: float | None) -> None:
+    tensors = [torch.full((300,), 6e4 if dtype == torch.float16 else 1e30).to(dtype), torch.zeros(0), torch.ones(2, 3)]
+    if value is not None:
+        tensors[0][17] = value
+    assert all_finite(tensors) == (value is None)
+    assert all_finite([torch.ones(2)], [torch.tensor(1.0 if value is None else value)]) == (value is None)
+
+
+def test_sparse_gradients() -> None:
+    table = nn.Embedding(10, 3, sparse=True)
+    optimizer = torch.optim.SparseAdam(table.parameters())
+    with rg.anomaly.watch(table, optimizer, "skip_step") as w:
+        for factor in (1.0, math.inf):
+            optimizer.zero_grad()
+            out = table(torch.tensor([1, 2]))
+            out.register_hook(lambda grad, factor=factor: grad * factor)
+            out.sum().backward()
+            optimizer.step()
+    assert len(w.events) == 1
+    assert weights_are_clean(table)
+
+
+def test_updates_by_hand() -> None:
+    """Where no optimizer is in sight, gradients are looked at when backward ends, and are zero after a bad loss."""
+    x = torch.tensor([4.0, 1.0], requires_grad=True)
+    with rg.anomaly.watch(policy="skip_step") as w:
+        for offset in (0.0, 1.0, 5.0):
+            x.grad = None
+            torch.log(x - offset).sum().backward()
+            with torch.no_grad():
+                assert x.grad is not None
+                x -= 0.1 * x.grad
+    assert [event.op for event in w.events] == ["log", "log"]
+    assert x.isfinite().all()
+
+
+def test_a_closure_that_computes_the_loss() -> None:
+    x = torch.tensor([1.0], requires_grad=True)
+    optimizer = torch.optim.LBFGS([x], lr=1.0, max_iter=3)
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = torch.sqrt(x - x.detach()).sum()
+        loss.backward()
+        return loss
+
+    with rg.anomaly.watch(None, optimizer, "skip_step") as w:
+        optimizer.step(closure)
+        assert w.events
+        assert x.tolist() == [1.0]
+        optimizer.step(lambda: (optimizer.zero_grad(), (x**2).sum(), (x**2).sum().backward())[1])
+    assert x.tolist() != [1.0], "the step after was withheld"
+
+
+def test_two_optimizers_are_withheld_apart() -> None:
+    first, second = nn.Linear(2, 1), nn.Linear(2, 1)
+    optimizers = [torch.optim.SGD(each.parameters(), 0.1) for each in (first, second)]
+    before = state(first), state(second)
+    with rg.anomaly.watch(policy="skip_step"):
+        torch.log(first(torch.ones(1, 2)) * 0).sum().backward()
+        optimizers[0].step()
+        second(torch.ones(1, 2)).sum().backward()
+        optimizers[1].step()
+    torch.testing.assert_close(state(first), before[0], rtol=0, atol=0)
+    assert not torch.equal(second.weight, before[1]["weight"])
+
+
+def test_accumulated_gradients() -> None:
+    """A bad micro-batch withholds the update that it would have been part of, and the second run spoils nothing."""
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    before = state(net)
+    with rg.anomaly.watch(net, optimizer, "skip_step") as w:
+        for number, x in enumerate(w.steps(batches(4))):
+            net.fault = log_of_zero if number == 1 else None
+            net(x).sum().backward()
+        optimizer.step()
+    assert [event.op for event in w.events] == ["log"]
+    torch.testing.assert_close(state(net), before, rtol=0, atol=0)
+
+
+def test_clipping_is_seen_through() -> None:
+    """One infinite gradient, and not the NaNs that clipping would make of all of them."""
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+
+    def spoil_and_clip() -> None:
+        assert net.first.bias.grad is not None
+        net.first.bias.grad[3] = math.inf
+        nn.utils.clip_grad_norm_(net.parameters(), 2.5)
+
+    with rg.anomaly.watch(net, optimizer, "skip_step") as w:
+        train(net, optimizer, batches(1), spoil_and_clip)
+    (event,) = w.events
+    assert event.harmed == "the gradient of first.bias"
+    assert (event.index, event.posinf_count, event.nan_count) == ((3,), 1, 0)
+    assert event.lineno == line_of("clip_grad_norm_(net.parameters(), 2.5)", test_clipping_is_seen_through)
+    assert "error_if_nonfinite=True" in (event.remedy or "")
+    assert weights_are_clean(net)
+
+
+def test_clipping_that_was_looked_at_saves_the_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    from retrograd.anomaly.adapters.torch import monitor
+
+    looks = []
+    monkeypatch.setattr(monitor, "all_finite", lambda *args: looks.append(1) or True)
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with rg.anomaly.watch(net, optimizer):
+        train(net, optimizer, batches(3), lambda: nn.utils.clip_grad_norm_(net.parameters(), 1.0))
+        assert not looks
+        train(net, optimizer, batches(3))
+        assert len(looks) == 3
+
+
+def test_a_gradient_spoilt_after_clipping_is_caught() -> None:
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+
+    def clip_and_spoil() -> None:
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        net.first.bias.grad.fill_(math.nan)  # type: ignore[union-attr]
+
+    with rg.anomaly.watch(net, optimizer, "skip_step") as w:
+        train(net, optimizer, batches(1), clip_and_spoil)
+    assert len(w.events) == 1
+    assert weights_are_clean(net)
+
+
+def test_expect_nonfinite() -> None:
+    x = torch.zeros(2, requires_grad=True)
+    with rg.anomaly.watch() as w, rg.anomaly.expect_nonfinite("a test"):
+        torch.log(x).sum().backward()
+    assert not w.events
+
+
+def test_ignored_kinds_are_not_looked_for() -> None:
+    x = torch.zeros(2, requires_grad=True)
+    with rg.anomaly.watch(policy={"nan": "raise", "inf": "ignore"}) as w:
+        torch.log(x).sum().backward()
+        with pytest.raises(rg.anomaly.AnomalyError):
+            (torch.log(x) * 0).sum().backward()
+    assert len(w.events) == 1
+
+
+def test_a_bad_weight_is_named() -> None:
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with torch.no_grad():
+        net.second.weight[1, 5] = math.nan
+    with rg.anomaly.watch(net, optimizer, "record") as w:
+        train(net, optimizer, w.steps(batches(1)))
+    event = w.event
+    assert event is not None
+    assert (event.kind, event.layer_name, event.index) == ("leaf", "second", (1, 5))
+    assert "second.weight" in event.operands
+    assert event.cause is not None and "second.weight itself holds 1 NaN" in event.cause
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_a_bad_batch_is_named(steps: bool) -> None:
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    data = batches(1)
+    data[0][2, 1] = math.inf
+    with rg.anomaly.watch(net, optimizer, "record") as w:
+        for images in w.steps(data) if steps else data:
+            (net(images) ** 2).mean().backward()
+    event = w.event
+    assert event is not None
+    assert (event.kind, event.index, list(event.operands.values())) == ("leaf", (2, 1), [math.inf])
+    assert event.cause is not None and "The data already held 1 Inf of 20 elements" in event.cause
+    assert event.surroundings is not None and event.surroundings.context["name"] == "images"
+
+
+def test_bad_input_is_refused_at_the_start() -> None:
+    with pytest.raises(ValueError, match="ReLU has no parameters"):
+        rg.anomaly.watch(nn.ReLU()).start()
+    with pytest.raises(ValueError, match=r"first\.weight is on the meta device"):
+        rg.anomaly.watch(Net().to("meta")).start()
+    with pytest.raises(ValueError, match="this Adam updates none of the model's parameters"):
+        rg.anomaly.watch(Net(), torch.optim.Adam(Net().parameters())).start()
+    assert rg.anomaly.current() is None
+
+
+def test_other_ways_to_start_backward() -> None:
+    x = torch.zeros(2, requires_grad=True)
+    y = torch.log(x)
+    with rg.anomaly.watch(policy="record") as w:
+        torch.autograd.backward([y], [torch.ones(2)], retain_graph=True)
+        torch.autograd.backward(y.sum() * 0)
+    assert [event.harmed for event in w.events] == ["loss", "the gradient of x", "loss", "the gradient of x"]
+    assert [event.op for event in w.events][::2] == ["log", "log"]

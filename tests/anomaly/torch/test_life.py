@@ -1,0 +1,192 @@
+"""Start and stop: torch is as before after every kind of exit, and costs nothing where it is not used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+import retrograd as rg
+from retrograd.anomaly.adapters import adapters_for
+from retrograd.anomaly.adapters.retrograd import RetrogradMonitor
+from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
+from tests.anomaly.torch.training import Net, batches, log_of_zero, root_of_zero, train, watched
+
+OPTIMIZER = sys.modules["torch.optim.optimizer"]
+
+
+def surroundings() -> Any:
+    """What a watch may change."""
+    return (
+        torch.autograd.backward,
+        torch.Tensor.backward,
+        torch.compile,
+        torch.nn.utils.clip_grad._clip_grads_with_norm_,
+        torch.amp.GradScaler.scale,
+        torch.amp.GradScaler.update,
+        torch.amp.GradScaler.unscale_,
+        torch.optim.lr_scheduler.LRScheduler.step,
+        torch.utils.data.DataLoader.__iter__,
+        dict(OPTIMIZER._global_optimizer_pre_hooks),  # type: ignore[attr-defined]
+        dict(OPTIMIZER._global_optimizer_post_hooks),  # type: ignore[attr-defined]
+        _get_current_function_mode_stack(),
+        _get_current_dispatch_mode_stack(),
+        list(sys.meta_path),
+    )
+
+
+class StoppedError(Exception):
+    pass
+
+
+def interrupted(error: type[BaseException], second: bool) -> None:
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    runs = []
+    with rg.anomaly.watch(net, optimizer, "skip_step") as w:
+        for x in w.steps(batches(1)):
+            runs.append(1)
+            if len(runs) == 1 + second:
+                raise error
+            log_of_zero(net(x)).sum().backward()
+
+
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("error", [StoppedError, KeyboardInterrupt, SystemExit])
+def test_torch_is_as_before_after_an_exception(error: type[BaseException], second: bool) -> None:
+    before = surroundings()
+    with pytest.raises(error):
+        interrupted(error, second)
+    assert surroundings() == before
+
+
+@pytest.mark.parametrize("policy", ["record", "skip_step", "raise"])
+@pytest.mark.parametrize("fault", [log_of_zero, root_of_zero])
+def test_torch_is_as_before(fault: Any, policy: str) -> None:
+    before = surroundings()
+    net = Net()
+    try:
+        watched(fault, policy, net=net)
+    except rg.anomaly.AnomalyError:
+        assert policy == "raise"
+    assert surroundings() == before
+    assert not [hook for module in net.modules() for hook in (*module._forward_hooks, *module._forward_pre_hooks)]
+
+
+def test_gradients_are_shown_again_when_an_update_fails() -> None:
+    class Failing(torch.optim.SGD):
+        def step(self, closure: Any = None) -> None:  # type: ignore[override]
+            raise StoppedError
+
+    net = Net(root_of_zero)
+    optimizer = Failing(net.parameters())
+    with pytest.raises(StoppedError), rg.anomaly.watch(net, optimizer, "skip_step"):
+        train(net, optimizer, batches(1))
+    assert all(each.grad is not None for each in net.parameters())
+
+
+def test_watches_in_each_other() -> None:
+    before = surroundings()
+    x = torch.zeros(2, requires_grad=True)
+    with rg.anomaly.watch(policy="record") as outer, rg.anomaly.watch(policy="record") as inner:
+        torch.log(x).sum().backward()
+    assert [event.op for event in (*outer.events, *inner.events)] == ["log", "unknown"] * 2
+    assert surroundings() == before
+
+
+def test_a_watch_starts_again() -> None:
+    x = torch.zeros(2, requires_grad=True)
+    w = rg.anomaly.watch(policy="raise")
+    for _ in range(2):
+        with pytest.raises(rg.anomaly.AnomalyError), w:
+            torch.log(x).sum().backward()
+    with pytest.raises(RuntimeError, match="started already"), w:
+        w.start()
+
+
+def test_which_adapters() -> None:
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    assert [type(each) for each in adapters_for(rg.anomaly.watch(net))] == [TorchMonitor]
+    assert [type(each) for each in adapters_for(rg.anomaly.watch(None, optimizer))] == [TorchMonitor]
+    assert [type(each) for each in adapters_for(rg.anomaly.watch(rg.nn.Linear(1, 1)))] == [RetrogradMonitor]
+    assert len(adapters_for(rg.anomaly.watch())) == 2
+
+
+def run(script: str, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    path = tmp_path / "train_torch.py"
+    path.write_text(textwrap.dedent(script))
+    return subprocess.run([sys.executable, *arguments, str(path)], capture_output=True, text=True, timeout=300)
+
+
+def test_torch_is_not_imported_for_its_sake(tmp_path: Path) -> None:
+    done = run(
+        """
+        import sys
+        import retrograd as rg
+        with rg.anomaly.watch():
+            rg.ones(2).requires_grad_().sum().backward()
+        assert "torch" not in sys.modules
+        """,
+        tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_torch_that_is_imported_later(tmp_path: Path) -> None:
+    done = run(
+        """
+        import sys
+        import retrograd as rg
+        paths = list(sys.meta_path)
+        with rg.anomaly.watch(policy="record") as w:
+            import torch
+            torch.log(torch.zeros(2, requires_grad=True)).sum().backward()
+            assert sys.meta_path == paths
+        print(w.event.op, w.event.lineno)
+        """,
+        tmp_path,
+    )
+    assert done.stdout.split() == ["log", "7"], done.stderr
+
+
+SCRIPT = """
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = TensorDataset(torch.randn(12, 3), torch.arange(12.0))
+    for epoch in range(2):
+        for x, y in DataLoader(data, batch_size=4, shuffle=True):
+            optimizer.zero_grad()
+            error = ((model(x)[:, 0] - y) ** 2).sum()
+            weight = torch.where(y == 7, 0.0, 1.0).prod()
+            loss = error if epoch == 0 else torch.sqrt(error * weight)
+            loss.backward()
+            optimizer.step()
+            print(len(x), flush=True)
+"""
+
+
+def test_an_unmodified_script(tmp_path: Path) -> None:
+    done = run(SCRIPT, tmp_path, "-m", "retrograd", "run")
+    assert done.returncode == 1, done.stderr
+    assert "SqrtBackward0" in done.stderr
+    assert "loss = error if epoch == 0 else torch.sqrt(error * weight)" in done.stderr
+    assert "train_torch.py" in done.stderr
+
+
+def test_the_script_itself_fails(tmp_path: Path) -> None:
+    script = "import torch\nraise ValueError('its own')\n"
+    watched_run, plain = run(script, tmp_path, "-m", "retrograd", "run"), run(script, tmp_path)
+    assert watched_run.returncode == plain.returncode == 1
+    assert watched_run.stderr == plain.stderr

@@ -1,0 +1,93 @@
+"""Gradient scalers: what they do on purpose is no anomaly, what they cannot mend is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import retrograd as rg
+from retrograd.anomaly.adapters.torch.scaling import MOST_SKIPS
+from tests.anomaly.torch.training import Net, batches, line_of, log_of_zero, root_of_zero, state, weights_are_clean
+
+
+def train_scaled(net: nn.Module, data: Iterable[Tensor], scaler: Any, clip: bool = False) -> None:
+    optimizer = torch.optim.SGD(net.parameters(), 0.0)
+    for x in data:
+        optimizer.zero_grad()
+        scaler.scale((net(x) ** 2).mean()).backward()
+        if clip:
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def spike(out: Tensor) -> Tensor:
+    """Gradients that overflow float32 while the scale is large."""
+    return out * 1e17
+
+
+@pytest.mark.parametrize("clip", [False, True])
+@pytest.mark.parametrize("steps", [False, True])
+def test_a_skipped_update_is_normal(clip: bool, steps: bool) -> None:
+    net = Net(spike)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**20)
+    with rg.anomaly.watch(net) as w:
+        data = batches(4)
+        train_scaled(net, w.steps(data) if steps else data, scaler, clip)
+    assert scaler.get_scale() < 2.0**20, "nothing was skipped"
+    assert not w.events
+
+
+def test_an_infinite_scaled_loss_is_normal() -> None:
+    net = Net(lambda out: out * 1e17)
+    with rg.anomaly.watch(net) as w:
+        train_scaled(net, batches(2), torch.amp.GradScaler("cpu", init_scale=2.0**60))
+    assert not w.events
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_a_bad_loss_is_found_under_its_scale(steps: bool) -> None:
+    net = Net(log_of_zero)
+    with rg.anomaly.watch(net, policy="skip_step") as w:
+        data = batches(1)
+        train_scaled(net, w.steps(data) if steps else data, torch.amp.GradScaler("cpu"))
+    assert w.event.op == "log"
+    assert w.event.lineno == line_of("# the birth of log_of_zero")
+    assert weights_are_clean(net)
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_updates_skipped_again_and_again(steps: bool) -> None:
+    net = Net(root_of_zero)
+    before = state(net)
+    scaler = torch.amp.GradScaler("cpu")
+    with rg.anomaly.watch(net, policy="record") as w:
+        data = batches(MOST_SKIPS + 2)
+        train_scaled(net, w.steps(data) if steps else data, scaler)
+    assert len(w.events) == 1
+    event = w.event
+    assert (event.op, event.lineno) == ("SqrtBackward0", line_of("# the birth of root_of_zero"))
+    assert event.harmed is not None and event.harmed.startswith("the gradient of ")
+    assert f"left out the update {MOST_SKIPS} times in a row; its scale is 256 now" in event.note
+    assert scaler.get_scale() == 65536 / 2 ** (MOST_SKIPS + 2)  # the second run has not moved it
+    torch.testing.assert_close(state(net), before, rtol=0, atol=0)
+
+
+def test_a_scale_below_one() -> None:
+    net = Net(root_of_zero)
+    with rg.anomaly.watch(net, policy="record") as w:
+        train_scaled(net, batches(1), torch.amp.GradScaler("cpu", init_scale=1.0))
+    assert "its scale is 0.5 now" in w.event.note
+
+
+def test_a_scaler_that_is_off() -> None:
+    net = Net(root_of_zero)
+    with rg.anomaly.watch(net, policy="skip_step") as w:
+        train_scaled(net, batches(1), torch.amp.GradScaler("cpu", enabled=False))
+    assert w.event.op == "SqrtBackward0"
+    assert weights_are_clean(net)

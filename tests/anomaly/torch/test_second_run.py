@@ -1,0 +1,242 @@
+"""The second run of a step: exact, and nothing of it stays behind."""
+
+from __future__ import annotations
+
+import gc
+import random
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+import retrograd as rg
+from tests.anomaly.torch.training import (
+    Net,
+    batches,
+    line_of,
+    log_of_zero,
+    root_of_zero,
+    state,
+    train,
+    watched,
+)
+
+
+@pytest.mark.parametrize("fault", [log_of_zero, root_of_zero])
+def test_operation_line_element_and_module(fault: Any) -> None:
+    w, _ = watched(fault)
+    event = w.event
+    assert event.reproducible
+    assert event.op == ("log" if fault is log_of_zero else "SqrtBackward0")
+    assert (event.lineno, event.function) == (line_of(f"# the birth of {fault.__name__}"), fault.__name__)
+    assert (event.index, event.operands["input"]) == ((0, 0), 0.0)
+    assert event.module_type == "Net"
+    assert event.batch_idx == 3
+
+
+def test_the_innermost_module_is_named() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x / self.weight
+
+    model = nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.ReLU(), Block()))
+    with rg.anomaly.watch(model, policy="record") as w:
+        for x in w.steps([torch.ones(2, 3)]):
+            model(x).sum().backward()
+    assert (w.event.op, w.event.layer_name, w.event.module_type) == ("div", "1.1", "Block")
+
+
+def test_the_same_random_numbers() -> None:
+    drawn: list[Any] = []
+    x = torch.zeros(3, requires_grad=True)
+    with rg.anomaly.watch(policy="skip_step") as w:
+        for number in w.steps(range(3)):
+            drawn.append((random.random(), np.random.rand(), torch.rand(2).tolist()))
+            (torch.log(x).sum() if number == 1 else x.sum()).backward()
+    assert drawn[1] == drawn[2]
+    assert len({str(each) for each in drawn}) == 3  # and go on
+
+
+def test_everything_is_as_after_one_run() -> None:
+    """The weights, the optimizer, the learning rate and the random numbers."""
+
+    def run(again: bool) -> Any:
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.Linear(4, 1))
+        optimizer = torch.optim.Adam(net.parameters())
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+        with rg.anomaly.watch(net, optimizer, "skip_step") as w:
+            data = batches(6)
+            runs = 0
+            for x in w.steps(data) if again else data:
+                runs += 1
+                optimizer.zero_grad()
+                loss = net(x).mean()
+                (torch.log(loss * 0) if x is data[3] else loss).backward()
+                optimizer.step()
+                schedule.step()
+        assert len(w.events) == 1
+        assert runs == 6 + again
+        return state(net), optimizer.state_dict()["state"], optimizer.param_groups[0]["lr"], torch.rand(3)
+
+    torch.testing.assert_close(run(True), run(False), rtol=0, atol=0)
+
+
+def test_a_step_counts_once() -> None:
+    w, _ = watched(root_of_zero)
+    assert (w.step, len(w.loss_history)) == (4, 4)
+
+
+def test_buffers_are_as_before_the_step() -> None:
+    norm = nn.BatchNorm1d(4)
+    with rg.anomaly.watch(norm, policy="skip_step") as w:
+        for x in w.steps([batches(1)[0] * torch.nan]):
+            before = state(norm)
+            norm(x).sum().backward()
+    torch.testing.assert_close(state(norm), before | {"running_mean": torch.zeros(4), "running_var": torch.ones(4)})
+    assert norm.num_batches_tracked == 0
+
+
+def test_what_does_not_happen_again_is_said() -> None:
+    x = torch.zeros(3, requires_grad=True)
+    runs = []
+    with rg.anomaly.watch(policy="record") as w:
+        for _ in w.steps([0]):
+            runs.append(0)
+            (torch.log(x) if len(runs) == 1 else x).sum().backward()
+    assert w.event.reproducible is False
+    assert "run again" in (w.event.note or "")
+
+
+def test_a_function_of_the_users_own() -> None:
+    class Root(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return x.sqrt()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            (x,) = ctx.saved_tensors
+            return grad / (2 * x.sqrt())  # the birth inside
+
+    x = torch.tensor([1.0, 0.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        for _ in w.steps([0]):
+            Root.apply(x).sum().backward()  # the call of the function
+    event = w.event
+    assert (event.op, event.index, event.is_backward) == ("RootBackward", (1,), True)
+    assert event.lineno == line_of("# the call of the function", test_a_function_of_the_users_own)
+    assert str(line_of("# the birth inside", test_a_function_of_the_users_own)) in event.note
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_recomputed_activations(reentrant: bool) -> None:
+    layer = nn.Linear(3, 3)
+    with rg.anomaly.watch(layer, policy="record") as w:
+        for x in w.steps([torch.ones(2, 3, requires_grad=True)]):
+            h = checkpoint(lambda x: root_of_zero(layer(x)), x, use_reentrant=reentrant)
+            h.sum().backward()
+    assert w.event.op == "SqrtBackward0"
+    assert w.event.lineno == line_of("# the birth of root_of_zero")
+
+
+def test_written_in_place() -> None:
+    x = torch.ones(2, 3, requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        for _ in w.steps([0]):
+            h = x * 1.0
+            h[1] = (h[1] - 1).log()  # the birth in place
+            h.sum().backward()
+    assert w.event.op == "log"
+    assert w.event.lineno == line_of("# the birth in place", test_written_in_place)
+
+
+def test_infinite_gradients_that_meet() -> None:
+    x = torch.tensor([0.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        for _ in w.steps([0]):
+            (torch.sqrt(x) - torch.sqrt(x * 2)).sum().backward()
+    assert w.event.op == "SqrtBackward0"  # the infinities themselves; their sum only shows them
+
+
+def test_double_backward() -> None:
+    x = torch.tensor([1.0, 0.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        for _ in w.steps([0]):
+            (grad,) = torch.autograd.grad((x**1.5).sum(), x, create_graph=True)
+            (grad**2).sum().sqrt().backward(retain_graph=True)
+            x.grad = None
+            grad.sum().backward()
+    assert w.event.is_backward
+    assert w.event.op.startswith("PowBackward")
+
+
+def test_a_compiled_model_is_run_again_uncompiled(request: pytest.FixtureRequest) -> None:
+    request.addfinalizer(torch._dynamo.reset)
+    model = torch.compile(Net(root_of_zero), backend="eager")
+    with rg.anomaly.watch(model, policy="record") as w:
+        for x in w.steps(batches(1)):
+            model(x).sum().backward()
+    assert w.event.op == "SqrtBackward0"
+    assert w.event.lineno == line_of("# the birth of root_of_zero")
+
+
+def test_the_model_alone_is_run_again_without_steps() -> None:
+    """A birth in its backward, although nothing of the step is left."""
+    net = Net(root_of_zero)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    before = state(net)
+    with rg.anomaly.watch(net, optimizer, "skip_step") as w:
+        train(net, optimizer, batches(1))
+    assert w.event.op == "SqrtBackward0"
+    assert w.event.lineno == line_of("# the birth of root_of_zero")
+    torch.testing.assert_close(state(net), before, rtol=0, atol=0)
+
+
+def test_a_birth_in_the_loss_function_is_told_from_one_in_the_model() -> None:
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with rg.anomaly.watch(net, optimizer, "record") as w:
+        root_of_zero(net(batches(1)[0])).sum().backward()
+        optimizer.step()
+    assert w.event.op == "unknown"
+    assert "loss function" in w.event.cause
+    assert "w.steps(loader)" in w.event.note
+
+
+def test_allowed_operations_are_no_suspects() -> None:
+    x = torch.tensor([0.0, 1.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record", allow=("log",)) as w:
+        for _ in w.steps([0]):
+            torch.div(torch.log(x).sum() + torch.sqrt(x - 1.5).sum(), 2).backward()
+    assert w.event.op == "sqrt"
+
+
+def test_the_record_lets_go_of_what_is_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The birth is exact even if next to nothing may be kept."""
+    monkeypatch.setattr("retrograd.anomaly.adapters.torch.recording.MOST_BYTES", 1000)
+    w, _ = watched(root_of_zero)
+    assert (w.event.op, w.event.lineno) == ("SqrtBackward0", line_of("# the birth of root_of_zero"))
+
+
+def test_nothing_of_a_tripped_step_is_kept_alive() -> None:
+    def step(kept: list[Any]) -> None:
+        x = torch.zeros(3, requires_grad=True)
+        y = torch.log(x * 2)
+        kept.append(weakref.ref(y))
+        y.sum().backward()
+        del y
+        gc.collect()
+        assert kept[0]() is None
+
+    with rg.anomaly.watch(policy="record"):
+        step([])

@@ -1,0 +1,328 @@
+"""The command line, as a user's shell sees it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import retrograd as rg
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.report import read_runs
+from retrograd.cli.session import NOTHING_WATCHED
+
+SOURCE = Path(rg.__file__).parent.parent
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("RANK", "FORCE_COLOR", "COLUMNS")}
+FAILING = """\
+import retrograd as rg
+x = rg.zeros(3).requires_grad_()
+(rg.log(x) * 0).sum().backward()
+print("survived")
+"""
+
+
+def python(*arguments: str, cwd: Path, text: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run ``python arguments...`` in a directory, with ``text`` as its standard input."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        input=text,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=100,
+        env={**ENVIRONMENT, "PYTHONPATH": str(SOURCE), "PYTHONIOENCODING": "utf-8", **environment},
+    )
+
+
+def retrograd(*arguments: str, cwd: Path, text: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    return python("-m", "retrograd", *arguments, cwd=cwd, text=text, **environment)
+
+
+def write(path: Path, code: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(code), encoding="utf-8")
+
+
+# --- a program that is watched behaves as if it were not ------------------------------------------------------------
+
+
+def without_note(done: subprocess.CompletedProcess[str]) -> tuple[str, str, int]:
+    """What was printed and the exit code, without the remark that nothing was watched."""
+    return done.stdout, done.stderr.replace(f"{NOTHING_WATCHED}\n", ""), done.returncode
+
+
+PROGRAMS = {
+    "arguments": "import sys; print(sys.argv)",
+    "attributes": """
+        import sys, __main__
+        value = 3
+        print(__name__, __file__, __package__, __spec__, __doc__, type(__loader__).__name__)
+        print(__main__.value, sys.modules["__main__"].value, sys.path[0])
+        """,
+    "imports from its directory": "import helper; print(helper.answer)",
+    "standard input": "import sys; print(sys.stdin.read().upper())",
+    "pickles its own classes": """
+        import pickle
+        class Thing: pass
+        print(type(pickle.loads(pickle.dumps(Thing()))).__name__)
+        """,
+    "exits with a number": "import sys; print('half'); sys.exit(7)",
+    "exits with a message": "raise SystemExit('not today')",
+    "exits with nothing": "raise SystemExit",
+    "fails": """
+        def divide(a, b):
+            return a / b
+        try:
+            divide(1, 0)
+        except ZeroDivisionError as error:
+            raise ValueError("no such ratio") from error
+        """,
+    "does not parse": "def f(:\n    pass\n",
+    "has a hook for exceptions": """
+        import sys
+        sys.excepthook = lambda kind, error, trace: print("hooked", kind.__name__, trace.tb_lineno)
+        raise KeyError("x")
+        """,
+    "says goodbye": "import atexit; atexit.register(print, 'goodbye'); 1 / 0",
+    "interrupted": "raise KeyboardInterrupt",
+    "another encoding": "# -*- coding: utf-8 -*-\nprint('größer')\n",
+}
+
+
+@pytest.fixture
+def program(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    write(tmp_path / "code" / "script.py", PROGRAMS[request.param])
+    write(tmp_path / "code" / "helper.py", "answer = 42")
+    return tmp_path
+
+
+@pytest.mark.parametrize("program", PROGRAMS, indirect=True)
+def test_script_runs_as_under_python(program: Path) -> None:
+    script = ("code/script.py", "--policy", "x", "-m", "b c")
+    plain = python(*script, cwd=program, text="typed")
+    watched = retrograd("run", "--policy", "warn", *script, cwd=program, text="typed")
+    assert without_note(watched) == (plain.stdout, plain.stderr, plain.returncode)
+
+
+@pytest.mark.parametrize("name", ["package", "package.module"])
+def test_module_runs_as_under_python(tmp_path: Path, name: str) -> None:
+    report = "import sys; print(__name__, __package__, __spec__.name, __file__, sys.argv, sys.path[0])"
+    write(tmp_path / "package" / "__init__.py", "print('package', __name__)")
+    write(tmp_path / "package" / "__main__.py", f"from . import other; {report}")
+    write(tmp_path / "package" / "module.py", f"from .other import answer; {report}; raise SystemExit(answer)")
+    write(tmp_path / "package" / "other.py", "answer = 5")
+    plain = python("-m", name, "-x", "--report", "1", cwd=tmp_path)
+    watched = retrograd("run", "-m", name, "-x", "--report", "1", cwd=tmp_path)
+    assert without_note(watched) == (plain.stdout, plain.stderr, plain.returncode)
+
+
+def test_double_dash_is_passed_on(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", "import sys; print(sys.argv[1:])")
+    for program in (("script.py",), ("-m", "script"), ("--", "script.py")):
+        assert retrograd("run", *program, "a", "--", "-b", cwd=tmp_path).stdout == "['a', '--', '-b']\n"
+
+
+def test_directory_with_main_runs(tmp_path: Path) -> None:
+    write(tmp_path / "app" / "__main__.py", "import sys, helper; print(helper.answer, sys.argv)")
+    write(tmp_path / "app" / "helper.py", "answer = 42")
+    assert retrograd("run", "app", "y", cwd=tmp_path).stdout == python("app", "y", cwd=tmp_path).stdout
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell is asked")
+def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", "raise KeyboardInterrupt")
+    command = f'"{sys.executable}" -m retrograd run script.py; echo $?'
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, env=environment, check=True
+    )
+    assert done.stdout.strip() == "130"
+    assert "cli" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nowhere.py",), "nowhere.py: No such file"),
+        (("-m", "no_such_module"), "no_such_module"),
+        (("-m", "json.no_such_part"), "json.no_such_part"),
+        ((), "nothing to run"),
+        (("-m",), "nothing to run"),
+        (("--policy", "pray", "script.py"), "pray"),
+        (("--report", "script.py", "script.py"), "script.py"),
+    ],
+)
+def test_what_cannot_be_run_is_named(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    write(tmp_path / "script.py", "print('ran')")
+    done = retrograd("run", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not done.stdout
+
+
+# --- findings -------------------------------------------------------------------------------------------------------
+
+
+def test_finding_is_shown_after_the_traceback(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", FAILING)
+    done = retrograd("run", "script.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert not done.stdout
+    trace, _, report = done.stderr.partition("-- retrograd --")
+    assert trace.startswith("Traceback (most recent call last):")
+    assert 'script.py", line 3, in <module>' in trace
+    assert "AnomalyError" in trace
+    assert str(SOURCE) not in trace, "only the user's own frames"
+    assert "born in log, script.py:3" in report
+    assert "input = 0.0" in report
+    assert done.stderr.isascii()
+    assert "\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize("policy", ["warn", "record", "skip_step"])
+def test_gentle_policies_let_the_script_end(tmp_path: Path, policy: str) -> None:
+    write(tmp_path / "script.py", FAILING)
+    done = retrograd("run", "--policy", policy, "script.py", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout == "survived\n"
+    assert "born in log, script.py:3" in done.stderr
+
+
+def test_a_healthy_run_says_nothing_unless_nothing_was_watched(tmp_path: Path) -> None:
+    write(tmp_path / "healthy.py", "import retrograd as rg\nrg.ones(3).requires_grad_().sum().backward()\n")
+    write(tmp_path / "idle.py", "print('no training here')")
+    assert not retrograd("run", "healthy.py", cwd=tmp_path).stderr
+    assert retrograd("run", "idle.py", cwd=tmp_path).stderr == f"{NOTHING_WATCHED}\n"
+
+
+def test_a_caught_finding_keeps_the_exit_code_of_the_script(tmp_path: Path) -> None:
+    code = FAILING.replace("(rg.log", "try: (rg.log").replace("print", "finally: raise SystemExit(5)\nprint")
+    write(tmp_path / "script.py", code)
+    done = retrograd("run", "script.py", cwd=tmp_path)
+    assert done.returncode == 5
+    assert "born in log" in done.stderr
+
+
+def test_report_directory_and_report_command(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", FAILING)
+    retrograd("run", "--report", "runs/7", "script.py", "--lr", "3", cwd=tmp_path)
+    directory = tmp_path / "runs" / "7"
+    assert sorted(path.name for path in directory.iterdir()) == ["events.jsonl", "report.html"]
+    [run] = read_runs(directory / "events.jsonl")
+    assert run.start is not None
+    assert run.start.command[-3:] == ("script.py", "--lr", "3")
+    (tmp_path / "script.py").unlink()  # the source was kept with the event
+    for path in ("runs/7", "runs/7/events.jsonl"):
+        shown = retrograd("report", path, cwd=tmp_path)
+        assert shown.returncode == 0
+        assert "> 3 | (rg.log(x) * 0).sum().backward()" in shown.stdout
+        assert "report.html" in shown.stdout
+        assert not shown.stderr
+
+
+def test_ranks_have_files_of_their_own(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", FAILING)
+    for rank in ("0", "1"):
+        retrograd("run", "--report", "out", "script.py", cwd=tmp_path, RANK=rank)
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["events-rank0.jsonl", "events-rank1.jsonl", "report-rank0.html", "report-rank1.html"]
+    assert retrograd("report", "out", cwd=tmp_path).stdout.count("born in log") == 2
+
+
+def test_report_writes_the_page_of_a_killed_run(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", FAILING + "import os; os._exit(9)\n")
+    done = retrograd("run", "--policy", "record", "--report", "out", "script.py", cwd=tmp_path)
+    assert done.returncode == 9
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["events.jsonl"]
+    retrograd("report", "--html", "out", cwd=tmp_path)
+    assert "born in log" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("missing.jsonl", "missing.jsonl"),
+        ("empty.jsonl", "is empty"),
+        ("other.jsonl", "not a recording"),
+        ("directory", "no recording"),
+    ],
+)
+def test_report_of_what_is_none(tmp_path: Path, path: str, said: str) -> None:
+    write(tmp_path / "empty.jsonl", "")
+    write(tmp_path / "other.jsonl", '{"a": 1}\nwords\n')
+    (tmp_path / "directory").mkdir()
+    done = retrograd("report", path, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell is asked")
+def test_report_into_a_pipe_that_closes(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", FAILING)
+    retrograd("run", "--report", "out", "script.py", cwd=tmp_path)
+    command = f'"{sys.executable}" -m retrograd report out | true'
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, env=environment, check=True
+    )
+    assert not done.stderr
+
+
+# --- the rest -------------------------------------------------------------------------------------------------------
+
+
+def test_demo_finds_the_fault_and_its_remedy_repairs_it(tmp_path: Path) -> None:
+    done = retrograd("demo", "--report", "out", cwd=tmp_path, TMPDIR=str(tmp_path))
+    assert done.returncode == 0
+    assert "epoch  1" in done.stdout
+    assert "born in log, train_digits.py:" in done.stderr
+    event = read_runs(tmp_path / "out" / "events.jsonl")[0].events[0]
+    assert isinstance(event, NaNEvent)
+    assert event.filename is not None
+    assert event.code_line is not None
+    assert event.remedy is not None
+    code = Path(event.filename).read_text()
+    assert code.count(event.code_line) == 1
+    write(tmp_path / "repaired.py", code.replace(event.code_line, event.remedy))
+    repaired = retrograd("run", "repaired.py", cwd=tmp_path)
+    assert repaired.returncode == 0
+    assert not repaired.stderr
+    assert "nan" not in repaired.stdout
+
+
+def test_version_and_help(tmp_path: Path) -> None:
+    assert retrograd("--version", cwd=tmp_path).stdout == f"retrograd {rg.__version__}\n"
+    helped = retrograd("--help", cwd=tmp_path)
+    assert helped.returncode == 0
+    assert "retrograd run train.py" in helped.stdout
+    bare = retrograd(cwd=tmp_path)
+    assert bare.returncode == 2
+    assert bare.stderr == helped.stdout
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as of POSIX")
+def test_ctrl_c_ends_a_loop(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", "import time\nprint('ready', flush=True)\ntime.sleep(100)\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "retrograd", "run", "script.py"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**ENVIRONMENT, "PYTHONPATH": str(SOURCE)},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    assert error.endswith("KeyboardInterrupt\n")
+    assert "retrograd" not in error
