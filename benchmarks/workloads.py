@@ -139,12 +139,12 @@ def mlp(relu, parameters, images):
 
 def mlp_like_torch(t, given):
     parameters = [t.tensor(given[name], requires_grad=True) for name in PARAMETERS]
-    images, labels = t.tensor(given["images"]), t.tensor(given["labels"]).reshape(-1, 1)
+    images, labels = t.tensor(given["images"]), t.tensor(given["labels"])
+    cross_entropy = t.nn.functional.cross_entropy
 
     def step():
         logits = mlp(t.relu, parameters, images)
-        loss = -t.log_softmax(logits, 1).gather(1, labels).mean()
-        loss.backward()
+        cross_entropy(logits, labels).backward()
         gradients = [p.grad for p in parameters]
         with t.no_grad():
             for p in parameters:
@@ -228,6 +228,94 @@ def mlp_by_hand(np, given):
     return step
 
 
+JACOBIAN_WIDTHS = (100, 200, 200, 500)
+
+
+def jacobian_inputs(tiny=False):
+    rng = np.random.default_rng(0)
+    widths = [10] * 4 if tiny else JACOBIAN_WIDTHS
+    given = {
+        f"w{i}": (rng.standard_normal((n, m)) / m**0.5).astype(np.float32)
+        for i, (m, n) in enumerate(itertools.pairwise(widths))
+    }
+    given["x"] = rng.standard_normal(widths[0]).astype(np.float32)
+    return given
+
+
+def jacobian_like_torch(vectorize: bool):
+    def build(t, given):
+        w0, w1, w2 = [t.tensor(given[name]) for name in ("w0", "w1", "w2")]
+        x = t.tensor(given["x"])
+        jacobian = importlib.import_module(f"{t.__name__}.autograd.functional").jacobian
+        return lambda: [jacobian(lambda x: w2 @ t.tanh(w1 @ t.tanh(w0 @ x)), x, vectorize=vectorize)]
+
+    return build
+
+
+def jacobian_row_like_torch(t, given):
+    w0, w1, w2 = [t.tensor(given[name]) for name in ("w0", "w1", "w2")]
+    x = t.tensor(given["x"], requires_grad=True)
+    ones = t.ones(len(given["w2"]))
+    return lambda: t.autograd.grad(w2 @ t.tanh(w1 @ t.tanh(w0 @ x)), x, ones)
+
+
+def jacobian_by_hand(np, given):
+    w0, w1, w2, x = [given[name] for name in ("w0", "w1", "w2", "x")]
+
+    def step():
+        a = np.tanh(w0 @ x)
+        b = np.tanh(w1 @ a)
+        rows = (w2 * (1 - b * b)) @ w1
+        rows *= 1 - a * a
+        return [rows @ w0]
+
+    return step
+
+
+def jacobian_row_by_hand(np, given):
+    w0, w1, w2, x = [given[name] for name in ("w0", "w1", "w2", "x")]
+    ones = np.ones(len(w2), np.float32)
+
+    def step():
+        a = np.tanh(w0 @ x)
+        b = np.tanh(w1 @ a)
+        w2 @ b
+        return [((((ones @ w2) * (1 - b * b)) @ w1) * (1 - a * a)) @ w0]
+
+    return step
+
+
+def adam_like_torch(t, given):
+    parameters = [t.tensor(given[name], requires_grad=True) for name in PARAMETERS]
+    for p in parameters:
+        p.grad = p.detach() * 0.1 + 0.01
+    optimizer = t.optim.Adam(parameters)
+
+    def step():
+        optimizer.step()
+        return parameters
+
+    return step
+
+
+def adam_by_hand(np, given, lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8):
+    parameters = [given[name].copy() for name in PARAMETERS]
+    gradients = [p * np.float32(0.1) + np.float32(0.01) for p in parameters]
+    moments = [(np.zeros_like(p), np.zeros_like(p)) for p in parameters]
+    count = 0
+
+    def step():
+        nonlocal count
+        count += 1
+        for p, g, (m, v) in zip(parameters, gradients, moments, strict=True):
+            m += (1 - beta1) * (g - m)
+            v += (1 - beta2) * (g * g - v)
+            p -= lr / (1 - beta1**count) * m / (np.sqrt(v / (1 - beta2**count)) + eps)
+        return parameters
+
+    return step
+
+
 def axpy_workload(label: str, size: int) -> Workload:
     what = f"20 steps of y = y*c + x on {label} elements"
     return Workload(f"axpy_{label}", what, 1, vectors(size), from_forward(axpy, axpy_by_hand), {"torch": 1.2})
@@ -267,5 +355,41 @@ WORKLOADS = [
             "numpy": mlp_by_hand,
         },
         {"torch": 1.0},
+    ),
+    Workload(
+        "jacobian_500",
+        "a Jacobian of 500 by 100, of a perceptron 100-200-200-500 at one point: all rows in one backward",
+        1,
+        jacobian_inputs,
+        {
+            SUBJECT: jacobian_like_torch(True),
+            "torch": jacobian_like_torch(True),
+            "numpy": jacobian_by_hand,
+        },
+        {"torch": 1.0},
+    ),
+    Workload(
+        "jacobian_500_loop",
+        "the same, in 500 backwards",
+        1,
+        jacobian_inputs,
+        {SUBJECT: jacobian_like_torch(False), "torch": jacobian_like_torch(False), "numpy": jacobian_by_hand},
+        {},
+    ),
+    Workload(
+        "jacobian_row",
+        "the same function once, forward and backward",
+        1,
+        jacobian_inputs,
+        {SUBJECT: jacobian_row_like_torch, "torch": jacobian_row_like_torch, "numpy": jacobian_row_by_hand},
+        {},
+    ),
+    Workload(
+        "adam_step",
+        "a step of Adam on the parameters of that perceptron, half a million",
+        2,
+        perceptron((784, 512, 256, 10), 128),
+        {SUBJECT: adam_like_torch, "torch": adam_like_torch, "numpy": adam_by_hand},
+        {"torch": 0.7},
     ),
 ]

@@ -6,6 +6,7 @@ import contextlib
 import doctest
 import inspect
 import io
+import itertools
 import pkgutil
 import re
 from importlib import import_module
@@ -54,11 +55,34 @@ DOCUMENTED = documented()
 
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_docstring_examples(name: str) -> None:
-    test = doctest.DocTestParser().get_doctest(DOCUMENTED[name], {"rg": rg, "np": np}, name, name, 0)
+    assert_examples_hold(DOCUMENTED[name], name)
+
+
+def assert_examples_hold(text: str, name: str) -> None:
+    test = doctest.DocTestParser().get_doctest(text, {"rg": rg, "np": np}, name, name, 0)
+    assert test.examples
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     output = io.StringIO()
     runner.run(test, out=output.write)
     assert runner.failures == 0, output.getvalue()
+
+
+PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if ">>>" in page.read_text()]
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in PAGES])
+def test_page_examples(page: Path) -> None:
+    """The examples of a page are one story: names from one block are known in the next."""
+    assert_examples_hold(code_blocks(page.read_text()), page.name)
+
+
+def code_blocks(text: str) -> str:
+    """The fenced blocks with examples; all other lines are blank, so that line numbers are those of the page."""
+    parts = re.split(r"^```.*$", text, flags=re.MULTILINE)
+    return "".join(
+        part if inside and ">>>" in part else "\n" * part.count("\n")
+        for part, inside in zip(parts, itertools.cycle((False, True)), strict=False)
+    )
 
 
 def test_readme_example_prints_what_it_says() -> None:

@@ -15,12 +15,22 @@ PACKAGE = SOURCE / "retrograd"
 
 # A module may import from its own layer and from those below.
 LAYERS = [
-    ("retrograd.dtypes", "retrograd.device", "retrograd.printing"),
+    ("retrograd.batching", "retrograd.device", "retrograd.dtypes", "retrograd.printing", "retrograd.tree"),
     ("retrograd.core",),
     ("retrograd.ops",),
-    ("retrograd.creation", "retrograd.queries", "retrograd.random", "retrograd.serialization"),
-    ("retrograd.autograd",),
-    ("retrograd.linalg", "retrograd.fft", "retrograd.special", "retrograd.nn"),
+    (
+        "retrograd.creation",
+        "retrograd.queries",
+        "retrograd._safetensors",
+        "retrograd.files",
+        "retrograd.random",
+        "retrograd.serialization",
+        "retrograd.vectorize",
+    ),
+    ("retrograd.autograd", "retrograd.func"),
+    ("retrograd.linalg", "retrograd.fft", "retrograd.special", "retrograd.utils"),
+    ("retrograd.nn",),
+    ("retrograd.optim",),
     ("retrograd",),
 ]
 
