@@ -118,7 +118,7 @@ def main(argv=None):
     parser.add_argument("--sample", type=float, default=0.05, help="seconds per sample")
     parser.add_argument("--markdown", type=Path, help="a file whose marked part is replaced by the table")
     args = parser.parse_args(argv)
-    sys.path.insert(0, str(HERE))
+    sys.path[:0] = [str(HERE), str(HERE.parent / "src")]  # this checkout's own sources first
     from compare import machine, render
 
     warnings.filterwarnings("ignore", message="Anomaly Detection has been enabled")

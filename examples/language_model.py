@@ -181,7 +181,9 @@ def main(argv: list[str] | None = None) -> int:
     text = gzip.decompress(TEXT.read_bytes()).decode("ascii")
     codec = Codec(text)
     if not args.prompt or set(args.prompt) - set(text):
-        print(f"--prompt {args.prompt!r} must be at least one of these characters: {''.join(codec.characters[1:])}")
+        print(
+            f"--prompt {args.prompt!r} must be made of these characters, at least one: {''.join(codec.characters[1:])}"
+        )
         return 2
     numbers = codec.encode(text)
     cut = len(numbers) * 9 // 10
@@ -195,7 +197,7 @@ def main(argv: list[str] | None = None) -> int:
     seconds = time.perf_counter() - start
     print(f"held-out loss {loss:.3f} nats per character after {steps} steps in {seconds:.1f} s\n")
     print(generate(model, codec, args.prompt, args.length, args.temperature))
-    if loss > args.max_loss:
+    if not loss <= args.max_loss:
         print(f"\nheld-out loss {loss:.3f} is above the required {args.max_loss}", flush=True)
         return 1
     return 0

@@ -200,6 +200,9 @@ def test_a_healthy_run_says_nothing_unless_nothing_was_watched(tmp_path: Path) -
     write(tmp_path / "idle.py", "print('no training here')")
     assert not retrograd("run", "healthy.py", cwd=tmp_path).stderr
     assert retrograd("run", "idle.py", cwd=tmp_path).stderr == f"{NOTHING_WATCHED}\n"
+    own = "import retrograd as rg\nx = rg.ones(2).requires_grad_()\nwith rg.anomaly.watch():\n    x.sum().backward()\n"
+    write(tmp_path / "own.py", own)
+    assert retrograd("run", "own.py", cwd=tmp_path).stderr == ""
 
 
 def test_a_caught_finding_keeps_the_exit_code_of_the_script(tmp_path: Path) -> None:

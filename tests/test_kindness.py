@@ -118,3 +118,16 @@ def test_births_are_silent_and_numpy_still_warns() -> None:
     x.detach().log_().div_(0)
     with pytest.warns(RuntimeWarning, match="divide by zero"):
         np.log(np.array([0.0]))
+
+
+def test_an_error_is_told_once():
+    """The call paths try again before they explain; the user sees one traceback."""
+    for call in (
+        lambda: rg.ones(2, 3) + rg.ones(2, 4),
+        lambda: rg.ones(2, 3) @ rg.ones(2, 3),
+        lambda: rg.ones(2, 3).sum(7),
+        lambda: rg.linalg.inv(rg.zeros(2, 2)),
+    ):
+        with pytest.raises((RuntimeError, IndexError)) as info:
+            call()
+        assert str(info.getrepr(style="native")).count("Traceback (most recent call last)") == 1

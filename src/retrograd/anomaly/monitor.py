@@ -96,7 +96,7 @@ class Watch:
     grad_events : tuple of GradEvent
         Gradients and updates that grew beyond what is usual, if there is a policy for "spike".
     step : int
-        How many backward passes have ended since it was started.
+        How many backward passes have ended since it was started, those under a watch within it included.
     overhead : float
         The share of the time since then that went into checks at the boundaries.
     rerun_loaders : bool
@@ -164,6 +164,7 @@ class Watch:
             raise
         self._started = time.perf_counter()
         self._own_time = 0.0
+        self.step = 0
         _stack.append(self)
         return self
 
@@ -172,6 +173,8 @@ class Watch:
         if self not in _stack:
             return
         _stack.remove(self)
+        if _stack:
+            _stack[-1].step += self.step  # it saw nothing of these, but they were there
         self._replay = None
         self.withheld = False
         for adapter in reversed(self._adapters):

@@ -104,12 +104,10 @@ def run_forward(op: Op, operands: Sequence[Any], function: Callable[..., Any] | 
     except Exception as error:
         if holds_batch(operands):
             return compute_per_sample(op.name, function, operands, writes=function is op.write)
-        if not isinstance(error, (ValueError, TypeError, np.linalg.LinAlgError)):
-            raise
-        explained = explain(op.name, operands, error)
-        if explained is error:
-            raise
-        raise explained from error
+        ours = not isinstance(error, (ValueError, TypeError, np.linalg.LinAlgError))
+        explained = error if ours else explain(op.name, operands, error)
+        # the callers tried already; what was said then, word for word the same, is not worth another traceback
+        raise explained from explained.__cause__
 
 
 def promote(op: Op, arrays: list[Any]) -> list[Any]:
