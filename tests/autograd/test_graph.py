@@ -407,3 +407,10 @@ def test_multi_grad_hooks_keep_no_graph_alive() -> None:
 
 def test_stream_warnings_are_accepted() -> None:
     assert rg.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(True) is None
+
+
+@parity
+def test_what_is_for_compiled_and_captured_graphs(lib: Any) -> Any:
+    budget = lib.autograd.graph.region_activation_memory_budget
+    refused = [attempt(lambda value=value: budget(value)) for value in (0.5, 0, 2.0, -1, "half", True)]
+    return [*refused, lib.autograd.graph.set_override_stale_capture_stream(False)]

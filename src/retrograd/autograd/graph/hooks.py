@@ -6,7 +6,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from retrograd.core import state
 from retrograd.core.engine import GraphTask
@@ -290,3 +290,29 @@ def _place_of(tensor: Tensor) -> Callable[[], Node | None]:
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
     """Do nothing: backward uses one stream, so there is no mismatch between streams to warn about."""
+
+
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """Do nothing: no CUDA graphs are captured here, so there is no stale stream to override."""
+
+
+def region_activation_memory_budget(budget: float) -> NoReturn:
+    """Refuse, as torch does outside of a compiled region: nothing is compiled here.
+
+    To save less in a region and compute it again in backward, use :func:`retrograd.utils.checkpoint.checkpoint`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``budget`` is no number from 0 to 1.
+    RuntimeError
+        Otherwise.
+    """
+    if isinstance(budget, bool) or not isinstance(budget, (int, float)):
+        raise TypeError(f"region_activation_memory_budget: expects a float, got {type(budget).__name__}")
+    if not 0.0 <= budget <= 1.0:
+        raise ValueError(f"region_activation_memory_budget: must be in [0, 1], got {budget}")
+    raise RuntimeError(
+        "region_activation_memory_budget can only be used inside a compiled region; it has no effect in eager mode. "
+        "Use retrograd.utils.checkpoint.checkpoint to compute a region again in backward."
+    )
