@@ -188,11 +188,9 @@ def test_in_place(row: Row, dtype: str) -> None:
         assert same or agree(part, expected[0] if expected else None, 1e-9 * row.tolerance), f"{row.name}_{sample}"
 
 
-@pytest.mark.parametrize(("row", "dtype"), SMOOTH)
+@pytest.mark.parametrize(("row", "dtype"), [case for case in SMOOTH if case.values[0].name not in NOT_SYMMETRIC])
 def test_forward_over_reverse_is_reverse_over_forward(row: Row, dtype: str) -> None:
     """The tangent of ``Jᴴ w`` in the direction ``t`` is the gradient of ``<w, J t>``."""
-    if row.name in NOT_SYMMETRIC:
-        return
     for sample in list(row.samples(Make(dtype)))[:2]:
         if not is_precise(sample, []):
             continue
