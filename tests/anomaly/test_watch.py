@@ -722,3 +722,16 @@ def test_a_wrong_value_of_the_variable() -> None:
 def test_the_import_stays_light() -> None:
     script = "import retrograd, sys; print(any(name.startswith('retrograd.anomaly') for name in sys.modules))"
     assert run(None, script).stdout == "False\n"
+
+
+def test_random_numbers_move_on_after_a_step_that_was_run_again() -> None:
+    """Else a loop that draws its own data under "skip_step" would draw the same bad batch for ever."""
+    drawn: list[list[float]] = []
+    x = rg.ones(3).requires_grad_()
+    with rg.anomaly.watch(policy="skip_step") as w:
+        for number in w.steps(range(3)):
+            drawn.append(rg.rand(3).tolist())
+            rg.log(x * (0.0 if number == 1 else 1.0)).sum().backward()
+    first, tripped, again, after = drawn
+    assert tripped == again
+    assert len({tuple(each) for each in (first, tripped, after)}) == 3

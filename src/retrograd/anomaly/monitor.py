@@ -61,7 +61,7 @@ class Adapter(Protocol):
         """Return what has to be put back to run the coming step again."""
 
     def restore(self, snapshot: Any) -> None:
-        """Put it back."""
+        """Put it back before the second run; after it, all but the random states, which have moved on by one step."""
 
     def record_everything(self) -> None:
         """Check every operation from now on, until :meth:`stop_recording`."""

@@ -64,6 +64,7 @@ class RetrogradMonitor(Monitor):
         self._running = False
         self._recorder: Recorder | None = None
         self._withheld: dict[int, Tensor] = {}
+        self._rehearsed = False  # whether the second run of a step has begun
         self._kept: list[tuple[Tensor, ndarray]] = []
         self._outer: Monitor | None = None
         self._leaf_names = LeafNames()
@@ -330,10 +331,15 @@ class RetrogradMonitor(Monitor):
 
     def snapshot(self) -> Snapshot:
         self._kept = []
+        self._rehearsed = False
         return Snapshot(self.watch.model)
 
     def restore(self, snapshot: Snapshot) -> None:
-        snapshot.restore()
+        """Before the second run all is as before the first; after it random numbers have moved on as after one run."""
+        if not self._rehearsed:
+            snapshot.restore_random()
+        self._rehearsed = False
+        snapshot.restore_buffers()
         for variable, kept in self._kept:
             np.copyto(variable._data, kept)
             if variable._grad is not None:
@@ -341,6 +347,7 @@ class RetrogradMonitor(Monitor):
         self._forget()
 
     def record_everything(self) -> None:
+        self._rehearsed = True
         self._recorder = Recorder(self.excuses)
         observer.push(self._recorder)
 

@@ -41,10 +41,12 @@ class Snapshot:
         self._python = random.getstate()
         self._buffers = [(each, each._data.copy()) for each in model.buffers()] if model is not None else []
 
-    def restore(self) -> None:
+    def restore_random(self) -> None:
         default_generator.set_state(self._generator)
         np.random.set_state(self._numpy)
         random.setstate(self._python)
+
+    def restore_buffers(self) -> None:
         for buffer, kept in self._buffers:
             np.copyto(buffer._data, kept)
 
