@@ -4,10 +4,11 @@
     python benchmarks/compare.py --quick --only axpy      # fewer and shorter samples of the axpy workloads
     python benchmarks/compare.py --markdown docs/SPEED.md
 
-A ratio is retrograd's time divided by the rival's. All libraries take a sample in turn, round by round, so that
-whatever else the machine does meets them alike; printed are the median of the rounds' ratios and, in brackets, their
-quartiles. Rounds during which other processes were busy are left out, as far as enough others can be had. Rivals that
-are not installed show "-". Progress goes to stderr; the tables go to stdout, and into FILE with --markdown.
+A ratio is retrograd's time divided by the rival's. Each library has a process of its own, as it has where it is used;
+they take a sample in turn, round by round, so that whatever else the machine does meets them alike. Printed are the
+median of the rounds' ratios and, in brackets, their quartiles. Rounds during which other processes were busy are left
+out, as far as enough others can be had. Rivals that are not installed show "-". Progress goes to stderr; the tables go
+to stdout, and into FILE with --markdown.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import time
 from pathlib import Path
 
 from libraries import LIBRARIES, SUBJECT
+from rounds import take_turns
 from workloads import WORKLOADS
 
 HERE = Path(__file__).resolve().parent
@@ -58,13 +60,12 @@ def run_child(arguments, threads=1):
 
 def time_workload(workload, args):
     """Seconds per step of each library, a list with one entry per round; and whether other processes interfered."""
-    plan = [workload.name, str(args.rounds), str(args.sample)]
-    outcome = run_child([str(HERE / "measure.py"), "times", *plan], workload.threads)
-    if outcome is None:
-        return {}, False
-    for name, reason in outcome["failures"].items():
+    libraries = [library for library in LIBRARIES if library.name in workload.builders and library.can_be_had()]
+    setting = environment(workload.threads)
+    samples, failures, disturbed = take_turns(workload, libraries, setting, args.rounds, args.sample)
+    for name, reason in failures.items():
         print(f"    failed: {name}: {reason}", file=sys.stderr, flush=True)
-    return outcome["samples"], outcome["disturbed"]
+    return samples, disturbed
 
 
 def time_imports(args):

@@ -1,32 +1,27 @@
-"""Measures one thing in a process of its own, for `compare.py`, and prints the outcome as one line of JSON.
+"""Measures one library in a process of its own, for `compare.py`; prints lines of JSON.
 
-    python benchmarks/measure.py times WORKLOAD ROUNDS SECONDS_PER_SAMPLE
+    python benchmarks/measure.py times WORKLOAD LIBRARY FILE
     python benchmarks/measure.py memory WORKLOAD LIBRARY
 
-A process of its own, because the threads of BLAS are warm_upd when NumPy is imported, and because the peak of a
-process's memory covers its whole life.
+A process of its own, because that is how a library is used: in one process, each would share processors and caches with
+the idle threads of all others. And because the number of BLAS's threads is read when NumPy is imported, and the peak of
+a process's memory covers its whole life.
+
+`times` gets ready, writes the gradients into FILE.npz, says so, and then answers every line on its input,
+SECONDS_OF_WARM_UP REPEATS, with one sample.
 """
 
 import contextlib
 import ctypes
 import gc
-import importlib
 import itertools
 import json
-import math
-import os
 import resource
 import sys
 import time
 from pathlib import Path
 
-TOLERANCE = 1e-3
-# Before a sample on several threads, this long is spent on untimed steps: the idle workers of the library before go on
-# spinning for a while (OpenBLAS's for 2**26 cycles), and those woken now may first need a processor of their own.
-WARM_UP = 0.1
-# A round is quiet while other processes use less than so many cores. Noisy rounds are done again, within limits.
-QUIET = 0.15
-MOST_ROUNDS = 4  # times the number asked for
+import numpy as np
 
 
 def find_workload(name):
@@ -35,47 +30,14 @@ def find_workload(name):
     return next(workload for workload in WORKLOADS if workload.name == name)
 
 
-def find_libraries(names):
+def find_library(name):
     from libraries import LIBRARIES
 
-    return [library for library in LIBRARIES if library.name in names]
+    return next(library for library in LIBRARIES if library.name == name)
 
 
 def to_numpy(gradient):
     return gradient.detach().numpy() if hasattr(gradient, "detach") else gradient
-
-
-def check(gradients, expected):
-    """Raise unless all gradients agree with the reference, relative to its largest element."""
-    import numpy as np
-
-    if len(gradients) != len(expected):
-        raise ValueError(f"{len(gradients)} gradients instead of {len(expected)}")
-    for i, (got, reference) in enumerate(zip(map(to_numpy, gradients), expected, strict=True)):
-        if got.shape != reference.shape or got.dtype != reference.dtype:
-            raise ValueError(f"gradient {i} is {got.dtype}{got.shape}, not {reference.dtype}{reference.shape}")
-        error = np.abs(got - reference).max() / np.abs(reference).max()
-        if not error <= TOLERANCE:
-            raise ValueError(f"gradient {i} is off by {error:.1e}")
-
-
-def build_steps(workload):
-    """A step per installed library that gets the gradients right, and what was wrong with the others."""
-    steps, failures, inputs = {}, {}, workload.make_inputs(False)
-    by_hand = workload.builders["numpy"](importlib.import_module("numpy"), inputs)
-    expected = [gradient.copy() for gradient in by_hand()]
-    for library in find_libraries(workload.builders):
-        if not library.can_be_had():
-            continue
-        # One library that cannot do a workload must not keep the others from being measured.
-        try:
-            step = workload.builders[library.name](library.load(workload.threads), inputs)
-            check(step(), expected)
-        except Exception as error:
-            failures[library.name] = f"{type(error).__name__}: {error}"
-        else:
-            steps[library.name] = step
-    return steps, failures
 
 
 def sample(step, repeats, warm_up):
@@ -94,54 +56,28 @@ def sample(step, repeats, warm_up):
     return seconds / repeats
 
 
-def repeats_for(step, least_seconds, warm_up):
-    """How many steps it takes to fill a sample."""
-    repeats = 1
-    while (seconds := sample(step, repeats, warm_up) * repeats) < least_seconds / 4:
-        repeats *= 4
-    return max(1, math.ceil(repeats * least_seconds / seconds))
-
-
-def measure_times(name, rounds, least_seconds):
-    """Samples of every library from so many quiet rounds, or from all rounds where too few of them were quiet."""
+def answer_requests(name, library_name, file):
+    """Say that all is ready, or what was wrong; then take samples when asked, until the input ends."""
     workload = find_workload(name)
-    steps, failures = build_steps(workload)
-    warm_up = WARM_UP if workload.threads > 1 else 0
+    try:
+        module = find_library(library_name).load(workload.threads)
+        step = workload.builders[library_name](module, workload.make_inputs(False))
+        np.savez(file, *map(to_numpy, step()))
+    except Exception as error:
+        say({"failed": f"{type(error).__name__}: {error}"})
+        return
     gc.collect()
     gc.freeze()  # or every collection between samples would walk through all the imported modules
-    repeats = {library: repeats_for(step, least_seconds, warm_up) for library, step in steps.items()}
-    quiet, noisy = [], []
-    for i in range(rounds * MOST_ROUNDS):
-        times, others = measure_round(i, steps, repeats, warm_up)
-        (quiet if others < QUIET else noisy).append(times)
-        if len(quiet) == rounds:
-            break
-    disturbed = len(quiet) < rounds / 2
-    used = quiet + noisy if disturbed else quiet
-    samples = {library: [times[library] for times in used] for library in steps}
-    return {"samples": samples, "failures": failures, "disturbed": disturbed}
+    say({"ready": library_name})
+    for line in sys.stdin:
+        warm_up, repeats = line.split()
+        used = time.process_time()
+        seconds = sample(step, int(repeats), float(warm_up))
+        say({"seconds": seconds, "used": time.process_time() - used})
 
 
-def measure_round(i, steps, repeats, warm_up):
-    """One sample of every library, and the number of cores that other processes used meanwhile.
-
-    The order rotates from round to round, and every other round is reversed.
-    """
-    names = list(steps)
-    order = names[i % len(names) :] + names[: i % len(names)]
-    busy, own, start = busy_seconds(), time.process_time(), time.perf_counter()
-    times = {name: sample(steps[name], repeats[name], warm_up) for name in (reversed(order) if i % 2 else order)}
-    others = (busy_seconds() - busy) - (time.process_time() - own)
-    return times, others / (time.perf_counter() - start)
-
-
-def busy_seconds():
-    """Processor time spent so far by anything, other virtual machines included; 0 where the system does not tell."""
-    stat = Path("/proc/stat")
-    if not stat.exists():
-        return 0.0
-    user, nice, system, _idle, _iowait, irq, softirq, steal, *_ = map(int, stat.read_text().split("\n")[0].split()[1:])
-    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+def say(outcome):
+    print(json.dumps(outcome), flush=True)
 
 
 def peak_kib():
@@ -177,8 +113,7 @@ def measure_memory(name, library_name):
     It is the first step, whose peak is that of the arrays alive together; later on the heap may also be fragmented.
     """
     workload = find_workload(name)
-    (library,) = find_libraries([library_name])
-    module = library.load(workload.threads)
+    module = find_library(library_name).load(workload.threads)
     build = workload.builders[library_name]
     build(module, workload.make_inputs(True))()
     step = build(module, workload.make_inputs(False))
@@ -187,16 +122,11 @@ def measure_memory(name, library_name):
     forget_peak()
     before = peak_kib()
     step()
-    return {"mib": (peak_kib() - before) / 1024}
+    say({"mib": (peak_kib() - before) / 1024})
 
 
 def main(what, *arguments):
-    if what == "times":
-        name, rounds, seconds = arguments
-        outcome = measure_times(name, int(rounds), float(seconds))
-    else:
-        outcome = measure_memory(*arguments)
-    print(json.dumps(outcome))
+    {"times": answer_requests, "memory": measure_memory}[what](*arguments)
 
 
 if __name__ == "__main__":

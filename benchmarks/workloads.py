@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from blocks import batch_of, residual_block, step_of, transformer_block
 from libraries import SUBJECT, Inputs, Workload, from_forward
 
 
@@ -391,5 +392,21 @@ WORKLOADS = [
         perceptron((784, 512, 256, 10), 128),
         {SUBJECT: adam_like_torch, "torch": adam_like_torch, "numpy": adam_by_hand},
         {"torch": 0.7},
+    ),
+    Workload(
+        "resnet_block",
+        "a training step of a residual block: batch 16, 64 channels, 32 x 32",
+        2,
+        batch_of(16, 64, 32, 32),
+        {SUBJECT: step_of(residual_block), "torch": step_of(residual_block)},
+        {"torch": 1.5},
+    ),
+    Workload(
+        "transformer_block",
+        "a training step of a transformer encoder layer: batch 8, length 64, width 256, 4 heads",
+        2,
+        batch_of(8, 64, 256),
+        {SUBJECT: step_of(transformer_block), "torch": step_of(transformer_block)},
+        {"torch": 1.1},
     ),
 ]

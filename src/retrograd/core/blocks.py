@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,11 +140,24 @@ def share(work: Callable[[int, int], None], start: int, stop: int) -> None:
     """Call ``work(low, high)`` in all threads at once, on slices that make up ``start`` to ``stop``."""
     # slice borders on multiples of a cache line, so that no two threads write to one
     step = (-(-(stop - start) // get_num_threads()) + 63) // 64 * 64
-    starts = range(start, stop, step)
-    futures = [
-        _workers().submit(contextvars.copy_context().run, work, low, min(low + step, stop)) for low in starts[1:]
-    ]
-    work(start, min(start + step, stop))
+    share_out(work, [(low, min(low + step, stop)) for low in range(start, stop, step)])
+
+
+def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]]) -> None:
+    """Call ``work(*task)`` for all tasks, in all threads at once; each takes the next one when it is done with one."""
+    waiting = deque(tasks)
+
+    def take() -> None:
+        while True:
+            try:
+                task = waiting.popleft()
+            except IndexError:
+                return
+            work(*task)
+
+    helpers = min(get_num_threads(), len(waiting)) - 1
+    futures = [_workers().submit(contextvars.copy_context().run, take) for _ in range(helpers)]
+    take()
     for future in futures:
         future.result()
     if state.monitor is not None:

@@ -1,52 +1,96 @@
 """Updates that treat every element alike, block by block.
 
-An update such as Adam's is a dozen passes over five arrays. Done block by block, with each block's arrays in the
-cache, it reads and writes memory once.
+An update such as Adam's is a number of passes over five arrays. Done block by block, with each block's arrays in the
+cache, it reads and writes memory once; and threads share the blocks of all parameters of a step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from retrograd.core.blocks import get_num_threads, share
+from retrograd.core.blocks import get_num_threads, share_out
 
 # Elements of one block (measured): smaller ones cost more calls, and threads that wait for the interpreter lock.
-BLOCK = 1 << 16
-# From this many elements on, threads pay for themselves: sooner than for a single ufunc, as there is more to do.
+BLOCK = 1 << 17
+# From so many elements on, threads pay for themselves: sooner than for a single ufunc, as there is more to do.
 LARGE = 1 << 17
+
+_kept = threading.local()
 
 # Called with slices of the parameter, of its gradient, of the arrays of its state, and of temporaries, all of one size.
 Kernel = Callable[..., None]
 
 
+class Update(NamedTuple):
+    """What a step does to one parameter.
+
+    Parameters
+    ----------
+    kernel
+        The function to run.
+    param
+        The parameter's array, which is written to.
+    grad
+        The gradient, which is not.
+    state
+        The arrays of its state, which are written to.
+    temporaries
+        How many arrays the kernel needs besides.
+    """
+
+    kernel: Kernel
+    param: Any
+    grad: Any
+    state: Sequence[Any]
+    temporaries: int
+
+
 def as_vector(array: Any) -> Any:
     """The elements of an array in C order, complex ones as pairs; on the memory of the array if it is contiguous."""
+    if array.ndim == 1 and array.flags.c_contiguous and array.dtype.kind != "c":
+        return array
     flat = np.ascontiguousarray(array).reshape(-1)
     return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
 
 
-def update_blockwise(kernel: Kernel, param: Any, grad: Any, state: Sequence[Any], temporaries: int) -> None:
-    """Run a kernel over a parameter and its state, both of which it writes to, and its gradient, which it may not."""
-    written = [param, *state]
-    vectors = [as_vector(array) for array in written]
-    arrays = [vectors[0], as_vector(grad), *vectors[1:]]
-    size = arrays[0].size
+def run_updates(updates: Sequence[Update]) -> None:
+    """Run the kernels of a step over their parameters."""
+    vectors = [[as_vector(array) for array in (update.param, update.grad, *update.state)] for update in updates]
 
-    def work(start: int, stop: int) -> None:
-        buffers = [np.empty_like(arrays[0], shape=min(stop - start, BLOCK)) for _ in range(temporaries)]
-        for low in range(start, stop, BLOCK):
-            high = min(low + BLOCK, stop)
-            kernel(*[array[low:high] for array in arrays], *[buffer[: high - low] for buffer in buffers])
+    def work(number: int, low: int, high: int) -> None:
+        update, arrays = updates[number], vectors[number]
+        blocks = [array[low:high] for array in arrays]
+        update.kernel(*blocks, *[_scratch(number, blocks[0]) for number in range(update.temporaries)])
 
-    if size <= BLOCK or not isinstance(param, np.ndarray):
-        kernel(*arrays, *[np.empty_like(arrays[0]) for _ in range(temporaries)])
-    elif size < LARGE or get_num_threads() == 1:
-        work(0, size)
+    sizes = [arrays[0].size for arrays in vectors]
+    total, threads = sum(sizes), get_num_threads()
+    if threads == 1 or total < LARGE:
+        for block in _blocks(sizes, BLOCK):
+            work(*block)
     else:
-        share(work, 0, size)
-    for array, vector in zip(written, vectors, strict=True):
-        if not array.flags.c_contiguous:
-            array[...] = (vector.view(array.dtype) if array.dtype.kind == "c" else vector).reshape(array.shape)
+        share_out(work, _blocks(sizes, BLOCK))
+    for update, (param, _, *state) in zip(updates, vectors, strict=True):
+        for array, vector in zip((update.param, *update.state), (param, *state), strict=True):
+            if not array.flags.c_contiguous:
+                array[...] = (vector.view(array.dtype) if array.dtype.kind == "c" else vector).reshape(array.shape)
+
+
+def _scratch(number: int, like: Any) -> Any:
+    """One of this thread's temporaries; kept from step to step, as fresh memory costs a page fault every few KB."""
+    if type(like) is not np.ndarray:
+        return np.empty_like(like)
+    kept = _kept.__dict__.setdefault((like.dtype.char, number), None)
+    if kept is None:
+        kept = _kept.__dict__[like.dtype.char, number] = np.empty(BLOCK, like.dtype)
+    return kept[: like.size]
+
+
+def _blocks(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int, int]]:
+    """Blocks of at most so many elements: the number of the vector, begin and end."""
+    for number, size in enumerate(sizes):
+        for low in range(0, size, most):
+            yield number, low, min(low + most, size)

@@ -10,7 +10,7 @@ from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.inplace import check_writable
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.creation import tensor
-from retrograd.optim._blockwise import Kernel, update_blockwise
+from retrograd.optim._blockwise import Kernel, Update, run_updates
 from retrograd.optim.optimizer import Closure, Group, Optimizer
 
 
@@ -108,19 +108,22 @@ class ElementwiseOptimizer(Optimizer):
         loss = self._evaluate(closure)
         if self._is_withheld():
             return loss
-        for group in self.param_groups:
-            for param in group["params"]:
-                if param._grad is not None:
-                    self._update(group, param, param._grad._data)
+        moving = [(group, p) for group in self.param_groups for p in group["params"] if p._grad is not None]
+        for _, param in moving:
+            check_writable(param, f"{type(self).__name__}.step")
+        run_updates([self._update(group, param) for group, param in moving])
+        for _, param in moving:
+            bump(param)
         return loss
 
-    def _update(self, group: Group, param: Tensor, grad: Any) -> None:
-        check_writable(param, f"{type(self).__name__}.step")
+    def _update(self, group: Group, param: Tensor) -> Update:
         state = self._state_of(group, param)
         kernel, names = self._kernel(group, param, state)
         kept = [state[name]._data for name in names]
-        update_blockwise(_with_common_options(kernel, group), param._data, grad, kept, self._temporaries + 1)
-        bump(param)
+        if not group["maximize"] and number(group.get("weight_decay", 0)) == 0:
+            return Update(kernel, param._data, param._grad._data, kept, self._temporaries)
+        kernel = _with_common_options(kernel, group)
+        return Update(kernel, param._data, param._grad._data, kept, self._temporaries + 1)
 
 
 def _with_common_options(kernel: Kernel, group: Group) -> Kernel:

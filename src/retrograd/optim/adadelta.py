@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.blas import scale_and_add
 from retrograd.core.tensor import Tensor
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
@@ -86,9 +87,7 @@ class Adadelta(ElementwiseOptimizer):
 
         def average(squares: Any, values: Any, a: Any) -> None:
             np.multiply(values, values, out=a)
-            np.multiply(a, 1 - rho, out=a)
-            np.multiply(squares, rho, out=squares)
-            np.add(squares, a, out=squares)
+            scale_and_add(squares, a, 1 - rho, rho, a)
 
         def adadelta(param: Any, grad: Any, square_avg: Any, acc_delta: Any, a: Any, b: Any) -> None:
             average(square_avg, grad, a)
@@ -99,7 +98,6 @@ class Adadelta(ElementwiseOptimizer):
             np.divide(b, a, out=b)
             np.multiply(b, grad, out=b)
             average(acc_delta, b, a)
-            np.multiply(b, lr, out=b)
-            np.subtract(param, b, out=param)
+            scale_and_add(param, b, -lr, 1, b)
 
         return adadelta, self._kept

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.blas import scale_and_add
 from retrograd.core.tensor import Tensor
 from retrograd.creation import tensor
 from retrograd.optim._blockwise import Kernel
@@ -100,7 +101,6 @@ class Adagrad(ElementwiseOptimizer):
             np.sqrt(total, out=a)
             np.add(a, eps, out=a)
             np.divide(grad, a, out=a)
-            np.multiply(a, lr, out=a)
-            np.subtract(param, a, out=param)
+            scale_and_add(param, a, -lr, 1, a)
 
         return adagrad, ("sum",)

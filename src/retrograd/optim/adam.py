@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.blas import scale_and_add
 from retrograd.core.tensor import Tensor
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
@@ -26,13 +27,9 @@ __all__ = ["Adam", "AdamW"]
 
 def update_moments(grad: Any, exp_avg: Any, exp_avg_sq: Any, beta1: float, beta2: float, a: Any) -> None:
     """Let running averages of the gradient and of its square take in one gradient."""
-    np.subtract(grad, exp_avg, out=a)
-    np.multiply(a, 1 - beta1, out=a)
-    np.add(exp_avg, a, out=exp_avg)
+    scale_and_add(exp_avg, grad, 1 - beta1, beta1, a)
     np.multiply(grad, grad, out=a)
-    np.multiply(a, 1 - beta2, out=a)
-    np.multiply(exp_avg_sq, beta2, out=exp_avg_sq)
-    np.add(exp_avg_sq, a, out=exp_avg_sq)
+    scale_and_add(exp_avg_sq, a, 1 - beta2, beta2, a)
 
 
 class Adam(ElementwiseOptimizer):
@@ -133,8 +130,7 @@ class Adam(ElementwiseOptimizer):
             np.sqrt(exp_avg_sq, out=a)
             np.add(a, eps, out=a)
             np.divide(exp_avg, a, out=a)
-            np.multiply(a, step_size, out=a)
-            np.subtract(param, a, out=param)
+            scale_and_add(param, a, -step_size, 1, a)
 
         def adam(param: Any, grad: Any, exp_avg: Any, exp_avg_sq: Any, a: Any) -> None:
             update_moments(grad, exp_avg, exp_avg_sq, beta1, beta2, a)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.blas import scale_and_add
 from retrograd.core.tensor import Tensor
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
@@ -86,15 +87,12 @@ class Adamax(ElementwiseOptimizer):
         step_size = number(group["lr"]) / (1 - beta1 ** count_step(state))
 
         def adamax(param: Any, grad: Any, exp_avg: Any, exp_inf: Any, a: Any) -> None:
-            np.multiply(grad, 1 - beta1, out=a)
-            np.multiply(exp_avg, beta1, out=exp_avg)
-            np.add(exp_avg, a, out=exp_avg)
+            scale_and_add(exp_avg, grad, 1 - beta1, beta1, a)
             np.abs(grad, out=a)
             np.add(a, eps, out=a)
             np.multiply(exp_inf, beta2, out=exp_inf)
             np.maximum(exp_inf, a, out=exp_inf)
             np.divide(exp_avg, exp_inf, out=a)
-            np.multiply(a, step_size, out=a)
-            np.subtract(param, a, out=param)
+            scale_and_add(param, a, -step_size, 1, a)
 
         return adamax, self._kept

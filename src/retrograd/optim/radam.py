@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.blas import scale_and_add
 from retrograd.core.tensor import Tensor
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
@@ -103,9 +104,6 @@ class RAdam(ElementwiseOptimizer):
                 np.sqrt(exp_avg_sq, out=a)
                 np.add(a, eps, out=a)
                 np.divide(exp_avg, a, out=a)
-                np.multiply(a, step_size, out=a)
-            else:
-                np.multiply(exp_avg, step_size, out=a)
-            np.subtract(param, a, out=param)
+            scale_and_add(param, a if is_rectified else exp_avg, -step_size, 1, a)
 
         return radam, self._kept

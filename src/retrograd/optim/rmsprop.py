@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.blas import scale_and_add
 from retrograd.core.tensor import Tensor
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
@@ -99,19 +100,13 @@ class RMSprop(ElementwiseOptimizer):
         momentum, centered = group["momentum"], group["centered"]
         count_step(state)
 
-        def take_in(average: Any, value: Any) -> None:
-            np.multiply(value, 1 - alpha, out=value)
-            np.multiply(average, alpha, out=average)
-            np.add(average, value, out=average)
-
         def rmsprop(param: Any, grad: Any, square_avg: Any, *others: Any) -> None:
             *kept, a = others
             np.multiply(grad, grad, out=a)
-            take_in(square_avg, a)
+            scale_and_add(square_avg, a, 1 - alpha, alpha, a)
             if centered:
                 grad_avg = kept[-1]
-                a[...] = grad
-                take_in(grad_avg, a)
+                scale_and_add(grad_avg, grad, 1 - alpha, alpha, a)
                 np.multiply(grad_avg, grad_avg, out=a)
                 np.subtract(square_avg, a, out=a)
                 np.sqrt(a, out=a)
@@ -121,11 +116,9 @@ class RMSprop(ElementwiseOptimizer):
             np.divide(grad, a, out=a)
             if momentum > 0:
                 buffer = kept[0]
-                np.multiply(buffer, momentum, out=buffer)
-                np.add(buffer, a, out=buffer)
-                np.multiply(buffer, lr, out=a)
+                scale_and_add(buffer, a, 1, momentum, a)
+                scale_and_add(param, buffer, -lr, 1, a)
             else:
-                np.multiply(a, lr, out=a)
-            np.subtract(param, a, out=param)
+                scale_and_add(param, a, -lr, 1, a)
 
         return rmsprop, self._names(group)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.blas import scale_and_add
 from retrograd.core.tensor import Tensor
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
@@ -104,8 +105,7 @@ class SGD(ElementwiseOptimizer):
         lr, momentum, nesterov = number(group["lr"]), group["momentum"], group["nesterov"]
 
         def plain(param: Any, grad: Any, a: Any) -> None:
-            np.multiply(grad, lr, out=a)
-            np.subtract(param, a, out=param)
+            scale_and_add(param, grad, -lr, 1, a)
 
         if momentum == 0:
             return plain, ()
@@ -115,14 +115,12 @@ class SGD(ElementwiseOptimizer):
             fresh = 1
 
         def with_momentum(param: Any, grad: Any, buffer: Any, a: Any) -> None:
-            np.multiply(buffer, momentum, out=buffer)
-            np.add(buffer, grad if fresh == 1 else np.multiply(grad, fresh, out=a), out=buffer)
+            scale_and_add(buffer, grad, fresh, momentum, a)
             if nesterov:
                 np.multiply(buffer, momentum, out=a)
                 np.add(a, grad, out=a)
-                np.multiply(a, lr, out=a)
+                scale_and_add(param, a, -lr, 1, a)
             else:
-                np.multiply(buffer, lr, out=a)
-            np.subtract(param, a, out=param)
+                scale_and_add(param, buffer, -lr, 1, a)
 
         return with_momentum, ("momentum_buffer",)

@@ -1,0 +1,66 @@
+"""``y = a*x + b*y`` by BLAS and by ufuncs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from retrograd.core import blas
+
+LENGTHS = [0, 1, 100, 1 << 13, (1 << 13) + 7, 50_000]
+
+
+@pytest.fixture(params=["blas", "ufuncs"])
+def route(request, monkeypatch):
+    """With the routine of NumPy's BLAS, where there is one, and without."""
+    if request.param == "ufuncs":
+        monkeypatch.setattr(blas, "_routine", lambda char: None)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "longdouble"])
+@pytest.mark.parametrize(("a", "b"), [(0.1, 0.9), (-1e-3, 1), (0, 0.5), (2.0, 0), (0, 0), (1, 1)])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_is_the_formula(route, dtype, a, b, length):
+    rng = np.random.default_rng(length)
+    x, y = rng.standard_normal((2, length)).astype(dtype)
+    expected = a * x.astype("longdouble") + b * y.astype("longdouble")
+    blas.scale_and_add(y, x, a, b, np.empty_like(x))
+    tolerance = 8 * float(np.finfo(dtype).eps)
+    np.testing.assert_allclose(y.astype("longdouble"), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("a", [1.0, 0.0])
+@pytest.mark.parametrize("length", LENGTHS[2:])
+def test_nan_and_inf_come_through(route, a, length):
+    x, y = np.ones(length), np.ones(length)
+    x[3], y[5] = np.nan, np.inf
+    with np.errstate(invalid="ignore"):
+        blas.scale_and_add(y, x, a, 1.0, np.empty_like(x))
+    assert np.isnan(y[3])
+    assert y[5] == np.inf
+    assert np.isfinite(np.delete(y, [3, 5])).all()
+
+
+def test_memory_around_is_left_alone(route):
+    whole = np.zeros(40_000, np.float32)
+    blas.scale_and_add(whole[10_000:20_000], np.ones(10_000, np.float32), 1.0, 1.0, np.empty(10_000, np.float32))
+    assert np.flatnonzero(whole).tolist() == list(range(10_000, 20_000))
+
+
+@pytest.mark.parametrize("make", [lambda: np.ones(20_000)[::2], lambda: np.broadcast_to(np.ones(1), 10_000)])
+def test_strange_layouts(route, make):
+    x, y = make(), np.ones(10_000)
+    blas.scale_and_add(y, x, 2.0, 3.0, np.empty(10_000))
+    assert (y == 5).all()
+    y = np.ones(20_000)[::2]
+    blas.scale_and_add(y, np.ones(10_000), 2.0, 3.0, np.empty(10_000))
+    assert (y == 5).all()
+
+
+def test_numpy_has_such_a_routine():
+    """In the wheels of all platforms but macOS; else the tests above would compare ufuncs with themselves."""
+    config = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
+    if "openblas" not in config:
+        pytest.skip(f"NumPy is built with {config}")
+    assert blas._routine("f") is not None
+    assert blas._routine("d") is not None
