@@ -79,6 +79,75 @@ def test_lstm_cell_with_a_gradient_of_one_output_only(which: int) -> None:
     np.testing.assert_allclose(got.grad.numpy(), expected.grad.numpy(), rtol=1e-10)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_batch(kind: str) -> None:
+    assert_alike(build(kind.format("3, 4, 2, bidirectional=True")), x(5, 0, 3), second=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_single_step(kind: str) -> None:
+    assert_alike(build(kind.format("3, 4, bidirectional=True")), x(1, 2, 3))
+
+
+@pytest.mark.parametrize("kind", ["RNN(3, 4)", "GRU(3, 4, 2, bidirectional=True)", "LSTM(3, 4)", "LSTMCell(3, 4)"])
+def test_complex_numbers(kind: str) -> None:
+    theirs, ours = (eval(f"m.nn.{kind[:-1]}, dtype=m.complex128)", {"m": m}) for m in (torch, rg))
+    ours.load_state_dict({name: value.numpy() for name, value in theirs.state_dict().items()})
+    values = (x(5, 2, 3) + 1j * x(5, 2, 3, seed=1))[0 if "Cell" in kind else slice(None)]
+    grads = []
+    for library, net in ((torch, theirs), (rg, ours)):
+        inputs = library.tensor(values, requires_grad=True)
+        output = net(inputs)[0]
+        (output * (1 + 2j)).abs().sum().backward()
+        grads.append([output.detach(), inputs.grad, *(parameter.grad for parameter in net.parameters())])
+    for expected, got in zip(*grads, strict=True):
+        np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["RNN(3, 4)", "GRU(3, 4)", "LSTM(3, 4)"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_smaller_dtypes(kind: str, dtype: str) -> None:
+    theirs, ours = (eval(f"m.nn.{kind[:-1]}, dtype=m.{dtype})", {"m": m}) for m in (torch, rg))
+    ours.load_state_dict({name: value.numpy() for name, value in theirs.state_dict().items()})
+    values = x(5, 2, 3).astype(dtype)
+    expected, got = theirs(torch.tensor(values))[0], ours(rg.tensor(values))[0]
+    expected.sum().backward()
+    got.sum().backward()
+    tolerance = 5e-3 if dtype == "float16" else 1e-5
+    pairs = [(got, expected)]
+    pairs += [(a.grad, b.grad) for a, b in zip(ours.parameters(), theirs.parameters(), strict=True)]
+    for mine, other in pairs:
+        assert mine.detach().numpy().dtype == dtype
+        np.testing.assert_allclose(mine.detach().numpy(), other.detach().numpy(), rtol=tolerance, atol=tolerance)
+
+
+def test_states_of_another_dtype_are_refused() -> None:
+    for library in (torch, rg):
+        net = library.nn.GRU(3, 4)
+        with pytest.raises(RuntimeError, match=r"dtype|float64"):
+            net(library.ones(5, 2, 3), library.ones(1, 2, 4, dtype=library.float64))
+
+
+def test_a_single_layer_has_no_place_for_dropout() -> None:
+    for library in (torch, rg):
+        with pytest.warns(UserWarning, match="non-zero dropout expects num_layers greater than 1") as warned:
+            library.nn.LSTM(3, 4, dropout=0.5)
+    assert warned[0].filename == __file__
+
+
+def test_weights_that_are_computed() -> None:
+    """A parametrised weight and functional_call reach the layer."""
+    net = rg.nn.LSTM(3, 4)
+    inputs = rg.randn(5, 2, 3)
+    weights = {name: rg.randn_like(value) for name, value in net.named_parameters()}
+    other = rg.func.functional_call(net, weights, (inputs,))[0]
+    net.load_state_dict(weights)
+    np.testing.assert_array_equal(other.detach().numpy(), net(inputs)[0].detach().numpy())
+    rg.nn.utils.parametrizations.weight_norm(net, "weight_hh_l0")
+    net(inputs)[0].sum().backward()
+    assert net.parametrizations.weight_hh_l0.original0.grad is not None
+
+
 def test_gates_that_saturate_do_not_overflow() -> None:
     theirs, ours = twins(build("LSTMCell(1, 1)"))
     for value in (1e6, -1e6):
@@ -122,6 +191,10 @@ def test_mistakes(m: Any) -> Any:
         attempt(lambda: net(ones(5, 2, 3), ones(2, 4))),
         attempt(lambda: net(ones(5, 3), ones(1, 2, 4))),
         attempt(lambda: net(ones(5, 2, 3, dtype=m.float64))),
+        attempt(lambda: net(ones(0, 2, 3))),
+        attempt(lambda: net(ones(5, 2, 3), ones(1, 3, 4))),
+        attempt(lambda: lstm(ones(5, 2, 3), (ones(2, 4), ones(2, 4)))),
+        attempt(lambda: lstm(ones(5, 3), (ones(1, 1, 4), ones(1, 1, 4)))),
         attempt(lambda: lstm(ones(5, 2, 3), (ones(1, 2, 4), ones(1, 2, 5)))),
         attempt(lambda: cell(ones(2, 4))),
         attempt(lambda: cell(ones(2, 3, 1))),

@@ -35,7 +35,7 @@ def _apart(input):
     return input
 
 
-def gradients_of(composed: Callable[..., Tensor], g: Tensor, operands: list[Any], wanted: tuple[int, ...]) -> list[Any]:
+def gradients_of(composed: Callable[..., Any], g: Any, operands: list[Any], wanted: tuple[int, ...]) -> list[Any]:
     """Gradients of a function composed of operations, as Tensors that can be differentiated in turn.
 
     Parameters
@@ -43,7 +43,7 @@ def gradients_of(composed: Callable[..., Tensor], g: Tensor, operands: list[Any]
     composed
         The function.
     g
-        The gradient of its result.
+        The gradient of its result; a list of them, if there are several results.
     operands
         Its arguments; those at ``wanted`` are Tensors.
     wanted
@@ -60,10 +60,10 @@ def gradients_of(composed: Callable[..., Tensor], g: Tensor, operands: list[Any]
         result = composed(*apart)
     finally:
         set_grad_enabled(recorded)
-    edge = result._resolve_edge()
-    assert edge is not None
+    several = isinstance(result, (list, tuple))
+    edges = [each._resolve_edge() for each in (result if several else [result])]
     return run(
-        [(edge, g)],
+        [(edge, each) for edge, each in zip(edges, g if several else [g], strict=True) if edge is not None],
         retain_graph=recorded,
         create_graph=local.grad_enabled,
         inputs=[apart[position]._edge for position in wanted],

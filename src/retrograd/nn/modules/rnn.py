@@ -1,22 +1,23 @@
-"""Recurrent networks: Elman's, LSTM and GRU, over whole sequences and step by step."""
+"""Recurrent networks: Elman's, LSTM and GRU, over whole sequences."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from retrograd.core.tensor import Tensor
 from retrograd.creation import empty, zeros
 from retrograd.nn import functional as F
 from retrograd.nn import init
-from retrograd.nn.modules._recurrence import GATES, STEPS, Weights, gates_of_input, over_time
+from retrograd.nn._packed import PackedSequence
+from retrograd.nn.modules._rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from retrograd.nn.modules.module import Module
 from retrograd.nn.parameter import Parameter
 from retrograd.ops.joining import cat, stack
+from retrograd.ops.recurrent import GATES, Operands, recurrent_layer
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
-
-# --- over sequences ---------------------------------------------------------------------------------------------------
 
 
 class RNNBase(Module):
@@ -45,6 +46,9 @@ class RNNBase(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        for name, flag in (("bias", bias), ("batch_first", batch_first)):
+            if not isinstance(flag, bool):
+                raise TypeError(f"{name} should be of type bool, got: {type(flag).__name__}")
         for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
             if not isinstance(size, int):
                 raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
@@ -60,8 +64,14 @@ class RNNBase(Module):
                 f"proj_size should be a positive integer smaller than hidden_size, or zero to disable projections, "
                 f"got {proj_size}"
             )
-        if mode not in STEPS:
+        if mode not in GATES:
             raise ValueError(f"Unrecognized RNN mode: {mode}")
+        if dropout and num_layers == 1:
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
+                f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
+                stacklevel=3,
+            )
         self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -96,9 +106,9 @@ class RNNBase(Module):
     def _suffixes(self, layer: int) -> list[str]:
         return [f"_l{layer}", f"_l{layer}_reverse"][: self._num_directions]
 
-    def _weights(self, suffix: str) -> Weights:
+    def _weights(self, suffix: str) -> dict[str, Any]:
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
-        return Weights(*(getattr(self, name + suffix, None) for name in names))
+        return {name: getattr(self, name + suffix, None) for name in names}
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
@@ -134,76 +144,136 @@ class RNNBase(Module):
 
     # --- forward --------------------------------------------------------------------------------------------------
 
-    def _check_input(self, input: Tensor) -> None:
-        if input.ndim not in (2, 3):
-            raise ValueError(f"{self!r}: Expected input to be 2D or 3D, got {input.ndim}D instead")
-        if input.shape[-1] != self.input_size:
-            raise RuntimeError(
-                f"{self!r}: input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
-                f"{input.shape[-1]} in an input of shape {list(input.shape)}"
-            )
-        dtype = self.weight_ih_l0.dtype
-        if input.dtype != dtype:
-            raise ValueError(f"{self!r}: input must have the type {dtype}, got type {input.dtype}")
-
-    def _initial(self, input: Tensor, given: Any, batched: bool, size: int, what: str) -> Tensor:
-        """What a state begins with: zeros, or what the user gave."""
-        shape = (self.num_layers * self._num_directions, input.shape[1], size)
-        if given is None:
-            return zeros(shape, dtype=input.dtype, device=input.device)
-        if given.ndim != (3 if batched else 2):
-            raise RuntimeError(
-                f"{self!r}: For {'batched 3' if batched else 'unbatched 2'}-D input, {what} should also be "
-                f"{3 if batched else 2}-D but got {given.ndim}-D tensor"
-            )
-        given = given if batched else given.unsqueeze(1)
-        if tuple(given.shape) != shape:
-            raise RuntimeError(f"{self!r}: Expected {what} size {shape}, got {list(given.shape)}")
-        return given
-
-    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+    def forward(self, input: Tensor | PackedSequence, hx: Any = None) -> tuple[Any, Any]:
         """Return the hidden states of the last layer at all times, and the last state of every layer and direction.
 
         Parameters
         ----------
         input
-            Of shape ``(L, N, input_size)``, ``(N, L, input_size)`` if ``batch_first``, or ``(L, input_size)``.
+            Of shape ``(L, N, input_size)``, ``(N, L, input_size)`` if ``batch_first``, or ``(L, input_size)``; or
+            sequences of different lengths, as :func:`~retrograd.nn.utils.rnn.pack_padded_sequence` packs them.
         hx
             The first states, of shape ``(num_layers * directions, N, hidden_size)``; a pair for an LSTM. Zero by
             default.
+
+        Returns
+        -------
+        output
+            In the form of the input, packed if that is, with the states of both directions side by side.
+        last states
+            In the form of ``hx``.
         """
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
+        if input.ndim not in (2, 3):
+            raise ValueError(f"{self!r}: Expected input to be 2D or 3D, got {input.ndim}D instead")
         self._check_input(input)
         batched = input.ndim == 3
+        by_step: Tensor = input
         if not batched:
-            input = input.unsqueeze(1)
+            by_step = input.unsqueeze(1)
         elif self.batch_first:
-            input = input.transpose(0, 1)
-        states = self._first_states(input, hx, batched)
-        last: list[Any] = []
-        for layer in range(self.num_layers):
+            by_step = input.transpose(0, 1)
+        if not len(by_step):
+            raise RuntimeError(f"{self!r}: Expected sequence length to be larger than 0 in RNN")
+        if hx is not None and not batched:
+            hx = self._each_state(self._checked(hx, 2), lambda state: state.unsqueeze(1))
+        output, last = self._run_layers(by_step, (by_step.shape[1],) * len(by_step), hx)
+        if not batched:
+            return output.squeeze(1), self._each_state(last, lambda state: state.squeeze(1))
+        return output.transpose(0, 1) if self.batch_first else output, last
+
+    def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
+        data, batch_sizes, order, back = input
+        self._check_input(data)
+        sizes = tuple(batch_sizes.tolist())
+        if data.ndim != 2 or not sizes or sum(sizes) != len(data) or list(sizes) != sorted(sizes, reverse=True):
+            raise RuntimeError(
+                f"{self!r}: a packed sequence must have data of shape [rows, {self.input_size}] and batch_sizes that "
+                f"do not increase and sum up to the number of rows, got {list(data.shape)} and {list(sizes)}; make it "
+                "with pack_padded_sequence or pack_sequence"
+            )
+        output, last = self._run_layers(data, sizes, hx, order)
+        if back is not None:
+            last = self._each_state(last, lambda state: state.index_select(1, back))
+        return PackedSequence(output, batch_sizes, order, back), last
+
+    def _run_layers(
+        self, input: Tensor, batch_sizes: tuple[int, ...], hx: Any, order: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
+        """The output of the last layer and the last states; ``order`` is how the sequences were sorted."""
+        states = self._first_states(input, hx, batch_sizes[0], order)
+        last: list[tuple[Tensor, ...]] = []
+        for number in range(self.num_layers):
             outputs = []
-            for backwards, suffix in enumerate(self._suffixes(layer)):
-                output, state = over_time(
-                    self.mode, input, states[len(last)], self._weights(suffix), backwards=bool(backwards)
-                )
+            for backwards, suffix in enumerate(self._suffixes(number)):
+                x = Operands(input, **states[len(last)], **self._weights(suffix))
+                output, *state = recurrent_layer(self.mode, x, batch_sizes, bool(backwards))
                 outputs.append(output)
-                last.append(state)
+                last.append(tuple(state))
             input = outputs[0] if len(outputs) == 1 else cat(outputs, -1)
-            if self.dropout and self.training and layer < self.num_layers - 1:
+            if self.dropout and self.training and number < self.num_layers - 1:
                 input = F.dropout(input, self.dropout)
-        if not batched:
-            input = input.squeeze(1)
-        elif self.batch_first:
-            input = input.transpose(0, 1)
-        return input, self._last_states(last, batched)
+        joined = [parts[0].unsqueeze(0) if len(parts) == 1 else stack(parts) for parts in zip(*last, strict=True)]
+        return input, self._as_given(joined)
 
-    def _first_states(self, input: Tensor, hx: Any, batched: bool) -> list[Any]:
-        """The first state of every direction of every layer."""
-        return list(self._initial(input, hx, batched, self.hidden_size, "hidden").unbind(0))
+    def _check_input(self, input: Tensor) -> None:
+        if input.shape[-1:] != (self.input_size,):
+            raise RuntimeError(
+                f"{self!r}: input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
+                f"{input.shape[-1] if input.ndim else 'none'} in an input of shape {list(input.shape)}"
+            )
+        dtype = self.weight_ih_l0.dtype
+        if input.dtype != dtype:
+            raise ValueError(
+                f"{self!r}: RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). Convert input: "
+                f"input.to({dtype}), or convert model: model.to({input.dtype})"
+            )
 
-    def _last_states(self, last: list[Any], batched: bool) -> Any:
-        stacked = stack(last)
-        return stacked if batched else stacked.squeeze(1)
+    # A state is the hidden state, or for an LSTM a pair of that and the cell.
+
+    _state_names: tuple[str, ...] = ("hidden",)
+
+    def _state_size(self, name: str) -> int:
+        return self.hidden_size if name == "cell" else self._output_size
+
+    def _parts(self, hx: Any) -> tuple[Tensor, ...]:
+        return (hx,)
+
+    def _as_given(self, parts: list[Tensor]) -> Any:
+        """A state from its parts, in the form in which users give it."""
+        return parts[0]
+
+    def _each_state(self, hx: Any, function: Any) -> Any:
+        return self._as_given([function(part) for part in self._parts(hx)])
+
+    def _checked(self, hx: Any, ndim: int) -> Any:
+        """The states, if they have as many dimensions as go with the input."""
+        for part in self._parts(hx):
+            if part.ndim != ndim:
+                input = "unbatched 2-D" if ndim == 2 else "batched 3-D"
+                raise RuntimeError(
+                    f"{self!r}: For {input} input, hx should also be {ndim}-D but got {part.ndim}-D tensor"
+                )
+        return hx
+
+    def _first_states(self, input: Tensor, hx: Any, batch: int, order: Tensor | None) -> list[dict[str, Tensor]]:
+        """The first state of every direction of every layer: zeros, or what the user gave."""
+        count = self.num_layers * self._num_directions
+        if hx is None:
+            sizes = [self._state_size(name) for name in self._state_names]
+            made = {size: zeros((batch, size), dtype=input.dtype, device=input.device) for size in set(sizes)}
+            return [dict(zip(self._state_names, [made[size] for size in sizes], strict=True))] * count
+        parts = self._parts(self._checked(hx, 3))
+        for position, (name, part) in enumerate(zip(self._state_names, parts, strict=True)):
+            expected = (count, batch, self._state_size(name))
+            what = "hidden" if len(parts) == 1 else f"hidden[{position}]"
+            if tuple(part.shape) != expected:
+                raise RuntimeError(f"{self!r}: Expected {what} size {expected}, got {list(part.shape)}")
+            if part.dtype != input.dtype:
+                raise RuntimeError(f"{self!r}: Expected {what} of {input.dtype}, as the input, got {part.dtype}")
+        unbound = [(part if order is None else part.index_select(1, order)).unbind(0) for part in parts]
+        return [dict(zip(self._state_names, each, strict=True)) for each in zip(*unbound, strict=True)]
 
 
 class RNN(RNNBase):
@@ -345,151 +415,15 @@ class LSTM(RNNBase):
             dtype,
         )
 
-    def _first_states(self, input: Tensor, hx: Any, batched: bool) -> list[Any]:
-        hidden, cell = (None, None) if hx is None else hx
-        return list(
-            zip(
-                self._initial(input, hidden, batched, self._output_size, "hidden[0]").unbind(0),
-                self._initial(input, cell, batched, self.hidden_size, "hidden[1]").unbind(0),
-                strict=True,
-            )
-        )
+    _state_names = ("hidden", "cell")
 
-    def _last_states(self, last: list[Any], batched: bool) -> Any:
-        return tuple(super(LSTM, self)._last_states(list(part), batched) for part in zip(*last, strict=True))
-
-
-# --- step by step -----------------------------------------------------------------------------------------------------
-
-
-class RNNCellBase(Module):
-    """What the cells share: one step of one layer.
-
-    Parameters
-    ----------
-    input_size, hidden_size
-        The sizes of input and state.
-    bias
-        Whether there are biases.
-    num_chunks
-        How many gates there are.
-    """
-
-    weight_ih: Parameter
-    weight_hh: Parameter
-    bias_ih: Parameter | None
-    bias_hh: Parameter | None
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
-    ) -> None:
-        super().__init__()
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.bias = bias
-        gates = num_chunks * hidden_size
-        self.weight_ih = Parameter(empty(gates, input_size, device=device, dtype=dtype))
-        self.weight_hh = Parameter(empty(gates, hidden_size, device=device, dtype=dtype))
-        for name in ("bias_ih", "bias_hh"):
-            self.register_parameter(name, Parameter(empty(gates, device=device, dtype=dtype)) if bias else None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw all parameters anew, uniform on ``±1 / sqrt(hidden_size)``."""
-        bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
-        for parameter in self.parameters():
-            init.uniform_(parameter, -bound, bound)
-
-    def extra_repr(self) -> str:
-        """Return the sizes, and what is not as by default."""
-        text = f"{self.input_size}, {self.hidden_size}"
-        return text if self.bias else f"{text}, bias={self.bias}"
-
-    def _step(self, mode: str, input: Tensor, *states: Tensor | None) -> Any:
-        if input.ndim not in (1, 2):
-            raise ValueError(f"{self!r}: Expected input to be 1D or 2D, got {input.ndim}D instead")
-        if input.shape[-1] != self.input_size:
+    def _parts(self, hx: Any) -> tuple[Tensor, ...]:
+        if not isinstance(hx, (tuple, list)) or len(hx) != 2:
             raise RuntimeError(
-                f"{self!r}: input has inconsistent input_size: got {input.shape[-1]} expected {self.input_size}"
+                f"{self!r}: hx must be a pair of tensors, the hidden state and the cell, got "
+                f"{f'{len(hx)} of them' if isinstance(hx, (tuple, list)) else type(hx).__name__}"
             )
-        shape = (*input.shape[:-1], self.hidden_size)
-        given = [zeros(shape, dtype=input.dtype, device=input.device) if state is None else state for state in states]
-        for number, state in enumerate(given):
-            name = f"hidden{number or ''}"
-            if state.ndim not in (1, 2):
-                raise ValueError(f"{self!r}: Expected {name} to be 1D or 2D, got {state.ndim}D instead")
-            if tuple(state.shape) != shape:
-                raise RuntimeError(f"{self!r}: Expected {name} of shape {list(shape)}, got {list(state.shape)}")
-        weights = Weights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-        return STEPS[mode](gates_of_input(mode, input, weights), tuple(given) if mode == "LSTM" else given[0], weights)
+        return tuple(hx)
 
-
-class RNNCell(RNNCellBase):
-    """One step of :class:`RNN`.
-
-    Parameters
-    ----------
-    input_size, hidden_size, bias, nonlinearity
-        As of :class:`RNN`.
-    """
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        nonlinearity: str = "tanh",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
-        self.nonlinearity = nonlinearity
-
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """Return the next hidden state."""
-        if self.nonlinearity not in ("tanh", "relu"):
-            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
-        return self._step(f"RNN_{self.nonlinearity.upper()}", input, hx)
-
-    def extra_repr(self) -> str:
-        """Return the sizes, and what is not as by default."""
-        text = super().extra_repr()
-        return text if self.nonlinearity == "tanh" else f"{text}, nonlinearity={self.nonlinearity}"
-
-
-class LSTMCell(RNNCellBase):
-    """One step of :class:`LSTM`.
-
-    Parameters
-    ----------
-    input_size, hidden_size, bias
-        As of :class:`LSTM`.
-    """
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
-
-    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        """Return the next hidden state and cell."""
-        return self._step("LSTM", input, *((None, None) if hx is None else hx))
-
-
-class GRUCell(RNNCellBase):
-    """One step of :class:`GRU`.
-
-    Parameters
-    ----------
-    input_size, hidden_size, bias
-        As of :class:`GRU`.
-    """
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
-
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """Return the next hidden state."""
-        return self._step("GRU", input, hx)
+    def _as_given(self, parts: list[Tensor]) -> Any:
+        return tuple(parts)
