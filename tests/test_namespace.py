@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+from types import BuiltinFunctionType, ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -34,6 +35,83 @@ FUNCTIONAL_ONLY = {
     "rms_norm",
     "triplet_margin_loss",
 }
+
+
+# What torch has and this library does not, by namespace and reason.
+LEFT_OUT: dict[str, dict[str, str]] = {
+    "nn": {
+        "for several GPUs in one process": "DataParallel",
+        "deprecated; a Module does the same": "Container",
+        "its sums leave out or keep a channel too many; LocalResponseNorm is the documented one": "CrossMapLRN2d",
+        "how linear_cross_entropy works in chunks": "LinearCrossEntropyOptions",
+        "of use in torch's own constructors": "factory_kwargs",
+    },
+    "nn.functional": {
+        "of use inside torch: dispatch, typing, texts for documentation": """
+            GRID_SAMPLE_INTERPOLATION_MODES GRID_SAMPLE_PADDING_MODES assert_int_or_pair has_torch_function
+            has_torch_function_unary has_torch_function_variadic
+            reproducibility_notes sparse_support_notes tf32_notes""",
+        "not documented: return_indices=True gives the same": """
+            adaptive_max_pool1d_with_indices adaptive_max_pool2d_with_indices adaptive_max_pool3d_with_indices
+            fractional_max_pool2d_with_indices fractional_max_pool3d_with_indices max_pool1d_with_indices
+            max_pool2d_with_indices max_pool3d_with_indices""",
+        "not documented: conv1d and channel_shuffle do the same": "conv_tbc native_channel_shuffle",
+        "products of numbers in 8 bits or less, for GPUs": """
+            ScalingType SwizzleType grouped_mm scaled_grouped_mm scaled_mm""",
+    },
+    "nn.init": {
+        "deprecated: older names of the functions that end in _": """
+            constant dirac eye kaiming_normal kaiming_uniform normal orthogonal sparse uniform xavier_normal
+            xavier_uniform""",
+    },
+    "nn.utils": {
+        "deprecated: the older name of clip_grad_norm_": "clip_grad_norm",
+        "there is one memory format": "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format",
+    },
+    "optim": {
+        "there are no sparse tensors": "SparseAdam",
+        "for tracing by torch.compile": "swap_in_optimizer_params_and_state",
+    },
+    "utils.data": {
+        "for several processes that train together": "DistributedSampler",
+        "data pipes, which torch no longer develops": """
+            DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation functional_datapipe
+            guaranteed_datapipes_determinism non_deterministic runtime_validation runtime_validation_disabled""",
+    },
+    "linalg": {"texts for documentation": "common_notes"},
+    "fft": {"of use inside torch": "Tensor"},
+    "special": {},
+    "nn.parameter": {},
+    "nn.utils.fusion": {},
+    "nn.utils.parametrizations": {},
+    "nn.utils.parametrize": {},
+    "nn.utils.prune": {},
+    "nn.utils.rnn": {},
+    "nn.utils.stateless": {},
+    "optim.lr_scheduler": {},
+    "optim.swa_utils": {},
+}
+
+
+def public_names(module: ModuleType) -> set[str]:
+    """What a module says is public; without that, what it has that is defined there."""
+
+    def is_its_own(value: Any) -> bool:
+        origin = getattr(value, "__module__", None)
+        if isinstance(value, BuiltinFunctionType):
+            return True
+        return not isinstance(value, ModuleType) and (origin is None or origin.startswith(module.__name__))
+
+    said = getattr(module, "__all__", None)
+    names = [name for name, value in vars(module).items() if is_its_own(value)] if said is None else said
+    return {name for name in names if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("space", LEFT_OUT)
+def test_what_is_left_out_is_known(space: str) -> None:
+    theirs, ours = (importlib.import_module(f"{library}.{space}") for library in ("torch", "retrograd"))
+    left_out = {name for names in LEFT_OUT[space].values() for name in names.split()}
+    assert {name for name in public_names(theirs) if not hasattr(ours, name)} == left_out
 
 
 def test_everything_promised_is_there() -> None:
@@ -77,8 +155,19 @@ def test_torchs_functions_are_functions_here(name: str) -> None:
         "autograd.variable",
         "utils.checkpoint",
         "utils.data",
+        "nn",
+        "nn.init",
+        "nn.parameter",
+        "nn.utils",
+        "nn.utils.fusion",
+        "nn.utils.parametrizations",
+        "nn.utils.parametrize",
+        "nn.utils.prune",
+        "nn.utils.rnn",
+        "nn.utils.stateless",
         "optim",
         "optim.lr_scheduler",
+        "optim.swa_utils",
     ],
 )
 def test_namespaces(module: str) -> None:
@@ -87,6 +176,16 @@ def test_namespaces(module: str) -> None:
     theirs = importlib.import_module(f"torch.{module}")
     strangers = {name for name in ours.__all__ if not hasattr(theirs, name)}
     assert strangers == ADDITIONS.get(module, set())
+
+
+def test_in_place_forms_are_functions() -> None:
+    names = {name for name in dir(torch) if name.endswith("_") and not name.startswith("_")}
+    both = {name for name in names if hasattr(rg.Tensor, name) and hasattr(torch.Tensor, name)}
+    assert len(both) > 50
+    assert {name for name in both if not hasattr(rg, name)} == set()
+    x = rg.ones(2)
+    assert rg.neg_(x) is x
+    assert x.tolist() == [-1, -1]
 
 
 def test_special_is_imported_when_first_used() -> None:

@@ -175,3 +175,81 @@ def test_layers_of_an_encoder_are_copies() -> None:
     first, second = encoder.layers
     assert first.linear1.weight is not second.linear1.weight
     assert (first.linear1.weight == second.linear1.weight).all()
+
+
+def functional_call(m: Any, separate: bool, **options: Any) -> Any:
+    """The functional form, with weights of its own, and gradients of all of them."""
+    rng = np.random.default_rng(0)
+
+    def t(*shape: int) -> Any:
+        return m.tensor(rng.normal(size=shape), requires_grad=True)
+
+    kdim, vdim = (3, 5) if separate else (4, 4)
+    inputs = [t(3, 2, 4), t(6, 2, kdim), t(6, 2, vdim)]
+    weights: dict[str, Any] = {"in_proj_weight": None, "in_proj_bias": t(12), "out_proj_weight": t(4, 4)}
+    if separate:
+        weights.update(q_proj_weight=t(4, 4), k_proj_weight=t(4, kdim), v_proj_weight=t(4, vdim))
+        options["use_separate_proj_weight"] = True
+    else:
+        weights["in_proj_weight"] = t(12, 4)
+    more = {"bias_k": None, "bias_v": None, "add_zero_attn": False, "dropout_p": 0.0, "out_proj_bias": None}
+    if options.pop("bias_kv", False):
+        more.update(bias_k=t(1, 1, 4), bias_v=t(1, 1, 4))
+    if options.pop("static", False):
+        options.update(static_k=t(4, 6, 2), static_v=t(4, 6, 2))
+    if "attn_mask" in options:
+        options["attn_mask"] = m.tensor(options["attn_mask"])
+    output, attention = m.nn.functional.multi_head_attention_forward(*inputs, 4, 2, **{**more, **weights, **options})
+    output.sin().sum().backward()
+    gradients = [leaf.grad for leaf in (*inputs, *weights.values()) if leaf is not None]
+    return [output, attention, *gradients]
+
+
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"need_weights": False},
+        {"add_zero_attn": True, "average_attn_weights": False},
+        {"bias_kv": True},
+        {"static": True},
+        {"attn_mask": np.triu(np.full((3, 6), -np.inf), 1)},
+    ],
+    ids=str,
+)
+def test_functional_form(separate: bool, options: dict[str, Any]) -> None:
+    parity(lambda m: functional_call(m, separate, **options))()
+
+
+@parity
+def test_functional_form_refuses(m: Any) -> Any:
+    def refused(**changed: Any) -> bool:
+        x, w = m.ones(3, 2, 4), m.ones(12, 4)
+        none = dict.fromkeys(("in_proj_bias", "bias_k", "bias_v", "out_proj_bias"))
+        sizes = {"embed_dim_to_check": 4, "num_heads": 2, "add_zero_attn": False, "dropout_p": 0.0}
+        given = {
+            "query": x,
+            "key": x,
+            "value": x,
+            "in_proj_weight": w,
+            "out_proj_weight": m.ones(4, 4),
+            **none,
+            **sizes,
+        }
+        try:
+            m.nn.functional.multi_head_attention_forward(**{**given, **changed})
+        except (AssertionError, RuntimeError):
+            return True
+        return False
+
+    return [
+        refused(),
+        refused(embed_dim_to_check=5),
+        refused(num_heads=3),
+        refused(use_separate_proj_weight=True),
+        refused(key=m.ones(3, 4)),
+        refused(value=m.ones(5, 2, 4)),
+        refused(is_causal=True),
+        refused(attn_mask=m.zeros(2, 2)),
+    ]

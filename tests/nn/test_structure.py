@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.utils.prune
 
 import retrograd as rg
 
@@ -86,6 +87,8 @@ AdaptiveAvgPool2d((2, None))
 AdaptiveMaxPool2d(2, True)
 ZeroPad1d(1)
 ZeroPad2d((1, 2, 3, 4))
+FractionalMaxPool2d(2, (3, 4))
+FractionalMaxPool3d(2, output_ratio=0.5, return_indices=True)
 ConstantPad1d(1, 2.5)
 ReflectionPad2d(1)
 ReplicationPad3d(1)
@@ -105,9 +108,12 @@ LayerNorm(3, elementwise_affine=False)
 RMSNorm((2, 3), eps=1e-3)
 GroupNorm(2, 4)
 LocalResponseNorm(2)
+SyncBatchNorm(3, bias=False)
 MSELoss(reduction='sum')
 CrossEntropyLoss()
 BCEWithLogitsLoss()
+LinearCrossEntropyLoss(3, 4, out_features=(2,), bias=True, ignore_index=1)
+AdaptiveLogSoftmaxWithLoss(8, 10, [2, 5], div_value=2.0, head_bias=True)
 TripletMarginWithDistanceLoss()
 CosineSimilarity()
 PixelShuffle(2)
@@ -162,7 +168,8 @@ def test_survives_pickle_and_deepcopy(text: str) -> None:
 def test_every_public_name_is_one_of_torchs() -> None:
     for name in rg.nn.__all__:
         assert hasattr(torch.nn, name), name
-    for space in ("init", "utils", "utils.parametrize", "utils.parametrizations", "utils.rnn"):
+    utils = ("fusion", "init", "parametrize", "parametrizations", "prune", "rnn", "stateless")
+    for space in ("init", "parameter", "utils", *(f"utils.{name}" for name in utils)):
         ours: Any = rg.nn
         theirs: Any = torch.nn
         for part in space.split("."):

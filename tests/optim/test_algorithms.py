@@ -48,6 +48,11 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"lr": 0.05, "weight_decay": 0.2, "maximize": True},
         {"lr": 0.05, "weight_decay": 0.2, "decoupled_weight_decay": True},
     ],
+    "ASGD": [
+        {},
+        {"lr": 0.05, "lambd": 0.1, "alpha": 0.5, "t0": 10},
+        {"lr": 0.05, "t0": 0, "weight_decay": 0.2, "maximize": True},
+    ],
     "Adagrad": [
         {},
         {"lr": 0.1, "lr_decay": 0.1, "initial_accumulator_value": 0.5, "eps": 1e-3},
@@ -163,6 +168,27 @@ def test_float16(name: str) -> None:
     if name in ("SGD", "Adam", "NAdam", "Rprop"):  # the others depend on numbers that float16 does not have
         for mine, torchs in zip(values(ours), values(theirs), strict=True):
             np.testing.assert_allclose(mine, torchs, rtol=2e-2, atol=5e-3)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("copies", [1, 4000])
+def test_gradients_that_are_not_finite(name: str, copies: int) -> None:
+    """No warning, as in torch, and the same elements are lost, in small and in large parameters.
+
+    But for Rprop: torch takes 0 for the sign of NaN, which hides it; NumPy's is NaN.
+    """
+    bad = np.inf if name == "Rprop" else np.nan
+
+    def run(library: Any) -> np.ndarray:
+        p = library.tensor(np.ones(6 * copies, np.float32), requires_grad=True)
+        optimizer = getattr(library.optim, name)([p], lr=1e-3)
+        for sign in (1, 1, -1):
+            grad = np.array([bad, np.inf, -np.inf, 1e18, 1e-30, 0], np.float32)
+            p.grad = library.tensor(np.tile(sign * grad, copies))
+            optimizer.step()
+        return p.detach().numpy()
+
+    np.testing.assert_array_equal(np.isfinite(run(rg)), np.isfinite(run(torch)))
 
 
 def test_learning_rate_as_a_tensor() -> None:

@@ -33,6 +33,10 @@ from retrograd.nn._dropout import (
     dropout3d,
     feature_alpha_dropout,
 )
+from retrograd.nn._fractional_pool import fractional_max_pool2d, fractional_max_pool3d
+from retrograd.nn._linear_losses import linear_cross_entropy
+from retrograd.nn._multi_head import multi_head_attention_forward
+from retrograd.nn._resampling import upsample, upsample_bilinear, upsample_nearest
 from retrograd.ops.activations import (
     celu_,
     elu_,
@@ -67,7 +71,9 @@ from retrograd.ops.batch_norm import batch_norm, instance_norm
 from retrograd.ops.class_losses import cross_entropy, nll_loss
 from retrograd.ops.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from retrograd.ops.ctc import ctc_loss
+from retrograd.ops.distances import pdist
 from retrograd.ops.embedding import embedding, embedding_bag, one_hot
+from retrograd.ops.grid_sampling import affine_grid, grid_sample
 from retrograd.ops.interpolate import interpolate
 from retrograd.ops.linalg_norms import cosine_similarity, pairwise_distance
 from retrograd.ops.linear import bilinear, linear
@@ -121,6 +127,7 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
@@ -152,9 +159,12 @@ __all__ = [
     "embedding_bag",
     "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool3d",
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",
@@ -172,6 +182,7 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",
@@ -187,6 +198,7 @@ __all__ = [
     "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
@@ -195,6 +207,7 @@ __all__ = [
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pdist",
     "pixel_shuffle",
     "pixel_unshuffle",
     "poisson_nll_loss",
@@ -224,4 +237,7 @@ __all__ = [
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
     "unfold",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]

@@ -5,12 +5,15 @@
 >>> scheduler = rg.optim.lr_scheduler.StepLR(optimizer, step_size=10, gamma=0.5)
 """
 
-from retrograd.optim import lr_scheduler
+from retrograd.optim import lr_scheduler, swa_utils
 from retrograd.optim.adadelta import Adadelta
+from retrograd.optim.adafactor import Adafactor
 from retrograd.optim.adagrad import Adagrad
 from retrograd.optim.adam import Adam, AdamW
 from retrograd.optim.adamax import Adamax
+from retrograd.optim.asgd import ASGD
 from retrograd.optim.lbfgs import LBFGS
+from retrograd.optim.muon import Muon
 from retrograd.optim.nadam import NAdam
 from retrograd.optim.optimizer import Optimizer
 from retrograd.optim.radam import RAdam
@@ -19,17 +22,21 @@ from retrograd.optim.rprop import Rprop
 from retrograd.optim.sgd import SGD
 
 __all__ = [
+    "ASGD",
     "LBFGS",
     "SGD",
     "Adadelta",
+    "Adafactor",
     "Adagrad",
     "Adam",
     "AdamW",
     "Adamax",
+    "Muon",
     "NAdam",
     "Optimizer",
     "RAdam",
     "RMSprop",
     "Rprop",
     "lr_scheduler",
+    "swa_utils",
 ]

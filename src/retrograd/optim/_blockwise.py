@@ -13,13 +13,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from retrograd.core.blocks import get_num_threads, share_out
+from retrograd.core.monitor import silenced
 
 # Elements of one block (measured): smaller ones cost more calls, and threads that wait for the interpreter lock.
 BLOCK = 1 << 17
 # From so many elements on, threads pay for themselves: sooner than for a single ufunc, as there is more to do.
 LARGE = 1 << 17
 
-_kept = threading.local()
+
+class _Scratch(threading.local):
+    """The temporaries of a thread, by dtype and number."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[tuple[str, int], Any] = {}
+
+
+_scratch = _Scratch()
 
 # Called with slices of the parameter, of its gradient, of the arrays of its state, and of temporaries, all of one size.
 Kernel = Callable[..., None]
@@ -57,6 +66,7 @@ def as_vector(array: Any) -> Any:
     return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
 
 
+@silenced
 def run_updates(updates: Sequence[Update]) -> None:
     """Run the kernels of a step over their parameters."""
     vectors = [[as_vector(array) for array in (update.param, update.grad, *update.state)] for update in updates]
@@ -64,7 +74,7 @@ def run_updates(updates: Sequence[Update]) -> None:
     def work(number: int, low: int, high: int) -> None:
         update, arrays = updates[number], vectors[number]
         blocks = [array[low:high] for array in arrays]
-        update.kernel(*blocks, *[_scratch(number, blocks[0]) for number in range(update.temporaries)])
+        update.kernel(*blocks, *[_temporary(number, blocks[0]) for number in range(update.temporaries)])
 
     sizes = [arrays[0].size for arrays in vectors]
     total, threads = sum(sizes), get_num_threads()
@@ -79,14 +89,14 @@ def run_updates(updates: Sequence[Update]) -> None:
                 array[...] = (vector.view(array.dtype) if array.dtype.kind == "c" else vector).reshape(array.shape)
 
 
-def _scratch(number: int, like: Any) -> Any:
+def _temporary(number: int, like: Any) -> Any:
     """One of this thread's temporaries; kept from step to step, as fresh memory costs a page fault every few KB."""
     if type(like) is not np.ndarray:
         return np.empty_like(like)
-    kept = _kept.__dict__.setdefault((like.dtype.char, number), None)
-    if kept is None:
-        kept = _kept.__dict__[like.dtype.char, number] = np.empty(BLOCK, like.dtype)
-    return kept[: like.size]
+    key = like.dtype.char, number
+    if key not in _scratch.arrays:
+        _scratch.arrays[key] = np.empty(BLOCK, like.dtype)
+    return _scratch.arrays[key][: like.size]
 
 
 def _blocks(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int, int]]:

@@ -108,22 +108,22 @@ class ElementwiseOptimizer(Optimizer):
         loss = self._evaluate(closure)
         if self._is_withheld():
             return loss
-        moving = [(group, p) for group in self.param_groups for p in group["params"] if p._grad is not None]
-        for _, param in moving:
+        moving = [(group, p, p._grad) for group in self.param_groups for p in group["params"] if p._grad is not None]
+        for _, param, _ in moving:
             check_writable(param, f"{type(self).__name__}.step")
-        run_updates([self._update(group, param) for group, param in moving])
-        for _, param in moving:
+        run_updates([self._update(group, param, grad._data) for group, param, grad in moving])
+        for _, param, _ in moving:
             bump(param)
         return loss
 
-    def _update(self, group: Group, param: Tensor) -> Update:
+    def _update(self, group: Group, param: Tensor, grad: Any) -> Update:
         state = self._state_of(group, param)
         kernel, names = self._kernel(group, param, state)
         kept = [state[name]._data for name in names]
         if not group["maximize"] and number(group.get("weight_decay", 0)) == 0:
-            return Update(kernel, param._data, param._grad._data, kept, self._temporaries)
+            return Update(kernel, param._data, grad, kept, self._temporaries)
         kernel = _with_common_options(kernel, group)
-        return Update(kernel, param._data, param._grad._data, kept, self._temporaries + 1)
+        return Update(kernel, param._data, grad, kept, self._temporaries + 1)
 
 
 def _with_common_options(kernel: Kernel, group: Group) -> Kernel:

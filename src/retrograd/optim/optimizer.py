@@ -76,7 +76,8 @@ def _run(step: Callable[..., Any], optimizer: Optimizer, args: Any, kwargs: Any)
             if not isinstance(result, tuple) or len(result) != 2:
                 raise RuntimeError(f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {result}.")
             args, kwargs = result
-    out = step(*args, **kwargs)
+    monitor = state.monitor
+    out = step(*args, **kwargs) if monitor is None else monitor.run_step(optimizer, lambda: step(*args, **kwargs))
     for hook in (*optimizer._optimizer_step_post_hooks.values(), *_global_post_hooks.values()):
         hook(optimizer, args, kwargs)
     return out
@@ -449,7 +450,7 @@ def _fitted(param: Tensor, value: Any, key: Any = None) -> Any:
     """A copy of what was saved for a parameter, in the parameter's dtype."""
     if _is_array(value):
         copied = as_tensor(value).detach().clone()
-        is_count = key in ("step", "mu_product")  # one number for all elements, in a dtype of its own
+        is_count = key in ("step", "mu_product", "eta", "mu")  # one number for all elements, in a dtype of its own
         return copied if is_count or param._data.dtype.kind != "f" else copied.to(param.dtype)
     if isinstance(value, Mapping):
         return {name: _fitted(param, item, name) for name, item in value.items()}

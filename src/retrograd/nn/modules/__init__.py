@@ -32,6 +32,7 @@ from retrograd.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
+from retrograd.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss
 from retrograd.nn.modules.attention import (
     MultiheadAttention,
 )
@@ -74,11 +75,28 @@ from retrograd.nn.modules.flatten import (
     Flatten,
     Unflatten,
 )
+from retrograd.nn.modules.fractional_pooling import FractionalMaxPool2d, FractionalMaxPool3d
+from retrograd.nn.modules.lazy import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+    LazyLinear,
+)
 from retrograd.nn.modules.linear import (
     Bilinear,
     Identity,
     Linear,
 )
+from retrograd.nn.modules.linear_loss import LinearCrossEntropyLoss
 from retrograd.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -175,6 +193,7 @@ from retrograd.nn.modules.spatial import (
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
 )
+from retrograd.nn.modules.sync_batchnorm import SyncBatchNorm
 from retrograd.nn.modules.transformer import (
     Transformer,
     TransformerDecoder,
@@ -195,6 +214,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -234,6 +254,8 @@ __all__ = [
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
@@ -254,8 +276,22 @@ __all__ = [
     "LPPool3d",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
@@ -308,6 +344,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",

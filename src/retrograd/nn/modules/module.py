@@ -10,7 +10,7 @@ from retrograd.core import state
 from retrograd.core.hooks import Hooks
 from retrograd.core.tensor import Tensor
 from retrograd.device import as_device
-from retrograd.dtypes import as_dtype, float16, float32, float64
+from retrograd.dtypes import float16, float32, float64
 from retrograd.nn.modules._hooks import (
     Hooked,
     backward,
@@ -229,7 +229,7 @@ class Module(Members, Stateful, Hooked):
 
     def type(self, dst_type: Any) -> Self:
         """Convert all parameters and buffers, in place, to a dtype."""
-        return self._apply(lambda tensor: tensor.to(as_dtype(dst_type)))
+        return self._apply(lambda tensor: tensor.type(dst_type))
 
     def _floating_to(self, dtype: Any) -> Self:
         return self._apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)

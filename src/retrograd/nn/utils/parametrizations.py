@@ -1,7 +1,8 @@
-"""Parametrizations for use: weight normalisation and spectral normalisation."""
+"""Parametrizations for use: weight normalisation, spectral normalisation, orthogonal weights."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from retrograd.autograd.grad_mode import no_grad
@@ -9,10 +10,11 @@ from retrograd.core.tensor import Tensor
 from retrograd.nn.modules.conv import _ConvTranspose
 from retrograd.nn.modules.module import Module
 from retrograd.nn.utils import parametrize
+from retrograd.nn.utils._orthogonal import orthogonal
 from retrograd.ops.linalg_norms import vector_norm
 from retrograd.ops.matmul import mv, vdot
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
 def _norm_except_dim(v: Tensor, dim: int | None) -> Tensor:
@@ -48,7 +50,8 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     module
         Whose weight it is.
     name
-        The name of the weight; ``parametrizations.<name>.original0`` is the length, ``original1`` the direction.
+        The name of the weight; ``parametrizations.<name>.original0`` is the length, ``original1`` the direction. State
+        dicts that call them ``<name>_g`` and ``<name>_v`` can be loaded, too.
     dim
         There is one length for every index of this dimension; one altogether for None.
 
@@ -63,7 +66,17 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     >>> layer.parametrizations.weight.original0.shape
     retrograd.Size([40, 1])
     """
-    return parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    module._register_load_state_dict_pre_hook(functools.partial(_rename_older, name))
+    return module
+
+
+def _rename_older(name: str, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+    """Let a state dict of :func:`retrograd.nn.utils.weight_norm`, the older form, be loaded."""
+    older = [f"{prefix}{name}_{part}" for part in "gv"]
+    if all(key in state_dict for key in older):
+        for number, key in enumerate(older):
+            state_dict[f"{prefix}parametrizations.{name}.original{number}"] = state_dict.pop(key)
 
 
 class _SpectralNorm(Module):

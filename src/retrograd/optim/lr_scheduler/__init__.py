@@ -19,6 +19,8 @@ from retrograd.optim.lr_scheduler._factors import (
 )
 from retrograd.optim.lr_scheduler._plateau import ReduceLROnPlateau
 
+_LRScheduler = LRScheduler  # the older name, for schedules that users wrote
+
 __all__ = [
     "ChainedScheduler",
     "ConstantLR",

@@ -1,0 +1,28 @@
+"""Hooks that compute a weight before every call of a module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd.nn.modules.module import Module
+
+
+def hooks_of(module: Module, kind: type) -> dict[int, Any]:
+    """The forward pre-hooks of a kind, by the number that they are registered under."""
+    registered: Any = module._forward_pre_hooks.items()
+    return {number: entry.hook for number, entry in registered if isinstance(entry.hook, kind)}
+
+
+def hook_for(module: Module, kind: type, name: str, attribute: str = "name") -> tuple[int, Any] | None:
+    """The hook of a kind that computes the weight of a name, with its number; its ``attribute`` says which that is."""
+    found = hooks_of(module, kind).items()
+    return next(((number, hook) for number, hook in found if getattr(hook, attribute) == name), None)
+
+
+def take_hook(module: Module, kind: type, name: str) -> Any:
+    """Take that hook away, and return it, if there is one."""
+    found = hook_for(module, kind, name)
+    if found is None:
+        return None
+    del module._forward_pre_hooks[found[0]]
+    return found[1]

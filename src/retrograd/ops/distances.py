@@ -1,0 +1,38 @@
+"""Distances between the rows of one matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor, wrap
+from retrograd.ops.linalg_norms import vector_norm
+from retrograd.ops.selecting import index_select
+
+
+@composite(method=False)
+def pdist(input, p: float = 2.0) -> Tensor:
+    """Return the ``p``-norm distances of all pairs of rows of a matrix: (0, 1), (0, 2), ..., (1, 2), ...
+
+    Shapes: ``(N, M) -> (N * (N - 1) / 2,)``.
+
+    Raises
+    ------
+    RuntimeError
+        If ``input`` is no matrix of floating-point numbers, or ``p`` is negative.
+
+    Examples
+    --------
+    >>> rg.pdist(rg.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    tensor([5.0000, 1.0000, 4.2426])
+    """
+    if not isinstance(input, Tensor):
+        raise TypeError(f"pdist(): argument 'input' must be Tensor, not {type(input).__name__}")
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    if not input.is_floating_point():
+        raise RuntimeError(f"pdist only supports floating-point dtypes, got: {input.dtype}")
+    if p < 0:
+        raise RuntimeError(f"pdist only supports non-negative p values, but got {p}")
+    first, second = (wrap(index.astype(np.int64)) for index in np.triu_indices(input.shape[0], 1))
+    return vector_norm(index_select(input, 0, first) - index_select(input, 0, second), p, dim=1)

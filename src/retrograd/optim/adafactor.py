@@ -1,0 +1,117 @@
+"""Adafactor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.tensor import Tensor, wrap
+from retrograd.creation import tensor
+from retrograd.optim._elementwise import check_lr, count_step, number
+from retrograd.optim._matrixwise import MatrixwiseOptimizer
+from retrograd.optim.optimizer import Group
+
+__all__ = ["Adafactor"]
+
+
+class Adafactor(MatrixwiseOptimizer):
+    """Adafactor (Shazeer and Stern 2018, "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost").
+
+    Of the running mean of squared gradients only the means of rows and of columns are kept, whose product stands for
+    it. Steps are in proportion to the size of the parameter.
+
+    Parameters
+    ----------
+    params
+        The parameters, or groups of them; see :class:`Optimizer`.
+    lr
+        The most by which a parameter changes, relative to its size; ``1 / sqrt(t)`` at step ``t``, if that is less.
+    beta2_decay
+        A gradient has the weight ``t ** beta2_decay`` in the running means.
+    eps
+        The least of the running mean (its root; by default what the dtype resolves), and the least size of a parameter.
+    d
+        The root mean square that an update may have, before it is scaled to the learning rate.
+    weight_decay
+        Parameters shrink by this multiple of the learning rate.
+    maximize
+        Ascend.
+    foreach
+        Accepted for compatibility; there is one implementation.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+    ) -> None:
+        check_lr(lr)
+        for is_valid, expected, value in (
+            (beta2_decay <= 0.0, "beta2_decay should be <= 0", beta2_decay),
+            (eps[0] is None or eps[0] >= 0.0, "epsilon1 should be >= 0", eps[0]),
+            (eps[1] >= 0.0, "epsilon2 should be >= 0", eps[1]),
+            (d >= 1.0, "Clipping threshold d should be >= 1", d),
+            (weight_decay >= 0.0, "weight_decay should be >= 0", weight_decay),
+        ):
+            if not is_valid:
+                raise ValueError(f"{expected} but is: {value}")
+        defaults = {
+            "lr": lr,
+            "beta2_decay": beta2_decay,
+            "eps": eps,
+            "d": d,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
+    def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
+        data = param._data
+        if data.ndim < 2:
+            return {"step": tensor(0.0), "variance": wrap(np.zeros_like(data, order="C"))}
+        return {
+            "step": tensor(0.0),
+            "row_var": wrap(np.zeros_like(data, shape=(*data.shape[:-1], 1), order="C")),
+            "col_var": wrap(np.zeros_like(data, shape=(*data.shape[:-2], 1, data.shape[-1]), order="C")),
+        }
+
+    def _update(self, group: Group, param: Any, grad: Any, state: dict[str, Any]) -> None:
+        step, lr = count_step(state), number(group["lr"])
+        least, least_size = group["eps"]
+        if least is None:
+            least = float(np.finfo(param.dtype).eps)
+        rate = max(least_size, _root_mean_square(param)) * min(lr, step**-0.5)
+        if group["weight_decay"] != 0:
+            param *= 1 - lr * group["weight_decay"]
+        update = _variance(grad * grad, state, step ** group["beta2_decay"], least)
+        np.maximum(update, least * least, out=update)
+        np.sqrt(update, out=update)
+        np.divide(grad, update, out=update)
+        update *= rate / max(1.0, _root_mean_square(update) / group["d"])
+        (np.add if group["maximize"] else np.subtract)(param, update, out=param)
+
+
+def _root_mean_square(array: Any) -> float:
+    flat = array.reshape(-1)
+    return float(np.sqrt(np.dot(flat, flat) / flat.size)) if flat.size else 0.0
+
+
+def _variance(squares: Any, state: dict[str, Any], weight: float, least: float) -> Any:
+    """The running mean of squared gradients, in an array of its own, after these squares have entered it."""
+    if "variance" in state:
+        variance = state["variance"]._data
+        variance += weight * (squares - variance)
+        return variance.copy()
+    rows, columns = state["row_var"]._data, state["col_var"]._data
+    rows += weight * (squares.mean(-1, keepdims=True) - rows)
+    columns += weight * (squares.mean(-2, keepdims=True) - columns)
+    return rows @ columns / np.maximum(rows.mean(-2, keepdims=True), least)

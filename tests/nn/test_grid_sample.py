@@ -1,0 +1,140 @@
+"""What the table of operations does not say of grid_sample and affine_grid: edges, NaN, errors, warnings."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from tests.parity import attempt, parity
+
+F = rg.nn.functional
+
+
+def image(library: Any, *shape: int) -> Any:
+    return library.tensor(np.random.default_rng(0).normal(size=shape or (1, 2, 3, 4)))
+
+
+@parity
+def test_a_turn_of_an_image(m: Any) -> Any:
+    c, s = math.cos(0.4), math.sin(0.4)
+    theta = m.tensor([[[c, -s, 0.1], [s, c, -0.2]]], dtype=m.float64, requires_grad=True)
+    grid = m.nn.functional.affine_grid(theta, (1, 2, 5, 6), align_corners=False)
+    turned = m.nn.functional.grid_sample(image(m), grid, align_corners=False)
+    turned.square().sum().backward()
+    return turned, theta.grad
+
+
+def test_the_identity_gives_the_image() -> None:
+    x = image(rg)
+    for align_corners in (False, True):
+        theta = rg.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]], dtype=rg.float64)
+        grid = F.affine_grid(theta, x.shape, align_corners)
+        for mode in ("bilinear", "nearest", "bicubic"):
+            same = F.grid_sample(x, grid, mode, align_corners=align_corners)
+            np.testing.assert_allclose(same.numpy(), x.numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+def test_a_place_that_is_nan_gives_nan_and_no_other(mode: str, padding_mode: str) -> None:
+    grid = rg.tensor([[[[math.nan, 0.0], [0.1, 0.2]]]], dtype=rg.float64)
+    sampled = F.grid_sample(image(rg), grid, mode, padding_mode, align_corners=False)
+    assert sampled[..., 0].isnan().all()
+    assert sampled[..., 1].isfinite().all()
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_places_far_outside(mode: str) -> None:
+    grid = rg.tensor([[[[math.inf, 0.0], [-math.inf, 0.0], [1e300, 0.0]]]], dtype=rg.float64, requires_grad=True)
+    x = image(rg)
+    zeros = F.grid_sample(x, grid, mode, "zeros", align_corners=True)
+    assert (zeros == 0).all()
+    zeros.sum().backward()
+    assert (grid.grad == 0).all()
+    border = F.grid_sample(x, grid.detach(), mode, "border", align_corners=True)
+    np.testing.assert_allclose(border[..., 0].numpy(), x[:, :, 1, [3]].numpy())
+    np.testing.assert_allclose(border[..., 1].numpy(), x[:, :, 1, [0]].numpy())
+
+
+@parity
+def test_nearest_has_zero_gradients_for_the_grid(m: Any) -> Any:
+    grid = m.tensor([[[[0.3, -0.2], [1.4, 0.9]]]], dtype=m.float64, requires_grad=True)
+    m.nn.functional.grid_sample(image(m), grid, "nearest", align_corners=False).sum().backward()
+    return grid.grad
+
+
+@parity
+def test_exactly_on_the_border(m: Any) -> Any:
+    report = []
+    for padding_mode in ("border", "reflection"):
+        grid = m.tensor([[[[-1.0, -1.0], [1.0, 1.0]]]], dtype=m.float64, requires_grad=True)
+        sampled = m.nn.functional.grid_sample(image(m), grid, "bilinear", padding_mode, True)
+        sampled.sum().backward()
+        report += [sampled, grid.grad]
+    return report
+
+
+def test_second_gradients_of_what_torch_has_none_for() -> None:
+    x = image(rg).requires_grad_()
+    grid = rg.tensor(np.random.default_rng(1).uniform(-0.8, 0.8, (1, 2, 2, 2)), requires_grad=True)
+    for mode in ("bilinear", "bicubic"):
+        assert rg.autograd.gradgradcheck(
+            lambda a, b, mode=mode: F.grid_sample(a, b, mode, align_corners=False), (x, grid)
+        )
+
+
+@parity
+def test_errors(m: Any) -> Any:
+    sample, grid = m.nn.functional.grid_sample, m.nn.functional.affine_grid
+    x = image(m)
+
+    def zeros(*shape: int) -> Any:
+        return m.zeros(*shape, dtype=m.float64)
+
+    return [
+        attempt(lambda: sample(x, zeros(1, 1, 1, 2).float())),
+        attempt(lambda: sample(x.int(), zeros(1, 1, 1, 2).int())),
+        attempt(lambda: sample(x, zeros(2, 1, 1, 2))),
+        attempt(lambda: sample(x, zeros(1, 1, 1, 3))),
+        attempt(lambda: sample(x, zeros(1, 1, 2))),
+        attempt(lambda: sample(x[0], zeros(1, 1, 2))),
+        attempt(lambda: sample(x[:, :, :0], zeros(1, 1, 1, 2))),
+        attempt(lambda: sample(x[None], zeros(1, 1, 1, 1, 3), mode="bicubic")),
+        attempt(lambda: sample(x, zeros(1, 1, 1, 2), mode="linear")),
+        attempt(lambda: sample(x, zeros(1, 1, 1, 2), padding_mode="circular")),
+        attempt(lambda: grid(zeros(1, 2, 3), [1, 1, 2])),
+        attempt(lambda: grid(zeros(1, 2, 4), [1, 1, 2, 2])),
+        attempt(lambda: grid(zeros(1, 2, 3), [2, 1, 2, 2])),
+        attempt(lambda: grid(zeros(1, 2, 3).int(), [1, 1, 2, 2])),
+        attempt(lambda: grid(zeros(1, 2, 3), [1, 1, 0, 2])),
+    ]
+
+
+def test_align_corners_should_be_given() -> None:
+    for library in (rg, torch):
+        theta = library.zeros(1, 2, 3)
+        with pytest.warns(UserWarning, match="align_corners"):
+            grid = library.nn.functional.affine_grid(theta, (1, 1, 2, 2))
+        with pytest.warns(UserWarning, match="align_corners"):
+            library.nn.functional.grid_sample(library.zeros(1, 1, 2, 2), grid)
+
+
+def test_pdist_of_no_rows() -> None:
+    x = rg.zeros(0, 3, requires_grad=True)
+    rg.pdist(x).sum().backward()
+    assert rg.pdist(x).shape == (0,)
+    assert x.grad is not None
+    assert x.grad.shape == (0, 3)
+
+
+@parity
+def test_pdist_errors_and_equal_rows(m: Any) -> Any:
+    same = m.ones(3, 2, requires_grad=True)
+    m.pdist(same).sum().backward()
+    refused = [lambda: m.pdist(m.ones(3)), lambda: m.pdist(m.ones(2, 2), -1.0), lambda: m.pdist(m.ones(2, 2).int())]
+    return [same.grad, *map(attempt, refused)]
