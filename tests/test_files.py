@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import retrograd as rg
 
-FORMATS = ["npz", "safetensors"]
+FORMATS = ["npz", "safetensors", "pt"]
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64"]
 
 
@@ -203,7 +203,7 @@ def test_damaged_files(tmp_path: Path, ending: str) -> None:
     whole = path.read_bytes()
     for size in (0, 5, 9, 60, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:size])
-        with pytest.raises(ValueError, match=r"x\.(npz|safetensors)"):
+        with pytest.raises(ValueError, match=r"x\.(npz|safetensors|pt)"):
             rg.load(path)
 
 
@@ -228,8 +228,8 @@ def test_lying_headers(tmp_path: Path, header: bytes) -> None:
 
 
 def test_mistakes(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"ends in \.npz or \.safetensors"):
-        rg.save({}, tmp_path / "x.pt")
+    with pytest.raises(ValueError, match=r"x\.npy: files are \.npz, \.safetensors or"):
+        rg.save({}, tmp_path / "x.npy")
     with pytest.raises(TypeError, match=r"save: a\.1 is of type set"):
         rg.save({"a": [rg.ones(1), {1}]}, tmp_path / "x.npz")
     with pytest.raises(TypeError, match="keys cannot contain tensors"):

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeAlias, final
 
 import numpy as np
 
-__all__ = ["array_module", "as_device", "cuda_is_available", "device"]
+__all__ = ["array_module", "as_device", "cuda_is_available", "device", "device_count"]
 
 _DEVICE_TYPES = ("cpu", "cuda")
 
@@ -190,9 +190,14 @@ def array_module(dev: device) -> ModuleType:
     return np if dev.type == "cpu" else _cuda_array_module(dev.index)
 
 
+def device_count() -> int:
+    """Return how many CUDA devices CuPy finds, 0 without CuPy; never raises."""
+    try:
+        return _cuda_device_count(_import_cupy())
+    except Exception:  # a broken CuPy or driver may raise anything, and means none
+        return 0
+
+
 def cuda_is_available() -> bool:
     """Return whether CuPy is installed and finds a CUDA device; never raises."""
-    try:
-        return _cuda_device_count(_import_cupy()) > 0
-    except Exception:  # a broken CuPy or driver may raise anything, and means no
-        return False
+    return device_count() > 0

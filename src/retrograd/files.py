@@ -1,8 +1,8 @@
-"""State dicts in files: NumPy's .npz and safetensors, which other programs read; nothing in a file is ever run.
+"""State dicts in files: torch's format, NumPy's .npz and safetensors; nothing in a file is ever run.
 
-A flat dict of tensors, such as a module's state dict, is stored as just that. Anything else, such as the state dict of
-an optimizer or a checkpoint with several of them, is stored as its tensors, by dotted names, and a description in JSON
-of what they are part of.
+In .npz and safetensors a flat dict of tensors, such as a module's state dict, is stored as just that. Anything else,
+such as the state dict of an optimizer or a checkpoint with several of them, is stored as its tensors, by dotted names,
+and a description in JSON of what they are part of.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import os
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 
-from retrograd import _safetensors
+from retrograd import _safetensors, _torch_file
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.device import device
 from retrograd.dtypes import from_numpy_dtype
 
 __all__ = ["load", "save"]
@@ -26,7 +27,7 @@ Arrays = dict[str, Any]
 _STRUCTURE = "__structure__"  # the name of the description
 
 
-def save(obj: Any, f: str | os.PathLike[str]) -> None:
+def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
     """Store tensors in a file: one by name, or nested in dicts, lists and tuples with numbers, strings and None.
 
     Parameters
@@ -34,13 +35,12 @@ def save(obj: Any, f: str | os.PathLike[str]) -> None:
     obj
         A state dict; or a dict of state dicts, numbers and the like.
     f
-        The path. The format follows from its end: ``.npz`` or ``.safetensors``. A file that is there is replaced at
-        once, when the new one is complete.
+        The path. ``.npz`` and ``.safetensors`` at its end mean these formats; anything else means torch's, which
+        ``torch.load`` reads. A file that is there is replaced at once, when the new one is complete. An open file gets
+        torch's format.
 
     Raises
     ------
-    ValueError
-        If the path ends otherwise.
     TypeError
         If ``obj`` contains something else.
 
@@ -57,40 +57,84 @@ def save(obj: Any, f: str | os.PathLike[str]) -> None:
     >>> checkpoint["epoch"]
     3
     """
-    path = os.fspath(f)
-    write = _format_of(path).write
     arrays: Arrays = {}
     description = _describe(obj, "", arrays)
+    if hasattr(f, "write"):
+        _torch_file.write(cast(IO[bytes], f), obj)
+        return
+    path = os.fspath(f)
+    layout = _format_of(path)
     is_flat = isinstance(obj, Mapping) and list(arrays) == list(obj)
     partial = f"{path}.{os.getpid()}.partial"
     try:
-        write(partial, arrays, None if is_flat else json.dumps(description))
+        if layout is None:
+            _torch_file.write(partial, obj)
+        else:
+            layout.write(partial, arrays, None if is_flat else json.dumps(description))
         os.replace(partial, path)
     finally:
         if os.path.exists(partial):
             os.remove(partial)
 
 
-def load(f: str | os.PathLike[str]) -> Any:
-    """Return what :func:`save`, or another program, stored in a ``.npz`` or ``.safetensors`` file.
+def load(
+    f: str | os.PathLike[str] | IO[bytes],
+    map_location: Any = None,
+    *,
+    weights_only: bool | None = True,
+    mmap: bool | None = None,
+) -> Any:
+    """Return what :func:`save`, ``torch.save`` or another program stored.
 
     Parameters
     ----------
     f
-        The path.
+        The path. ``.npz`` and ``.safetensors`` at its end mean these formats, anything else means torch's. Or an open
+        file in torch's format.
+    map_location
+        The device to put the tensors on; the CPU by default, wherever they were. torch's functions and dicts, too, mean
+        the CPU.
+    weights_only
+        Accepted, and always so: files hold tensors and plain data. Nothing in a file is run, so a model that was saved
+        as a whole cannot be loaded; save its state dict.
+    mmap
+        Accepted; files are read at once.
 
     Returns
     -------
     object
-        What was saved. From a file of another program: a dict of tensors.
+        What was saved. From a ``.npz`` or ``.safetensors`` file of another program: a dict of tensors.
 
     Raises
     ------
     ValueError
-        If the path ends otherwise, or if the file is damaged or holds something else than numbers.
+        If the file is damaged, or holds something else than tensors and plain data.
     """
-    path = os.fspath(f)
-    arrays, description = _format_of(path).read(path)
+    target = device(map_location) if isinstance(map_location, (str, device)) else None
+    if hasattr(f, "read"):
+        found = _torch_file.read(cast(IO[bytes], f), "the open file")
+    else:
+        path = os.fspath(f)
+        found = _torch_file.read(path, path) if _format_of(path) is None else _read_described(path)
+    return found if target is None or target.type == "cpu" else _moved(found, target)
+
+
+def _moved(value: Any, target: device) -> Any:
+    """Nested lists, tuples and dicts with their tensors on a device."""
+    if isinstance(value, Tensor):
+        return value.to(target)
+    if isinstance(value, dict):
+        for key in value:
+            value[key] = _moved(value[key], target)
+        return value
+    return type(value)(_moved(item, target) for item in value) if type(value) in (list, tuple) else value
+
+
+def _read_described(path: str) -> Any:
+    """The contents of a file with named arrays and, perhaps, a description of what they are part of."""
+    layout = _format_of(path)
+    assert layout is not None
+    arrays, description = layout.read(path)
     tensors = {name: _tensor(array) for name, array in arrays.items()}
     if description is None:
         return tensors
@@ -205,10 +249,9 @@ _FORMATS = {
 }
 
 
-def _format_of(path: str) -> _Format:
+def _format_of(path: str) -> _Format | None:
+    """The format that the end of a name means; None for torch's."""
     ending = os.path.splitext(path)[1]
-    if ending not in _FORMATS:
-        raise ValueError(
-            f"the name of a file ends in {' or '.join(_FORMATS)}, which says its format, but {path!r} does not"
-        )
-    return _FORMATS[ending]
+    if ending in (".npy", ".h5", ".csv", ".json"):
+        raise ValueError(f"{path}: files are {', '.join(_FORMATS)} or, with another ending such as .pt, torch's")
+    return _FORMATS.get(ending)

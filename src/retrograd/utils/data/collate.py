@@ -34,6 +34,8 @@ def default_convert(data: Any) -> Any:
         return data if data.dtype.kind in "SUOMm" else as_tensor(data)
     if isinstance(data, (Tensor, str, bytes)):
         return data
+    if hasattr(data, "__dlpack__"):  # a tensor of another library
+        return as_tensor(data)
     if isinstance(data, collections.abc.Mapping):
         return _like(data, [(key, default_convert(value)) for key, value in data.items()])
     if isinstance(data, collections.abc.Sequence):
@@ -71,6 +73,8 @@ def default_collate(batch: Any) -> Any:
     if isinstance(first, np.ndarray):
         if first.dtype.kind in "SUOMm":
             raise TypeError(_EXPECTED.format(f"an array of dtype {first.dtype}"))
+        return _stacked([as_tensor(item) for item in batch])
+    if hasattr(first, "__dlpack__"):  # tensors of another library, such as those of torchvision's data sets
         return _stacked([as_tensor(item) for item in batch])
     if isinstance(first, float) and not isinstance(first, np.generic):
         return tensor(batch, dtype=float64)

@@ -1,0 +1,205 @@
+"""The part of the pickle language that plain data needs, read without running anything.
+
+The opcodes are those that ``pickletools`` of the standard library documents. A name in a pickle is looked up in a given
+table and nowhere else, and only what stands there can be called.
+"""
+
+from __future__ import annotations
+
+import math
+import pickletools
+import struct
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Builder", "dumps", "encode", "encode_name", "loads"]
+
+
+class Builder(NamedTuple):
+    """What stands for a name that pickles call."""
+
+    build: Callable[..., Any]
+
+
+_CONSTANTS: dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
+_EMPTY: dict[str, Callable[[], Any]] = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_SET": set}
+_FIXED_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+_LITERALS = {
+    *("BININT", "BININT1", "BININT2", "LONG1", "LONG4", "INT", "LONG", "BINFLOAT", "FLOAT"),
+    *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "UNICODE", "BINBYTES", "SHORT_BINBYTES"),
+}
+
+
+def loads(data: bytes, names: Mapping[str, Any], persistent: Callable[[Any], Any]) -> Any:
+    """Return what a pickle describes.
+
+    Parameters
+    ----------
+    data
+        The pickle.
+    names
+        What the names in it stand for, as ``"module.name"``: a :class:`Builder`, or a value.
+    persistent
+        Called with every persistent id; returns what it stands for.
+
+    Raises
+    ------
+    ValueError
+        If something in it is not in ``names``, or needs more than plain data does.
+    """
+    stack: list[Any] = []
+    outer: list[list[Any]] = []  # the stacks below the marks
+    memo: dict[int, Any] = {}
+
+    def since_mark() -> list[Any]:
+        nonlocal stack
+        items, stack = stack, outer.pop()
+        return items
+
+    arg: Any
+    for opcode, arg, _ in pickletools.genops(data):
+        match opcode.name:
+            case "PROTO" | "FRAME":
+                pass
+            case "STOP":
+                return stack.pop()
+            case "MARK":
+                outer.append(stack)
+                stack = []
+            case name if name in _LITERALS:
+                stack.append(arg)
+            case name if name in _CONSTANTS:
+                stack.append(_CONSTANTS[name])
+            case name if name in _EMPTY:
+                stack.append(_EMPTY[name]())
+            case name if name in _FIXED_TUPLES:
+                count = _FIXED_TUPLES[name]
+                stack[-count:] = [tuple(stack[-count:])]
+            case "TUPLE":
+                items = since_mark()
+                stack.append(tuple(items))
+            case "APPEND":
+                item = stack.pop()
+                _expect(list, stack[-1]).append(item)
+            case "APPENDS":
+                items = since_mark()
+                _expect(list, stack[-1]).extend(items)
+            case "ADDITEMS":
+                items = since_mark()
+                _expect(set, stack[-1]).update(items)
+            case "SETITEM":
+                value, key = stack.pop(), stack.pop()
+                _expect(dict, stack[-1])[key] = value
+            case "SETITEMS":
+                items = since_mark()
+                _expect(dict, stack[-1]).update(zip(items[::2], items[1::2], strict=True))
+            case "BINPUT" | "LONG_BINPUT" | "PUT":
+                memo[arg] = stack[-1]
+            case "MEMOIZE":
+                memo[len(memo)] = stack[-1]
+            case "BINGET" | "LONG_BINGET" | "GET":
+                stack.append(memo[arg])
+            case "GLOBAL":
+                stack.append(_named(names, ".".join(arg.split(" "))))
+            case "STACK_GLOBAL":
+                name, module = stack.pop(), stack.pop()
+                stack.append(_named(names, f"{module}.{name}"))
+            case "REDUCE":
+                args, builder = stack.pop(), stack.pop()
+                stack.append(_expect(Builder, builder).build(*_expect(tuple, args)))
+            case "BUILD":
+                state = stack.pop()
+                if isinstance(stack[-1], OrderedDict) and isinstance(state, dict) and set(state) <= {"_metadata"}:
+                    stack[-1].__dict__.update(state)  # as state dicts of modules have it
+                elif not (isinstance(stack[-1], np.dtype) and state[1] in ("<", "|")):  # which says nothing new
+                    raise ValueError(f"it sets attributes of an object of type {type(stack[-1]).__name__}")
+            case "BINPERSID":
+                stack.append(persistent(stack.pop()))
+            case name:
+                raise ValueError(f"it uses {name}, which plain data does not need")
+    raise ValueError("it has no end")
+
+
+def _expect(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"a {kind.__name__} should be where there is a {type(value).__name__}")
+    return value
+
+
+def _named(names: Mapping[str, Any], name: str) -> Any:
+    if name not in names:
+        raise ValueError(f"it contains {name}")
+    return names[name]
+
+
+# --- the other way ----------------------------------------------------------------------------------------------------
+
+
+def encode_name(module: str, name: str) -> bytes:
+    """Return the part of a pickle that names something of a module."""
+    return f"c{module}\n{name}\n".encode()
+
+
+_ORDERED_DICT = encode_name("collections", "OrderedDict") + b")R"
+
+
+def dumps(value: Any, other: Callable[[Any], bytes | None]) -> bytes:
+    """Return a pickle of protocol 2, with :func:`encode` for its parts."""
+    return b"\x80\x02" + encode(value, other) + b"."
+
+
+def encode(value: Any, other: Callable[[Any], bytes | None]) -> bytes:
+    """Return the part of a pickle that makes a value.
+
+    Parameters
+    ----------
+    value
+        None, a bool, number or string, or dicts, lists and tuples of these.
+    other
+        Called first with every value; returns its encoding, or None to have it encoded as what it is.
+
+    Raises
+    ------
+    TypeError
+        If there is anything else in it.
+    """
+    found = other(value)
+    if found is not None:
+        return found
+    if value is None:
+        return b"N"
+    if isinstance(value, bool):
+        return b"\x88" if value else b"\x89"
+    if isinstance(value, int):
+        return _encode_int(value)
+    if isinstance(value, float):
+        return struct.pack(">cd", b"G", value)
+    if isinstance(value, complex):
+        parts = struct.pack(">cdcd", b"G", value.real, b"G", value.imag)
+        return encode_name("__builtin__", "complex") + parts + b"\x86R"
+    if isinstance(value, str):
+        text = value.encode("utf-8", "surrogatepass")
+        return struct.pack("<cI", b"X", len(text)) + text
+    if isinstance(value, Mapping):
+        items = b"".join(encode(key, other) + encode(item, other) for key, item in value.items())
+        if not isinstance(value, OrderedDict):
+            return b"}(" + items + b"u"
+        metadata = getattr(value, "_metadata", None)
+        state = b"" if metadata is None else encode({"_metadata": metadata}, other) + b"b"
+        return _ORDERED_DICT + b"(" + items + b"u" + state
+    if isinstance(value, list):
+        return b"](" + b"".join(encode(item, other) for item in value) + b"e"
+    if isinstance(value, tuple):
+        return b"(" + b"".join(encode(item, other) for item in value) + b"t"
+    raise TypeError(f"a {type(value).__name__} is no plain data")
+
+
+def _encode_int(value: int) -> bytes:
+    if -(2**31) <= value < 2**31:
+        return struct.pack("<ci", b"J", value)
+    length = math.ceil((value.bit_length() + 1) / 8)
+    head = struct.pack("<cB", b"\x8a", length) if length < 256 else struct.pack("<ci", b"\x8b", length)
+    return head + value.to_bytes(length, "little", signed=True)

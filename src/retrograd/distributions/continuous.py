@@ -1,0 +1,352 @@
+"""Distributions of real numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from retrograd.creation import empty
+from retrograd.distributions import constraints
+from retrograd.distributions.distribution import Distribution, broadcast_all
+from retrograd.random import rand
+
+__all__ = ["Cauchy", "Exponential", "Gumbel", "HalfNormal", "Laplace", "Normal", "Uniform"]
+
+_EULER = 0.57721566490153286  # Euler's constant
+
+
+class _Elementwise(Distribution):
+    """A distribution of numbers, one for each element of its parameters."""
+
+    def _set(self, validate_args: bool | None, **parameters: Any) -> None:
+        """Take over the parameters, broadcast."""
+        for name, value in zip(parameters, broadcast_all(*parameters.values()), strict=True):
+            setattr(self, name, value)
+        super().__init__(getattr(self, next(iter(parameters))).shape, (), validate_args)
+
+    def _noise(self, sample_shape: Sequence[int], like: Any) -> Any:
+        """Memory for samples."""
+        return empty(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device)
+
+
+class Normal(_Elementwise):
+    """Gauss's distribution.
+
+    Parameters
+    ----------
+    loc
+        The mean.
+    scale
+        The standard deviation.
+
+    Examples
+    --------
+    >>> normal = rg.distributions.Normal(rg.tensor([0.0, 1.0]), 2.0)
+    >>> normal.log_prob(rg.tensor(1.0))
+    tensor([-1.7371, -1.6121])
+    >>> normal.rsample((3,)).shape
+    retrograd.Size([3, 2])
+    """
+
+    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+    loc: Any
+    scale: Any
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self._set(validate_args, loc=loc, scale=scale)
+
+    @property
+    def mean(self) -> Any:
+        return self.loc
+
+    mode = mean
+
+    @property
+    def stddev(self) -> Any:
+        return self.scale
+
+    @property
+    def variance(self) -> Any:
+        return self.scale**2
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return self.loc + self._noise(sample_shape, self.loc).normal_() * self.scale
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return -((value - self.loc) ** 2) / (2 * self.variance) - self.scale.log() - math.log(math.sqrt(2 * math.pi))
+
+    def cdf(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return 0.5 * (1 + ((value - self.loc) / (self.scale * math.sqrt(2))).erf())
+
+    def icdf(self, value: Any) -> Any:
+        return self.loc + self.scale * (2 * value - 1).erfinv() * math.sqrt(2)
+
+    def entropy(self) -> Any:
+        return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
+
+
+class HalfNormal(_Elementwise):
+    """The absolute value of a normal variable of mean 0 and standard deviation ``scale``."""
+
+    arg_constraints: ClassVar = {"scale": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+    scale: Any
+
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        self._set(validate_args, scale=scale)
+
+    @property
+    def mean(self) -> Any:
+        return self.scale * math.sqrt(2 / math.pi)
+
+    @property
+    def mode(self) -> Any:
+        return self.scale.new_zeros(self.scale.shape)
+
+    @property
+    def variance(self) -> Any:
+        return self.scale**2 * (1 - 2 / math.pi)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return (self._noise(sample_shape, self.scale).normal_() * self.scale).abs()
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        density = -(value**2) / (2 * self.scale**2) - self.scale.log() + 0.5 * math.log(2 / math.pi)
+        return density.where(value >= 0, -math.inf)
+
+    def cdf(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return (value / (self.scale * math.sqrt(2))).erf()
+
+    def icdf(self, value: Any) -> Any:
+        return self.scale * value.erfinv() * math.sqrt(2)
+
+    def entropy(self) -> Any:
+        return 0.5 + 0.5 * math.log(math.pi / 2) + self.scale.log()
+
+
+class Laplace(_Elementwise):
+    """The distribution with density ``exp(-abs(x - loc) / scale) / (2 scale)``."""
+
+    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+    loc: Any
+    scale: Any
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self._set(validate_args, loc=loc, scale=scale)
+
+    @property
+    def mean(self) -> Any:
+        return self.loc
+
+    mode = mean
+
+    @property
+    def variance(self) -> Any:
+        return 2 * self.scale**2
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        eps = float(np.finfo(self.loc._data.dtype).eps)
+        u = self._noise(sample_shape, self.loc).uniform_(eps - 1, 1)
+        return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
+
+    def cdf(self, value: Any) -> Any:
+        self._validate_sample(value)
+        z = (value - self.loc) / self.scale
+        return 0.5 - 0.5 * z.sign() * (-z.abs()).expm1()
+
+    def icdf(self, value: Any) -> Any:
+        centred = value - 0.5
+        return self.loc - self.scale * centred.sign() * (-2 * centred.abs()).log1p()
+
+    def entropy(self) -> Any:
+        return 1 + (2 * self.scale).log()
+
+
+class Cauchy(_Elementwise):
+    """The distribution with density ``1 / (pi scale (1 + ((x - loc) / scale)^2))``, which has no mean."""
+
+    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+    loc: Any
+    scale: Any
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self._set(validate_args, loc=loc, scale=scale)
+
+    @property
+    def mean(self) -> Any:
+        return self.loc.new_full(self.loc.shape, math.nan)
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        return self.loc.new_full(self.loc.shape, math.inf)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return self.loc + self._noise(sample_shape, self.loc).cauchy_() * self.scale
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
+
+    def cdf(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
+
+    def icdf(self, value: Any) -> Any:
+        return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
+
+    def entropy(self) -> Any:
+        return math.log(4 * math.pi) + self.scale.log()
+
+
+class Gumbel(_Elementwise):
+    """The distribution of ``loc - scale * log(-log(u))``, with u uniform: that of a maximum."""
+
+    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+    loc: Any
+    scale: Any
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self._set(validate_args, loc=loc, scale=scale)
+
+    @property
+    def mean(self) -> Any:
+        return self.loc + self.scale * _EULER
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
+
+    @property
+    def variance(self) -> Any:
+        return self.scale**2 * (math.pi**2 / 6)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return self.loc - self.scale * self._noise(sample_shape, self.loc).exponential_().log()
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        z = (self.loc - value) / self.scale
+        return z - z.exp() - self.scale.log()
+
+    def cdf(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return (-((self.loc - value) / self.scale).exp()).exp()
+
+    def icdf(self, value: Any) -> Any:
+        return self.loc - self.scale * (-value.log()).log()
+
+    def entropy(self) -> Any:
+        return self.scale.log() + (1 + _EULER)
+
+
+class Exponential(_Elementwise):
+    """The distribution of the time until the next of events that come ``rate`` times per unit of time."""
+
+    arg_constraints: ClassVar = {"rate": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+    rate: Any
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        self._set(validate_args, rate=rate)
+
+    @property
+    def mean(self) -> Any:
+        return self.rate.reciprocal()
+
+    stddev = mean
+
+    @property
+    def mode(self) -> Any:
+        return self.rate.new_zeros(self.rate.shape)
+
+    @property
+    def variance(self) -> Any:
+        return self.rate**-2
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return self._noise(sample_shape, self.rate).exponential_() / self.rate
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return self.rate.log() - self.rate * value
+
+    def cdf(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return 1 - (-self.rate * value).exp()
+
+    def icdf(self, value: Any) -> Any:
+        return -(-value).log1p() / self.rate
+
+    def entropy(self) -> Any:
+        return 1 - self.rate.log()
+
+
+class Uniform(_Elementwise):
+    """The distribution that is even between ``low`` and ``high``."""
+
+    has_rsample = True
+    low: Any
+    high: Any
+
+    def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
+        self._set(validate_args, low=low, high=high)
+
+    @property
+    def arg_constraints(self) -> Any:  # type: ignore[override]
+        return {"low": constraints.less_than(self.high), "high": constraints.real}
+
+    @property
+    def support(self) -> Any:
+        return constraints.interval(self.low, self.high)
+
+    @property
+    def mean(self) -> Any:
+        return (self.high + self.low) / 2
+
+    @property
+    def variance(self) -> Any:
+        return (self.high - self.low) ** 2 / 12
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        shape = self._extended_shape(sample_shape)
+        return self.low + rand(shape, dtype=self.low.dtype, device=self.low.device) * (self.high - self.low)
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        inside = (value >= self.low) & (value < self.high)
+        return inside.to(self.low.dtype).log() - (self.high - self.low).log()
+
+    def cdf(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return ((value - self.low) / (self.high - self.low)).clamp(0, 1)
+
+    def icdf(self, value: Any) -> Any:
+        return value * (self.high - self.low) + self.low
+
+    def entropy(self) -> Any:
+        return (self.high - self.low).log()

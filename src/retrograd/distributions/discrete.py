@@ -1,0 +1,383 @@
+"""Distributions of integers, of categories and of yes and no."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from retrograd.autograd.grad_mode import no_grad
+from retrograd.core.size import Size
+from retrograd.creation import arange, empty, eye, tensor
+from retrograd.distributions import constraints
+from retrograd.distributions.distribution import Distribution, broadcast_all
+from retrograd.nn.functional import binary_cross_entropy_with_logits, one_hot
+from retrograd.random import bernoulli, binomial, multinomial, poisson
+
+__all__ = ["Bernoulli", "Binomial", "Categorical", "Geometric", "OneHotCategorical", "Poisson"]
+
+
+def _clamped(probs: Any) -> Any:
+    """Probabilities a little away from 0 and 1, so that their logarithms are finite."""
+    eps = float(np.finfo(probs._data.dtype).eps)
+    return probs.clamp(eps, 1 - eps)
+
+
+class _ByProbability(Distribution):
+    """A distribution that is given by probabilities, or by their logarithms or log-odds."""
+
+    _by: str
+
+    @cached_property
+    def probs(self) -> Any:
+        """The probability of a yes."""
+        return self.logits.sigmoid()
+
+    @cached_property
+    def logits(self) -> Any:
+        """The logarithm of the odds of a yes."""
+        probs = _clamped(self.probs)
+        return probs.log() - (-probs).log1p()
+
+    def _choose(self, probs: Any, logits: Any) -> Any:
+        """The one of the two that was given."""
+        if (probs is None) == (logits is None):
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        self._by = "logits" if probs is None else "probs"
+        return logits if probs is None else probs
+
+    @property
+    def _parameter(self) -> Any:
+        return getattr(self, self._by)
+
+    def _given(self) -> tuple[str, ...]:
+        return (*(name for name in self.arg_constraints if name not in ("probs", "logits")), self._by)
+
+
+class _YesOrNo(_ByProbability):
+    """One that depends on a probability for each element."""
+
+    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        (value,) = broadcast_all(self._choose(probs, logits))
+        setattr(self, self._by, value)
+        super().__init__(value.shape, (), validate_args)
+
+
+class Bernoulli(_YesOrNo):
+    """1 with probability ``probs``, 0 otherwise.
+
+    Parameters
+    ----------
+    probs
+        The probability of a 1.
+    logits
+        Instead of that, the logarithm of its odds.
+
+    Examples
+    --------
+    >>> rg.distributions.Bernoulli(rg.tensor([0.25, 0.5])).log_prob(rg.tensor([1.0, 0.0])).exp()
+    tensor([0.2500, 0.5000])
+    """
+
+    support = constraints.boolean
+    has_enumerate_support = True
+
+    @property
+    def mean(self) -> Any:
+        return self.probs
+
+    @property
+    def mode(self) -> Any:
+        likely = (self.probs >= 0.5).to(self.probs.dtype)
+        return likely.masked_fill(self.probs == 0.5, math.nan)
+
+    @property
+    def variance(self) -> Any:
+        return self.probs * (1 - self.probs)
+
+    @no_grad()
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        return -binary_cross_entropy_with_logits(logits, value, reduction="none")
+
+    def entropy(self) -> Any:
+        return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        return _enumerated(arange(2, dtype=self._parameter.dtype, device=self._parameter.device), self, expand)
+
+
+def _enumerated(values: Any, distribution: Distribution, expand: bool) -> Any:
+    shape = distribution.batch_shape
+    values = values.reshape(-1, *(1 for _ in shape))
+    return values.expand(-1, *shape) if expand else values
+
+
+class Geometric(_YesOrNo):
+    """How often there is a no before the first yes, which has probability ``probs`` each time."""
+
+    support = constraints.nonnegative_integer
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self._by == "probs" and not bool((self.probs > 0).all()):
+            raise ValueError(f"{self!r}: a yes must have a positive probability")
+
+    @property
+    def mean(self) -> Any:
+        return 1 / self.probs - 1
+
+    @property
+    def mode(self) -> Any:
+        return self.probs.new_zeros(self.probs.shape)
+
+    @property
+    def variance(self) -> Any:
+        return (1 / self.probs - 1) / self.probs
+
+    @no_grad()
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        probs = self.probs
+        u = empty(self._extended_shape(sample_shape), dtype=probs.dtype, device=probs.device)
+        u.uniform_(float(np.finfo(probs._data.dtype).tiny), 1)
+        return (u.log() / (-probs).log1p()).floor()
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        probs, value = broadcast_all(self.probs, value)
+        never = ((probs == 1) & (value == 0)).to(probs.dtype)  # where the first factor would be 0 * -inf
+        return value * (-probs * (1 - never)).log1p() + probs.log()
+
+    def entropy(self) -> Any:
+        return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs
+
+
+class Binomial(_ByProbability):
+    """How many of ``total_count`` trials give a yes, which has probability ``probs`` in each."""
+
+    arg_constraints: ClassVar = {
+        "total_count": constraints.nonnegative_integer,
+        "probs": constraints.unit_interval,
+        "logits": constraints.real,
+    }
+    has_enumerate_support = True
+    total_count: Any
+
+    def __init__(
+        self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        total, value = broadcast_all(total_count, self._choose(probs, logits))
+        self.total_count = total.to(value.dtype)
+        setattr(self, self._by, value)
+        super().__init__(value.shape, (), validate_args)
+
+    @property
+    def support(self) -> Any:
+        return constraints.integer_interval(0, self.total_count)
+
+    @property
+    def mean(self) -> Any:
+        return self.total_count * self.probs
+
+    @property
+    def mode(self) -> Any:
+        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
+
+    @property
+    def variance(self) -> Any:
+        return self.total_count * self.probs * (1 - self.probs)
+
+    @no_grad()
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        shape = self._extended_shape(sample_shape)
+        return binomial(self.total_count.expand(shape), self.probs.expand(shape))
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        n = self.total_count
+        ways = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
+        # log(1 + exp(logits)) without overflow
+        positive = self.logits.clamp(min=0)
+        return ways + value * self.logits - n * (positive + (-self.logits.abs()).exp().log1p())
+
+    def entropy(self) -> Any:
+        log_prob = self.log_prob(self.enumerate_support(expand=False))
+        return -(log_prob.exp() * log_prob).sum(0)
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        total = self.total_count
+        if not bool((total == total.max()).all()):
+            raise NotImplementedError("Inhomogeneous total count not supported by `entropy` and `enumerate_support`.")
+        return _enumerated(arange(1 + int(total.max()), dtype=total.dtype, device=total.device), self, expand)
+
+
+class Categorical(_ByProbability):
+    """One of the categories 0 to K - 1.
+
+    Parameters
+    ----------
+    probs
+        Their weights, of shape (..., K); they need not sum to one.
+    logits
+        Instead of that, the logarithms of the weights.
+
+    Examples
+    --------
+    >>> policy = rg.distributions.Categorical(logits=rg.zeros(2, 4))
+    >>> action = policy.sample()
+    >>> action.shape, policy.log_prob(action)
+    (retrograd.Size([2]), tensor([-1.3863, -1.3863]))
+    """
+
+    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    has_enumerate_support = True
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        value = self._choose(probs, logits)
+        if value.ndim < 1:
+            raise ValueError(f"`{self._by}` parameter must be at least one-dimensional.")
+        if self._by == "probs":
+            value = value / value.sum(-1, keepdim=True)
+        else:
+            value = value - value.logsumexp(-1, keepdim=True)
+        setattr(self, self._by, value)
+        self._events = value.shape[-1]
+        super().__init__(value.shape[:-1], self._event(value), validate_args)
+
+    def _event(self, value: Any) -> Sequence[int]:
+        """The shape of a sample."""
+        return ()
+
+    @cached_property
+    def probs(self) -> Any:
+        """The probabilities."""
+        return self.logits.softmax(-1)
+
+    @cached_property
+    def logits(self) -> Any:
+        """The logarithms of the probabilities."""
+        return _clamped(self.probs).log()
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of ``probs``."""
+        return self._parameter.shape
+
+    @property
+    def support(self) -> Any:
+        return constraints.integer_interval(0, self._events - 1)
+
+    @property
+    def mean(self) -> Any:
+        return self.probs.new_full(self._batch_shape, math.nan)
+
+    @property
+    def mode(self) -> Any:
+        return self.probs.argmax(-1)
+
+    @property
+    def variance(self) -> Any:
+        return self.probs.new_full(self._batch_shape, math.nan)
+
+    @no_grad()
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return self._drawn(sample_shape)
+
+    def _drawn(self, sample_shape: Sequence[int]) -> Any:
+        """Samples as numbers of categories."""
+        rows = self.probs.reshape(-1, self._events)
+        drawn = multinomial(rows, math.prod(sample_shape), True)
+        return drawn.T.reshape((*sample_shape, *self._batch_shape))
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return self._log_prob_of(value)
+
+    def _log_prob_of(self, category: Any) -> Any:
+        category = category.long().unsqueeze(-1)
+        shape = np.broadcast_shapes(category.shape[:-1], self._batch_shape)
+        logits = self.logits.expand(*shape, self._events)
+        return logits.gather(-1, category.expand(*shape, 1)).squeeze(-1)
+
+    def entropy(self) -> Any:
+        least = float(np.finfo(self.logits._data.dtype).min)
+        return -(self.logits.clamp(min=least) * self.probs).sum(-1)
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        return _enumerated(arange(self._events, device=self._parameter.device), self, expand)
+
+
+class OneHotCategorical(Categorical):
+    """As :class:`Categorical`, with samples that are 1 for their category and 0 for all others."""
+
+    support = constraints.one_hot
+
+    def _event(self, value: Any) -> Sequence[int]:
+        return value.shape[-1:]
+
+    @property
+    def mean(self) -> Any:
+        return self.probs
+
+    @property
+    def mode(self) -> Any:
+        return one_hot(self.probs.argmax(-1), self._events).to(self._parameter.dtype)
+
+    @property
+    def variance(self) -> Any:
+        return self.probs * (1 - self.probs)
+
+    @no_grad()
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return one_hot(self._drawn(sample_shape), self._events).to(self._parameter.dtype)
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return self._log_prob_of(value.argmax(-1))
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        n = self._events
+        values = eye(n, dtype=self._parameter.dtype, device=self._parameter.device)
+        values = values.reshape(n, *(1 for _ in self._batch_shape), n)
+        return values.expand(n, *self._batch_shape, n) if expand else values
+
+
+class Poisson(Distribution):
+    """How many events there are of a kind that is expected ``rate`` times."""
+
+    arg_constraints: ClassVar = {"rate": constraints.nonnegative}
+    support = constraints.nonnegative_integer
+    rate: Any
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        (self.rate,) = broadcast_all(rate)
+        super().__init__(self.rate.shape, (), validate_args)
+
+    @property
+    def mean(self) -> Any:
+        return self.rate
+
+    variance = mean
+
+    @property
+    def mode(self) -> Any:
+        return self.rate.floor()
+
+    @no_grad()
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return poisson(self.rate.expand(self._extended_shape(sample_shape)))
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        zero = tensor(0.0, dtype=self.rate.dtype, device=self.rate.device)
+        weighted = (value * self.rate.log()).where(value > 0, zero)  # no event at rate 0 is certain
+        return weighted - self.rate - (value + 1).lgamma()

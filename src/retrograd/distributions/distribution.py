@@ -1,0 +1,217 @@
+"""What all distributions have in common: shapes, the check of parameters and values, expansion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+from retrograd.autograd.grad_mode import no_grad
+from retrograd.core.size import Size
+from retrograd.core.tensor import Tensor
+from retrograd.creation import tensor
+from retrograd.distributions.constraints import Constraint
+from retrograd.ops.shape import broadcast_tensors
+
+__all__ = ["Distribution"]
+
+
+def broadcast_all(*values: Any) -> list[Any]:
+    """Numbers and tensors as tensors of one shape; numbers get the dtype of the tensors.
+
+    Raises
+    ------
+    ValueError
+        If there is something else among them.
+    """
+    for value in values:
+        if not isinstance(value, Tensor | bool | int | float):
+            raise ValueError(f"parameters must be numbers or tensors, but one is a {type(value).__name__}")
+    first = next((value for value in values if isinstance(value, Tensor)), None)
+    if first is None:
+        made: list[Any] = [tensor(float(value)) for value in values]
+    else:
+        made = [
+            value if isinstance(value, Tensor) else tensor(value, dtype=first.dtype, device=first.device)
+            for value in values
+        ]
+    return list(broadcast_tensors(*made))
+
+
+class Distribution:
+    """The base class of distributions, for users' own, too.
+
+    Parameters
+    ----------
+    batch_shape
+        The shape of a tensor with one number per distribution, of which there may be many in one object.
+    event_shape
+        The shape of one sample of one distribution.
+    validate_args
+        Whether parameters and values are checked; True unless :meth:`set_default_validate_args` said otherwise.
+
+    Attributes
+    ----------
+    arg_constraints
+        Where each parameter may lie.
+    support
+        Where samples lie.
+    has_rsample
+        Whether :meth:`rsample` gives samples with a history that leads to the parameters.
+    """
+
+    arg_constraints: ClassVar[dict[str, Constraint]] = {}
+    support: Any = None
+    has_rsample = False
+    has_enumerate_support = False
+    _validate_args = True
+
+    def __init__(
+        self, batch_shape: Sequence[int] = (), event_shape: Sequence[int] = (), validate_args: bool | None = None
+    ) -> None:
+        self._batch_shape = Size(batch_shape)
+        self._event_shape = Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
+            self._check_parameters()
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Set whether distributions check parameters and values where they are not told."""
+        if value not in (True, False):
+            raise ValueError(f"set_default_validate_args: expected True or False, but got {value!r}")
+        Distribution._validate_args = value
+
+    def _given(self) -> tuple[str, ...]:
+        """The names of the parameters that it was made from."""
+        return tuple(name for name in self.arg_constraints if name in vars(self))
+
+    def _check_parameters(self) -> None:
+        for name in self._given():
+            constraint, value = self.arg_constraints[name], getattr(self, name)
+            valid = constraint.check(value)
+            if not bool(valid.all()):
+                raise ValueError(
+                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
+                    f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{_shown(value)}"
+                )
+
+    # --- shapes -------------------------------------------------------------------------------------------------------
+
+    @property
+    def batch_shape(self) -> Size:
+        """The shape of a tensor with one number per distribution."""
+        return self._batch_shape
+
+    @property
+    def event_shape(self) -> Size:
+        """The shape of one sample of one distribution."""
+        return self._event_shape
+
+    def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:
+        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+
+    def expand(self, batch_shape: Sequence[int]) -> Self:
+        """Return a distribution of a larger batch shape, whose parameters are views of the parameters here."""
+        given = {}
+        for name in self._given():
+            value = getattr(self, name)
+            kept = value.shape[value.ndim - self.arg_constraints[name].event_dim :]
+            given[name] = value.expand(*batch_shape, *kept)
+        return type(self)(**given, validate_args=False)._checked_as(self)
+
+    def _checked_as(self, other: Distribution) -> Self:
+        self._validate_args = other._validate_args
+        return self
+
+    # --- what subclasses have -----------------------------------------------------------------------------------------
+
+    @property
+    def mean(self) -> Any:
+        """The expectation."""
+        raise NotImplementedError(self._lacks("mean"))
+
+    @property
+    def mode(self) -> Any:
+        """The most likely value."""
+        raise NotImplementedError(self._lacks("mode"))
+
+    @property
+    def variance(self) -> Any:
+        """The expected square of the distance from the mean."""
+        raise NotImplementedError(self._lacks("variance"))
+
+    @property
+    def stddev(self) -> Any:
+        """The square root of the variance."""
+        return self.variance.sqrt()
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Return samples of shape ``sample_shape + batch_shape + event_shape``, without a history."""
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        """Return samples that are differentiable functions of the parameters."""
+        raise NotImplementedError(
+            f"{type(self).__name__}.rsample: these samples are no differentiable function of the parameters; use "
+            "sample() and the gradient of log_prob()"
+        )
+
+    def log_prob(self, value: Any) -> Any:
+        """Return the logarithm of the density, or of the probability, at a value."""
+        raise NotImplementedError(self._lacks("log_prob"))
+
+    def cdf(self, value: Any) -> Any:
+        """Return the probability of samples up to a value."""
+        raise NotImplementedError(self._lacks("cdf"))
+
+    def icdf(self, value: Any) -> Any:
+        """Return the value up to which samples have a given probability."""
+        raise NotImplementedError(self._lacks("icdf"))
+
+    def entropy(self) -> Any:
+        """Return the entropy, in nats."""
+        raise NotImplementedError(self._lacks("entropy"))
+
+    def perplexity(self) -> Any:
+        """Return e to the power of the entropy."""
+        return self.entropy().exp()
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        """Return all values that samples can have, along a new first dimension."""
+        raise NotImplementedError(self._lacks("enumerate_support"))
+
+    def _lacks(self, name: str) -> str:
+        return f"{type(self).__name__} has no {name}"
+
+    # --- checks -------------------------------------------------------------------------------------------------------
+
+    def _validate_sample(self, value: Any) -> None:
+        """Check a value that :meth:`log_prob` or a similar method was given, if arguments are checked."""
+        if not self._validate_args:
+            return
+        if not isinstance(value, Tensor):
+            raise ValueError(f"The value argument to log_prob must be a Tensor, not {type(value).__name__}")
+        shape = self._batch_shape + self._event_shape
+        matched = zip(reversed(value.shape), reversed(shape), strict=False)
+        if len(value.shape) < len(self._event_shape) or any(a != b and 1 not in (a, b) for a, b in matched):
+            raise ValueError(
+                f"Value is not broadcastable with batch_shape+event_shape: {tuple(value.shape)} vs {tuple(shape)}."
+            )
+        if self.support is not None and not bool(self.support.check(value).all()):
+            raise ValueError(
+                f"Expected value argument (Tensor of shape {tuple(value.shape)}) to be within the support "
+                f"({self.support!r}) of the distribution {self!r}, but found invalid values:\n{_shown(value)}"
+            )
+
+    def __repr__(self) -> str:
+        """The class and its parameters: their values if they are few, or else their shapes."""
+        values = {name: getattr(self, name) for name in self._given()}
+        shown = (f"{name}: {_shown(value) if value.numel() == 1 else value.shape}" for name, value in values.items())
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _shown(value: Any) -> str:
+    detached = value.detach()
+    return str(detached.item() if detached.ndim == 0 else detached)

@@ -1,0 +1,112 @@
+"""Names by which torch's programs ask for speed or for repeatability, where retrograd has only one way to compute."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, overload
+
+from retrograd.core.tensor_types import CPU_TYPES, CUDA_TYPES, TensorType
+from retrograd.creation import set_default_device
+from retrograd.dtypes import set_default_dtype
+
+__all__ = [
+    "are_deterministic_algorithms_enabled",
+    "compile",
+    "get_float32_matmul_precision",
+    "is_deterministic_algorithms_warn_only_enabled",
+    "set_default_tensor_type",
+    "set_float32_matmul_precision",
+    "use_deterministic_algorithms",
+]
+
+_deterministic = _warn_only = False
+_precision = "highest"
+
+
+@overload
+def compile(model: None = None, **options: Any) -> Callable[[Any], Any]: ...
+@overload
+def compile(model: Any, **options: Any) -> Any: ...
+def compile(model: Any = None, **options: Any) -> Any:
+    """Return ``model``, a module or a function, as it is: nothing is compiled.
+
+    Parameters
+    ----------
+    model
+        Without it, a decorator is returned.
+    **options
+        ``fullgraph, dynamic, backend, mode, options, disable``; they change nothing.
+
+    Examples
+    --------
+    >>> model = rg.nn.Linear(2, 1)
+    >>> rg.compile(model, mode="max-autotune") is model
+    True
+    """
+    unknown = set(options) - {"fullgraph", "dynamic", "backend", "mode", "options", "disable"}
+    if unknown:
+        raise TypeError(f"compile() got an unexpected keyword argument '{unknown.pop()}'")
+    if model is None:
+        return lambda model: model
+    if not callable(model):
+        raise RuntimeError(f"compile: model must be a module or a function, not {type(model).__name__}")
+    return model
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Take note of the wish for results that repeat; they always do, with the same number of threads."""
+    global _deterministic, _warn_only
+    _deterministic, _warn_only = bool(mode), bool(mode and warn_only)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether :func:`use_deterministic_algorithms` was asked for."""
+    return _deterministic
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether :func:`use_deterministic_algorithms` was asked for with ``warn_only``."""
+    return _warn_only
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Take note of how exact products of float32 matrices need to be; they always have the full precision.
+
+    Parameters
+    ----------
+    precision
+        ``"highest"``, ``"high"`` or ``"medium"``; anything else is warned of and not noted.
+    """
+    global _precision
+    if precision not in ("highest", "high", "medium"):
+        warnings.warn(f"{precision!r} is not one of 'highest', 'high' and 'medium'", UserWarning, stacklevel=2)
+        return
+    _precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """Return what :func:`set_float32_matmul_precision` was told."""
+    return _precision
+
+
+def set_default_tensor_type(t: TensorType | str) -> None:
+    """Set the default dtype, and the default device with a type of ``cuda``. Newer programs use those two functions.
+
+    Parameters
+    ----------
+    t
+        A floating-point tensor type such as ``rg.DoubleTensor``, or its name.
+    """
+    if isinstance(t, str):
+        package, _, name = t.rpartition(".")
+        found = (CUDA_TYPES if package.endswith("cuda") else CPU_TYPES).get(name)
+        if found is None:
+            raise TypeError(f"set_default_tensor_type: '{t}' is no tensor type; they are {', '.join(CPU_TYPES)}")
+        t = found
+    if not isinstance(t, TensorType):
+        raise TypeError(f"set_default_tensor_type: expected a tensor type such as FloatTensor, not {t!r}")
+    if not t.dtype.is_floating_point:
+        raise TypeError(f"set_default_tensor_type: only floating-point types can be the default, not {t.__name__}")
+    set_default_dtype(t.dtype)
+    set_default_device(t.device)

@@ -1,0 +1,161 @@
+"""Comparison of results in tests: ``assert_close``, which says how far they are apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.tensor import Tensor
+from retrograd.creation import as_tensor
+from retrograd.dtypes import promote_types
+
+__all__ = ["assert_close"]
+
+# Relative and absolute tolerance by dtype, as in torch; other dtypes must agree exactly.
+_TOLERANCES = {
+    "float16": (1e-3, 1e-5),
+    "float32": (1.3e-6, 1e-5),
+    "float64": (1e-7, 1e-7),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-7, 1e-7),
+}
+
+
+def assert_close(
+    actual: Any,
+    expected: Any,
+    *,
+    allow_subclasses: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    check_layout: bool = True,
+    check_stride: bool = False,
+    msg: str | Callable[[str], str] | None = None,
+) -> None:
+    """Raise unless ``abs(actual - expected) <= atol + rtol * abs(expected)`` everywhere.
+
+    Parameters
+    ----------
+    actual, expected
+        Tensors, arrays or numbers, or sequences or mappings of these.
+    allow_subclasses
+        If False, both must be of one class.
+    rtol, atol
+        The tolerances; by default those that suit the dtype: 1.3e-6 and 1e-5 for float32, 1e-7 for float64.
+    equal_nan
+        Whether NaN is equal to NaN.
+    check_device, check_dtype, check_stride
+        Whether devices, dtypes and strides must be the same.
+    check_layout
+        Accepted; there is one layout.
+    msg
+        What to say instead, or a function that makes it of what would have been said.
+
+    Raises
+    ------
+    AssertionError
+        If they are not close.
+    ValueError
+        If only one tolerance is given.
+
+    Examples
+    --------
+    >>> rg.testing.assert_close(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 2.0 + 1e-7]))
+    >>> rg.testing.assert_close(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
+    Traceback (most recent call last):
+        ...
+    AssertionError: Tensor-likes are not close!
+    <BLANKLINE>
+    Mismatched elements: 1 / 2 (50.0%)
+    Greatest absolute difference: 2.0 at index (1,) (up to 1e-05 allowed)
+    Greatest relative difference: 0.5 at index (1,) (up to 1.3e-06 allowed)
+    """
+    if (rtol is None) != (atol is None):
+        raise ValueError(f"rtol and atol must both be specified or both be unspecified, but got {rtol=} and {atol=}")
+
+    def compare(actual: Any, expected: Any, where: str) -> None:
+        if isinstance(actual, Mapping) and isinstance(expected, Mapping):
+            if actual.keys() != expected.keys():
+                missing, more = expected.keys() - actual.keys(), actual.keys() - expected.keys()
+                fail(f"The keys of the mappings do not match: missing are {missing}, and there are {more}", where)
+            for key in actual:
+                compare(actual[key], expected[key], f"{where}[{key!r}]")
+        elif _is_sequence(actual) and _is_sequence(expected):
+            if len(actual) != len(expected):
+                fail(f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", where)
+            for number, pair in enumerate(zip(actual, expected, strict=True)):
+                compare(*pair, f"{where}[{number}]")
+        elif actual is None or expected is None:
+            if actual is not expected:
+                fail(f"None mismatch: {actual} is not {expected}", where)
+        else:
+            compare_tensors(actual, expected, where)
+
+    def compare_tensors(actual: Any, expected: Any, where: str) -> None:
+        if not allow_subclasses and type(actual) is not type(expected):
+            fail(f"subclasses are not allowed, but got {type(actual).__name__} and {type(expected).__name__}", where)
+        is_number = not any(isinstance(value, (Tensor, np.ndarray)) for value in (actual, expected))
+        a, b = as_tensor(actual).detach(), as_tensor(expected).detach()
+        for attribute, wanted in (
+            ("shape", True),
+            ("device", check_device),
+            ("dtype", check_dtype and not is_number),
+            ("stride", check_stride),
+        ):
+            of_a, of_b = ((x.stride() if attribute == "stride" else getattr(x, attribute)) for x in (a, b))
+            if wanted and of_a != of_b:
+                fail(f"The values for attribute '{attribute}' do not match: {of_a} != {of_b}.", where)
+        relative, absolute = (rtol, atol) if rtol is not None else _tolerances(a, b)
+        x, y = (value.cpu().numpy() for value in (a, b))
+        text = _difference(x, y, relative, absolute, equal_nan, "Scalars" if is_number else "Tensor-likes")
+        if text is not None:
+            fail(text, where)
+
+    def fail(text: str, where: str) -> None:
+        if where:
+            text += f"\n\nThe failure occurred for item {where}"
+        raise AssertionError(msg(text) if callable(msg) else text if msg is None else msg)
+
+    compare(actual, expected, "")
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _tolerances(a: Any, b: Any) -> tuple[float, float]:
+    both = [_TOLERANCES.get(x.dtype.name, (0.0, 0.0)) for x in (a, b)]
+    if a.dtype != b.dtype and promote_types(a.dtype, b.dtype).name not in _TOLERANCES:
+        return 0.0, 0.0
+    return max(both)
+
+
+def _difference(x: Any, y: Any, rtol: Any, atol: Any, equal_nan: bool, what: str) -> str | None:
+    """What is different, in words; None if the arrays are close."""
+    kind = np.promote_types(x.dtype, y.dtype)
+    if kind.kind in "biu":
+        kind = np.dtype(np.int64)
+    x, y = x.astype(kind), y.astype(kind)
+    close = np.isclose(x, y, rtol, atol, equal_nan) if kind.kind in "fc" else np.abs(x - y) <= atol + rtol * np.abs(y)
+    if close.all():
+        return None
+    with np.errstate(all="ignore"):
+        absolute = np.where(close, 0, np.abs(x - y))
+        relative = np.where(close, 0, absolute / np.abs(y))
+    exact = rtol == 0 and atol == 0
+    lines = [f"{what} are not {'equal' if exact else 'close'}!", ""]
+    if x.ndim:
+        wrong, count = int((~close).sum()), close.size
+        lines.append(f"Mismatched elements: {wrong} / {count} ({100 * wrong / count:.1f}%)")
+    for name, difference, allowed in (("absolute", absolute, atol), ("relative", relative, rtol)):
+        place = np.unravel_index(int(np.argmax(np.where(np.isnan(difference), math.inf, difference))), x.shape)
+        index = f" at index {tuple(map(int, place))}" if x.ndim else ""
+        tolerance = "" if exact else f" (up to {allowed} allowed)"
+        lines.append(f"Greatest {name} difference: {difference[place].item()}{index}{tolerance}")
+    return "\n".join(lines)

@@ -1,0 +1,96 @@
+"""Training scripts as torch's users write them run here after the change of their import lines, and print the same."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shutil
+import subprocess
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from tests.scripts.shared_chance import share
+
+PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "from-torch.md"
+
+_NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)(?!\w)")
+
+
+def changed_imports(text: str) -> str:
+    """The script after the change that docs/from-torch.md asks for: in its import lines, nowhere else."""
+    text = re.sub(r"^( *)import torch$", r"\1import retrograd as torch", text, flags=re.MULTILINE)
+    return re.sub(r"^( *)(import|from) torch([. ])", r"\1\2 retrograd\3", text, flags=re.MULTILINE)
+
+
+def run(path: Path, text: str) -> str:
+    """What a script prints. Warnings are errors."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), warnings.catch_warnings():
+        # torch's own, about its internals
+        for words in (r"`torch\.jit", "Support for mismatched", "The given NumPy array is not writable"):
+            warnings.filterwarnings("ignore", words)
+        exec(compile(text, path.name, "exec"), {"__name__": "__main__"})
+    return output.getvalue()
+
+
+def numbers(text: str) -> np.ndarray:
+    return np.array([float(number) for number in _NUMBER.findall(text)])
+
+
+def words(text: str) -> str:
+    """What is printed beside numbers with a point."""
+    text = re.sub(r"[\s,]+", " ", _NUMBER.sub("#", text))
+    return text.replace("retrograd.", "torch.")
+
+
+@pytest.fixture
+def defaults() -> Iterator[None]:
+    yield
+    rg.set_default_dtype(rg.float32)
+    torch.set_default_dtype(torch.float32)
+    torch.use_deterministic_algorithms(False)
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.deterministic = False
+
+
+@pytest.mark.usefixtures("defaults")
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in PROGRAMS])
+def test_same_output(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = path.read_text()
+    double = re.search(r"float64|\.double\(\)", text) is not None
+    got = run(path, changed_imports(text))
+    share(monkeypatch)
+    expected = run(path, text)
+    assert words(got) == words(expected)
+    assert len(numbers(expected)) > 5, "the script reports nothing to compare"
+    tolerance = 1e-9 if double else 1e-4
+    np.testing.assert_allclose(numbers(got), numbers(expected), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.skipif(shutil.which("sed") is None, reason="there is no sed")
+def test_the_command_of_the_page_makes_this_change(tmp_path: Path) -> None:
+    (command,) = re.findall(r"<!-- import-command -->\n```\n(.*)\n```", PAGE.read_text())
+    for path in PROGRAMS:
+        (tmp_path / "train.py").write_text(path.read_text())
+        subprocess.run(command, shell=True, cwd=tmp_path, check=True)
+        assert (tmp_path / "train_rg.py").read_text() == changed_imports(path.read_text())
+
+
+def test_only_import_lines_change() -> None:
+    for path in PROGRAMS:
+        text = path.read_text()
+        pairs = zip(text.splitlines(), changed_imports(text).splitlines(), strict=True)
+        assert {before.split()[0] for before, after in pairs if before != after} <= {"import", "from"}
+
+
+def test_the_page_counts_the_scripts() -> None:
+    assert f"[{len(PROGRAMS)} scripts](../tests/scripts/programs)" in PAGE.read_text()

@@ -1,0 +1,214 @@
+"""Names that torch's scripts use around the training: tensor types, switches, questions about GPUs."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+import retrograd.backends.cudnn as cudnn
+from retrograd.absent import ABSENT
+from retrograd.core.tensor_types import DTYPES
+from tests.parity import attempt, parity
+
+without_gpu = pytest.mark.skipif(rg.cuda.is_available(), reason="there is a GPU")
+
+
+@pytest.fixture(autouse=True)
+def defaults() -> Iterator[None]:
+    yield
+    rg.set_default_dtype(rg.float32)
+    rg.use_deterministic_algorithms(False)
+    rg.set_float32_matmul_precision("highest")
+
+
+# --- tensor types -----------------------------------------------------------------------------------------------------
+
+
+@parity
+def test_tensor_types_make_tensors(m: Any) -> Any:
+    types = ("FloatTensor", "DoubleTensor", "LongTensor", "IntTensor", "ShortTensor", "CharTensor", "ByteTensor")
+    makers = [*(getattr(m, name) for name in (*types, "HalfTensor", "BoolTensor")), m.Tensor]
+    data = [[1, 0], [1, 1]]
+    return [
+        [
+            make(data),
+            make(np.array(data)),
+            make([]),
+            make(),
+            make(2, 3).shape,
+            make(4).shape,
+            make(m.Size([1, 2])).shape,
+            make(m.zeros(2, 3).shape).shape,
+            make([make([1, 0]).tolist(), [0, 1]]),
+            make(2, 3).dtype,
+            attempt(lambda make=make: make(1.5)),
+            attempt(lambda make=make: make("a")),
+            attempt(lambda make=make: make(None)),
+            attempt(lambda make=make: make(-1)),
+            attempt(lambda make=make: make([[1, 2], [3]])),
+            attempt(lambda make=make: make(2, "a")),
+        ]
+        for make in makers
+    ]
+
+
+@parity
+def test_tensor_types_of_tensors(m: Any) -> Any:
+    x = m.tensor([1.5, 2.5])
+    again = m.FloatTensor(x)
+    again[0] = 9
+    return [
+        x,
+        attempt(lambda: m.LongTensor(x)),
+        [isinstance(x, kind) for kind in (m.Tensor, m.FloatTensor, m.LongTensor, m.DoubleTensor)],
+        isinstance(3, m.FloatTensor),
+        x.type(m.LongTensor),
+        x.long().type(m.DoubleTensor),
+        x.type("torch.IntTensor"),
+        m.nn.Linear(2, 1).type(m.DoubleTensor).weight.dtype,
+        m.FloatTensor.dtype,
+        m.FloatTensor([1, 2]).type_as(m.LongTensor([1])),
+        [m.ones(2, dtype=m.int64).new(2, 3).dtype, x.new([1, 2]), x.new().shape, x.new(2, 3).zero_()],
+    ]
+
+
+def test_every_tensor_type_is_torchs() -> None:
+    for name, dtype in DTYPES.items():
+        if hasattr(torch, name):
+            assert getattr(torch, name).dtype == getattr(torch, dtype.name)
+        assert repr(getattr(rg, name)) == f"<class 'retrograd.{name}'>"
+        assert rg.zeros(1, dtype=dtype).type() == f"retrograd.{name}"
+        assert isinstance(rg.zeros(1, dtype=dtype), getattr(rg, name))
+
+
+@parity
+def test_tensor_class_follows_the_default_dtype(m: Any) -> Any:
+    m.set_default_dtype(m.float64)
+    made = [m.Tensor([1, 2]), m.Tensor(2).dtype, m.Tensor([1], device="cpu")]
+    m.set_default_dtype(m.float32)
+    return made
+
+
+def test_tensor_errors_say_what_to_do() -> None:
+    with pytest.raises(TypeError, match=r"must be a sequence of numbers, but got float; .* use retrograd\.tensor\(\)"):
+        rg.Tensor(1.5)
+    with pytest.raises(TypeError, match=r"the tensor has dtype retrograd\.float32 on cpu; use \.to\(\)"):
+        rg.LongTensor(rg.ones(2))
+
+
+def test_default_tensor_type() -> None:
+    for kind in (rg.DoubleTensor, "torch.DoubleTensor", "retrograd.DoubleTensor"):
+        rg.set_default_dtype(rg.float32)
+        rg.set_default_tensor_type(kind)
+        assert rg.ones(1).dtype == rg.float64
+    for kind, words in ((rg.LongTensor, "LongTensor"), ("torch.Foo", "Foo"), (rg.float32, "float32")):
+        with pytest.raises(TypeError, match=words):
+            rg.set_default_tensor_type(kind)
+    assert rg.ones(1).dtype == rg.float64
+
+
+# --- switches ---------------------------------------------------------------------------------------------------------
+
+
+def test_compile_is_the_identity() -> None:
+    model = rg.nn.Linear(2, 1)
+    assert rg.compile(model) is model
+    assert rg.compile(model, backend="inductor", mode="reduce-overhead", fullgraph=True) is model
+
+    @rg.compile
+    def double(x: Any) -> Any:
+        return 2 * x
+
+    @rg.compile(dynamic=True)
+    def triple(x: Any) -> Any:
+        return 3 * x
+
+    assert triple(double(1)) == 6
+    with pytest.raises(TypeError, match="speed"):
+        rg.compile(model, speed="fast")
+    with pytest.raises(RuntimeError, match="int"):
+        rg.compile(3)
+
+
+def test_wishes_are_noted() -> None:
+    rg.use_deterministic_algorithms(True, warn_only=True)
+    assert rg.are_deterministic_algorithms_enabled()
+    assert rg.is_deterministic_algorithms_warn_only_enabled()
+    rg.set_float32_matmul_precision("high")
+    assert rg.get_float32_matmul_precision() == "high"
+    with pytest.warns(UserWarning, match="low"):
+        rg.set_float32_matmul_precision("low")
+    assert rg.get_float32_matmul_precision() == "high"
+    cudnn.benchmark = True
+    assert rg.backends.cudnn.benchmark
+    cudnn.benchmark = False
+    rg.backends.cuda.matmul.allow_tf32 = False
+    assert not rg.backends.mps.is_available()
+    assert not rg.backends.cudnn.is_available()
+
+
+@parity
+def test_constants(m: Any) -> Any:
+    return [m.inf, m.nan != m.nan, m.pi, m.e, m.ones(3)[:, m.newaxis]]
+
+
+# --- GPUs -------------------------------------------------------------------------------------------------------------
+
+
+@without_gpu
+def test_questions_have_an_answer_without_gpus() -> None:
+    cuda = rg.cuda
+    assert (cuda.is_available(), cuda.device_count(), cuda.is_initialized()) == (False, 0, False)
+    assert (cuda.memory_allocated(), cuda.max_memory_allocated(), cuda.memory_reserved()) == (0, 0, 0)
+    cuda.empty_cache()
+    cuda.manual_seed(0)
+    cuda.manual_seed_all(0)
+    cuda.reset_peak_memory_stats()
+
+
+@without_gpu
+def test_orders_say_what_is_missing() -> None:
+    cuda = rg.cuda
+    orders = [cuda.synchronize, cuda.current_device, cuda.get_device_name, lambda: cuda.set_device(0)]
+    for order in orders:
+        with pytest.raises(RuntimeError, match=r"CuPy: pip install retrograd\[cuda\]|accelerator|No CUDA device"):
+            order()
+    with pytest.raises(ValueError, match="cpu"):
+        cuda.synchronize("cpu")
+
+
+@pytest.mark.parametrize("module", ["amp", "cuda", "cuda.amp", "backends", "backends.cudnn", "backends.mps"])
+def test_names_are_torchs(module: str) -> None:
+    ours = importlib.import_module(f"retrograd.{module}")
+    theirs = importlib.import_module(f"torch.{module}")
+    additions = {"is_autocast_enabled"} if module == "amp" else set()
+    assert {name for name in ours.__all__ if not hasattr(theirs, name)} == additions
+    assert [name for name in ours.__all__ if not hasattr(ours, name)] == []
+
+
+# --- what is not there ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_absent_names_come_with_advice(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert hasattr(torch, name), "torch has it"
+    with pytest.raises(AttributeError, match=f"no attribute '{name}': ."):
+        getattr(rg, name)
+
+
+def test_first_use_imports() -> None:
+    """Packages appear as attributes without being imported by name, as torch's do."""
+    code = "import retrograd as torch; print(torch.cuda.amp.GradScaler, torch.backends.cudnn.benchmark, torch.inf)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out == "<class 'retrograd.cuda.amp.GradScaler'> False inf\n"

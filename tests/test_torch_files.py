@@ -1,0 +1,327 @@
+"""Files of ``torch.save``: read without torch and without running anything, and written so that torch reads them."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import io
+import pickle
+import pickletools
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import retrograd as rg
+from tests.test_files import DTYPES, PLAIN, Bomb, same
+
+
+def from_torch(thing: Any, **options: Any) -> Any:
+    """What retrograd reads of what torch saves."""
+    buffer = io.BytesIO()
+    torch.save(thing, buffer, **options)
+    buffer.seek(0)
+    return rg.load(buffer)
+
+
+def by_torch(thing: Any) -> Any:
+    """What torch reads, with its own restrictions, of what retrograd saves."""
+    buffer = io.BytesIO()
+    rg.save(thing, buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=True)
+
+
+def alike(ours: Any, theirs: Any) -> bool:
+    if isinstance(theirs, torch.Tensor):
+        return (
+            str(ours.dtype).split(".")[1] == str(theirs.dtype).split(".")[1]
+            and tuple(ours.shape) == tuple(theirs.shape)
+            and ours.requires_grad == theirs.requires_grad
+            and np.array_equal(ours.detach().numpy(), theirs.detach().resolve_conj().numpy(), equal_nan=True)
+        )
+    if isinstance(theirs, dict):
+        return list(ours) == list(theirs) and all(alike(ours[key], theirs[key]) for key in theirs)
+    if isinstance(theirs, (list, tuple)):
+        return type(ours) is type(theirs) and len(ours) == len(theirs) and all(map(alike, ours, theirs))
+    return type(ours) is type(theirs) and (ours == theirs or ours != ours)
+
+
+TENSORS = st.builds(
+    lambda shape, dtype: torch.arange(np.prod(shape, dtype=int)).reshape(shape).to(getattr(torch, dtype)),
+    st.lists(st.integers(0, 3), max_size=3),
+    st.sampled_from([*DTYPES, "complex128"]),
+)
+NESTED = st.recursive(
+    PLAIN | TENSORS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text(max_size=3) | st.integers(-3, 3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(NESTED)
+def test_both_ways(thing: Any) -> None:
+    ours = from_torch(thing)
+    assert alike(ours, thing)
+    assert alike(ours, by_torch(ours))
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_every_protocol_of_pickle(protocol: int) -> None:
+    thing = {"weight": torch.ones(2, 3), "list": [1, -5, 2**70, 0.5, None, True], "set": {1, 2}, "long": "é" * 300}
+    assert alike(from_torch(thing, pickle_protocol=protocol), thing)
+
+
+def test_a_training_run_goes_on_here_and_there(tmp_path: Path) -> None:
+    """Model and optimizer begin in torch, go on here, and end in torch, as if they had stayed there."""
+
+    def build(m: Any) -> Any:
+        model = m.nn.Sequential(m.nn.BatchNorm1d(3), m.nn.Linear(3, 4), m.nn.Tanh(), m.nn.Linear(4, 1)).double()
+        return model, m.optim.AdamW(model.parameters(), lr=0.05)
+
+    def train(m: Any, model: Any, optimizer: Any) -> None:
+        x = m.linspace(-1, 1, 24, dtype=m.float64).reshape(8, 3)
+        for _ in range(4):
+            optimizer.zero_grad()
+            (model(x) - x.sum(1, keepdim=True)).square().mean().backward()
+            optimizer.step()
+
+    def save(m: Any, model: Any, optimizer: Any) -> None:
+        m.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "run.pt")
+
+    def resume(m: Any) -> Any:
+        model, optimizer = build(m)
+        checkpoint = m.load(tmp_path / "run.pt", map_location="cpu", weights_only=True)
+        model.load_state_dict(checkpoint["model"])
+        optimizer.load_state_dict(checkpoint["optimizer"])
+        return model, optimizer
+
+    stayed = build(torch)
+    save(torch, *stayed)
+    for _ in range(3):
+        train(torch, *stayed)
+
+    for m in (torch, rg, torch):
+        moved = resume(m)
+        train(m, *moved)
+        save(m, *moved)
+    for name, value in stayed[0].state_dict().items():
+        np.testing.assert_allclose(moved[0].state_dict()[name].numpy(), value.numpy(), rtol=1e-9)
+
+
+def test_state_dicts_keep_the_versions_of_their_modules() -> None:
+    model = torch.nn.BatchNorm1d(2)
+    ours = from_torch(model.state_dict())
+    assert ours._metadata == model.state_dict()._metadata
+    assert by_torch(ours)._metadata == ours._metadata
+    assert type(ours) is collections.OrderedDict
+
+
+@pytest.mark.filterwarnings("ignore:.*TypedStorage")
+def test_what_torch_has_and_numpy_has_not() -> None:
+    thing = {
+        "bfloat16": torch.tensor([1.5, -2.0, float("inf")]).bfloat16(),
+        "size": torch.Size([2, 3]),
+        "device": torch.device("cuda:0"),
+        "dtype": torch.float16,
+        "scalar": np.float32(0.5),
+        "parameter": torch.nn.Parameter(torch.ones(2)),
+        "frozen": torch.nn.Parameter(torch.ones(2), requires_grad=False),
+        "buffer": torch.nn.Buffer(torch.ones(2)),
+        "default": collections.defaultdict(list, {1: 2}),
+        "conjugate": torch.tensor([1 + 2j]).conj(),
+        "negative": torch.tensor([1 + 2j]).conj().imag,
+    }
+    ours = from_torch(thing)
+    assert ours["bfloat16"].dtype == rg.float32
+    assert ours["bfloat16"].tolist() == thing["bfloat16"].tolist()
+    assert ours["size"] == rg.Size([2, 3])
+    assert ours["device"] == rg.device("cuda:0")
+    assert ours["dtype"] is rg.float16
+    assert ours["scalar"] == 0.5
+    assert (ours["parameter"].requires_grad, ours["frozen"].requires_grad) == (True, False)
+    assert ours["buffer"].tolist() == [1.0, 1.0]
+    assert ours["default"] == {1: 2}
+    assert ours["conjugate"].tolist() == [1 - 2j]
+    assert ours["negative"].tolist() == [-2.0]
+
+
+def test_views_share_memory_as_they_did() -> None:
+    base = torch.arange(6.0)
+    ours = from_torch([base, base[2:4], base.reshape(2, 3).t(), torch.ones(1).expand(3)])
+    ours[0][2] = 7
+    assert ours[1].tolist() == [7, 3]
+    assert ours[1]._version == 1
+    assert ours[2].tolist() == [[0, 3], [1, 4], [7, 5]]
+    assert ours[3].tolist() == [1, 1, 1]
+
+
+def test_tied_weights_are_stored_once() -> None:
+    model = rg.nn.Sequential(rg.nn.Embedding(50, 20), rg.nn.Linear(20, 50, bias=False))
+    model[1].weight = model[0].weight
+    theirs = by_torch(model.state_dict())
+    assert theirs["0.weight"].data_ptr() == theirs["1.weight"].data_ptr()
+
+
+@pytest.mark.parametrize("location", ["cpu", rg.device("cpu"), None, {"cuda:0": "cpu"}, lambda storage, where: storage])
+def test_locations(location: Any, tmp_path: Path) -> None:
+    torch.save({"x": torch.ones(2)}, tmp_path / "x.pth")
+    assert rg.load(tmp_path / "x.pth", map_location=location, weights_only=False)["x"].device == rg.device("cpu")
+
+
+# --- files that mean harm ---------------------------------------------------------------------------------------------
+
+
+def archive(pickled: bytes, *, storage: bytes = bytes(8), names: tuple[str, ...] = ()) -> io.BytesIO:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as members:
+        members.writestr("archive/data.pkl", pickled)
+        members.writestr("archive/data/0", storage)
+        for name in names:
+            members.writestr(name, b"")
+    buffer.seek(0)
+    return buffer
+
+
+def tensor_pickle(count: int, offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> bytes:
+    """A tensor of float32 as torch stores it, with any numbers."""
+    buffer = io.BytesIO()
+    torch.save(torch.ones(2), buffer)
+    with zipfile.ZipFile(buffer) as members:
+        template = members.read("archive/data.pkl")
+    integers = {2: iter((count,)), 0: iter((offset,))}
+    out, operations = b"", list(pickletools.genops(template))
+    ends = [position for _, _, position in operations[1:]] + [len(template)]
+    seen_offset = False
+    for (opcode, arg, position), end in zip(operations, ends, strict=True):
+        piece = template[position:end]
+        if opcode.name == "BININT1" and not seen_offset:
+            piece = struct.pack("<ci", b"J", next(integers[arg]))
+            seen_offset = arg == 0
+        elif opcode.name == "BININT1":
+            continue
+        elif opcode.name == "TUPLE1":
+            numbers, size, stride = size, stride, ()
+            piece = b"(" + b"".join(struct.pack("<ci", b"J", n) for n in numbers) + b"t"
+        out += piece
+    return out
+
+
+def test_the_forged_tensor_is_a_tensor() -> None:
+    assert rg.load(archive(tensor_pickle(2, 0, (2,), (1,)))).tolist() == [0.0, 0.0]
+    assert rg.load(archive(tensor_pickle(2, 1, (1, 1), (1, 1)))).shape == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        tensor_pickle(2, 0, (3,), (1,)),
+        tensor_pickle(2, 0, (2,), (2,)),
+        tensor_pickle(2, 1, (2,), (1,)),
+        tensor_pickle(2, 0, (2,), (-1,)),
+        tensor_pickle(2, -1, (1,), (1,)),
+        tensor_pickle(3, 0, (2,), (1,)),
+        tensor_pickle(1, 0, (1,), (1,)),
+        tensor_pickle(-2, 0, (1,), (1,)),
+        tensor_pickle(2, 0, (2, 1), (1,)),
+        tensor_pickle(2, 0, (-2, -1), (1, 1)),
+    ],
+)
+def test_tensors_stay_within_their_storage(forged: bytes) -> None:
+    with pytest.raises(ValueError, match="the open file cannot be read"):
+        rg.load(archive(forged))
+
+
+class Attribute:
+    """Sets attributes of something harmless."""
+
+    def __reduce__(self) -> Any:
+        return collections.OrderedDict, (), {"__class__": 1}
+
+
+@pytest.mark.parametrize(
+    "thing", [Bomb(), Attribute(), np.arange(2), Path("x"), io.BytesIO, print, rg.nn.Linear(1, 1), bytearray(2)]
+)
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_nothing_is_run(thing: Any, protocol: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="Nothing in a file is run"):
+        rg.load(archive(pickle.dumps([thing], protocol)))
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "pickled",
+    [
+        b"",
+        b".",
+        b"N",
+        b"\x80\x02",
+        b"(.",
+        b"t.",
+        b"K\x01e.",
+        b"K\x01K\x02K\x03s.",
+        b"}(K\x01u.",
+        b"h\x05.",
+        b"K\x01K\x02R.",
+        b"NQ.",
+        b"(K\x01K\x02K\x03K\x04K\x05tQ.",
+        b"c__builtin__\nset\n]]a\x85R.",
+        b"cos\nsystem\n(X\x02\x00\x00\x00lsR.",
+        b"ios\nsystem\n.",
+        b"c__builtin__\neval\n.",
+        b"ccollections\nOrderedDict\n)R}X\x03\x00\x00\x00popK\x01sb.",
+        b"ctorch\nSize\n}b.",
+        b"cnumpy\ndtype\nX\x02\x00\x00\x00|O\x85R.",
+        b"cnumpy\ndtype\nX\x05\x00\x00\x00i8,|O\x85R.",
+        b"\xff",
+    ],
+)
+def test_damaged_pickles(pickled: bytes) -> None:
+    with pytest.raises(ValueError, match="the open file cannot be read"):
+        rg.load(archive(pickled))
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_refused_or_read(data: bytes) -> None:
+    for stream in (io.BytesIO(data), archive(data)):
+        with contextlib.suppress(ValueError):
+            rg.load(stream)
+
+
+def test_other_files_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.pt"
+    torch.save({"x": torch.ones(2)}, path, _use_new_zipfile_serialization=False)
+    with pytest.raises(ValueError, match=r"x\.pt is in the format that torch had before 1\.6; load it in torch"):
+        rg.load(path)
+    torch.save(torch.nn.Linear(1, 1), path)
+    with pytest.raises(ValueError, match=r"contains torch\.nn\.modules\.linear\.Linear.*save the state_dict"):
+        rg.load(path)
+    np.savez(tmp_path / "x.npz", x=np.ones(2))
+    (tmp_path / "x.npz").rename(path)
+    with pytest.raises(ValueError, match=r"a zip file, but not of torch\.save"):
+        rg.load(path)
+    path.write_bytes(archive(b"N.", names=("archive/constants.pkl",)).getvalue())
+    with pytest.raises(ValueError, match=r"program of torch\.jit"):
+        rg.load(path)
+
+
+def test_what_cannot_be_saved() -> None:
+    for thing in (rg.nn.Linear(1, 1), {"x": {1, 2}}, [np.ones(2)]):
+        with pytest.raises(TypeError, match=r"save: .* is of type"):
+            rg.save(thing, io.BytesIO())
+
+
+def test_big_integers_and_strings() -> None:
+    thing = {"n": [2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 255, 2**63, -(2**1000)], "s": "\0é\U0001f600" * 200}
+    assert by_torch(thing) == thing
+    assert same(from_torch(thing), thing)
