@@ -290,6 +290,17 @@ def backward_of_a_matrix_product_in_threads(place: tuple[int, int]) -> None:
     (y * weights).sum().backward()
 
 
+@each((0, 0), (1999, 1999), (1000, 3))
+@born("MatmulBackward0", None, "overflow", backward=True)
+def backward_of_the_second_of_two_matrix_products_in_threads(place: tuple[int, int]) -> None:
+    a, b, weights = rg.zeros(2000, 2000, requires_grad=True), rg.ones(2000, 2000), rg.ones(2000, 2000)
+    c = rg.ones(2000, 2000)
+    weights[place[0], 7] = c[place[1], 7] = 1e30
+    h = a @ (b * 1e-30)
+    y = h @ c.requires_grad_()  # born
+    (y * weights).sum().backward()
+
+
 # --- libraries --------------------------------------------------------------------------------------------------------
 
 
@@ -465,6 +476,14 @@ def test_birth(case: Case, steps: bool) -> None:
     place = case.arguments[0] if case.index is None else case.index
     assert event.index == (place if isinstance(place, tuple) else (place,))
     assert event.reproducible == (True if steps else None)
+
+
+def test_the_element_of_a_matrix_product_in_threads() -> None:
+    program = backward_of_a_matrix_product_in_threads
+    with rg.anomaly.watch(policy="record") as watch:
+        program((1999, 1000))
+    (event,) = watch.events
+    assert (event.index, event.posinf_count, event.operands) == ((1999, 1000), 1, {})
 
 
 def test_an_infinity_of_a_hook_is_not_laid_at_a_products_door() -> None:

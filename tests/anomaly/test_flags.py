@@ -202,10 +202,10 @@ def test_warnings_of_other_threads_go_on() -> None:
 
 
 def test_the_kind_and_the_frame_are_told() -> None:
-    told: list[tuple[str, str]] = []
+    told: list[tuple[str, str, str]] = []
 
-    def on_flag(kind: str, frame: FrameType) -> bool:
-        told.append((kind, frame.f_code.co_name))
+    def on_flag(kind: str, frame: FrameType, function: str) -> bool:
+        told.append((kind, frame.f_code.co_name, function))
         return True
 
     with Flags(on_flag, underflow=True).errstate():
@@ -214,7 +214,23 @@ def test_the_kind_and_the_frame_are_told() -> None:
         np.exp(LARGE)
         np.exp(-LARGE)
     here = "test_the_kind_and_the_frame_are_told"
-    assert told == [(kind, here) for kind in ("divide", "invalid", "overflow", "underflow")]
+    expected = [("divide", "log"), ("invalid", "sqrt"), ("overflow", "exp"), ("underflow", "exp")]
+    assert told == [(kind, here, function) for kind, function in expected]
+
+
+def test_the_function_is_not_told_to_a_callback() -> None:
+    told: list[str] = []
+
+    def on_flag(kind: str, frame: FrameType, function: str) -> bool:
+        told.append(function)
+        return True
+
+    with np.errstate(all="call", call=lambda error, flag: None):
+        flags = Flags(on_flag)
+        flags.set_in_this_thread()
+        np.log(ZERO)
+        flags.restore()
+    assert told == [""]
 
 
 def test_operations_of_ours_do_not_warn() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import subprocess
@@ -438,6 +439,59 @@ def test_a_loop_left_in_the_middle_does_not_disturb_the_next() -> None:
     assert watch.event.reproducible
 
 
+@both
+@pytest.mark.parametrize("policy", ["skip_step", "raise"])
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_gradients_are_put_back(harm: Callable[[Tensor], None], policy: str, set_to_none: bool) -> None:
+    """What earlier batches have accumulated, and None, in leaves that only the bad batch reaches as well."""
+    x, other, late = leaf(1.0, 2.0), leaf(3.0), leaf(4.0)
+    optimizer = rg.optim.SGD([x, other, late], lr=1.0)
+    sums: list[np.ndarray] = []
+    watch = rg.anomaly.watch(policy=policy)
+
+    def loop() -> None:
+        for batch in watch.steps(range(3)):
+            if batch == 0:
+                optimizer.zero_grad(set_to_none)
+            (x.sum() * (batch + 2.0)).backward()
+            if batch == 1:
+                assert x.grad is not None
+                sums.append(x.grad.numpy().copy())
+                (late * 5.0).sum().backward()
+                harm(x)
+
+    with watch:
+        if policy == "raise":
+            with pytest.raises(AnomalyError):
+                loop()
+        else:
+            loop()
+    assert x.grad is not None
+    first = [2.0, 2.0]
+    np.testing.assert_array_equal(sums, [[5.0, 5.0], [5.0, 5.0]])
+    np.testing.assert_array_equal(x.grad.numpy(), first if policy == "raise" else [6.0, 6.0])
+    assert other.grad is None
+    assert late.grad is None
+
+
+@both
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_gradients_that_the_step_clears_stay_cleared(harm: Callable[[Tensor], None], set_to_none: bool) -> None:
+    x = leaf(1.0, 2.0)
+    optimizer = rg.optim.SGD([x], lr=1.0)
+    watch = rg.anomaly.watch(policy="skip_step")
+    with watch:
+        for batch in watch.steps(range(4)):
+            x.sum().backward()
+            if batch == 1:
+                harm(x)
+            if batch % 2:
+                optimizer.step()
+                optimizer.zero_grad(set_to_none)
+    np.testing.assert_array_equal(x.detach().numpy(), [-1.0, 0.0])
+    assert len(watch.events) == 1
+
+
 # --- beginnings and ends ----------------------------------------------------------------------------------------------
 
 
@@ -588,6 +642,39 @@ def test_an_error_of_linear_algebra_gets_a_note(policy: str) -> None:
     assert "rg.linalg.cholesky(K + " in event.remedy
 
 
+def test_an_error_about_a_value_that_was_born_before_names_the_birth() -> None:
+    """What refuses NaN gets one: the line to be mended is that of the birth."""
+    x = rg.tensor([1.0, 800.0], dtype=rg.float64, requires_grad=True)
+    loss_of = rg.nn.BCELoss()
+    with pytest.raises(RuntimeError, match="between 0 and 1") as raised, rg.anomaly.watch() as watch:
+        p = rg.exp(x) / (1 + rg.exp(x))
+        q = p.reshape(2, 1)
+        loss_of(q, rg.ones(2, 1, dtype=rg.float64)).backward()
+    event = watch.event
+    assert event is not None
+    assert (event.op, event.index, event.code_line) == ("exp", (1,), "p = rg.exp(x) / (1 + rg.exp(x))")
+    (note,) = raised.value.__notes__
+    assert "p = rg.exp(x) / (1 + rg.exp(x))" in note
+    assert "reached an argument of what raised RuntimeError" in note
+    assert event.remedy is not None
+    assert event.remedy.splitlines()[0] in note
+
+
+def test_a_finding_of_our_own_is_told_once() -> None:
+    with pytest.raises(AnomalyError) as raised, rg.anomaly.watch() as watch:
+        (rg.log(leaf(0.0)) * 0).sum().backward()
+    assert watch.events == (raised.value.event,)
+    assert not hasattr(raised.value, "__notes__")
+
+
+def test_an_error_about_shapes_says_nothing_of_legal_infinities() -> None:
+    mask = rg.full((2, 2), -rg.inf)
+    with pytest.raises(RuntimeError) as raised, rg.anomaly.watch() as watch:
+        rg.matmul(mask, rg.ones(3, 3))
+    assert watch.events == ()
+    assert not hasattr(raised.value, "__notes__")
+
+
 def test_an_error_that_is_dealt_with_is_none() -> None:
     with rg.anomaly.watch() as watch:
         with pytest.raises(rg.linalg.LinAlgError):
@@ -630,6 +717,64 @@ def test_a_forward_birth_in_another_thread() -> None:
     assert [type(error) for error in errors] == [AnomalyError]
     assert watch.event is not None
     assert (watch.event.op, watch.event.index) == ("log", (0,))
+
+
+def test_a_forward_birth_in_a_thread_of_its_own_is_seen_when_it_happens() -> None:
+    """No graph remembers the mask, so that only a flag can tell of it."""
+    x = leaf(1.0, 2.0)
+    made: list[Tensor] = []
+    with rg.anomaly.watch() as watch:
+        in_threads(lambda: made.append(rg.log(rg.zeros(2)) * 0))
+        with pytest.raises(AnomalyError):
+            (x + made[0]).sum().backward()
+    assert watch.event is not None
+    assert (watch.event.op, watch.event.thread) == ("log", "worker 0")
+
+
+def test_a_thread_from_before_is_heard_after_its_first_backward() -> None:
+    begin, end = threading.Barrier(2), threading.Barrier(2)
+    watches: list[Watch] = []
+
+    def work() -> None:
+        leaf(1.0).sum().backward()
+        for _ in range(2):  # also a later watch
+            begin.wait()
+            leaf(1.0).sum().backward()
+            with contextlib.suppress(AnomalyError):
+                rg.where(leaf(1.0) > 0, rg.log(rg.zeros(1)) * leaf(0.0), 1.0).sum().backward()
+            end.wait()
+
+    thread = threading.Thread(target=work, name="early")
+    thread.start()
+    for _ in range(2):
+        with rg.anomaly.watch() as watch:
+            begin.wait()
+            end.wait()
+            watches.append(watch)
+    thread.join()
+    assert [(each.event.op, each.event.thread) for each in watches if each.event] == [("log", "early")] * 2
+
+
+def test_a_thread_warns_as_before_when_the_watch_has_stopped() -> None:
+    worked, stopped = threading.Event(), threading.Event()
+    said: list[str] = []
+
+    def work() -> None:
+        leaf(1.0).sum().backward()
+        worked.set()
+        stopped.wait()
+        try:
+            np.log(np.zeros(1))
+        except RuntimeWarning as warning:
+            said.append(str(warning))
+
+    thread = threading.Thread(target=work)
+    with rg.anomaly.watch():
+        thread.start()
+        worked.wait()
+    stopped.set()
+    thread.join()
+    assert said == ["divide by zero encountered in log"]
 
 
 def test_two_threads_that_train() -> None:

@@ -27,9 +27,9 @@ KINDS = {
     "underflow": "underflow",
 }
 _KEYWORDS = {"invalid": "invalid", "divide": "divide", "overflow": "over", "underflow": "under"}
-_MESSAGE = re.compile(rf"Warning: (({'|'.join(KINDS)}) encountered.*?)\n?", re.DOTALL)
+_MESSAGE = re.compile(rf"Warning: (({'|'.join(KINDS)}) encountered(?: in (?:scalar )?(\w+))?.*?)\n?", re.DOTALL)
 
-OnFlag = Callable[[str, FrameType], bool]
+OnFlag = Callable[[str, FrameType, str], bool]
 
 
 class _Listener:
@@ -44,13 +44,13 @@ class _Listener:
         self.state: dict[str, Any] = {keyword: "call" if mode == "call" else "log" for keyword, mode in modes.items()}
 
     def __call__(self, error: str, flag: int) -> None:
-        if not self.flags.on_flag(KINDS[error], sys._getframe(1)) and self.user_call is not None:
+        if not self.flags.on_flag(KINDS[error], sys._getframe(1), "") and self.user_call is not None:
             self.user_call(error, flag)
 
     def write(self, line: str) -> None:
         found = _MESSAGE.fullmatch(line)
         kind = KINDS[found[2]]  # type: ignore[index]
-        if self.flags.on_flag(kind, sys._getframe(1)):
+        if self.flags.on_flag(kind, sys._getframe(1), found[3] or ""):  # type: ignore[index]
             return
         mode, message = self.user[_KEYWORDS[kind]], found[1]  # type: ignore[index]
         if mode == "raise":
@@ -64,7 +64,7 @@ class _Listener:
 
 
 class Flags:
-    """Has ``on_flag(kind, frame)`` called when a flag is raised, in the operation's own stack.
+    """Has ``on_flag(kind, frame, function)`` called when a flag is raised, in the operation's own stack.
 
     Where it returns False, the flag was raised by code that is none of our business; then what would have happened
     without us happens: a warning, an exception, a call, or nothing, as the user's own error state says.
@@ -72,7 +72,8 @@ class Flags:
     Parameters
     ----------
     on_flag
-        Gets the kind ("invalid", "divide", "overflow", "underflow") and the frame that called the NumPy function.
+        Gets the kind ("invalid", "divide", "overflow", "underflow"), the frame that called the NumPy function, and the
+        name of that function, such as "divide"; "" if NumPy does not tell it.
     underflow
         Whether to listen to underflow as well.
     """
@@ -93,6 +94,11 @@ class Flags:
         """Listen from now on in a thread that has an error state of its own, as every new thread has."""
         np.seterrcall(self._everywhere)
         np.seterr(**self._everywhere.state)
+
+    @staticmethod
+    def are_listened_to() -> bool:
+        """Whether somebody listens in this thread."""
+        return isinstance(np.geterrcall(), _Listener)
 
     def restore(self) -> None:
         """Stop listening in this thread, unless somebody has set another error state since."""

@@ -68,7 +68,7 @@ def cancelled_variance(scene: Scene) -> Finding | None:
 def overflowing_norm(scene: Scene) -> Finding | None:
     if scene.kind not in ("overflow", "invalid") or scene.backward or scene.half:
         return None
-    if scene.op == "norm" and scene.kind == "overflow":
+    if scene.op == "norm" and scene.kind == "overflow" and _is_euclidean(scene.birth):
         return _long_vector(scene, scene.birth, first(scene.birth), scene.site(scene.birth))
     for outer in scene.roots(*_ROOTS, through=("mul", "square", "add", "sum", "dot")):
         inside = root(outer)
@@ -92,6 +92,32 @@ def overflowing_norm(scene: Scene) -> Finding | None:
             outer.lineno,
         )
     return None
+
+
+@cause(None, "powers that overflow inside of a reduction")
+def overflowing_powers(scene: Scene) -> Finding | None:
+    if scene.op not in _POWERS or scene.kind != "overflow" or scene.backward or scene.half:
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    wider = f".astype({spelling.module}.float64)" if spelling.numpy else ".double()"
+    name = scene.called(first(scene.birth), "x")
+    return Finding(
+        f"{scene.op} sums up powers of numbers that are too large for it in {scene.dtype}: the square of 1.9e19 is "
+        "beyond float32, the cube of 7e12. Find out why they are so large; then scale them down, or compute this in "
+        "float64.",
+        scene.replaced(site, 0, lambda text, _: f"{atom(text)}{wider}", "input"),
+        f"y = {name}{wider}.{scene.op}()",
+        scene.birth.lineno,
+    )
+
+
+_POWERS = frozenset(("norm", "var", "std", "mse_loss"))
+
+
+def _is_euclidean(norm: Operation) -> bool:
+    order = next((operand for operand in norm.args if operand.name in ("p", "ord")), None)
+    return order is None or value(order) in (None, 2)
 
 
 def _squared_texts(scene: Scene, site: Site | None, inside: Operand) -> tuple[str, str] | None:
@@ -123,7 +149,7 @@ def _long_vector(
         new = formula(*written) if written else None
     return Finding(
         f"Squares of values around {scene.at(x, 'x')} overflow {scene.dtype} (its squares end at 1.8e19 for "
-        "float32), although the norm itself would be in range. Compute the norm in float64, or divide by the "
+        "float32), where the norm itself may still be in range. Compute the norm in float64, or divide by the "
         "largest value first.",
         site.replaced(new) if site and new else None,
         f"y = {formula(scene.called(x, 'x'), '')}",
@@ -191,4 +217,4 @@ def written_out_norm(scene: Scene) -> Finding | None:
     )
 
 
-CAUSES = (cancelled_variance, overflowing_norm, equal_points, written_out_norm)
+CAUSES = (cancelled_variance, overflowing_norm, overflowing_powers, equal_points, written_out_norm)

@@ -132,13 +132,19 @@ def zero_eps(scene: Scene) -> Finding | None:
     written = next((w for w in line.operations if w.op == canonical(str(name))), None) if line else None
     rewritten = line.replaced({written.node: written.with_keyword("eps", new)}) if line and written else None
     why = "is 0" if eps == 0 else f"of {eps:g} rounds to 0 in float16"
+    grad = number(scene.event.operands.get("grad"))
+    if grad:
+        so_far, quotient = f"The square of this gradient, {grad:.3g}, is 0 in {scene.dtype}", "its quotient by 0, Inf"
+    else:
+        so_far, quotient = "This gradient has been 0 so far", "0/0, NaN"
     return Finding(
-        f"{name} divides the mean gradient by the root of the mean squared gradient plus eps. This gradient has been "
-        f"0 so far and eps {why}: the step is 0/0, NaN, and goes into the weight. In float16 eps must be 1e-4 or "
-        "more; better keep the weights and the state in float32.",
+        f"{name} divides by the root of the mean or the sum of the squared gradients, plus eps. {so_far} and eps "
+        f"{why}: the step is {quotient}, and would go into the weight. In float16 eps must be 1e-4 or more; better "
+        "keep the weights and the state in float32.",
         rewritten,
         f"optimizer = {scene.spelling().library}.optim.{name}(model.parameters(), "
         f"lr={shown(optimizer.get('lr', 1e-3))}, eps={new})",
+        optimizer.get("lineno") if rewritten else None,
     )
 
 
@@ -206,6 +212,24 @@ def runaway(scene: Scene) -> Finding | None:
     )
 
 
+@cause(None, "an update beyond the type's range")
+def overflowing_update(scene: Scene) -> Finding | None:
+    optimizer = _optimizer(scene)
+    grad = number(scene.event.operands.get("grad"))
+    if not optimizer.get("updating") or scene.kind not in ("overflow", "invalid") or grad is None:
+        return None
+    name, harmed = optimizer.get("name", "the optimizer"), scene.event.harmed or "the update"
+    clip = f"{scene.spelling().library}.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    lasting = "" if harmed.startswith("the update") else "; it would stay infinite in all steps to come"
+    return Finding(
+        f"The gradient of {grad:.3g} is finite, but what {name} computes of it is beyond the range of {scene.dtype}, "
+        f"and so is {harmed}{lasting}. Find out why the gradient is so large, and clip the gradient norm before the "
+        "step.",
+        f"{clip}\n{scene.event.code_line}" if (scene.event.code_line or "").endswith(".step()") else None,
+        clip,
+    )
+
+
 @cause(None, "loss scale that keeps falling")
 def falling_scale(scene: Scene) -> Finding | None:
     history = scene.context.get("scale_history")
@@ -225,4 +249,4 @@ def falling_scale(scene: Scene) -> Finding | None:
 
 
 LEAVES = (bad_batch, uninitialised, bad_weight)
-CAUSES = (*LEAVES, poisoned_clipping, zero_eps, opposed_gradients, runaway, falling_scale)
+CAUSES = (*LEAVES, poisoned_clipping, zero_eps, opposed_gradients, runaway, overflowing_update, falling_scale)

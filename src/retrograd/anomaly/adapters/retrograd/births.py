@@ -54,6 +54,8 @@ class Birth:
         The user's line.
     modules
         The modules it happened in, innermost first.
+    clipping
+        The bound and the norm, if it happened while gradients were clipped.
     excused
         Whether the user has said that it is meant.
     """
@@ -77,6 +79,7 @@ class Birth:
     code: CodeType | None = None
     at: int = 0
     modules: tuple[Any, ...] = ()
+    clipping: dict[str, float] | None = None
     excused: bool = False
     thread: threading.Thread = field(default_factory=threading.current_thread)
 
@@ -152,6 +155,27 @@ def birth_of(error: BaseException) -> Birth | None:
     return _birth(["invalid"], _landmarks(reversed(steps)))
 
 
+def arguments_of(error: BaseException) -> list[Tensor]:
+    """Read from its traceback what tensors the user gave to the function of ours that raised an exception."""
+    trace = error.__traceback__
+    called: FrameType | None = None
+    by_user = False
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not sites.is_internal(code):
+            by_user = not is_library(code.co_filename, "numpy", "scipy")
+        elif by_user:
+            called, by_user = trace.tb_frame, False
+        trace = trace.tb_next
+    found: list[Any] = [] if called is None else list(called.f_locals.values())
+    for value in list(found):
+        if isinstance(value, (tuple, list)):
+            found += value
+        elif isinstance(value, dict):
+            found += value.values()
+    return [value for value in found if isinstance(value, Tensor)]
+
+
 def _outwards(frame: FrameType | None) -> Iterator[tuple[FrameType, int]]:
     while frame is not None:
         yield frame, frame.f_lasti
@@ -167,6 +191,7 @@ class _Landmarks:
     rule: FrameType | None = None  # the innermost frame of the engine that knows what arrived
     loop: FrameType | None = None  # the engine's loop
     function: FrameType | None = None  # of a user-written Function's forward
+    clip: FrameType | None = None  # where gradients are clipped
     user: FrameType | None = None
     at: int = 0
     modules: list[Any] = field(default_factory=list)
@@ -193,6 +218,8 @@ def _landmarks(stack: Iterable[tuple[FrameType, int]]) -> _Landmarks:
             found.function = found.function or frame
         elif found.user is None and _arguments(frame) is not None:
             found.call = frame
+        elif code.co_name == _CLIP and code.co_filename == _CLIP_FILE and found.user is None:
+            found.clip = frame
         elif code.co_name == "__call__" and code.co_filename == _MODULE_FILE:
             found.modules.append(frame.f_locals["self"])
     return found
@@ -203,6 +230,7 @@ _LEAF = (AccumulateGrad.accumulate.__code__, AccumulateGrad.accumulate_recorded.
 _ADDING = (engine._add.__code__, engine._add_to_output.__code__, *_LEAF)
 _APPLY_FUNCTION = _function.Function.__dict__["_apply"].__func__.__code__
 _MODULE_FILE = sites.PACKAGE + "nn/modules/module.py"
+_CLIP, _CLIP_FILE = "clip_grads_with_norm_", sites.PACKAGE + "nn/utils/clip_grad.py"
 _CALLS = tuple(sites.PACKAGE + f"core/{name}.py" for name in ("calls", "leading_calls", "record"))
 
 
@@ -259,6 +287,9 @@ def _birth(kinds: list[str], found: _Landmarks) -> Birth | None:
     else:
         return None
     birth.modules = tuple(found.modules)
+    if found.clip is not None:
+        values = found.clip.f_locals
+        birth.clipping = {"total_norm": float(values["total_norm"]), "max_norm": float(values["max_norm"])}
     if found.user is not None:
         birth.code, birth.at = found.user.f_code, found.at
     return birth
@@ -287,17 +318,18 @@ def _in_addition(kinds: list[str], frame: FrameType, node: Node) -> Birth:
     if frame.f_code in _LEAF:
         target = values["self"]
         old, new = target.variable._grad, values["g"]
+        in_place = frame.f_code is _LEAF[0] and old._edge is None
     else:
         target, new = values["node"], values["gi"]
         old = values["old"] if "old" in values else values["grads"][values["nr"]]
+        in_place = target in values.get("owned", ()) and type(old) is type(new) is ndarray
     old, new = as_array(old), as_array(new)
     birth = Birth(kinds, ADDITION, node=target, operands=(old, new))
     birth.before = saved_before(node)
     with np.errstate(all="ignore"):
-        total = old + new
-    # where it is done in place, it has been done by now
-    written = isinstance(old, ndarray) and not np.isfinite(old).all() and np.isfinite(new).all()
-    birth.result = old if written else total
+        birth.result = old if in_place else old + new
+        if in_place and "invalid" in kinds:  # the old one is overwritten by now; it was the opposite infinity
+            birth.operands = np.where(np.isinf(new), -new, old - new), new
     return birth
 
 

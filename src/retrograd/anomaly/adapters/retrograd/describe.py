@@ -89,12 +89,11 @@ class Describer:
         else:
             call = birth.call or Call(birth.name, op, list(arguments.values()), birth.code, birth.at, results=[output])
             operation = self.operations.of_call(call, index)
-        aligned = op is None or op.kind == "elementwise" or len(op.differentiable) <= 1
         return NaNEvent(
             kind=kind_of(birth.kinds, output, index, op, birth.operands),
             op=_REVERSED.get(birth.name, birth.name) if op is None else _REVERSED.get(op.label, birth.name),
             index=index,
-            operands=at_element(_in_order(op, arguments), index, output.shape) if aligned else {},
+            operands=at_element(_in_order(op, arguments), index, output.shape) if _is_aligned(op) else {},
             path=tuple(each.name() for each in ([] if node is None or node in path[:1] else [node]) + list(path)),
             thread=birth.thread.name,
             note=MEANT if birth.excused else None,
@@ -108,12 +107,17 @@ class Describer:
             **fields,
         )
 
-    def backward(self, birth: Birth, path: Sequence[Node], **fields: Any) -> NaNEvent | None:
-        """The event of a birth in a node's rule; None if what it gave turns out finite."""
+    def backward(
+        self, birth: Birth, path: Sequence[Node], makers: Sequence[Birth] = (), **fields: Any
+    ) -> NaNEvent | None:
+        """The event of a birth in a node's rule; None if what it gave turns out finite.
+
+        ``makers`` gave birth to the two gradients whose sum it is, if it is one.
+        """
         node = birth.node
         assert node is not None
         if birth.name == ADDITION:
-            return self._addition(birth, node, path, **fields)
+            return self._addition(birth, node, path, makers, **fields)
         if birth.op is not None:
             return self._in_hook(birth, node, path, **fields)
         ran = ran_by(node)
@@ -142,7 +146,7 @@ class Describer:
             op=birth.name,
             is_backward=True,
             index=index,
-            operands=at_element(_in_order(_op_of(ran), known), full, shape),
+            operands=at_element(_in_order(_op_of(ran), known), full, shape) if _is_aligned(_op_of(ran)) else {},
             path=tuple(each.name() for each in path),
             thread=birth.thread.name,
             note=note,
@@ -172,13 +176,17 @@ class Describer:
         event = self.forward(birth, None, path, is_backward=True, **fields)
         return None if event is None else replace(event, note=note)
 
-    def _addition(self, birth: Birth, node: Node, path: Sequence[Node], **fields: Any) -> NaNEvent | None:
+    def _addition(
+        self, birth: Birth, node: Node, path: Sequence[Node], makers: Sequence[Birth], **fields: Any
+    ) -> NaNEvent | None:
         """The event of two gradients of one tensor whose sum is not finite."""
         output = np.asarray(birth.result)
         if not is_bad(output):
             return None
         index = first_not_finite(output)
-        sources = sorted(self.graph.consumers.get(node, ()), key=lambda each: each.seq, reverse=True)
+        sources = [ran_by(maker.node) for maker in makers if maker.node is not None]
+        if not sources:
+            sources = sorted(self.graph.consumers.get(node, ()), key=lambda each: each.seq, reverse=True)
         operands = {"grad": birth.operands[0], "other": birth.operands[1]}
         args = tuple(
             Operand(name=name, value=value_at(value, index, output.shape), producer=self.operations.of_node(source))
@@ -321,6 +329,11 @@ def _gradients(node: Node, only: Any, g: Any, known: Mapping[str, Any]) -> list[
                 result = None
         grads.append(result if isinstance(result, (ndarray, np.generic)) else None)
     return grads
+
+
+def _is_aligned(op: Op | None) -> bool:
+    """Whether an element of the result is made of the elements of the operands at its place, as far as shapes go."""
+    return op is None or op.kind == "elementwise" or len(op.differentiable) <= 1
 
 
 def _op_of(node: Node) -> Op | None:

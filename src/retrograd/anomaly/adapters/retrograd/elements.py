@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from retrograd.core.anomaly import is_finite
 from retrograd.core.op import Op
-from retrograd.core.record import promote
+from retrograd.core.record import compute
 
 
 class _Unknown:
@@ -144,7 +144,7 @@ def _flags_at(op: Op, operands: Sequence[Any], index: tuple[int, ...], shape: tu
     raised: list[str] = []
     try:
         with np.errstate(all="call", call=lambda error, flag: raised.append(error)):
-            op.function(*promote(op, single)) if op.ufunc is None else op.ufunc(*promote(op, single))
+            compute(op, single)
         if not raised and _is_pole(op, single):
             return ["divide"]
     except Exception:
@@ -162,7 +162,7 @@ def _is_pole(op: Op, single: Sequence[Any]) -> bool:
             for each in single
         ]
         with np.errstate(all="ignore"):
-            if not is_bad(np.asarray(op.function(*promote(op, beside)))):
+            if not is_bad(np.asarray(compute(op, beside))):
                 return True
     return False
 

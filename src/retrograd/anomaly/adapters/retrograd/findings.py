@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.place import place_fields
-from retrograd.anomaly.adapters.retrograd.births import Birth, as_array, public_name
+from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, as_array, public_name
 from retrograd.anomaly.adapters.retrograd.describe import Describer, module_of, result_of
 from retrograd.anomaly.adapters.retrograd.elements import (
     UNKNOWN,
@@ -26,6 +27,7 @@ from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core import sites
 from retrograd.core.node import AccumulateGrad, Node, OpNode
+from retrograd.core.tensor import Tensor
 
 
 class Inquest:
@@ -98,8 +100,24 @@ class Inquest:
             if is_bad(data):
                 path = self.graph.spreads(leaf, [data])
                 if path is not None:
-                    return self.describer.leaf(data, "parameter", None, path, harmed="loss")
+                    written = self._written(data, path)
+                    return written or self.describer.leaf(data, "parameter", None, path, harmed="loss")
         return None
+
+    def _written(self, data: ndarray, path: list[Node]) -> NaNEvent | None:
+        """The birth that an update by hand has written to a leaf since the last backward."""
+        for birth in self._unrecorded():
+            result = result_of(birth)
+            if result is data or (result is not None and is_bad(result) and _same_places(result, data)):
+                event = self.describer.forward(birth, None, path, harmed="loss")
+                if event is not None:
+                    name = self.names.array(data) or f"a leaf of shape {list(data.shape)}"
+                    return replace(event, note=f"It was written to {name} when that was updated by hand.")
+        return None
+
+    def _unrecorded(self) -> list[Birth]:
+        """The births in operations that nothing recorded."""
+        return [each for each in self.births if not each.is_backward and each.made_node(self.graph.nodes) is None]
 
     def _data(self, condition: Any, harmed: str) -> NaNEvent | None:
         """An array without gradient that came in non-finite and came through, unless a birth made it."""
@@ -222,10 +240,44 @@ class Inquest:
                 harmed = self._harmed([leaf for leaf in leaves if leaf is way[-1]] or leaves)
                 event = self._origin(birth, way, harmed) or self.describer.backward(birth, way, harmed=harmed)
                 if event is not None:
-                    return event
+                    return self._meeting(event, way, harmed) or event
             return self._product(arrays[0], leaves)
 
         return self._found(search) or self._unknown(arrays[0], self._harmed(leaves), leaves)
+
+    def _meeting(self, event: NaNEvent, way: list[Node], harmed: str) -> NaNEvent | None:
+        """The sum, on the way of an infinity, in which it met the opposite one, and that became NaN."""
+        if event.nan_count:
+            return None
+        for birth in self.births:
+            if birth.name == ADDITION and birth.node in way[1:] and holds_nan(birth.result):
+                makers = [
+                    each
+                    for each in self.births
+                    if each.node is not None and each.name != ADDITION and self._way_to(each.node, birth.node)
+                ]
+                rest = way[way.index(birth.node) :]
+                return self.describer.backward(birth, rest, harmed=harmed, makers=makers[:2])
+        return None
+
+    def _way_to(self, node: Node, goal: Node) -> list[Node] | None:
+        return self.graph.way(node, goal) if node in self.graph.consumers else None
+
+    def of_update(self, leaves: Sequence[Tensor]) -> NaNEvent:
+        """Why gradients are not finite although backward made them finite: what was done to them by hand since."""
+        arrays = [leaf._grad._data for leaf in leaves if leaf._grad is not None]
+        harmed = f"the gradient of {self.names.array(leaves[0]._data) or f'a leaf of shape {list(leaves[0].shape)}'}"
+
+        def search() -> NaNEvent | None:
+            births = [birth for birth in self._unrecorded() if is_bad(result_of(birth))]
+            last = [birth for birth in births if any(result_of(birth) is array for array in arrays)]
+            for birth in [*births, *last] if not last or last[0].clipping is None else last:
+                event = self.describer.forward(birth, None, [], harmed=harmed)
+                if event is not None:
+                    return event if birth.clipping is None else _of_clipping(event, birth.clipping)
+            return None
+
+        return self._found(search) or self.describer.leaf(arrays[0], "gradient", "gradient", [], harmed=harmed)
 
     def _product(self, data: ndarray, leaves: Sequence[AccumulateGrad]) -> NaNEvent | None:
         """The matrix product that all bad gradients came through last.
@@ -303,6 +355,18 @@ class Inquest:
             **(place_fields(*sites.position_of(last[0])) if last else {}),
             **statistics(data),
         )
+
+
+def _of_clipping(event: NaNEvent, clipping: dict[str, float]) -> NaNEvent:
+    """The event of a gradient that became NaN when it was scaled by an infinite norm."""
+    seen = event.surroundings or Surroundings(library="retrograd")
+    context = {**seen.context, "clip_grad_norm": {**clipping, "code_line": event.code_line}}
+    return replace(event, op="clip_grad_norm_", operands=clipping, surroundings=replace(seen, context=context))
+
+
+def _same_places(one: ndarray, other: ndarray) -> bool:
+    """Whether two arrays are of one shape and not finite in the same places."""
+    return one.shape == other.shape and np.array_equal(np.isfinite(one), np.isfinite(other))
 
 
 def _same(one: Any, other: ndarray) -> bool:

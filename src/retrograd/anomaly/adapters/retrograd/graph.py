@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from retrograd.anomaly.adapters.retrograd.source import literal_operand
 from retrograd.core.inplace import CopySlices
 from retrograd.core.node import AccumulateGrad, Node, OpNode, SavedList, Versioned
 from retrograd.core.op import Op
-from retrograd.core.record import promote
+from retrograd.core.record import compute
 from retrograd.core.saved import Packed
 from retrograd.core.tensor import Edge
 from retrograd.core.views import replay
@@ -153,10 +154,10 @@ class Graph:
         """The arrays among the arguments that no gradient flows to, with the node and the name there."""
         for node in self.nodes:
             for param, value in self.arguments(node).items():
-                if not any(edge is not None for edge in self.edges(node, param)):
-                    for item in value if isinstance(value, list) else [value]:
-                        if isinstance(item, ndarray):
-                            yield node, param, item
+                items = value if isinstance(value, list) else [value]
+                for item, edge in zip_longest(items, self.edges(node, param)):
+                    if edge is None and isinstance(item, ndarray):
+                        yield node, param, item
 
     def supposing(self, node: Node, param: str, value: ndarray) -> Graph:
         """The same graph, with ``value`` in the place of an argument that is lost."""
@@ -381,11 +382,12 @@ def _lacks(value: Any) -> bool:
 def evaluate(op: Op, operands: Iterable[Any]) -> list[ndarray]:
     """The results of the plain function of an operation once more, quietly; none if it fails."""
     bound = list(operands)
-    function = op.function if op.ufunc is None else op.ufunc
     try:
         with np.errstate(all="ignore"):
-            result = function(*(promote(op, bound) if op.kind == "elementwise" else bound))
+            result = compute(op, bound)
     except Exception:
         return []
+    if op.byproducts:
+        result, *_ = result
     results = list(result) if isinstance(result, (tuple, list)) else [result]
-    return [np.asarray(as_array(each)) for each in results[: len(results) - len(op.byproducts)]]
+    return [np.asarray(as_array(each)) for each in results]

@@ -7,7 +7,8 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -16,18 +17,21 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.retrograd.births import (
     Birth,
+    arguments_of,
     as_array,
     birth_at,
     birth_of,
     in_helper_thread,
+    ran_by,
     saved_before,
     size_of,
 )
-from retrograd.anomaly.adapters.retrograd.elements import is_bad, is_born
+from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad, is_born
 from retrograd.anomaly.adapters.retrograd.findings import Inquest
 from retrograd.anomaly.adapters.retrograd.graph import Graph
-from retrograd.anomaly.adapters.retrograd.norms import LeafNames, Updates, norm
+from retrograd.anomaly.adapters.retrograd.norms import Growth, LeafNames, norm
 from retrograd.anomaly.adapters.retrograd.replay import Recorder, Snapshot
+from retrograd.anomaly.adapters.retrograd.updates import Updates
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.flags import Flags
@@ -42,6 +46,7 @@ from retrograd.core.tensor import Edge, Tensor, wrap
 MOST_BIRTHS = 64  # of one step
 MOST_BYTES = 64 << 20  # of arrays that they keep alive
 LONGEST_PAUSE = 64  # steps between two looks at the gradients when no flag was raised
+LONG = 1024  # sums of so many products take a hundred times as long as a look at them (measured)
 WARM_UP = 3  # steps after which it is known how long one takes
 
 
@@ -56,7 +61,7 @@ class RetrogradMonitor(Monitor):
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
-        self._flags = Flags(self._on_flag)
+        self._flags = Flags(self.on_flag)
         self._births: list[Birth] = []
         self._bytes = 0
         self._lock = threading.Lock()
@@ -64,11 +69,13 @@ class RetrogradMonitor(Monitor):
         self._running = False
         self._recorder: Recorder | None = None
         self._withheld: dict[int, Tensor] = {}
+        self._snapshot: Snapshot | None = None  # of the step that may be run again
         self._rehearsed = False  # whether the second run of a step has begun
         self._kept: list[tuple[Tensor, ndarray]] = []
         self._outer: Monitor | None = None
         self._leaf_names = LeafNames()
-        self._updates = Updates()
+        self._growth = Growth()
+        self._steps = Updates(self)
         self._pause = 0
         self._last = time.perf_counter()
         self._step_time = 0.0
@@ -76,8 +83,9 @@ class RetrogradMonitor(Monitor):
     # --- life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._flags = Flags(self._on_flag, underflow=self.watch.listens_to("underflow"))
+        self._flags = Flags(self.on_flag, underflow=self.watch.listens_to("underflow"))
         self._flags.set_in_this_thread()
+        _thread.is_entered = True
         self._clear()
         self._running = True
         self._pause = 0
@@ -91,6 +99,7 @@ class RetrogradMonitor(Monitor):
             inner = inner._outer
         if inner is self:
             self._flags.restore()
+            _thread.is_entered = Flags.are_listened_to()
             state.set_monitor(self._outer)
         elif inner is not None:  # one that was started later goes on
             inner._outer = self._outer
@@ -105,6 +114,7 @@ class RetrogradMonitor(Monitor):
             self._bytes = 0
             self._pending.clear()
         self._withheld.clear()
+        self._snapshot = None
         sites.forget()
 
     def _forget(self) -> None:
@@ -117,15 +127,19 @@ class RetrogradMonitor(Monitor):
 
     # --- births ---------------------------------------------------------------------------------------------------
 
-    def _on_flag(self, kind: str, frame: FrameType) -> bool:
+    def on_flag(self, kind: str, frame: FrameType, function: str) -> bool:
+        """Take note of a flag, and say whether it was raised by something of ours."""
         if not self._running:
             return False
+        if self._steps.flag(kind, frame, function):
+            return True
         if in_helper_thread(frame):
             self._pending.add(kind)
             return True
         birth = birth_at(kind, frame)
         if birth is None:
             return False
+        self._steps.note(birth)
         self._keep(birth)
         return True
 
@@ -159,6 +173,9 @@ class RetrogradMonitor(Monitor):
         allowed = [names[name] for name in self.watch.allow_modules if name in names]
         return any(module is each for module in birth.modules for each in allowed)
 
+    def flag(self, kind: str) -> None:
+        self.on_flag(kind, sys._getframe(1), "")
+
     def collect(self) -> None:
         for kind in sorted(self._pending):
             birth = birth_at(kind, sys._getframe(1))
@@ -180,8 +197,10 @@ class RetrogradMonitor(Monitor):
                 return
 
     def look_backward(self, node: Node, g: Any, grads: Any) -> None:
+        if self._recorder is not None or not _may_tell_no_flags(ran_by(node)):
+            return
         g, grads = as_array(g), as_array(list(grads or ()))
-        if self._recorder is None and is_bad(grads) and not is_bad(g):
+        if is_bad(grads) and not is_bad(g):
             birth = Birth([], node.name(), node=node, g=g, saved=getattr(node, "saved", None), grads=grads)
             birth.before = saved_before(node)
             self._keep_looked_at(birth)
@@ -200,13 +219,20 @@ class RetrogradMonitor(Monitor):
     def errstate(self) -> np.errstate:
         return self._flags.errstate()
 
+    def enter_thread(self) -> None:
+        if not Flags.are_listened_to():
+            Flags(_on_flag, underflow=self.watch.listens_to("underflow")).set_in_this_thread()
+        _thread.is_entered = True
+
     def before_backward(self, outputs: Sequence[Tensor]) -> bool:
+        if not _thread.is_entered:
+            self.enter_thread()
         bad = [output for output in outputs if not self._note_loss(output._data)]
         if not bad or expected.depth:
             return True
         with self._timed():
             goes_on = self._bad_loss(bad) != "withhold"
-        _told.of_loss = goes_on
+        _thread.loss_is_told = goes_on
         return goes_on
 
     def _note_loss(self, data: Any) -> bool:
@@ -237,7 +263,7 @@ class RetrogradMonitor(Monitor):
         watch = self.watch
         if results is None:
             watch.step += 1
-        told, _told.of_loss = _told.of_loss, False
+        told, _thread.loss_is_told = _thread.loss_is_told, False
         if not self._births and self._pause > 0 and self._recorder is None:
             self._pause -= 1
             return
@@ -279,7 +305,7 @@ class RetrogradMonitor(Monitor):
     def _measure(self, edges: Sequence[Edge], leaves: Sequence[Tensor]) -> None:
         """Have it judged how large gradients and the last update are."""
         names = self._leaf_names.names(leaves, lambda: self._names().array)
-        ratio = None if self.watch.optimizer is None else self._updates.ratio(leaves)
+        ratio = None if self.watch.optimizer is None else self._growth.ratio(leaves)
         norms = [norm(leaf._grad._data) for leaf in leaves if leaf._grad is not None]
         if self.watch.measured(dict(zip(names, norms, strict=True)), ratio) == "withhold":
             self._withhold(edges)
@@ -292,12 +318,20 @@ class RetrogradMonitor(Monitor):
             births = self._births if self._recorder is None else self._recorder.births
         kept = {node: saved for birth in births for node, saved in birth.before.items()}
         graph = Graph(edges, kept, self._recorder)
-        return Inquest(graph, births, names or self._names(), self._context(), self.excuses)
+        return Inquest(graph, births, names or self._names(), self.context(), self.excuses)
 
     def explain(self, error: Exception) -> NaNEvent | None:
         """The event of an error that an operation raised about the numbers it was given; None for any other."""
         birth = birth_of(error) if isinstance(error, LinAlgError) else None
-        return None if birth is None else self.inquest([], births=[]).describer.failure(birth, error)
+        if birth is not None:
+            return self.inquest([], births=[]).describer.failure(birth, error)
+        for tensor in arguments_of(error):
+            if holds_nan(tensor._data):
+                edge = tensor._resolve_edge()
+                event = self.inquest([] if edge is None else [edge]).of_loss(tensor._data)
+                if event.op != "unknown":
+                    return replace(event, harmed=f"an argument of what raised {type(error).__name__}")
+        return None
 
     def _report_passing(self, edges: Sequence[Edge]) -> None:
         """Births that did no harm, if somebody wants to know."""
@@ -308,12 +342,36 @@ class RetrogradMonitor(Monitor):
                 if event is not None:
                     self.watch.found(kind, event)
 
+    def before_accumulate(self, leaf: Tensor) -> None:
+        if self._snapshot is not None and self.watch.replaying:
+            self._snapshot.note_grad(leaf)
+
     def before_step(self, optimizer: Any) -> bool:
-        if self.watch.replaying:
-            return not self.watch.withheld
         params = [each for group in optimizer.param_groups for each in group["params"]]
+        if self.watch.replaying:
+            return not self.watch.withheld and self._may_be_used(params)
         withheld = [each for each in params if self._withheld.pop(id(each), None) is not None]
-        return not withheld
+        return not withheld and self._may_be_used(params)
+
+    def _may_be_used(self, params: Sequence[Tensor]) -> bool:
+        """Look at gradients once more if something was born since backward, in clipping or by hand."""
+        this = threading.current_thread()
+        if not any(birth.thread is this for birth in self._births) or expected.depth:
+            return True
+        bad = [param for param in params if param._grad is not None and is_bad(param._grad._data)]
+        if not bad:
+            return True
+        nan = any(np.isnan(param._grad._data).any() for param in bad if param._grad is not None)
+        kind = "nan" if nan else "inf"
+        if not self.watch.listens_to(kind):
+            return True
+        with self._timed():
+            event = self.inquest([]).of_update(bad)
+            self._forget()
+            return self.watch.found(kind, event, exact=True) != "withhold"
+
+    def run_step(self, optimizer: Any, step: Callable[[], Any]) -> Any:
+        return self._steps.run(optimizer, step)
 
     # --- a step that must not be taken ------------------------------------------------------------------------------
 
@@ -322,7 +380,10 @@ class RetrogradMonitor(Monitor):
         self.watch.withheld = True
         for leaf in _leaves(edges):
             variable = leaf.variable
-            variable._grad = wrap(np.zeros_like(variable._data))
+            if self.watch.replaying and self._snapshot is not None:
+                self._snapshot.withhold_grad(variable)
+            else:
+                variable._grad = wrap(np.zeros_like(variable._data))
             self._withheld[id(variable)] = variable
 
     def _keep_weights(self, edges: Sequence[Edge]) -> None:
@@ -332,18 +393,20 @@ class RetrogradMonitor(Monitor):
     def snapshot(self) -> Snapshot:
         self._kept = []
         self._rehearsed = False
-        return Snapshot(self.watch.model)
+        self._snapshot = Snapshot(self.watch.model)
+        return self._snapshot
 
     def restore(self, snapshot: Snapshot) -> None:
         """Before the second run all is as before the first; after it random numbers have moved on as after one run."""
-        if not self._rehearsed:
+        if self._rehearsed:
+            snapshot.forget_cleared_grads()
+        else:
             snapshot.restore_random()
         self._rehearsed = False
         snapshot.restore_buffers()
+        snapshot.restore_grads()
         for variable, kept in self._kept:
             np.copyto(variable._data, kept)
-            if variable._grad is not None:
-                variable._grad._data.fill(0)
         self._forget()
 
     def record_everything(self) -> None:
@@ -362,7 +425,8 @@ class RetrogradMonitor(Monitor):
     def _names(self) -> Names:
         return Names(self.watch.model, sites.user_frame(sys._getframe(1)))
 
-    def _context(self) -> dict[str, Any]:
+    def context(self) -> dict[str, Any]:
+        """What else is known, for the surroundings of an event."""
         context: dict[str, Any] = {
             "loss_history": tuple(self.watch.loss_history),
             "grad_norm_history": tuple(self.watch.grad_norm_history),
@@ -388,11 +452,28 @@ class RetrogradMonitor(Monitor):
             self.watch.spent(time.perf_counter() - start)
 
 
-class _Told(threading.local):
-    of_loss = False  # whether a bad loss was told of, so that its gradients are no news
+class _Thread(threading.local):
+    is_entered = False  # whether its flags are listened to
+    loss_is_told = False  # whether a bad loss was told of, so that its gradients are no news
 
 
-_told = _Told()
+_thread = _Thread()
+
+
+def _on_flag(kind: str, frame: FrameType, function: str) -> bool:
+    """What a thread other than that of the watch listens with: it serves all watches, one after the other."""
+    monitor = state.monitor
+    return isinstance(monitor, RetrogradMonitor) and monitor.on_flag(kind, frame, function)
+
+
+def _may_tell_no_flags(node: Node) -> bool:
+    """Whether gradients are worth a look: not after elementwise rules, nor where it takes long beside a product."""
+    if node.blocked:
+        return False
+    if not node.aside or node.outputs != 1 or not node.shape:
+        return True
+    columns = node.shape[-1]
+    return min(columns, math.prod(node.shape[:-1])) >= LONG
 
 
 def _square(array: Any) -> float:

@@ -58,7 +58,7 @@ class LeafNames:
         return next(each for each in names if each not in taken)
 
 
-class Updates:
+class Growth:
     """Measures how much an optimizer has changed the weights, by copies of what they were."""
 
     def __init__(self) -> None:

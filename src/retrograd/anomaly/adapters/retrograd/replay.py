@@ -28,18 +28,23 @@ from retrograd.core.node import Node
 from retrograd.core.observer import Observer
 from retrograd.core.op import Op
 from retrograd.core.state import local
-from retrograd.core.tensor import Tensor
+from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.random import default_generator
 
 
 class Snapshot:
-    """The random states and the buffers of a model before a step. Parameters change only after it has been judged."""
+    """What a step changes before it is judged: random states, buffers of a model, and the ``.grad`` of leaves.
+
+    The latter are noted when the first gradient is about to be added to them.
+    """
 
     def __init__(self, model: Any) -> None:
         self._generator = default_generator.get_state()
         self._numpy = np.random.get_state()
         self._python = random.getstate()
         self._buffers = [(each, each._data.copy()) for each in model.buffers()] if model is not None else []
+        self._grads: dict[int, tuple[Tensor, Tensor | None, ndarray | None]] = {}
+        self._zeros: dict[int, tuple[Tensor, int]] = {}
 
     def restore_random(self) -> None:
         default_generator.set_state(self._generator)
@@ -49,6 +54,35 @@ class Snapshot:
     def restore_buffers(self) -> None:
         for buffer, kept in self._buffers:
             np.copyto(buffer._data, kept)
+
+    def note_grad(self, leaf: Tensor) -> None:
+        """Remember what a leaf has in ``.grad`` before the step changes it."""
+        if id(leaf) not in self._grads:
+            grad = leaf._grad
+            self._grads[id(leaf)] = leaf, grad, None if grad is None else grad._data.copy()
+
+    def withhold_grad(self, leaf: Tensor) -> None:
+        """Make the gradient of a leaf zero, so that also an update written by hand changes nothing."""
+        self.note_grad(leaf)
+        leaf._grad = zeros = wrap(np.zeros_like(leaf._data))
+        self._zeros[id(leaf)] = zeros, zeros._version
+
+    def restore_grads(self) -> None:
+        """Put back what leaves had in ``.grad``: what earlier steps accumulated, or None."""
+        for leaf, grad, kept in self._grads.values():
+            if grad is not None and kept is not None:
+                np.copyto(grad._data, kept)
+                bump(grad)
+            leaf._grad = grad
+
+    def forget_cleared_grads(self) -> None:
+        """What the step itself has cleared at its end is not to be put back."""
+        for leaf, *_ in list(self._grads.values()):
+            grad = leaf._grad
+            zeros, version = self._zeros.get(id(leaf), (None, 0))
+            ours = grad is not None and grad is zeros and grad._version == version
+            if grad is None or not (ours or grad._data.any()):
+                del self._grads[id(leaf)]
 
 
 @dataclass(eq=False)

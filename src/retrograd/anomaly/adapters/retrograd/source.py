@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 import linecache
 import re
+from types import FrameType
+from typing import Any
 
 from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.variables import named_variables
 from retrograd.anomaly.surroundings import Operation
 from retrograd.core import sites
 from retrograd.core.node import Node
@@ -54,3 +57,22 @@ def condition_of(node: Node) -> Operation | None:
         if assignment.match(line):
             return Operation(op="condition", code_line=line, lineno=lineno)
     return None
+
+
+def construction_of(frame: FrameType, thing: Any) -> tuple[str, int] | None:
+    """The line, with its number, that made what a variable holds: ``optimizer = Adam(model.parameters())``."""
+    walked: FrameType | None = frame
+    while walked is not None:
+        for name, value in named_variables(walked):
+            if value is thing:
+                return _assignment(walked, re.compile(rf"{re.escape(name)}\s*=\s*.*\b{type(thing).__name__}\(.*\)$"))
+        walked = walked.f_back
+    return None
+
+
+def _assignment(frame: FrameType, written: re.Pattern[str]) -> tuple[str, int] | None:
+    """The line above in the function that looks so, or else the only one in the file."""
+    lines = enumerate(map(str.strip, linecache.getlines(frame.f_code.co_filename)), 1)
+    found = [(line, number) for number, line in lines if written.match(line)]
+    above = [each for each in found if frame.f_code.co_firstlineno <= each[1] <= frame.f_lineno]
+    return above[-1] if above else found[0] if len(found) == 1 else None

@@ -36,7 +36,10 @@ class Names:
         frame = self._frame
         while known is None and frame is not None:
             if not sites.is_internal(frame.f_code):
-                known = next((name for name, value in named_variables(frame) if _is_it(value, array)), None)
+                variables = list(named_variables(frame))
+                known = next((name for name, value in variables if _is_it(value, array)), None)
+                members = (_member(value, array) for _, value in variables if known is None)
+                known = known or next(filter(None, members), None)
             frame = frame.f_back
         return known
 
@@ -61,6 +64,14 @@ class Names:
             if not sites.is_internal(frame.f_code):
                 yield from (value for _, value in named_variables(frame) if hasattr(type(value), "named_modules"))
             frame = frame.f_back
+
+
+def _member(model: Any, array: Any) -> str | None:
+    """The name of the parameter or buffer of a module with these elements."""
+    if not hasattr(type(model), "named_modules"):
+        return None
+    members = [*model.named_parameters(), *model.named_buffers()]
+    return next((name for name, member in members if member._data is array), None)
 
 
 def _is_it(value: Any, array: Any) -> bool:

@@ -1,0 +1,435 @@
+"""Births between backward and the next forward: in an optimizer's step, in clipping, in updates by hand."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from retrograd.anomaly import AnomalyError, AnomalyWarning, NaNEvent, Watch, diagnose, expect_nonfinite
+from retrograd.core.blocks import get_num_threads, set_num_threads
+from retrograd.core.tensor import Tensor
+from retrograd.optim._blockwise import LARGE
+
+Values = list[float]
+
+
+def values(tensors: Any) -> list[np.ndarray]:
+    return [tensor.detach().numpy().copy() for tensor in tensors]
+
+
+def remembered(optimizer: rg.optim.Optimizer) -> list[dict[str, np.ndarray]]:
+    return [
+        {key: value.numpy().copy() for key, value in state.items() if isinstance(value, Tensor)}
+        for state in optimizer.state.values()
+    ]
+
+
+def same(one: Any, other: Any) -> None:
+    np.testing.assert_equal(one, other)
+
+
+def found(watch: Watch) -> NaNEvent:
+    (event,) = watch.events
+    return event
+
+
+# --- eps that is nothing: row 46 --------------------------------------------------------------------------------------
+
+DIVIDING = ["Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "RMSprop", "Adadelta"]
+
+
+def train(library: Any, name: str, dtype: str, eps: float) -> Iterator[tuple[Any, Any, Any]]:
+    """Steps with an optimizer, for two parameters, one of which has a gradient of zero."""
+    dtype = getattr(library, dtype)
+    first = library.tensor([1.0, 2.0], dtype=dtype, requires_grad=True)
+    second = library.tensor([[3.0, 4.0]], dtype=dtype, requires_grad=True)
+    optimizer = getattr(library.optim, name)([first, second], eps=eps)
+    for _ in range(8):
+        optimizer.zero_grad()
+        (first.sum() + (second * library.tensor([1.0, 0.0], dtype=dtype)).sum()).backward()
+        yield optimizer, first, second
+
+
+def bad_step(name: str, dtype: str, eps: float) -> tuple[int, tuple[int, ...]]:
+    """The number of torch's step that spoils a weight, and which."""
+    for number, (optimizer, _, second) in enumerate(train(torch, name, dtype, eps)):
+        optimizer.step()
+        bad = (~second.isfinite()).nonzero()
+        if len(bad):
+            return number, tuple(bad[0].tolist())
+    raise AssertionError("torch's weights are finite")
+
+
+HALF = [pytest.param(name, "float16", 1e-8, id=f"{name}-float16") for name in ("Adam", "RMSprop", "Adagrad")]
+
+
+@pytest.mark.parametrize(("name", "dtype", "eps"), [*((name, "float32", 0.0) for name in DIVIDING), *HALF])
+def test_an_optimizer_that_divides_by_zero(name: str, dtype: str, eps: float) -> None:
+    spoiled, index = bad_step(name, dtype, eps)
+    with rg.anomaly.watch() as watch:
+        for number, (optimizer, first, second) in enumerate(train(rg, name, dtype, eps)):
+            before = values((first, second)), remembered(optimizer)
+            try:
+                optimizer.step()
+            except AnomalyError:
+                break
+            assert number < spoiled
+    same((values((first, second)), remembered(optimizer)), before)
+    event = found(watch)
+    assert (number, event.index, event.op) == (spoiled, index, "div")
+    assert (event.harmed, event.code_line) == ("the update of second", "optimizer.step()")
+    assert (event.operands["grad"], event.operands["eps"]) == (0.0, eps)
+    assert diagnose(event).number == 46
+    assert event.cause is not None
+    assert event.cause.startswith(name)
+
+
+def test_a_gradient_whose_square_is_zero() -> None:
+    x = rg.tensor([1.0], dtype=rg.float16, requires_grad=True)
+    optimizer = rg.optim.Adam([x])
+    with rg.anomaly.watch(policy="record") as watch:
+        (x * 1e-4).sum().backward()
+        optimizer.step()
+    event = found(watch)
+    assert (event.kind, event.index) == ("divide", (0,))
+    assert "The square of this gradient, 0.0001, is 0 in float16" in (event.cause or "")
+
+
+def test_the_remedy_is_the_line_that_made_the_optimizer() -> None:
+    x = rg.tensor([1.0], requires_grad=True)
+    optimizer = rg.optim.Adam([x], lr=0.1, eps=0.0)
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        (x * 0).sum().backward()
+        optimizer.step()
+        event = found(watch)
+        assert event.remedy == "optimizer = rg.optim.Adam([x], lr=0.1, eps=1e-8)"
+        assert (
+            linecache.getline(__file__, event.remedy_lineno or 0).strip()
+            == "optimizer = rg.optim.Adam([x], lr=0.1, eps=0.0)"
+        )
+        namespace = {"rg": rg, "x": x}
+        exec(event.remedy, namespace)
+        namespace["optimizer"].step()
+    same(values([x]), [np.array([1.0], np.float32)])
+    assert len(watch.events) == 1
+
+
+def test_skip_step_leaves_no_trace_in_weights_and_averages() -> None:
+    def trained(watched: bool) -> list[np.ndarray]:
+        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        optimizer = rg.optim.Adam([x], lr=0.1, eps=0.0)
+        for factors in ([2.0, 1.0], [1.0, 3.0]):
+            if watched:  # an element without a gradient so far, in a fresh optimizer
+                y = rg.tensor([5.0], requires_grad=True)
+                optimizer.add_param_group({"params": [y]})
+                ((x * rg.tensor([7.0, 7.0])).sum() + (y * 0).sum()).backward()
+                optimizer.step()
+                optimizer.param_groups.pop()
+                optimizer.zero_grad()
+            (x * rg.tensor(factors)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        return values([x])
+
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        skipped = trained(True)
+    assert len(watch.events) == 2
+    same(skipped, trained(False))
+
+
+@pytest.mark.parametrize("policy", ["record", "warn", "ignore"])
+def test_other_policies_let_it_happen(policy: str) -> None:
+    def trained() -> Any:
+        x = rg.tensor([1.0, 2.0], requires_grad=True)
+        optimizer = rg.optim.Adam([x], eps=0.0)
+        (x * rg.tensor([1.0, 0.0])).sum().backward()
+        optimizer.step()
+        return values([x]), remembered(optimizer)
+
+    with rg.anomaly.watch(policy=policy) as watch:
+        if policy == "warn":
+            with pytest.warns(AnomalyWarning, match="update of x"):
+                trained_here = trained()
+        else:
+            trained_here = trained()
+    assert len(watch.events) == (policy != "ignore")
+    with np.errstate(all="ignore"):
+        same(trained_here, trained())
+
+
+def test_what_is_expected_is_not_told() -> None:
+    x = rg.tensor([1.0], requires_grad=True)
+    optimizer = rg.optim.Adam([x], eps=0.0)
+    with rg.anomaly.watch() as watch, expect_nonfinite("this weight is never used"):
+        (x * 0).sum().backward()
+        optimizer.step()
+    assert watch.events == ()
+    assert np.isnan(x.item())
+
+
+def test_steps_does_not_run_it_again() -> None:
+    x = rg.tensor([1.0], requires_grad=True)
+    optimizer = rg.optim.Adam([x], eps=0.0)
+    seen = []
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        for batch in watch.steps([1, 2]):
+            seen.append(batch)
+            (x * 0).sum().backward()
+            optimizer.step()
+    assert seen == [1, 2]
+    assert [event.batch_idx for event in watch.events] == [0, 1]
+    assert x.item() == 1.0
+
+
+def test_a_step_with_a_closure_returns_its_loss() -> None:
+    x = rg.tensor([1.0], requires_grad=True)
+    optimizer = rg.optim.Adam([x], eps=0.0)
+
+    def closure() -> Tensor:
+        loss = (x * 0).sum() + 3
+        loss.backward()
+        return loss
+
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        assert optimizer.step(closure).item() == 3.0
+    assert found(watch).harmed == "the update of x"
+
+
+def test_a_bad_loss_in_a_closure_is_judged_as_ever() -> None:
+    x = rg.tensor([1.0], requires_grad=True)
+    optimizer = rg.optim.LBFGS([x])
+
+    def closure() -> Tensor:
+        loss = rg.log(x * 0).sum()
+        loss.backward()
+        return loss
+
+    with pytest.raises(AnomalyError) as raised, rg.anomaly.watch():
+        optimizer.step(closure)
+    assert raised.value.event.op == "log"
+    same(values([x]), [np.array([1.0], np.float32)])
+
+
+# --- the parameter's name ---------------------------------------------------------------------------------------------
+
+
+def spoil(net: rg.nn.Module, params: Any, **options: Any) -> NaNEvent:
+    optimizer = rg.optim.Adam(params, eps=0.0)
+    with rg.anomaly.watch(policy="skip_step", **options) as watch:
+        net(rg.zeros(1, 2)).sum().backward()
+        optimizer.step()
+    return found(watch)
+
+
+@pytest.mark.parametrize("how", ["model", "names", "variable"])
+def test_parameters_have_their_names(how: str) -> None:
+    model = rg.nn.Sequential(rg.nn.Linear(2, 2))
+    params = model.named_parameters() if how == "names" else model.parameters()
+    event = spoil(model, params, **({"model": model} if how == "model" else {}))
+    assert (event.harmed, event.layer_name) == ("the update of 0.weight", "0")
+
+
+def test_a_parameter_without_a_name() -> None:
+    def make() -> rg.optim.Optimizer:
+        x = rg.tensor([1.0], requires_grad=True)
+        x.grad = rg.zeros(1)
+        return rg.optim.Adam([x], eps=0.0)
+
+    made = make()
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        made.step()
+    assert found(watch).harmed == "the update of parameter 0 of shape [1]"
+
+
+# --- overflow ---------------------------------------------------------------------------------------------------------
+
+
+def overflowing(make: Callable[[list[Tensor]], rg.optim.Optimizer], grad: float, policy: str = "raise") -> Any:
+    """One step with a parameter that is well and one with a large gradient."""
+    well = rg.tensor([1.0], requires_grad=True)
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    well.grad, x.grad = rg.tensor([1.0]), rg.tensor([1.0, grad])
+    optimizer = make([well, x])
+    with rg.anomaly.watch(policy=policy) as watch:
+        if policy == "raise":
+            with pytest.raises(AnomalyError):
+                optimizer.step()
+        else:
+            optimizer.step()
+    return optimizer, values([well, x]), found(watch)
+
+
+@pytest.mark.parametrize(
+    ("make", "grad", "op"),
+    [
+        (lambda params: rg.optim.SGD(params, lr=10.0), 1e38, "mul"),
+        (lambda params: rg.optim.SGD(params, lr=1.0, weight_decay=3e38), 1.0, "mul"),
+        (lambda params: rg.optim.SGD(params, lr=1.0, momentum=0.9, nesterov=True), 3e38, "add"),
+    ],
+    ids=["learning rate", "weight decay", "momentum"],
+)
+def test_an_overflow_reaches_no_weight(make: Any, grad: float, op: str) -> None:
+    _, (well, x), event = overflowing(make, grad)
+    assert np.isfinite(well).all()
+    same(x, np.array([1.0, 2.0], np.float32))
+    assert (event.op, event.kind, event.index, event.harmed) == (op, "overflow", (1,), "the update of x")
+    assert diagnose(event).title == "an update beyond the type's range"
+    assert event.remedy == "rg.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()"
+
+
+def test_a_weight_that_overflows_as_it_is_written() -> None:
+    x = rg.tensor([60000.0, 1.0], dtype=rg.float16, requires_grad=True)
+    optimizer = rg.optim.SGD([x], lr=1.0)
+    x.grad = rg.tensor([-60000.0, 1.0], dtype=rg.float16)
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        optimizer.step()
+    event = found(watch)
+    assert event.index == (0,)
+    assert (event.note or "").endswith("hold the largest number of their type.")
+    same(values([x]), [np.array([65504.0, 0.0], np.float16)])
+
+
+def test_averages_that_overflow_begin_anew() -> None:
+    optimizer, (_, x), event = overflowing(lambda params: rg.optim.Adam(params, lr=0.1), 1e25, "skip_step")
+    assert (event.harmed, event.operands["grad"]) == ("exp_avg_sq of x", float(np.float32(1e25)))
+    same(x, np.array([1.0, 2.0], np.float32))
+    params = optimizer.param_groups[0]["params"]
+    with rg.anomaly.watch() as watch:
+        optimizer.zero_grad()
+        (params[1] * 3).sum().backward()
+        optimizer.step()
+    assert watch.events == ()
+    fresh = rg.tensor([1.0, 2.0], requires_grad=True)
+    fresh.grad = rg.tensor([3.0, 3.0])
+    rg.optim.Adam([fresh], lr=0.1).step()
+    same(values([params[1]]), values([fresh]))
+
+
+@pytest.mark.parametrize("size", [10, 20_000, LARGE])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_an_overflow_in_a_routine_of_blas(size: int, dtype: str) -> None:
+    """Large enough updates are made by BLAS, of whose flags NumPy does not tell."""
+    largest = float(np.finfo(dtype).max)
+    x = rg.ones(size, dtype=getattr(rg, dtype), requires_grad=True)
+    x.grad = rg.ones(size, dtype=x.dtype)
+    x.grad[size - 1] = largest / 2
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        rg.optim.SGD([x], lr=10.0).step()
+    event = found(watch)
+    assert (event.index, event.kind, event.neginf_count) == ((size - 1,), "overflow", 1)
+    assert np.isfinite(x.detach().numpy()).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("eps", [0.0, 1e-8])
+def test_large_parameters(threads: int, eps: float) -> None:
+    x = rg.ones(4, LARGE, requires_grad=True)
+    grad = rg.ones(4, LARGE)
+    grad[3, LARGE - 1] = 0.0 if eps == 0 else 1e25
+    x.grad = grad
+    optimizer = rg.optim.Adam([x], eps=eps)
+    before = get_num_threads()
+    set_num_threads(threads)
+    try:
+        with rg.anomaly.watch(policy="skip_step") as watch:
+            optimizer.step()
+    finally:
+        set_num_threads(before)
+    event = found(watch)
+    assert event.index == (3, LARGE - 1)
+    assert np.isfinite(x.detach().numpy()).all()
+    if eps == 0:
+        same(values([x]), [np.ones((4, LARGE), np.float32)])
+
+
+# --- optimizers and updates of the user's -----------------------------------------------------------------------------
+
+
+class Normed(rg.optim.Optimizer):
+    """Steps of a fixed length."""
+
+    def __init__(self, params: Any, lr: float = 0.1) -> None:
+        super().__init__(params, {"lr": lr})
+
+    @rg.no_grad()
+    def step(self) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                p -= group["lr"] * p.grad / p.grad.norm()
+
+
+def test_an_optimizer_of_the_users() -> None:
+    x, y = rg.tensor([1.0], requires_grad=True), rg.tensor([2.0, 3.0], requires_grad=True)
+    optimizer = Normed([x, y])
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        (x.sum() + (y * 0).sum()).backward()
+        optimizer.step()
+    same(values([y]), [np.array([2.0, 3.0], np.float32)])
+    event = found(watch)
+    assert (event.op, event.harmed) == ("div", "the update of y")
+    assert event.code_line == 'p -= group["lr"] * p.grad / p.grad.norm()'
+    assert diagnose(event).number == 14
+
+
+def test_clipping_by_an_infinite_norm() -> None:
+    """Row 45; the infinity was written by hand, or it would have been told of before."""
+    x, y = rg.tensor([1.0, 2.0], requires_grad=True), rg.tensor([3.0], requires_grad=True)
+    x.grad, y.grad = rg.tensor([float("inf"), 1.0]), rg.tensor([1.0])
+    optimizer = rg.optim.SGD([x, y], lr=0.1)
+    with rg.anomaly.watch(policy="skip_step") as watch:
+        rg.nn.utils.clip_grad_norm_([x, y], 5.0)
+        optimizer.step()
+    event = found(watch)
+    assert (event.op, event.operands) == ("clip_grad_norm_", {"total_norm": float("inf"), "max_norm": 5.0})
+    assert diagnose(event).number == 45
+    assert event.remedy == "rg.nn.utils.clip_grad_norm_([x, y], 5.0, error_if_nonfinite=True)"
+    same(values([x, y]), [np.array([1.0, 2.0], np.float32), np.array([3.0], np.float32)])
+
+
+@pytest.mark.parametrize("policy", ["raise", "skip_step"])
+def test_a_gradient_spoiled_by_hand(policy: str) -> None:
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    optimizer = rg.optim.SGD([x], lr=0.1)
+    with rg.anomaly.watch(policy=policy) as watch:
+        (x * 0).sum().backward()
+        assert x.grad is not None
+        x.grad /= x.grad.norm()
+        if policy == "raise":
+            with pytest.raises(AnomalyError):
+                optimizer.step()
+        else:
+            optimizer.step()
+    same(values([x]), [np.array([1.0, 2.0], np.float32)])
+    event = found(watch)
+    assert (event.op, event.harmed, event.code_line) == ("div", "the gradient of x", "x.grad /= x.grad.norm()")
+
+
+def test_a_birth_after_backward_that_touches_no_gradient() -> None:
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    optimizer = rg.optim.SGD([x], lr=0.1)
+    with rg.anomaly.watch() as watch:
+        x.sum().backward()
+        rg.log(rg.zeros(2))  # a statistic that nobody needs
+        optimizer.step()
+    assert watch.events == ()
+
+
+@pytest.mark.parametrize("update", ["w -= 1e10 * w.grad", "w.sub_(w.grad, alpha=1e10)", "w.mul_(w.grad).mul_(w.grad)"])
+def test_an_update_by_hand(update: str) -> None:
+    """It is found at the next loss, as what it was when it was written."""
+    w = rg.tensor([1.0, 2.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record") as watch:
+        (w * 1e30).sum().backward()
+        with rg.no_grad():
+            exec(update, {"w": w})
+        w.sum().backward()
+    event = found(watch)
+    assert (event.kind, event.harmed) == ("overflow", "loss")
+    assert event.op in ("mul", "sub", "sub_", "mul_")
+    assert event.note == "It was written to w when that was updated by hand."
