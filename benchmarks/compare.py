@@ -206,15 +206,15 @@ def report(times, memory, markdown=False):
     return "\n\n".join("\n".join(part) for part in parts)
 
 
-def write_markdown(path, text):
+def write_markdown(path, text, begin=BEGIN, end=END):
     """Put the block between its markers, replacing the one that is there."""
-    block = f"{BEGIN}\n\n{text}\n\n{END}"
+    block = f"{begin}\n\n{text}\n\n{end}"
     old = path.read_text(encoding="utf-8") if path.exists() else ""
-    before, found, rest = old.partition(BEGIN)
+    before, found, rest = old.partition(begin)
     if found:
-        _, closed, after = rest.partition(END)
+        _, closed, after = rest.partition(end)
         if not closed:
-            raise SystemExit(f"{path}: {BEGIN} without {END}")
+            raise SystemExit(f"{path}: {begin} without {end}")
         path.write_text(before + block + after, encoding="utf-8")
     else:
         path.write_text((old.rstrip() + "\n\n" if old.strip() else "") + block + "\n", encoding="utf-8")

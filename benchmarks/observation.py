@@ -119,17 +119,14 @@ def main(argv=None):
     parser.add_argument("--markdown", type=Path, help="a file whose marked part is replaced by the table")
     args = parser.parse_args(argv)
     sys.path[:0] = [str(HERE), str(HERE.parent / "src")]  # this checkout's own sources first
-    from compare import machine, render
+    from compare import machine, render, write_markdown
 
     warnings.filterwarnings("ignore", message="Anomaly Detection has been enabled")
     table = list(rows(args))
     header = ["step", "observed by", "ms without", "with / without", "target"]
     print("\n".join([*machine(), "", *render(header, table, False)]))
     if args.markdown:
-        before, rest = args.markdown.read_text().split(BEGIN)
-        after = rest.split(END)[1]
-        text = "\n".join([BEGIN, "", *machine(), "", *render(header, table, True), "", END])
-        args.markdown.write_text(before + text + after)
+        write_markdown(args.markdown, "\n".join([*machine(), "", *render(header, table, True)]), BEGIN, END)
 
 
 if __name__ == "__main__":

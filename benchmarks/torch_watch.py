@@ -1,19 +1,22 @@
-"""What the watch costs a PyTorch training step, beside torch's own anomaly mode, as ratios of the whole step.
+"""What it costs a PyTorch training step to be watched, in several ways, as ratios of the whole step.
 
-The variants take turns on one model, block by block, so that all meet the same machine; a block begins with some
-steps that are not measured. On a CPU one thread is used and its processor time counted, so that other programs on the
-machine do not. Run as::
+The ways take turns on one model, block by block, so that all meet the same machine; a block begins with some steps
+that are not measured. On a CPU one thread is used and its processor time counted, so that other programs on the machine
+do not. Run as::
 
-    python benchmarks/torch_watch.py [--device cuda] [--rounds 7]
+    python benchmarks/torch_watch.py [--device cuda] [--rounds 9] [--markdown docs/performance.md]
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,7 +24,9 @@ from torch import Tensor, nn
 
 import retrograd as rg
 
+BEGIN, END = "<!-- torch-watch:begin -->", "<!-- torch-watch:end -->"
 WARM_UP = 4  # steps; the watch notes the lines of the first three
+FEW = 100  # steps in a block of a large workload are fewer
 Workload = tuple[nn.Module, Callable[[], Tensor]]
 
 
@@ -50,8 +55,42 @@ WORKLOADS: dict[str, tuple[Callable[[str], Workload], int]] = {  # with the numb
 }
 
 
+class EveryLayer:
+    """The usual detector of NaNs in layers, as people write it: hooks on all leaves that ask twice for each tensor."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._leaves = [module for module in model.modules() if not list(module.children())]
+        self._handles: list[Any] = []
+
+    def __enter__(self) -> None:
+        self._handles = [leaf.register_forward_hook(self._look) for leaf in self._leaves]
+
+    def __exit__(self, *exc: object) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    @staticmethod
+    def _look(module: nn.Module, inputs: Any, output: Any) -> None:
+        for tensor in (*inputs, output):
+            if isinstance(tensor, Tensor) and (torch.isnan(tensor).any() or torch.isinf(tensor).any()):
+                raise ArithmeticError(f"{type(module).__name__} has taken or made a NaN or an infinity")
+
+
+Way = Callable[[nn.Module, torch.optim.Optimizer], AbstractContextManager[Any]]
+
+WAYS: dict[str, Way] = {
+    "nothing": lambda model, optimizer: nullcontext(),
+    "the watch": lambda model, optimizer: rg.anomaly.watch(model, optimizer),
+    "the watch with `steps`": lambda model, optimizer: rg.anomaly.watch(model, optimizer),
+    "`NaNDetector`": lambda model, optimizer: rg.anomaly.NaNDetector(model, verbose=False),
+    "two tests per layer": lambda model, optimizer: EveryLayer(model),
+    "torch's anomaly mode": lambda model, optimizer: torch.autograd.detect_anomaly(check_nan=True),
+}
+TARGETS = {"the watch": 1.02, "`NaNDetector`": 1.05}  # on the two larger steps
+
+
 def measure(make: Callable[[str], Workload], steps: int, rounds: int, device: str) -> dict[str, list[float]]:
-    """The seconds of a step, for each variant and round."""
+    """The seconds of a step, for each way of watching it and each round."""
     torch.manual_seed(0)
     model, loss_of = make(device)
     optimizer = torch.optim.Adam(model.parameters())
@@ -62,17 +101,12 @@ def measure(make: Callable[[str], Workload], steps: int, rounds: int, device: st
         loss.backward()
         optimizer.step()
 
-    variants: dict[str, Callable[[], AbstractContextManager[Any]]] = {
-        "nothing": nullcontext,
-        "the watch": lambda: rg.anomaly.watch(model, optimizer),
-        "the watch with steps": lambda: rg.anomaly.watch(model, optimizer),
-        "torch's anomaly mode": lambda: torch.autograd.detect_anomaly(check_nan=True),
-    }
-    times: dict[str, list[float]] = {name: [] for name in variants}
-    for _ in range(rounds):
-        for name, context in variants.items():
-            with context() as entered:
-                turns = entered.steps(range(steps)) if name == "the watch with steps" else range(steps)
+    times: dict[str, list[float]] = {name: [] for name in WAYS}
+    for number in range(rounds):
+        ways = list(WAYS.items())
+        for name, context in ways[number % len(ways) :] + ways[: number % len(ways)]:
+            with context(model, optimizer) as entered:
+                turns = entered.steps(range(steps)) if name.endswith("`steps`") else range(steps)
                 for _ in range(WARM_UP):
                     step()
                 began = clock(device)
@@ -89,22 +123,40 @@ def clock(device: str) -> float:
     return time.perf_counter()
 
 
+def rows(rounds: int, device: str) -> Iterator[list[str]]:
+    """One row for each step and way: the ratio to the step without, the median of the rounds and their quartiles."""
+    for workload, (make, steps) in WORKLOADS.items():
+        print(f"{workload} ...", file=sys.stderr, flush=True)
+        times = measure(make, steps, rounds, device)
+        plain = times.pop("nothing")
+        for way, seconds in times.items():
+            ratios = [time / base for time, base in zip(seconds, plain, strict=True)]
+            low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+            target = TARGETS.get(way) if steps < FEW else None
+            verdict = "" if target is None else f"<= {target:g}: {'ok' if middle <= target else 'MISSED'}"
+            milliseconds = f"{statistics.median(plain) * 1e3:.3g}"
+            yield [workload, way, milliseconds, f"{middle:.3f} ({low:.3f}-{high:.3f})", verdict]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--markdown", type=Path, help="a file whose marked part is replaced by the table")
     arguments = parser.parse_args()
+    from compare import machine, render, write_markdown
+
+    where = "one thread" if arguments.device == "cpu" else torch.cuda.get_device_name()
     if arguments.device == "cpu":
         torch.set_num_threads(1)
-    print("| step | nothing, ms | the watch | the watch with `steps` | torch's anomaly mode |")
-    print("|---|---|---|---|---|")
-    for name, (make, steps) in WORKLOADS.items():
-        times = measure(make, steps, arguments.rounds, arguments.device)
-        cells = [f"{statistics.median(times['nothing']) * 1e3:.2f}"]
-        for variant in list(times)[1:]:
-            ratios = sorted(a / b for a, b in zip(times[variant], times["nothing"], strict=True))
-            cells.append(f"{statistics.median(ratios):.2f} ({ratios[1]:.2f}-{ratios[-2]:.2f})")
-        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    warnings.filterwarnings("ignore", message="Anomaly Detection has been enabled")
+    table = list(rows(arguments.rounds, arguments.device))
+    header = ["step", "watched by", "ms without", "with / without", "target"]
+    first, *others = machine()
+    head = [f"{first}; {where}", *others, ""]
+    print("\n".join([*head, *render(header, table, False)]))
+    if arguments.markdown:
+        write_markdown(arguments.markdown, "\n".join([*head, *render(header, table, True)]), BEGIN, END)
 
 
 if __name__ == "__main__":

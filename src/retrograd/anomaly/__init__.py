@@ -19,6 +19,7 @@ from retrograd.anomaly.monitor import (
     expect_nonfinite,
     watch,
 )
+from retrograd.anomaly.tracking import scalars
 from retrograd.anomaly.training import train_with_nan_guard
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "diagnose",
     "event_from_json",
     "expect_nonfinite",
+    "scalars",
     "train_with_nan_guard",
     "watch",
     "watch_for_nans",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import threading
 import time
-from collections.abc import Callable
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +17,12 @@ from retrograd.anomaly.adapters import adapter_of
 from retrograd.anomaly.catalogue import explain
 from retrograd.anomaly.event import GradEvent, NaNEvent
 from retrograd.anomaly.guard import GradientGuard
-from retrograd.anomaly.layers import ForwardPass, Look, ModelAdapter, Origin, tensors_in
-from retrograd.anomaly.monitor import Watch, current, expected
+from retrograd.anomaly.history import Frame, LayerHistory
+from retrograd.anomaly.layers import ForwardPass, Look, LooksLater, ModelAdapter, Origin, Reach, tensors_in
+from retrograd.anomaly.libraries import depth_of_user
+from retrograd.anomaly.monitor import AnomalyWarning, Watch, current, expected
+from retrograd.anomaly.surroundings import Surroundings
+from retrograd.anomaly.survey import Survey, first_of_compiled
 
 
 class NaNDetector:
@@ -32,7 +39,7 @@ class NaNDetector:
 
     Parameters
     ----------
-    model : Module
+    model : retrograd.nn.Module or torch.nn.Module
         The model.
     stop_on_first : bool
         Look no further once something was found.
@@ -57,8 +64,8 @@ class NaNDetector:
         What was found.
     grad_events : list of GradEvent
         Gradients that were too large.
-    step_is_bad : bool
-        Whether something was found since the last :meth:`set_batch` or call of the model: its update is not to be made.
+    grad_norm : float or None
+        The norm of all gradients together, when :meth:`check_grad_norms` was called last.
 
     Examples
     --------
@@ -83,6 +90,7 @@ class NaNDetector:
         verbose: bool = True,
     ) -> None:
         self._adapter: ModelAdapter = adapter_of(model)
+        self._later = self._adapter if isinstance(self._adapter, LooksLater) else None
         self.model = model
         self.stop_on_first = stop_on_first
         self.check_inputs = check_inputs
@@ -101,12 +109,17 @@ class NaNDetector:
     def _forget(self) -> None:
         self.all_events: list[NaNEvent] = []
         self.grad_events: list[GradEvent] = []
+        self.grad_norm: float | None = None
         self._batch_idx: int | None = None
-        self.step_is_bad = False
+        self._step_is_bad = False
         self._bad_gradient: Origin | None = None
+        self._history = LayerHistory()
+        self._unread: deque[Survey] = deque()
+        self._asked_gradients: list[tuple[Origin, Any]] = []
         self._passing = _Passing()
         self._seconds = 0.0
         self._passes = 0
+        self._first_step = 0
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -119,6 +132,8 @@ class NaNDetector:
             try:
                 self._listen()
                 self._hook_layers()
+                if self._later is not None:
+                    self._handles.extend(self._later.follow(self._settle))
             except BaseException:
                 self.detach()
                 raise
@@ -128,7 +143,8 @@ class NaNDetector:
         """Remove everything that :meth:`attach` put in place. What was found stays."""
         with self._lock:
             self._settle()
-            for handle in self._handles:
+            blind = bool(self._handles) and self._is_blind()
+            for handle in reversed(self._handles):
                 handle.remove()
             self._handles = []
             if self._watch is not None:
@@ -136,6 +152,8 @@ class NaNDetector:
             if self._own_watch is not None:
                 self._own_watch.stop()
             self._watch = self._own_watch = None
+        if blind:
+            warnings.warn(_BLIND, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
 
     def __enter__(self) -> NaNDetector:
         return self.attach()
@@ -148,14 +166,18 @@ class NaNDetector:
         with self._lock:
             watch = current()
             if watch is None:
-                watch = self._own_watch = Watch(self.model, policy="skip_step", budget=math.inf).start()
+                model = None if next(self.model.parameters(), None) is None else self.model
+                watch = Watch(model, policy="skip_step", budget=self._adapter.budget)
+                watch.every_backward = True  # so that it has found out when check_grad_norms is called
+                self._own_watch = watch.start()
             if self._watch is not None:
                 self._watch.listeners.remove(self._on_found)
             watch.listeners.append(self._on_found)
             self._watch = watch
+            self._first_step = watch.step
 
     def _hook_layers(self) -> None:
-        for name, module in self.model.named_modules():
+        for name, module in self._adapter.layers():
             if isinstance(module, self.skip_types):
                 self._handles.extend(self._adapter.hook(module, None, _Hook(self._skipped, name)))
             else:
@@ -177,6 +199,34 @@ class NaNDetector:
         return self.all_events[0] if self.all_events else None
 
     @property
+    def step_is_bad(self) -> bool:
+        """Whether something was found since the last :meth:`set_batch` or call of the model; leave out its update."""
+        self._settle()
+        return self._step_is_bad
+
+    @property
+    def watch(self) -> Watch | None:
+        """The watch that is on along with the detector; None while it is not attached."""
+        return self._watch
+
+    @property
+    def history(self) -> dict[str, tuple[Frame, ...]]:
+        """How small and how large what each layer put out was in the last 32 calls of the model, oldest first.
+
+        Examples
+        --------
+        >>> model = rg.nn.Sequential(rg.nn.ReLU(), rg.nn.Tanh())
+        >>> with rg.anomaly.NaNDetector(model, verbose=False) as det:
+        ...     for i in range(2):
+        ...         det.set_batch(i)
+        ...         y = model(rg.tensor([-1.0, 10.0**i]))
+        >>> det.history["0"]
+        (Frame(batch_idx=0, absmin=0.0, absmax=1.0), Frame(batch_idx=1, absmin=nan, absmax=10.0))
+        """
+        self._settle()
+        return {layer or ROOT: frames for layer, frames in self._history.frames().items()}
+
+    @property
     def overhead_ms(self) -> float:
         """The mean time that looking took, in milliseconds for each call of the model."""
         return 1e3 * self._seconds / self._passes if self._passes else 0.0
@@ -186,7 +236,7 @@ class NaNDetector:
         with self._lock:
             self._settle()
             self._batch_idx = idx
-            self.step_is_bad = False
+            self._step_is_bad = False
             if self._own_watch is not None:
                 self._own_watch.set_batch(idx)
 
@@ -202,13 +252,25 @@ class NaNDetector:
             self._settle()
             found = self._adapter.gradient_norms(self.model)
             norms = {f"{layer}.{name}" if layer else name: norm for (layer, name), norm in found.items()}
+            self.grad_norm = math.hypot(*norms.values())
             names = {name: (layer or ROOT, own) for name, (layer, own) in zip(norms, found, strict=True)}
             spikes = [] if self._guard is None else self._guard.observe(norms)
             self._report_spikes([(*names.get(name, ("", name)), norm, bound) for name, norm, bound in spikes])
             bad = [name for name, norm in norms.items() if not math.isfinite(norm)]
-            if bad and not self.step_is_bad:
+            if bad and not self._step_is_bad:
                 self._record(self._of_gradient(bad[0], names[bad[0]][0], norms[bad[0]]))
-            return bool(spikes) or self.step_is_bad
+            elif not bad:
+                self._measure(norms)
+            return bool(spikes) or self._step_is_bad
+
+    def _measure(self, norms: dict[str, float]) -> None:
+        """Tell a watch with a policy for spikes, if it does not measure gradients by itself."""
+        watch = self._watch
+        if self._later is None or watch is None or not norms or not watch.listens_to("spike"):
+            return
+        if watch.measured(norms) == "withhold":
+            self._step_is_bad = True
+            self.model.zero_grad()
 
     # --- hooks ----------------------------------------------------------------------------------------------------
 
@@ -216,22 +278,35 @@ class NaNDetector:
         return self.stop_on_first and bool(self.all_events)
 
     def _before(self, name: str, module: Any, args: Any, kwargs: Any) -> None:
-        is_whole = module is self.model
-        if is_whole:
-            self.step_is_bad = False
+        is_whole = not name
+        threads = self._passing
+        if is_whole and threads.again is None:
+            self._step_is_bad = False
         if self._is_done():
             return
         start = time.perf_counter()
-        passing = self._passing.now
-        if passing is None or is_whole:
-            self._settle()
-            self._passing.reported = set()
-            if current() is not self._watch:  # another one was started or stopped since
-                self._listen()
-            passing = self._passing.now = ForwardPass(self._adapter)
-        taken = self._given(args, kwargs) if self.check_inputs else None
-        passing.enter(name, module, taken, meant=expected.depth > 0)
+        passing = threads.now
+        if threads.again is None and (passing is None or is_whole):
+            passing = threads.now = self._begin(args, kwargs)
+        if passing is not None:
+            taken = self._given(args, kwargs) if self.check_inputs else None
+            passing.enter(name, module, taken, meant=expected.depth > 0)
         self._seconds += time.perf_counter() - start
+
+    def _begin(self, args: Any, kwargs: Any) -> ForwardPass | Survey:
+        """A call of the model, or of a part of it by itself, begins."""
+        self._report_gradient()
+        self._passing.reported = set()
+        if current() is not self._watch:  # another one was started or stopped since
+            self._listen()
+        if self._later is None:
+            return ForwardPass(self._adapter, fully=self._history.wants_absmin)
+        given = self._later.given(args, kwargs)
+        if not self._later.must_wait():
+            return ForwardPass(self._adapter, given, fully=self._history.wants_absmin)
+        if len(self._unread) >= _MOST_UNREAD:
+            self._settle()
+        return Survey(self._adapter, self._later, given)
 
     def _after(self, name: str, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         passing = self._passing.now
@@ -241,14 +316,17 @@ class NaNDetector:
         adapter = self._adapter
         made = tensors_in(output, adapter.is_tensor)
         new = passing.leave(name, lambda: self._given(args, kwargs), made, meant=expected.depth > 0)
-        if self.check_backward:
+        rehearsed = self._passing.again is not None
+        if self.check_backward and not rehearsed:
             for tensor in new:
                 adapter.hook_gradient(tensor, _Hook(self._on_gradient, name, type(module).__name__))
         self._seconds += time.perf_counter() - start
-        if passing.is_over:
+        if passing.is_over and not rehearsed:
             self._passing.now = None
-            self._passes += 1
-            self._judge(passing)
+            if isinstance(passing, Survey):
+                self._unread.append(passing)
+            else:
+                self._judge(passing)
 
     def _given(self, args: Any, kwargs: Any) -> list[Any]:
         """The tensors among the arguments of a layer."""
@@ -261,20 +339,57 @@ class NaNDetector:
     def _on_gradient(self, name: str, module_type: str, gradient: Any) -> None:
         if self._bad_gradient is not None or self._is_done() or expected.depth:
             return
+        if self._later is not None and self._later.must_wait():
+            self._asked_gradients.append((Origin(name, module_type, None, Look()), self._later.ask(gradient)))
+            return
         look = self._adapter.look(gradient)
         if look.bad:
             self._bad_gradient = Origin(name, module_type, gradient, look)
 
     # --- judgement ------------------------------------------------------------------------------------------------
 
-    def _judge(self, passing: ForwardPass) -> None:
-        """Report every NaN, and infinities that the model put out, but for negative ones: masks look like that."""
-        found = [(origin, origin.tensor) for origin in passing.origins if origin.look.nan]
-        for tensor, look, origin in passing.put_out:
-            if origin is not None and look.posinf and not look.nan:
-                found.append((origin, tensor))
-        for origin, tensor in found:
-            self._record(self._of_layer(origin, tensor))
+    def _judge(self, passing: ForwardPass | Survey | None) -> None:
+        """Report what a call of the model has shown; without a pass, what layers have that have been compiled."""
+        called, looks = (None, []) if self._later is None else self._later.compiled()
+        found = [] if passing is None else passing.found()
+        reached = {layer: Reach(math.nan, look.absmax) for layer, look in looks}
+        if passing is not None:
+            reached |= passing.reached
+        with self._lock:
+            self._passes += passing is not None or bool(looks)
+            self._history.note(self._batch_idx, reached)
+        self._report(found or first_of_compiled(looks, self._type_of), called if passing is None else passing.given)
+
+    def _report(self, found: list[tuple[Origin, Any]], given: Any) -> None:
+        if not found or self._is_done():
+            return
+        with self._once_more(given) as second:
+            again = [] if second is None else second.found()
+            if second is not None and not again and second.met_nan:
+                return  # it is meant
+            for origin, tensor in again or found:
+                event = self._of_layer(origin, tensor)
+                self._record(event if second is None else replace(event, reproducible=bool(again)))
+
+    @contextlib.contextmanager
+    def _once_more(self, given: Any) -> Iterator[ForwardPass | None]:
+        """What happens when the model is called again as it was; None if it cannot be."""
+        if self._later is None or given is None:
+            yield None
+            return
+        threads = self._passing
+        before = threads.now
+        with self._later.once_more(given) as run:
+            second = None
+            if run is not None:
+                second = threads.now = threads.again = ForwardPass(self._adapter, fully=True)
+                try:
+                    second = second if run() else None
+                finally:
+                    threads.now, threads.again = before, None
+            if second is not None:
+                self._history.amend(second.reached)
+            yield second
 
     def _of_layer(self, origin: Origin, tensor: Any) -> NaNEvent:
         event = self._adapter.explain(tensor, origin.since, origin.came_in)
@@ -284,7 +399,7 @@ class NaNDetector:
                 op="unknown" if origin.is_input else origin.module_type,
                 input_has_nan=origin.taken.nan,
                 input_has_inf=origin.taken.inf,
-                **self._adapter.describe(origin.tensor),
+                **self._described(origin),
             )
         if event.layer_name is None and event.module_type is None:
             event = replace(event, layer_name=origin.layer or ROOT, module_type=origin.module_type)
@@ -296,6 +411,12 @@ class NaNDetector:
             note=" ".join(remark for remark in remarks if remark) or None,
         )
 
+    def _described(self, origin: Origin) -> dict[str, Any]:
+        """The fields of an event about the value, or what is left of it."""
+        if origin.tensor is None:
+            return {"output_has_nan": origin.look.nan, "output_has_inf": origin.look.inf}
+        return self._adapter.describe(origin.tensor)
+
     def _of_gradient(self, name: str, layer: str, norm: float) -> NaNEvent:
         """The event of a parameter's gradient that nobody has told of."""
         look = Look(nan=math.isnan(norm), posinf=not math.isnan(norm))
@@ -304,13 +425,31 @@ class NaNDetector:
             op="unknown",
             is_backward=True,
             layer_name=layer,
-            module_type=type(self.model.get_submodule("" if layer == ROOT else layer)).__name__,
+            module_type=self._type_of("" if layer == ROOT else layer),
             output_has_nan=look.nan,
             output_has_inf=look.inf,
             harmed=f"the gradient of {name}",
         )
 
+    def _type_of(self, layer: str) -> str:
+        return next((type(module).__name__ for name, module in self._adapter.layers() if name == layer), "")
+
     def _settle(self) -> None:
+        """Read what is still to be read, and report it."""
+        with self._lock:
+            if self._later is not None and self._passing.again is None:
+                while self._unread:
+                    self._judge(self._unread.popleft())
+                self._judge(None)
+                asked, self._asked_gradients = self._asked_gradients, []
+                answers = self._later.answers([each for _, each in asked])
+                for (origin, _), look in zip(asked, answers, strict=True):
+                    if look.bad and self._bad_gradient is None:
+                        origin.look = look
+                        self._bad_gradient = origin
+            self._report_gradient()
+
+    def _report_gradient(self) -> None:
         """Report the gradient of a layer's output, if the backward it was seen in ended without a report."""
         with self._lock:
             origin, self._bad_gradient = self._bad_gradient, None
@@ -325,7 +464,7 @@ class NaNDetector:
                 harmed=f"the gradient of {origin.place}",
                 note="It is the first in backward that is not finite: it was made in the backward of what uses this "
                 "output.",
-                **self._adapter.describe(origin.tensor),
+                **self._described(origin),
             )
             self._record(event)
 
@@ -341,12 +480,12 @@ class NaNDetector:
 
     def _record(self, event: NaNEvent) -> None:
         with self._lock:
-            self.step_is_bad = True
+            self._step_is_bad = True
             birth = (event.op, event.filename, event.lineno, event.index)
             if self._is_done() or birth in self._passing.reported or len(self.all_events) >= self.max_events:
                 return
             self._passing.reported.add(birth)
-            event = replace(event, **self._when(event))
+            event = replace(event, **self._when(event), surroundings=self._with_layers(event.surroundings))
             event = explain(event) if event.cause is None else event
             self.all_events.append(event)
         if self.verbose:
@@ -362,6 +501,18 @@ class NaNDetector:
             return {"batch_idx": self._watch.batch_idx, "step": self._watch.step}
         return {}
 
+    def _with_layers(self, surroundings: Surroundings | None) -> Surroundings:
+        """What an event was drawn from, and how large what the layers put out was."""
+        surroundings = surroundings or Surroundings()
+        rows = self._history.rows()
+        return replace(surroundings, context={**surroundings.context, "layers": rows}) if rows else surroundings
+
+    def _is_blind(self) -> bool:
+        """Whether training went on and no layer was seen, as when the model had been compiled before."""
+        if self._later is None or self._passes or self._watch is None:
+            return False
+        return self._watch.step > self._first_step and self._later.was_compiled_before()
+
     def _report_spikes(self, spikes: list[tuple[str, str, float, float]]) -> None:
         room = self.max_events - len(self.grad_events)
         for layer, name, norm, threshold in spikes[: max(room, 0)]:
@@ -375,6 +526,12 @@ class NaNDetector:
             advice = "; lower the learning rate, or clip before the step" if math.isfinite(spikes[0][2]) else ""
             print(f"retrograd: {self.grad_events[-min(room, len(spikes))]}{others}{advice}", file=sys.stderr)
 
+
+_MOST_UNREAD = 8  # calls of the model on a device, between two readings
+_BLIND = (
+    "the detector has seen no layer: the model had been compiled and called before the detector was attached, and "
+    "compiled code keeps to the hooks that were there then; attach the detector before the first call"
+)
 
 ROOT = "root"
 """The layer name of the model itself."""
@@ -390,7 +547,8 @@ class _Passing(threading.local):
     """The forward pass that a thread is in, and the births that were reported since it, or the last one, began."""
 
     def __init__(self) -> None:
-        self.now: ForwardPass | None = None
+        self.now: ForwardPass | Survey | None = None
+        self.again: ForwardPass | None = None  # a second call, in which each operation is recorded
         self.reported: set[Any] = set()
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from retrograd.anomaly.monitor import ACTIONS, watch
+from retrograd.anomaly.monitor import watch
+from retrograd.anomaly.policies import ACTIONS
 
 VARIABLE = "RETROGRAD_WATCH"
 

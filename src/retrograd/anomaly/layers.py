@@ -8,20 +8,32 @@ tensor is looked at once: what one layer puts out and the next one takes is the 
 from __future__ import annotations
 
 import dataclasses
+import math
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from retrograd.anomaly.event import NaNEvent
 
 
 class Look(NamedTuple):
-    """What one pass over a tensor tells."""
+    """What one pass over a tensor tells.
+
+    Attributes
+    ----------
+    nan, posinf, neginf
+        Whether there is one.
+    low, high
+        The smallest and the largest element; NaN if that is not known.
+    """
 
     nan: bool = False
     posinf: bool = False
     neginf: bool = False
+    low: float = math.nan
+    high: float = math.nan
 
     @property
     def bad(self) -> bool:
@@ -30,6 +42,11 @@ class Look(NamedTuple):
     @property
     def inf(self) -> bool:
         return self.posinf or self.neginf
+
+    @property
+    def absmax(self) -> float:
+        """The largest absolute value; NaN if there is a NaN, or if it is not known."""
+        return max(abs(self.low), abs(self.high))
 
     def __or__(self, other: Look) -> Look:
         return Look(self.nan or other.nan, self.posinf or other.posinf, self.neginf or other.neginf)
@@ -48,8 +65,18 @@ class Handle(Protocol):
 class ModelAdapter(Protocol):
     """What the detector needs to know of a tensor library: everything that touches its tensors and modules.
 
-    A module has ``named_modules()`` and ``named_parameters(recurse=False)``, as torch's has.
+    A module has ``named_parameters(recurse=False)`` and ``get_submodule(name)``, as torch's has.
+
+    Attributes
+    ----------
+    budget
+        The share of the running time that the watch along with the detector may take.
     """
+
+    budget: float
+
+    def layers(self) -> Iterator[tuple[str, Any]]:
+        """Return the modules of the model with their names; that of the model itself is ""."""
 
     def is_tensor(self, value: Any) -> bool:
         """Whether a value is a tensor that can hold a NaN, with elements at hand (not empty, meta or fake)."""
@@ -59,6 +86,9 @@ class ModelAdapter(Protocol):
 
     def look(self, tensor: Any) -> Look:
         """Tell what is in a tensor, in one pass (and one synchronisation) while all of it is finite."""
+
+    def absmin(self, tensor: Any) -> float:
+        """Return the smallest absolute value in a tensor."""
 
     def describe(self, tensor: Any) -> dict[str, Any]:
         """Return the fields of a NaNEvent about a tensor: ``index``, ``nan_count``, ``output_stats`` and so on."""
@@ -94,6 +124,47 @@ class ModelAdapter(Protocol):
             The mark of the moment after which it was probably born.
         came_in
             Whether it was given to the model from outside.
+        """
+
+
+@runtime_checkable
+class LooksLater(Protocol):
+    """What an adapter can do besides whose tensors are not always at hand, and whose modules can be called twice.
+
+    A device works on while the program runs ahead; a look at one of its tensors would have the program wait. A compiled
+    module calls no hooks. In both cases it is only found out, later and all at once, that something was bad; which
+    layer, operation and line it was is found by calling the model again.
+    """
+
+    def follow(self, told: Callable[[], None]) -> Sequence[Handle]:
+        """Have ``told()`` called before weights are changed, and begin to look in compiled code."""
+
+    def must_wait(self) -> bool:
+        """Whether the tensors of the coming call of the model are such that a look takes the program's time."""
+
+    def given(self, args: Any, kwargs: Any) -> Any:
+        """Return what is needed to call the model again as it is called now."""
+
+    def ask(self, tensor: Any) -> Any:
+        """Begin to look at a tensor, and return at once."""
+
+    def answers(self, asked: Sequence[Any]) -> list[Look]:
+        """Return what the looks have told; one synchronisation."""
+
+    def compiled(self) -> tuple[Any, list[tuple[str, Look]]]:
+        """What ``given`` would be for the last call of a compiled model, and what its layers have put out since.
+
+        None and an empty list if nothing that was compiled has run.
+        """
+
+    def was_compiled_before(self) -> bool:
+        """Whether the model had been compiled, and perhaps called, before :meth:`follow`."""
+
+    def once_more(self, given: Any) -> AbstractContextManager[Callable[[], bool] | None]:
+        """A context that gives a function, or None if the model cannot be called again so.
+
+        The function calls the model as it was called, each operation recorded, leaves everything else as it is, and
+        says whether that worked. Within the context ``explain`` knows the tensors of this second call.
         """
 
 
@@ -191,11 +262,48 @@ def _called(layer: str) -> str:
     return layer or "the model"
 
 
+class Reach(NamedTuple):
+    """How small and how large the elements are that a layer put out, without their signs; NaN if that is not known."""
+
+    absmin: float
+    absmax: float
+
+    def with_(self, absmin: float, absmax: float) -> Reach:
+        """Those of these elements and of others together."""
+        return Reach(
+            self.absmin if self.absmin <= absmin or math.isnan(self.absmin) else absmin,
+            self.absmax if self.absmax >= absmax or math.isnan(self.absmax) else absmax,
+        )
+
+
+class Memory:
+    """What has been found out about tensors as they are now. It keeps none of them alive.
+
+    Parameters
+    ----------
+    version
+        Tells how often a tensor has been written to.
+    """
+
+    def __init__(self, version: Callable[[Any], int]) -> None:
+        self._version = version
+        self._known: dict[int, tuple[weakref.ref[Any], int, Any]] = {}
+
+    def recall(self, tensor: Any) -> Any:
+        """What is known of a tensor; None if that is nothing, or if it has been written to since."""
+        known = self._known.get(id(tensor))
+        if known is None or known[0]() is not tensor or known[1] != self._version(tensor):
+            return None
+        return known[2]
+
+    def remember(self, tensor: Any, what: Any) -> None:
+        """Keep in mind what has been found out."""
+        self._known[id(tensor)] = weakref.ref(tensor), self._version(tensor), what
+
+
 class _Known(NamedTuple):
     """What has been found out about a tensor."""
 
-    tensor: weakref.ref[Any]
-    version: int
     look: Look | None  # None if nobody looked, because whatever is in it is meant
     origin: Origin | None  # None if it is finite or meant
 
@@ -223,6 +331,10 @@ class ForwardPass:
     ----------
     adapter
         For the tensors.
+    given
+        What is needed to call the model again, if that is known.
+    fully
+        Whether absolute minima are to be measured as well.
 
     Attributes
     ----------
@@ -230,14 +342,22 @@ class ForwardPass:
         Where values became non-finite, in order; none for what is meant.
     put_out
         The bad tensors that the outermost layer put out, and where they became so (None: it is meant).
+    met_nan
+        Whether there was a NaN anywhere, meant or not.
+    reached
+        How small and how large what each layer put out is, in the order in which they ended.
     """
 
-    def __init__(self, adapter: ModelAdapter) -> None:
+    def __init__(self, adapter: ModelAdapter, given: Any = None, *, fully: bool = False) -> None:
         self.adapter = adapter
+        self.given = given
+        self.met_nan = False
+        self.reached: dict[str, Reach] = {}
+        self._fully = fully
         self.origins: list[Origin] = []
         self.put_out: list[tuple[Any, Look, Origin | None]] = []
         self._calls: list[_Call] = []
-        self._known: dict[int, _Known] = {}
+        self._memory = Memory(adapter.version)
         self._last: str | None = None
         self._last_ended = adapter.now()
 
@@ -270,7 +390,8 @@ class ForwardPass:
                     self._take(call, taken(), meant, came_in=not self._calls)
                 handed_on = call.seen.bad and look.nan <= call.seen.nan
                 origin = call.origin if handed_on else self._origin(call, tensor, look)
-            self._remember(tensor, look, origin)
+            self._memory.remember(tensor, _Known(look, origin))
+            self._reach(layer, tensor, look)
             if look.bad:
                 call.add(look, origin)
                 if self._calls:
@@ -280,11 +401,26 @@ class ForwardPass:
         self._last, self._last_ended = layer, self.adapter.now()
         return new_ones
 
+    def found(self) -> list[tuple[Origin, Any]]:
+        """Every NaN, and infinities that the model put out, but for negative ones: masks look like that."""
+        found = [(origin, origin.tensor) for origin in self.origins if origin.look.nan]
+        for tensor, look, origin in self.put_out:
+            if origin is not None and look.posinf and not look.nan:
+                found.append((origin, tensor))
+        return found
+
+    def _reach(self, layer: str, tensor: Any, look: Look) -> None:
+        absmax = math.nan if look.nan else look.absmax
+        if look.nan or absmax == absmax:
+            absmin = self.adapter.absmin(tensor) if self._fully else math.nan
+            known = self.reached.get(layer)
+            self.reached[layer] = Reach(absmin, absmax) if known is None else known.with_(absmin, absmax)
+
     def pass_by(self, made: Sequence[Any]) -> None:
         """A layer that is not watched has put out these tensors: whatever is in them is meant."""
         for tensor in made:
-            if self._known_of(tensor) is None:
-                self._remember(tensor, None, None)
+            if self._memory.recall(tensor) is None:
+                self._memory.remember(tensor, _Known(None, None))
 
     def _take(self, call: _Call, taken: Sequence[Any], meant: bool, came_in: bool) -> None:
         call.looked = True
@@ -292,7 +428,8 @@ class ForwardPass:
             look, origin, is_new = self._meet(tensor)
             if is_new and look.bad and not meant:
                 origin = self._origin(call, tensor, look, is_input=True, came_in=came_in)
-            self._remember(tensor, look, origin)
+            if is_new:
+                self._memory.remember(tensor, _Known(look, origin))
             if look.bad:
                 call.add(look, origin)
 
@@ -321,16 +458,11 @@ class ForwardPass:
 
     def _meet(self, tensor: Any) -> tuple[Look, Origin | None, bool]:
         """What is in a tensor, where it came from, and whether this is the first time it is met as it is now."""
-        known = self._known_of(tensor)
+        known = self._memory.recall(tensor)
         if known is None or known.look is None:
-            return self.adapter.look(tensor), None, known is None
+            look = self.adapter.look(tensor)
+            self.met_nan = self.met_nan or look.nan
+            if known is not None:
+                self._memory.remember(tensor, _Known(look, None))
+            return look, None, known is None
         return known.look, known.origin, False
-
-    def _known_of(self, tensor: Any) -> _Known | None:
-        known = self._known.get(id(tensor))
-        if known is None or known.tensor() is not tensor or known.version != self.adapter.version(tensor):
-            return None
-        return known
-
-    def _remember(self, tensor: Any, look: Look | None, origin: Origin | None) -> None:
-        self._known[id(tensor)] = _Known(weakref.ref(tensor), self.adapter.version(tensor), look, origin)

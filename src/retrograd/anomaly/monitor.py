@@ -9,22 +9,18 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
+from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
 from retrograd.anomaly.catalogue import explain
 from retrograd.anomaly.event import GradEvent, NaNEvent
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
 from retrograd.anomaly.libraries import depth_of_user
+from retrograd.anomaly.policies import ACTIONS, Action, policies_of
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-KINDS = ("nan", "inf", "overflow", "underflow", "spike")
-ACTIONS = ("ignore", "record", "warn", "raise", "skip_step")
-_DEFAULTS = {"nan": "raise", "inf": "raise", "overflow": "ignore", "underflow": "ignore", "spike": "ignore"}
-
-Action = str | Callable[[Any], "str | None"]
 
 
 class AnomalyError(RuntimeError):
@@ -46,36 +42,6 @@ class AnomalyError(RuntimeError):
 
 class AnomalyWarning(UserWarning):
     """What the policy "warn" gives."""
-
-
-class Adapter(Protocol):
-    """What connects the watch to a tensor library."""
-
-    def start(self) -> None:
-        """Begin to observe."""
-
-    def stop(self) -> None:
-        """Leave everything as it was before; works after any exception."""
-
-    def snapshot(self) -> Any:
-        """Return what has to be put back to run the coming step again."""
-
-    def restore(self, snapshot: Any) -> None:
-        """Put it back before the second run; after it, all but the random states, which have moved on by one step."""
-
-    def record_everything(self) -> None:
-        """Check every operation from now on, until :meth:`stop_recording`."""
-
-    def stop_recording(self) -> None:
-        """Go back to looking at the boundaries only."""
-
-
-@runtime_checkable
-class ExplainsErrors(Protocol):
-    """What an adapter may be able to do besides."""
-
-    def explain(self, error: Exception) -> NaNEvent | None:
-        """The event of an error that an operation raised about the numbers it was given; None for any other."""
 
 
 _stack: list[Watch] = []
@@ -101,6 +67,9 @@ class Watch:
         The share of the time since then that went into checks at the boundaries.
     rerun_loaders : bool
         Whether every loop over a ``torch.utils.data.DataLoader`` is one over :meth:`steps`; to be set before the start.
+    every_backward : bool
+        Whether the gradients are looked at when each backward ends, and not only before an update, which another
+        program's loop may do beyond the step that can be run again; to be set before the start.
     """
 
     def __init__(
@@ -113,20 +82,25 @@ class Watch:
         allow_modules: Iterable[str] = (),
         max_events: int = 100,
         recorder: Any = None,
-        budget: float = 0.003,
+        budget: float = 0.01,
+        lag: int = 0,
     ) -> None:
+        if lag not in (0, 1):
+            raise ValueError(f"lag must be 0 or 1 steps, but got {lag!r}")
         self.model = model
         self.optimizer = optimizer
-        self.policies = _policies(policy)
+        self.policies = policies_of(policy)
         self.allow = frozenset(allow)
         self.allow_modules = tuple(allow_modules)
         self.budget = budget
+        self.lag = lag
         self.recorder = recorder
         self.step = 0
         self.batch_idx: int | None = None
         self.withheld = False
         self.loss_history: deque[float] = deque(maxlen=32)
         self.rerun_loaders = False
+        self.every_backward = False
         self.grad_norm_history: deque[float] = deque(maxlen=32)
         self.update_ratio: float | None = None
         self.listeners: list[Callable[[NaNEvent | GradEvent], None]] = []
@@ -172,6 +146,12 @@ class Watch:
         """Stop observing and leave everything as it was before. A watch may be started again."""
         if self not in _stack:
             return
+        try:
+            self.settle()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
         _stack.remove(self)
         if _stack:
             _stack[-1].step += self.step  # it saw nothing of these, but they were there
@@ -187,6 +167,9 @@ class Watch:
         try:
             if isinstance(error, Exception):
                 self.explain(error)
+            if error is not None:
+                with suppress(AnomalyError):  # it is recorded; the error that is under way comes first
+                    self.settle()
         finally:
             self.stop()
 
@@ -225,6 +208,12 @@ class Watch:
         elapsed = time.perf_counter() - self._started
         return self._own_time / elapsed if self._started and elapsed > 0 else 0.0
 
+    def settle(self) -> None:
+        """Wait for the result that is still out under ``lag=1``, and carry the policy out; :meth:`stop` does so too."""
+        for adapter in self._adapters:
+            if isinstance(adapter, ReadsLater):
+                adapter.settle()
+
     def set_batch(self, batch_idx: int) -> None:
         """Say which batch is being worked on; events carry it. :meth:`steps` does it by itself."""
         self.batch_idx = batch_idx
@@ -235,6 +224,11 @@ class Watch:
         When a step trips, its update is withheld, weights, random states and buffers are put back as they were, and the
         *same batch is yielded once more*, to the same loop body, with every operation checked and every line recorded.
         After this second pass the policy is carried out: under "raise" the exact finding is raised.
+
+        Raises
+        ------
+        RuntimeError
+            If the watch has not been started, or has been stopped.
 
         Examples
         --------
@@ -247,6 +241,8 @@ class Watch:
         Traceback (most recent call last):
         retrograd.anomaly.monitor.AnomalyError: ...
         """
+        if self not in _stack:
+            raise RuntimeError("this watch does not observe: put the loop in `with w:`, or call w.start() before it")
         for number, batch in enumerate(loader):
             self.batch_idx = number
             self.withheld = False
@@ -287,15 +283,17 @@ class Watch:
     def explain(self, error: Exception) -> None:
         """Add cause and remedy to an error that is about to leave, if an operation raised it about its numbers.
 
-        ``LinAlgError`` is one: a matrix that is singular, or not positive definite. The block or function that is
-        watched does so by itself.
+        ``LinAlgError`` is one: a matrix that is singular, or not positive definite; another is what an operation says
+        that was given a NaN, whose birth is named then. The block or function that is watched does so by itself.
         """
+        if isinstance(error, AnomalyError):  # which says all by itself
+            return
         for adapter in self._adapters:
             event = adapter.explain(error) if isinstance(adapter, ExplainsErrors) else None
             if event is not None and self.listens_to("nan"):
                 event = self._completed(event)
                 self._record("nan", event, "raise")
-                error.add_note("\n".join(_advice(event)))
+                error.add_note("\n".join(_advice(event)) if event.kind == "error" else message_of(event))
 
     # --- what adapters tell -----------------------------------------------------------------------------------------
 
@@ -317,7 +315,7 @@ class Watch:
         """Whether anything is to be done about a kind of harm."""
         return self.policies[kind] != "ignore"
 
-    def found(self, kind: str, event: NaNEvent) -> str:
+    def found(self, kind: str, event: NaNEvent, *, exact: bool = False) -> str:
         """Take over an event and say what is to be done; under "raise" it is raised.
 
         Parameters
@@ -327,6 +325,8 @@ class Watch:
             was, harmless so far.
         event
             The birth.
+        exact
+            Whether a second run of the step could tell nothing more.
 
         Returns
         -------
@@ -334,7 +334,7 @@ class Watch:
             "go on", or "withhold": no weight may be changed by this step.
         """
         event = self._completed(event)
-        if self._replay is not None and kind in ("nan", "inf") and self.listens_to(kind):
+        if self._replay is not None and not exact and kind in ("nan", "inf") and self.listens_to(kind):
             if self._replay.tripped is None:
                 self._replay.tripped = kind, event
             return "withhold"
@@ -366,7 +366,8 @@ class Watch:
         )
 
     def _completed(self, event: NaNEvent) -> NaNEvent:
-        event = replace(event, step=self.step, batch_idx=self.batch_idx)
+        if event.step is None:  # otherwise it is about an earlier one
+            event = replace(event, step=self.step, batch_idx=self.batch_idx)
         if event.cause is None:
             event = explain(event)
         return event
@@ -456,21 +457,6 @@ def _advice(event: NaNEvent, note: str | None = None) -> list[str]:
     return lines
 
 
-def _policies(policy: str | Mapping[str, Action] | Callable[[Any], str | None]) -> dict[str, Action]:
-    """What to do for each kind."""
-    if isinstance(policy, str) or callable(policy):
-        policy = {"nan": policy, "inf": policy}
-    unknown = set(policy) - set(KINDS)
-    if unknown:
-        raise ValueError(f"no such kind of anomaly: {', '.join(sorted(unknown))}; the kinds are {', '.join(KINDS)}")
-    for kind, action in policy.items():
-        if not callable(action) and action not in ACTIONS:
-            raise ValueError(
-                f"no such policy for {kind}: {action!r}; give one of {', '.join(ACTIONS)}, or a function of the event"
-            )
-    return {**_DEFAULTS, **policy}
-
-
 def _adapters_for(watch: Watch) -> list[Adapter]:
     """The adapters of the libraries that are in use."""
     from retrograd.anomaly.adapters import adapters_for
@@ -487,7 +473,8 @@ def watch(
     allow_modules: Iterable[str] = (),
     max_events: int = 100,
     recorder: Any = None,
-    budget: float = 0.003,
+    budget: float = 0.01,
+    lag: int = 0,
 ) -> Watch:
     """Keep a training loop under observation: find where a NaN or an infinity is born, before it reaches a weight.
 
@@ -517,8 +504,12 @@ def watch(
         Gets every event as it happens, and what becomes of the step; for example a
         :class:`retrograd.anomaly.report.Report`.
     budget : float
-        The share of the running time that the checks at the boundaries may take. Within it gradients are looked at
-        every so many steps also if no flag was raised.
+        The share of the running time that checks may take where they are not needed to keep a bad value from the
+        weights: it says in which steps the lines of operations are noted (PyTorch), and in which gradients are looked
+        at although no flag was raised, or under a policy that lets them pass. ``overhead`` is the share taken.
+    lag : int
+        1 to read the result of a look one step later, for PyTorch models on a GPU: the program then never waits for
+        the device. A bad update is held back there all the same. See "Without waiting for a GPU" in docs/pytorch.md.
 
     Returns
     -------
@@ -527,7 +518,7 @@ def watch(
     Raises
     ------
     ValueError
-        For an unknown kind or policy.
+        For an unknown kind or policy, or another lag.
 
     Examples
     --------
@@ -549,6 +540,7 @@ def watch(
         max_events=max_events,
         recorder=recorder,
         budget=budget,
+        lag=lag,
     )
 
 

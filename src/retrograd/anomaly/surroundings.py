@@ -102,14 +102,18 @@ class Surroundings:
             the non-finite gradient.
         ``"optimizer"``
             A dict with ``"name"`` (``"Adam"``) and its options (``"lr"``, ``"eps"``); given in every event of a
-            training loop; ``"updating"`` True in it if the value was born inside its ``step``; ``"code_line"`` of its
-            construction if known.
+            training loop; ``"updating"`` True in it if the value was born inside its ``step``; ``"code_line"`` and
+            ``"lineno"`` of its construction if known.
         ``"update_ratio"``
             Norm of the last update of all parameters divided by the norm of the weights.
         ``"loss_history"``, ``"grad_norm_history"``
             The last values, oldest first.
         ``"scale_history"``
             The last scales of a gradient scaler, oldest first.
+        ``"layers"``
+            The layers of the last call of a model, as :class:`~retrograd.anomaly.NaNDetector` saw them: a dict for each
+            with ``"layer"``, ``"absmin"`` and ``"absmax"`` of what it put out, and ``"before"``, the latter in earlier
+            calls, oldest first.
         ``"error"``
             The text of the exception, where an operation raised one instead of giving a value (``LinAlgError``).
     """

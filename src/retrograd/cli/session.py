@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from retrograd.anomaly import AnomalyError, watch
+from retrograd.anomaly.adapters.frameworks import steps_run_again
 from retrograd.anomaly.adapters.torch import attach_on_import
 from retrograd.anomaly.report import Report
 from retrograd.cli.program import ProgramNotFoundError, own_traceback
@@ -27,7 +28,8 @@ def run_watched(program: Callable[[], None], policy: str, report: Report) -> int
     attach_on_import(observer)
     observer.start()
     try:
-        program()
+        with steps_run_again(observer):
+            program()
     except BaseException as error:
         failure = error
         if isinstance(error, Exception):

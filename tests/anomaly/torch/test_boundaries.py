@@ -147,6 +147,43 @@ def test_a_closure_that_computes_the_loss() -> None:
     assert x.tolist() != [1.0], "the step after was withheld"
 
 
+def test_an_optimizer_that_calls_the_step_of_its_base_class() -> None:
+    class Mine(torch.optim.SGD):
+        def step(self, closure: Any = None) -> None:  # type: ignore[override]
+            super().step(closure)
+
+    torch.optim.SGD([torch.zeros(1)])  # from here on torch tells of the inner step as well
+    net = Net(root_of_zero)
+    optimizer = Mine(net.parameters(), 0.1)
+    with rg.anomaly.watch(net, optimizer, "skip_step") as w:
+        train(net, optimizer, batches(1))
+        assert len(w.events) == 1
+        assert w._adapters[0].updates == 0  # type: ignore[attr-defined]
+    assert weights_are_clean(net)
+
+
+def test_an_optimizer_that_steps_others() -> None:
+    """Their parameters are not its own."""
+
+    class Both(torch.optim.Optimizer):
+        def __init__(self, *optimizers: torch.optim.Optimizer) -> None:
+            super().__init__([torch.zeros(1)], {})
+            self.optimizers = optimizers
+
+        def step(self, closure: Any = None) -> None:  # type: ignore[override]
+            for each in self.optimizers:
+                each.step()
+
+    net = Net(root_of_zero)
+    optimizer = Both(*(torch.optim.SGD(each.parameters(), 0.1) for each in (net.first, net.second)))
+    with rg.anomaly.watch(net, optimizer=None, policy="skip_step") as w:
+        for _ in range(2):
+            net(batches(1)[0]).sum().backward()
+            optimizer.step()
+    assert w.events
+    assert weights_are_clean(net)
+
+
 def test_two_optimizers_are_withheld_apart() -> None:
     first, second = nn.Linear(2, 1), nn.Linear(2, 1)
     optimizers = [torch.optim.SGD(each.parameters(), 0.1) for each in (first, second)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import subprocess
 import sys
 import textwrap
@@ -97,8 +99,44 @@ def test_watches_in_each_other() -> None:
     x = torch.zeros(2, requires_grad=True)
     with rg.anomaly.watch(policy="record") as outer, rg.anomaly.watch(policy="record") as inner:
         torch.log(x).sum().backward()
-    assert [event.op for event in (*outer.events, *inner.events)] == ["log", "unknown"] * 2
+    assert [event.op for event in (*outer.events, *inner.events)] == ["log", "LogBackward0"] * 2
     assert surroundings() == before
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+def test_watches_that_stop_in_any_order(order: tuple[int, ...]) -> None:
+    before = surroundings()
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    watches = [rg.anomaly.watch(net, optimizer, "record").start() for _ in range(3)]
+    net.fault = log_of_zero
+    for number in order:
+        watches[number].stop()
+        train(net, optimizer, batches(1))
+    assert surroundings() == before
+    assert [len(watches[number].events) > 0 for number in order] == [False, True, True]
+
+
+def test_somebody_elses_replacement_stays() -> None:
+    """It goes on working, over a watch that is over."""
+    calls = []
+    before = torch.autograd.backward
+    w = rg.anomaly.watch(policy="record").start()
+    watched_backward = torch.autograd.backward
+
+    @functools.wraps(watched_backward)
+    def theirs(*args: Any, **kwargs: Any) -> None:
+        calls.append(1)
+        watched_backward(*args, **kwargs)
+
+    torch.autograd.backward = theirs
+    try:
+        w.stop()
+        assert torch.autograd.backward is theirs
+        torch.zeros(2, requires_grad=True).log().sum().backward()
+        assert (len(calls), w.events) == (1, ())
+    finally:
+        torch.autograd.backward = before
 
 
 def test_a_watch_starts_again() -> None:
@@ -109,6 +147,15 @@ def test_a_watch_starts_again() -> None:
             torch.log(x).sum().backward()
     with pytest.raises(RuntimeError, match="started already"), w:
         w.start()
+
+
+def test_a_watch_that_is_over_says_so() -> None:
+    w = rg.anomaly.watch(Net())
+    with w:
+        pass
+    with pytest.raises(RuntimeError, match=r"this watch does not observe: put the loop in `with w:`"):
+        next(w.steps(batches(1)))
+    w.stop()  # again, which does nothing
 
 
 def test_which_adapters() -> None:
@@ -183,6 +230,22 @@ def test_an_unmodified_script(tmp_path: Path) -> None:
     assert "SqrtBackward0" in done.stderr
     assert "loss = error if epoch == 0 else torch.sqrt(error * weight)" in done.stderr
     assert "train_torch.py" in done.stderr
+
+
+def test_a_script_that_is_not_there(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "retrograd", "run", str(tmp_path / "nowhere.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert done.stderr.startswith("retrograd: cannot run ")
+    assert "Traceback" not in done.stderr
+
+
+def test_an_error_of_linear_algebra_in_a_script_is_explained(tmp_path: Path) -> None:
+    script = "import torch\nkernel = torch.ones(3, 3)\nroot = torch.linalg.cholesky(kernel)\n"
+    done = run(script, tmp_path, "-m", "retrograd", "run")
+    assert done.returncode == 1
+    assert "LinAlgError: linalg.cholesky: " in done.stderr
+    assert "root = torch.linalg.cholesky(kernel + 1e-5 * torch.eye(" in done.stderr
 
 
 def test_the_script_itself_fails(tmp_path: Path) -> None:

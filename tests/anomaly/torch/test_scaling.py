@@ -61,6 +61,51 @@ def test_a_bad_loss_is_found_under_its_scale(steps: bool) -> None:
     assert weights_are_clean(net)
 
 
+def test_a_bad_loss_that_nobody_has_read_is_found_when_its_update_is_left_out() -> None:
+    """As on a GPU, where losses are read with the gradients, and the scaler keeps bad gradients from the optimizer."""
+    net = Net()
+    scaler = torch.amp.GradScaler("cpu")
+    with rg.anomaly.watch(net, policy="skip_step", lag=1) as w:
+        train_scaled(net, batches(2), scaler)
+        net.fault = log_of_zero
+        train_scaled(net, batches(1), scaler)
+        assert [event.op for event in w.events] == ["log"]
+        net.fault = None
+        before = state(net)
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        optimizer.zero_grad()
+        net(batches(1)[0]).sum().backward()
+        optimizer.step()
+    assert w.events[0].harmed == "loss"
+    assert not torch.equal(before["second.bias"], state(net)["second.bias"]), "the step after was withheld"
+
+
+@pytest.mark.parametrize("lag", [0, 1])
+@pytest.mark.parametrize("fused", [False, True])
+def test_scaled_training_reads_its_result_later(fused: bool, lag: int) -> None:
+    """What the scaler does is not done twice, whoever leaves the update out."""
+
+    def train(watched: bool) -> tuple[Any, Any]:
+        torch.manual_seed(0)
+        net = Net()
+        optimizer = torch.optim.Adam(net.parameters(), fused=fused)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**20)
+        w = rg.anomaly.watch(net, optimizer, "skip_step", lag=lag).start() if watched else None
+        for number, x in enumerate(batches(6)):
+            net.fault = spike if number in (1, 2) else None
+            optimizer.zero_grad()
+            scaler.scale((net(x) ** 2).mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        if w is not None:
+            w.stop()
+            assert not w.events
+        assert scaler.get_scale() < 2.0**20
+        return state(net), optimizer.state_dict()["state"]
+
+    torch.testing.assert_close(train(True), train(False), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("steps", [False, True])
 def test_updates_skipped_again_and_again(steps: bool) -> None:
     net = Net(root_of_zero)

@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from typing import Any
+
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 import retrograd as rg
+from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.torch.graph import nodes_behind
+from retrograd.anomaly.adapters.torch.tracing import InstructionNotes
 from tests.anomaly.torch.training import Net, batches, line_of, train
 
+NEW = sys.version_info >= (3, 12)
 
-def noted() -> int:
-    return len(_get_current_function_mode_stack())
+
+@pytest.fixture(
+    autouse=True,
+    params=["functions", pytest.param("instructions", marks=pytest.mark.skipif(not NEW, reason="from Python 3.12 on"))],
+)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to note lines, where the interpreter has both."""
+    if request.param == "functions":
+        monkeypatch.setattr(InstructionNotes, "if_possible", lambda: None)
+    return request.param
+
+
+def log_of(w: Any) -> Any:
+    monitor = w._adapters[-1]
+    return getattr(monitor, "_monitor", monitor)._sites
+
+
+def noted(w: Any) -> bool:
+    return log_of(w).on
 
 
 def lines(depth: int, x: Tensor) -> None:
@@ -28,7 +53,7 @@ def test_a_step_that_was_not_noted() -> None:
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with rg.anomaly.watch(net, optimizer, "skip_step", budget=1e-9) as w:
         train(net, optimizer, batches(10))
-        assert noted() == 0
+        assert not noted(w)
         net.fault = lambda out: torch.log(out * 0)  # the birth in a step that was not noted
         train(net, optimizer, batches(1))
     assert w.event.op == "log"
@@ -58,14 +83,14 @@ def test_nothing_is_noted_within_backward_and_update() -> None:
     seen = []
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
-    optimizer.register_step_pre_hook(lambda *args: seen.append(noted()))
-    net.first.weight.register_hook(lambda grad: seen.append(noted()))  # type: ignore[arg-type, func-returns-value]
-    with rg.anomaly.watch(net, optimizer, budget=1e9):
-        assert noted() == 1
+    optimizer.register_step_pre_hook(lambda *args: seen.append(noted(w)))
+    net.first.weight.register_hook(lambda grad: seen.append(noted(w)))  # type: ignore[arg-type, func-returns-value]
+    with rg.anomaly.watch(net, optimizer, budget=1e9) as w:
+        assert noted(w)
         train(net, optimizer, batches(6))
-        assert noted() == 1
-    assert seen == [0] * 12
-    assert noted() == 0
+        assert noted(w)
+    assert seen == [False] * 12
+    assert not noted(w)
 
 
 def test_a_mode_of_the_users_own_stays() -> None:
@@ -78,7 +103,7 @@ def test_a_mode_of_the_users_own_stays() -> None:
         for _ in range(5):
             (x * 2).sum().backward()
         assert _get_current_function_mode_stack()[-1] is mine
-    assert noted() == 0
+    assert not _get_current_function_mode_stack()
 
 
 @pytest.mark.parametrize("compiled_first", [False, True])
@@ -98,3 +123,127 @@ def test_nothing_is_noted_in_a_program_that_compiles(compiled_first: bool, reque
             model = torch.compile(net, backend=backend)
         train(model, optimizer, batches(8))
     assert len(frames) == 1, "compiled anew"
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.weight  # the last line of the module
+
+
+def twice(x: Tensor) -> Tensor:
+    return torch.mul(x, 2)
+
+
+def columns(x: Tensor) -> Any:
+    for each in torch.unbind(x.T):
+        yield each.exp().sum()
+
+
+def program(model: nn.Module, x: Tensor) -> Tensor:
+    y = model(x)
+    z = (torch.relu(y)
+         + torch.sqrt(y * y))  # fmt: skip
+    w = twice(x).sum() + twice(x).exp().sum()
+    first, *_ = z
+    z[0] = -first
+    return w + sum(columns(z)) + (z @ z.mT)[:, 0].sum()
+
+
+def written(w: Any, loss: Tensor) -> list[tuple[str, str]]:
+    """Every node, and the text of the call that made it."""
+    sites = log_of(w)
+    found = []
+    for node in nodes_behind([loss.grad_fn]):
+        if not hasattr(node, "variable"):
+            place = place_fields(*sites.site_of(node._sequence_nr(), loss.grad_fn._sequence_nr()))
+            found.append((node.name(), place["code_line"][place["col"] : place["end_col"]]))
+    return found
+
+
+def test_each_node_has_the_call_that_made_it() -> None:
+    """Several on a line, on several lines, in functions that return to the line, in generators, after a user's module
+    within one of torch's."""
+    model = nn.Sequential(Scaled(), nn.Tanh())
+    with rg.anomaly.watch(model, policy="record") as w:
+        loss = program(model, torch.ones(2, 3, requires_grad=True))
+        found = written(w, loss)
+    assert found == [
+        ("MulBackward0", "x * self.weight"),
+        ("TanhBackward0", "model(x)"),
+        ("ReluBackward0", "torch.relu(y)"),
+        ("MulBackward0", "y * y"),
+        ("SqrtBackward0", "torch.sqrt(y * y)"),
+        ("AddBackward0", "torch.relu(y) + torch.sqrt(y * y)"),
+        ("MulBackward0", "torch.mul(x, 2)"),
+        ("SumBackward0", "twice(x).sum()"),
+        ("MulBackward0", "torch.mul(x, 2)"),
+        ("ExpBackward0", "twice(x).exp()"),
+        ("SumBackward0", "twice(x).exp().sum()"),
+        ("AddBackward0", "twice(x).sum() + twice(x).exp().sum()"),
+        ("UnbindBackward0", "first, *_"),
+        ("NegBackward0", "-first"),
+        ("torch::autograd::CopySlices", "z[0]"),
+        ("PermuteBackward0", "x.T"),
+        ("UnbindBackward0", "torch.unbind(x.T)"),
+        *[("ExpBackward0", "each.exp()"), ("SumBackward0", "each.exp().sum()"), ("AddBackward0", "sum(columns(z))")]
+        * 3,
+        ("AddBackward0", "w + sum(columns(z))"),
+        ("TransposeBackward0", "z.mT"),
+        ("MmBackward0", "z @ z.mT"),
+        ("SelectBackward0", "(z @ z.mT)[:, 0]"),
+        ("SumBackward0", "(z @ z.mT)[:, 0].sum()"),
+        ("AddBackward0", "w + sum(columns(z)) + (z @ z.mT)[:, 0].sum()"),
+    ]
+
+
+@pytest.mark.skipif(not NEW, reason="from Python 3.12 on")
+def test_the_interpreters_tools_are_left_as_they_were(way: str) -> None:
+    """Watches within each other take two ids, a third does without, and others keep theirs."""
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]
+    monitoring.use_tool_id(monitoring.COVERAGE_ID, "somebody")
+    x = torch.ones(2, requires_grad=True)
+    try:
+        before = [monitoring.get_tool(each) for each in range(6)]
+        watches = [rg.anomaly.watch(policy="record").start() for _ in range(3)]
+        assert [monitoring.get_tool(each) for each in (3, 4)] == ["retrograd" if way == "instructions" else None] * 2
+        for w in watches:
+            assert written(w, twice(x).sum())[0] == ("MulBackward0", "torch.mul(x, 2)")
+        for w in reversed(watches):
+            w.stop()
+        assert [monitoring.get_tool(each) for each in range(6)] == before
+    finally:
+        monitoring.free_tool_id(monitoring.COVERAGE_ID)
+
+
+def test_functions_that_ran_under_an_earlier_watch() -> None:
+    x = torch.ones(2, requires_grad=True)
+    for _ in range(3):
+        with rg.anomaly.watch(policy="record") as w:
+            assert written(w, twice(x).sum())[0] == ("MulBackward0", "torch.mul(x, 2)")
+            for _ in range(8):
+                twice(x).sum().backward()
+
+
+def test_the_log_of_a_thread_of_its_own() -> None:
+    """Numbers of nodes are those of a thread, so that what another one does must not be taken for this one's."""
+    x = torch.ones(2, requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        y = twice(x)
+        other = threading.Thread(target=lambda: [twice(x) for _ in range(50)])
+        other.start()
+        other.join()
+        assert written(w, (y - 3).sum())[0] == ("MulBackward0", "torch.mul(x, 2)")
+
+
+def test_a_program_that_works_without_torch_for_long() -> None:
+    """Many instructions, no nodes: nothing is gathered."""
+    x = torch.ones(2, requires_grad=True)
+    with rg.anomaly.watch(policy="record", budget=1e9) as w:
+        for _ in range(10_000):
+            abs(1)
+        assert len(log_of(w)._notes.noted) <= 1
+        assert written(w, twice(x).sum())[0] == ("MulBackward0", "torch.mul(x, 2)")

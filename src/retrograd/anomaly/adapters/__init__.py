@@ -38,4 +38,8 @@ def adapter_of(model: Any) -> Any:
         from retrograd.anomaly.adapters.retrograd.layers import RetrogradLayers
 
         return RetrogradLayers(model)
-    raise TypeError(f"the model must be a retrograd.nn.Module, but got {type(model).__name__}")
+    if "torch.Module" in names:
+        from retrograd.anomaly.adapters.torch.layers import TorchLayers
+
+        return TorchLayers(model)
+    raise TypeError(f"the model must be a retrograd.nn.Module or a torch.nn.Module, but got {type(model).__name__}")

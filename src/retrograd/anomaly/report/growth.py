@@ -36,8 +36,8 @@ def quantities(history: History) -> list[str]:
 
 
 def table(history: History, width: int) -> list[str]:
-    """Lines of ``step`` and each quantity, aligned, for as many of the last steps as fit into ``width`` columns."""
-    names = ["step", *quantities(history)]
+    """Lines of ``step``, if known, and each quantity, aligned, for as many of the last steps as fit into ``width``."""
+    names = [*(["step"] if any("step" in row for row in history) else []), *quantities(history)]
     first = max(map(len, names))
     lines = [name.ljust(first) for name in names]
     columns: list[list[str]] = []

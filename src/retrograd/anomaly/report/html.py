@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from retrograd.anomaly.event import GradEvent, NaNEvent
-from retrograd.anomaly.report import growth
+from retrograd.anomaly.report import growth, layers
 from retrograd.anomaly.report.growth import History
 from retrograd.anomaly.report.jsonl import Entry, Run
 from retrograd.anomaly.report.story import Story, number, tell, verdict
@@ -76,6 +76,7 @@ def _event(entry: Entry) -> str:
         _section(f"Operands{where}", _operands(story)),
         _section("From birth to harm", _path(story)),
         _section("The last steps", _charts(story.history)),
+        _section("What the layers put out", _layers(story.layers)),
     ]
     return "\n".join(part for part in parts if part)
 
@@ -116,6 +117,15 @@ def _operands(story: Story) -> str:
 def _path(story: Story) -> str:
     steps = "".join(f"<li>{escape(node)}</li>" for node in story.path)
     return f'<ol class="path">{steps}</ol>' if steps else ""
+
+
+def _layers(rows: layers.Rows) -> str:
+    if not rows:
+        return ""
+    header, *texts = layers.cells(rows)
+    lines = [f"<tr>{''.join(f'<th>{escape(text)}</th>' for text in header)}</tr>"]
+    lines += [f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in text)}</tr>" for text in texts]
+    return f"<table>{''.join(lines)}</table>"
 
 
 def _charts(history: History) -> str:

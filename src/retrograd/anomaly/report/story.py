@@ -11,6 +11,7 @@ from pathlib import Path
 from retrograd.anomaly.event import GradEvent, NaNEvent
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.report.growth import History, remembered
+from retrograd.anomaly.report.layers import Rows, layers_of
 from retrograd.anomaly.report.source import SourceLine, excerpt, guilty_span
 
 TAB = 4
@@ -39,6 +40,7 @@ class Story:
     why: str
     instead: str
     history: History
+    layers: Rows
     advice: tuple[str, ...]
 
 
@@ -71,6 +73,7 @@ def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple
         why=" ".join((event.cause or "").split()),
         instead=(event.remedy or "").strip("\n"),
         history=history or remembered(event),
+        layers=layers_of(event),
         advice=tuple(advice(event)),
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from retrograd.anomaly.event import GradEvent, NaNEvent
-from retrograd.anomaly.report import growth
+from retrograd.anomaly.report import growth, layers
 from retrograd.anomaly.report.growth import History
 from retrograd.anomaly.report.jsonl import Run
 from retrograd.anomaly.report.source import display_width
@@ -157,6 +157,7 @@ def _event(story: Story, style: Style) -> list[str]:
     rows += _fact("why", story.why, style)
     rows += _code("instead", story.instead, style)
     rows += _history(story.history, style)
+    rows += _labelled("layers", layers.table(story.layers, style.width - LABEL - 1), style)
     return rows + _advice(story.advice, style)
 
 
@@ -226,7 +227,7 @@ def _history(history: History, style: Style) -> list[str]:
     sparks = {name: growth.sparkline([row.get(name) for row in history]) for name in names} if style.unicode else {}
     room = max(map(len, sparks.values()), default=0)
     lines = growth.table(history, style.width - LABEL - 1 - (room + 2 if room else 0))
-    drawn = ["", *(style.paint(sparks.get(name, ""), "dim") for name in names)]
+    drawn = ["" for _ in lines[len(names) :]] + [style.paint(sparks.get(name, ""), "dim") for name in names]
     return _labelled("before", [f"{line}  {spark}".rstrip() for line, spark in zip(lines, drawn, strict=True)], style)
 
 

@@ -118,6 +118,11 @@ def can_be_bad(tensor: Tensor) -> bool:
     return (tensor.is_floating_point() or tensor.is_complex()) and tensor.device.type != "meta"
 
 
+def bytes_of(tensor: Tensor) -> int:
+    """The size of its elements; ``tensor.nbytes`` takes ten microseconds."""
+    return tensor.numel() * tensor.element_size()
+
+
 def dense(tensor: Tensor) -> Tensor:
     """The elements that a tensor has here: of a sparse one its values, of a distributed one this process's part."""
     tensor = tensor.detach()

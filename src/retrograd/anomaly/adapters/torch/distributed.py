@@ -35,12 +35,18 @@ class Agreement:
     def __init__(self) -> None:
         self._group: Any = None
         self._asked = False
+        self._model: Any = None
         self.sharded = False
 
     @property
     def active(self) -> bool:
         """Whether there are others."""
         return self._group is not None
+
+    @property
+    def possible(self) -> bool:
+        """Whether the others would say the same of the present gradients, or be asked: not within ``no_sync()``."""
+        return not self.active or self.sharded or self._model.require_backward_grad_sync
 
     def prepare(self, model: Any) -> None:
         """Find out, before the first backward pass, whether the model is shared; all processes do so at that point."""
@@ -52,6 +58,7 @@ class Agreement:
         self.sharded = is_sharded(model)
         if self.sharded or is_replicated(model):
             self._group = dist.new_group(backend="gloo")
+            self._model = model
 
     def everywhere(self, fine: bool) -> bool:
         """Whether all processes say that their part is fine."""

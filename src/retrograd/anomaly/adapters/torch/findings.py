@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.place import place_fields
-from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad
 from retrograd.anomaly.adapters.torch.describe import Describer, first_of, statistics
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
 from retrograd.anomaly.adapters.torch.graph import read
@@ -18,6 +17,7 @@ from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.origin import Origin, origin_of
 from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.sites import SiteLog
+from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.surroundings import Surroundings
 
@@ -48,6 +48,8 @@ class Findings:
         Says for an operation that its infinities are meant.
     context
         What is known of the training beyond operations.
+    tail
+        What the operations at the end of the step did in backward.
     note
         What is to be said besides.
     """
@@ -60,6 +62,7 @@ class Findings:
         calls: ModelCalls | None,
         is_meant: Callable[[Call], bool],
         context: dict[str, Any],
+        tail: Tail | None = None,
         note: str | None = None,
     ) -> None:
         self.names = names
@@ -68,6 +71,7 @@ class Findings:
         self._calls = calls
         self._is_meant = is_meant
         self._context = context
+        self._tail = tail
         self._note = note
         self._describer = Describer(names)
 
@@ -82,8 +86,8 @@ class Findings:
             return self._unknown(roots[0], "loss")
         return self._event(origin, "loss", None if origin.sure else NOT_SURE)
 
-    def in_backward(self, wrong: Sequence[tuple[Tensor, Tensor]], losses: Sequence[Tensor] = ()) -> NaNEvent:
-        """Why gradients are not finite; ``losses`` are those of the step that nobody has looked at yet."""
+    def in_backward(self, wrong: Sequence[tuple[Tensor, Tensor | None]], losses: Sequence[Tensor] = ()) -> NaNEvent:
+        """Why gradients are not finite, which may be gone; ``losses`` are those that nobody has looked at yet."""
         lost = [loss for loss in losses if is_bad(loss)]
         harmed = "loss" if lost else self._gradient_name([parameter for parameter, _ in wrong])
         record = self._recorder
@@ -94,10 +98,16 @@ class Findings:
                 harmed = self._gradient_name(
                     [leaf for leaf, each in record.leaves if each.made_by in origin.path] or [each for each, _ in wrong]
                 )
-        origin = origin or self._bad_member() or self._origin(self._run_model_again(backward=True))
+        origin = origin or self._bad_member()
+        if origin is None and lost:
+            origin = self._origin(self._run_model_again(backward=False))
+        if origin is None and self._tail is not None:
+            found = self._tail.losses if lost else self._tail.births
+            origin = self._origin(found(self._sites.site_of))
+        origin = origin or self._origin(self._run_model_again(backward=True))
         if origin is None:
             return self._unknown(lost[0] if lost else wrong[0][1], harmed)
-        return self._event(origin, harmed)
+        return self._event(origin, harmed, None if origin.sure else NOT_SURE)
 
     # --- the ways to an origin ------------------------------------------------------------------------------------
 
@@ -140,12 +150,12 @@ class Findings:
         notes = [each for each in (event.note, note, self._note) if each]
         return replace(event, note=" ".join(notes) or None)
 
-    def _unknown(self, tensor: Tensor, harmed: str) -> NaNEvent:
+    def _unknown(self, tensor: Tensor | None, harmed: str) -> NaNEvent:
         """Nothing was found: say what is known."""
         frame = self.names.frame
         clipping = "clip_grad_norm" in self._context
         return NaNEvent(
-            kind="invalid" if bool(torch.isnan(tensor).any()) else "overflow",
+            kind="overflow" if tensor is not None and not has_nan(tensor) else "invalid",
             op="clip_grad_norm_" if clipping else "unknown",
             is_backward=harmed != "loss",
             index=first_of(None, tensor),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
-from retrograd.anomaly.adapters.torch.calls import Call, is_bad
+from retrograd.anomaly.adapters.torch.calls import Call, bytes_of, is_bad
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.distributed import is_replicated, is_sharded
 from retrograd.anomaly.adapters.torch.recording import Recorder
@@ -20,7 +22,7 @@ _MOST_CALLS = 16  # of one step
 _MOST_BYTES = 64 << 20  # of an output whose gradient is kept
 
 
-class _ModelCall:
+class ModelCall:
     """One call: its arguments by reference, the random state before it, the gradients that came to its outputs."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -31,11 +33,19 @@ class _ModelCall:
             (kind, torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)
         ]
         self.gradients: dict[int, Tensor] = {}
+        self.nodes: list[Any] = []  # that made the outputs
 
     def observe(self, output: Any) -> None:
-        for number, tensor in enumerate(tree_flatten(output)[0]):
-            if isinstance(tensor, Tensor) and tensor.requires_grad and tensor.nbytes <= _MOST_BYTES:
-                tensor.register_hook(lambda grad, number=number: self.gradients.__setitem__(number, grad))
+        for number, tensor in enumerate([output] if isinstance(output, Tensor) else tree_flatten(output)[0]):
+            if not isinstance(tensor, Tensor) or not tensor.requires_grad:
+                continue
+            self.nodes.append(tensor.grad_fn)
+            if bytes_of(tensor) <= _MOST_BYTES:
+                tensor.register_hook(functools.partial(self._arrived, number))
+
+    def _arrived(self, number: int, gradient: Tensor | None) -> None:
+        if gradient is not None:  # outputs that nobody used, under DistributedDataParallel
+            self.gradients[number] = gradient
 
 
 class ModelCalls:
@@ -50,7 +60,7 @@ class ModelCalls:
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
         self._alone = _without_communication(model)
-        self._calls: deque[_ModelCall] = deque(maxlen=_MOST_CALLS)
+        self._calls: deque[ModelCall] = deque(maxlen=_MOST_CALLS)
         self._handles: list[Any] = []
         self._running = False
 
@@ -65,17 +75,32 @@ class ModelCalls:
             handle.remove()
         self._calls.clear()
 
-    def forget(self) -> None:
-        """The calls of the step that is over."""
+    def forget(self) -> list[ModelCall]:
+        """Forget the calls of the step that is over, and return them."""
+        calls = list(self._calls)
         self._calls.clear()
+        return calls
+
+    @contextmanager
+    def of_earlier_step(self, calls: Iterable[ModelCall]) -> Iterator[None]:
+        """A context in which other calls stand for those of the present step."""
+        present, self._calls = self._calls, deque(calls)
+        try:
+            yield
+        finally:
+            self._calls = present
 
     def _before(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not torch.compiler.is_compiling() and not self._running and torch.is_grad_enabled():
-            self._calls.append(_ModelCall(args, kwargs))
+            self._calls.append(ModelCall(args, kwargs))
 
     def _after(self, module: Any, args: Any, output: Any) -> None:
         if not torch.compiler.is_compiling() and not self._running and self._calls and torch.is_grad_enabled():
             self._calls[-1].observe(output)
+
+    def nodes_of_outputs(self) -> set[Any]:
+        """The nodes of the graph with which the model's part of it ends."""
+        return {node for call in self._calls for node in call.nodes}
 
     @property
     def outputs_got_bad_gradients(self) -> bool:
@@ -112,12 +137,15 @@ class ModelCalls:
                 buffers.restore()
         return []
 
-    def _run(self, call: _ModelCall, backward: bool) -> list[tuple[Call, int]]:
+    def _run(self, call: ModelCall, backward: bool) -> list[tuple[Call, int]]:
         assert self._alone is not None
         recorder = Recorder()
         call.random.restore()
-        with _autocast(call.autocast), uncompiled(), recorder:
-            output = self._alone(*call.args, **call.kwargs)
+        try:
+            with autocast_as(call.autocast), uncompiled(), recorder:
+                output = self._alone(*call.args, **call.kwargs)
+        except Exception:  # Lightning's DDP calls training_step in forward's place; what cannot be run tells nothing
+            return []
         tensors = [each for each in tree_flatten(output)[0] if isinstance(each, Tensor)]
         if not backward:
             return [made for each in tensors if is_bad(each) and (made := recorder.made_by(each)) is not None]
@@ -134,7 +162,7 @@ class ModelCalls:
         return recorder.harmed_leaves()
 
 
-def _autocast(states: list[tuple[str, torch.dtype]]) -> ExitStack:
+def autocast_as(states: list[tuple[str, torch.dtype]]) -> ExitStack:
     """The autocast that was on when the model was called."""
     stack = ExitStack()
     for kind, dtype in states:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ import torch
 from retrograd.core.sites import PACKAGE
 
 _INSIDE = (str(Path(torch.__file__).parent) + "/", PACKAGE, "<frozen ", contextlib.__file__, functools.__file__)
-_MODULE_CALL = torch.nn.Module._call_impl.__code__
+MODULE_CALL = torch.nn.Module._call_impl.__code__
 _APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
 
 _internal: dict[str, bool] = {}
@@ -50,7 +51,7 @@ def landmarks(frame: FrameType | None) -> Landmarks:
     modules = []
     while frame is not None:
         code = frame.f_code
-        if code is _MODULE_CALL:
+        if code is MODULE_CALL:
             modules.append(frame.f_locals["self"])
         elif code is _APPLY:
             within = True
@@ -59,3 +60,35 @@ def landmarks(frame: FrameType | None) -> Landmarks:
             applied = applied or (frame if within else None)
         frame = frame.f_back
     return Landmarks(user, applied, tuple(modules))
+
+
+class Steps:
+    """The optimizers that are stepping; torch's hooks hear also of a step within a step, as ``super().step()`` is."""
+
+    def __init__(self) -> None:
+        self._under_way: list[tuple[FrameType, Any]] = []
+
+    def begin(self, optimizer: Any) -> bool:
+        """Called by a hook; false if the optimizer's own step has called this one."""
+        caller = sys._getframe(2)
+        if self._under_way:
+            around = set()
+            frame = caller.f_back
+            while frame is not None:
+                around.add(frame)
+                frame = frame.f_back
+            self._under_way = [each for each in self._under_way if each[0] in around]  # others have failed
+            if any(each is optimizer for _, each in self._under_way):
+                return False
+        self._under_way.append((caller, optimizer))
+        return True
+
+    def end(self) -> bool:
+        """Called by a hook; false for a step whose beginning did not count."""
+        if not self._under_way or self._under_way[-1][0] is not sys._getframe(2):
+            return False
+        self._under_way.pop()
+        return True
+
+    def forget(self) -> None:
+        self._under_way = []

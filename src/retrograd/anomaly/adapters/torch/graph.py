@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -52,29 +53,49 @@ def read(roots: Sequence[Tensor], site_of: SiteOf) -> list[tuple[Call, int]]:
     site_of
         Tells for a sequence number where the operation was called.
     """
+    nodes = {node: saved_by(node) for node in nodes_behind([root.grad_fn for root in roots])}
+    known = {(root.grad_fn, root.output_nr): root.detach() for root in roots}
+    calls = calls_of(nodes, known, site_of)
+    return [(calls[root.grad_fn], root.output_nr) for root in roots if root.grad_fn in calls]
+
+
+def calls_of(
+    nodes: Mapping[Any, dict[str, Any]], known: Mapping[tuple[Any, int], Tensor], site_of: SiteOf
+) -> dict[Any, Call]:
+    """Make calls of some nodes of a graph.
+
+    Parameters
+    ----------
+    nodes
+        In the order of creation, with what they saved.
+    known
+        Results of nodes that are at hand.
+    site_of
+        Tells for a sequence number where the operation was called.
+    """
     calls: dict[Any, Call] = {}
     overloads: dict[Call, Any] = {}
-    for node in nodes_behind([root.grad_fn for root in roots]):
+    for node, saved in nodes.items():
         if hasattr(node, "variable"):
             continue
-        overload = _overload_of(node)
-        call = calls[node] = _call(node, overload, calls, site_of)
+        overload = _overload_of(node, saved)
+        call = calls[node] = _call(node, saved, overload, calls, site_of)
         overloads[call] = overload
-    for root in roots:
-        if root.grad_fn in calls:
-            calls[root.grad_fn].outputs[root.output_nr] = root.detach()
+    for (node, output), value in known.items():
+        if node in calls:
+            calls[node].outputs[output] = value
     for node, call in calls.items():
         _take_over(call)
         if not call.known:
             _compute(node, call, overloads[call])
-    return [(calls[root.grad_fn], root.output_nr) for root in roots if root.grad_fn in calls]
+    return calls
 
 
-def _call(node: Any, overload: Any, calls: dict[Any, Call], site_of: SiteOf) -> Call:
+def _call(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call], site_of: SiteOf) -> Call:
     """The record of a node; results of earlier nodes that it saved become known."""
-    arguments = list(_arguments(node, overload, calls))
+    arguments = list(_arguments(node, saved, overload, calls))
     outputs: list[Any] = [None] * max(len(node._input_metadata), 1)
-    for name, value in _saved(node).items():
+    for name, value in saved.items():
         place = re.fullmatch(r"(?:result|output)(\d*)", name)
         if place and isinstance(value, Tensor) and int(place[1] or 0) < len(outputs):
             outputs[int(place[1] or 0)] = value
@@ -96,20 +117,20 @@ def _call(node: Any, overload: Any, calls: dict[Any, Call], site_of: SiteOf) -> 
     return call
 
 
-def _arguments(node: Any, overload: Any, calls: dict[Any, Call]) -> Iterator[Argument]:
-    saved = _saved(node)
+def _arguments(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call]) -> Iterator[Argument]:
     edges = list(node.next_functions)
     if overload is None:
         for number, edge in enumerate(edges):
             yield _argument(f"args[{number}]", None, edge, calls)
         return
+    with_edge = {parameter.name for parameter in _with_edge(overload, len(edges))}
     for parameter in overload._schema.arguments:
         name = "input" if parameter.name == "self" else parameter.name
         value = saved.get(parameter.name)
         if _is_list(parameter) and parameter.name not in _WITHOUT_EDGE:
             for number, edge in enumerate(edges):
                 yield _argument(f"{name}[{number}]", None, edge, calls)
-        elif _is_tensor(parameter) and parameter.name not in _WITHOUT_EDGE and edges:
+        elif parameter.name in with_edge and edges:
             yield _argument(name, value, edges.pop(0), calls)
         else:
             given = _given(parameter, value, node)
@@ -122,7 +143,8 @@ def _argument(name: str, value: Any, edge: Any, calls: dict[Any, Call]) -> Argum
         return Argument(name, value, missing=value is None)
     if hasattr(source, "variable"):
         return Argument(name, source.variable.detach() if value is None else value, leaf=source.variable)
-    return Argument(name, value, calls.get(source), nr)
+    made_by = calls.get(source)
+    return Argument(name, value, made_by, nr, missing=value is None and made_by is None)
 
 
 def _given(parameter: Any, value: Any, node: Any) -> Any:
@@ -173,12 +195,12 @@ def _compute(node: Any, call: Call, overload: Any) -> None:
             call.outputs[nr] = results[nr]
 
 
-def _overload_of(node: Any) -> Any:
+def _overload_of(node: Any, saved: Iterable[str]) -> Any:
     """The dispatcher's entry that made a node: the one with its name whose tensors match the edges and whose other
     parameters match what was saved."""
     stem = re.sub(r"Backward\d*$", "", node.name())
     snake = _CAMEL.sub("_", stem).lower().replace("log1_p", "log1p")
-    saved = {name for name in _saved(node) if not re.search(r"_sym_|^(?:result|output)\d*$|total_weight", name)}
+    saved = {name for name in saved if not re.search(r"_sym_|^(?:result|output)\d*$|total_weight", name)}
     edges = len(node.next_functions)
     for name in (snake, f"_{snake}", f"{snake}_forward"):
         packet = getattr(torch.ops.aten, name, None)
@@ -186,12 +208,20 @@ def _overload_of(node: Any) -> Any:
             parameters = overload._schema.arguments
             if overload._schema.is_mutable or not saved <= {each.name for each in parameters}:
                 continue
-            tensors = [each for each in parameters if _is_tensor(each) and each.name not in _WITHOUT_EDGE]
+            tensors = _with_edge(overload, edges)
             several = any(_is_list(each) and each.name not in _WITHOUT_EDGE for each in parameters)
             needed = [each for each in tensors if _is_needed(each)]
             if several or len(needed) <= edges <= len(tensors):
                 return overload
     return None
+
+
+def _with_edge(overload: Any, edges: int) -> list[Any]:
+    """The tensor parameters that a gradient may flow to; to a target only where there are edges enough."""
+    tensors = [each for each in overload._schema.arguments if _is_tensor(each)]
+    found = [each for each in tensors if each.name not in _WITHOUT_EDGE]
+    for_target = sum(map(_is_needed, found)) < edges
+    return [each for each in tensors if each in found or (each.name == "target" and for_target)]
 
 
 def _is_needed(parameter: Any) -> bool:
@@ -207,18 +237,33 @@ def _is_list(parameter: Any) -> bool:
     return str(parameter.type).startswith("List[") and "Tensor" in str(parameter.type)
 
 
-def _saved(node: Any) -> dict[str, Any]:
-    """What a node saved, without what was freed or overwritten since."""
-    found = {}
-    for attribute in dir(node):
-        if attribute.startswith("_saved_"):
-            try:
-                value = getattr(node, attribute)
-            except Exception:  # freed, or overwritten, or a hook of the user's failed
-                continue
-            if value is not None:
-                found[attribute.removeprefix("_saved_")] = _signed(value)
+def is_python(node: Any) -> bool:
+    """Whether a node is the backward of a user's Function."""
+    return isinstance(node, torch.autograd.function.BackwardCFunction)
+
+
+def saved_by(node: Any) -> dict[str, Any]:
+    """What a node saved, by the parameter's name, without what was freed or overwritten since."""
+    found: dict[str, Any] = {}
+    if is_python(node):
+        with contextlib.suppress(Exception):
+            found = {f"saved_tensors[{number}]": each for number, each in enumerate(node.saved_tensors)}
+        return found
+    kind = type(node)
+    names = _attributes.get(kind)
+    if names is None:
+        names = _attributes[kind] = [name for name in dir(node) if name.startswith("_saved_")]
+    for attribute in names:
+        try:
+            value = getattr(node, attribute)
+        except Exception:  # freed, or overwritten, or a hook of the user's failed
+            continue
+        if value is not None:
+            found[attribute.removeprefix("_saved_")] = _signed(value)
     return found
+
+
+_attributes: dict[type, list[str]] = {}  # of torch's own types of nodes
 
 
 def _signed(value: Any) -> Any:

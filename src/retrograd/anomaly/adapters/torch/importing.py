@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
+    from retrograd.anomaly.event import NaNEvent
     from retrograd.anomaly.monitor import Watch
 
 
@@ -27,7 +28,7 @@ class WhenImported:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._finder = _Finder(self._attach)
+        self._finder = ImportHook("torch", lambda module: self._attach())
         self._monitor: TorchMonitor | None = None
         self._running = False
 
@@ -61,6 +62,13 @@ class WhenImported:
         if self._monitor is not None:
             self._monitor.stop_recording()
 
+    def explain(self, error: Exception) -> NaNEvent | None:
+        return None if self._monitor is None else self._monitor.explain(error)
+
+    def settle(self) -> None:
+        if self._monitor is not None:
+            self._monitor.settle()
+
     def _attach(self) -> None:
         from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
 
@@ -72,21 +80,30 @@ class WhenImported:
             self._monitor = monitor
 
 
-class _Finder:
-    """Finds torch where everybody finds it, and tells when it has been loaded."""
+class ImportHook:
+    """Finds one module where everybody finds it, and tells when it has been loaded; to be put into ``sys.meta_path``.
 
-    def __init__(self, on_load: Any) -> None:
+    Parameters
+    ----------
+    name
+        Of the module.
+    on_load
+        Called with the module.
+    """
+
+    def __init__(self, name: str, on_load: Callable[[ModuleType], None]) -> None:
+        self._name = name
         self._on_load = on_load
         self._finding = False
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != "torch" or self._finding:
+        if fullname != self._name or self._finding:
             return None
         self._finding = True
         try:
-            spec = importlib.util.find_spec("torch")
+            spec = importlib.util.find_spec(self._name)
         finally:
             self._finding = False
         if spec is None or spec.loader is None:
@@ -95,7 +112,7 @@ class _Finder:
 
         def exec_module(module: ModuleType) -> None:
             load(module)
-            self._on_load()
+            self._on_load(module)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
+from retrograd.anomaly.adapters.frameworks import owns_its_loop
 from retrograd.anomaly.monitor import Watch
 
 
@@ -61,10 +63,15 @@ class Rerun:
 
 
 def rerun(watch: Watch, rehearsing: Callable[[], bool]) -> Callable[..., Any]:
-    """Make a replacement for ``DataLoader.__iter__``; validation, without gradients, is left alone."""
+    """Make a replacement for ``DataLoader.__iter__``; validation, without gradients, is left alone.
+
+    So are the loops of frameworks, which :mod:`retrograd.anomaly.adapters.frameworks` looks after.
+    """
 
     def iterate(original: Any, loader: Any) -> Any:
         iterator = original(loader)
-        return Rerun(iterator, watch, rehearsing) if torch.is_grad_enabled() else iterator
+        if not torch.is_grad_enabled() or owns_its_loop(sys._getframe(1)):
+            return iterator
+        return Rerun(iterator, watch, rehearsing)
 
     return iterate

@@ -8,6 +8,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,11 +18,13 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from retrograd.anomaly.adapters.torch.calls import can_be_bad, is_bad
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.distributed import Agreement
+from retrograd.anomaly.adapters.torch.failures import failure
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
-from retrograd.anomaly.adapters.torch.frames import user_frame
+from retrograd.anomaly.adapters.torch.frames import Steps, user_frame
 from retrograd.anomaly.adapters.torch.gradients import all_finite, bad_ones, finite_numbers, gradients_of, kind_of
 from retrograd.anomaly.adapters.torch.graph import leaves_behind
+from retrograd.anomaly.adapters.torch.lagging import Lag, LateStep
 from retrograd.anomaly.adapters.torch.loaders import rerun
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.patches import Patches
@@ -29,6 +32,7 @@ from retrograd.anomaly.adapters.torch.recording import Recorder, unseen
 from retrograd.anomaly.adapters.torch.scaling import Scaling
 from retrograd.anomaly.adapters.torch.sites import SiteLog
 from retrograd.anomaly.adapters.torch.snapshot import Copies, Gradients, Snapshot
+from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.monitor import Watch, expected
 from retrograd.anomaly.names import canonical
@@ -55,17 +59,19 @@ class TorchMonitor:
         self.updates = 0
         self._patches = Patches()
         self._handles: list[Any] = []
-        self._sites = SiteLog(watch.budget)
+        self._sites = SiteLog(0.5 * watch.budget)
         self._calls = None if self.model is None else ModelCalls(self.model)
-        self._scaling = Scaling(self._bad_scale, self._rehearsing)
+        self._scaling = Scaling(self._bad_scale, self._step_is_over, self._rehearsing)
         self._agreement = Agreement()
+        self._lag = Lag(self._known_later)
+        self._tail: Tail | None = None
         self._deferred: NaNEvent | None = None  # what this process alone knows so far
         self._recorder: Recorder | None = None
         self._optimizer: Any = watch.optimizer  # the one that stepped last
+        self._steps = Steps()
         self._busy = False  # with our own work, which is not looked at
         self._withheld = False  # the coming update
         self._hidden: list[tuple[Tensor, Tensor | None]] = []  # gradients, while an update is withheld
-        self._closure = False  # within an optimizer that evaluates the loss itself
         self._waiting: list[Tensor] = []  # losses on a device, to be read with the gradients
         self._checked: dict[int, int] | None = None  # what clipping has shown to be finite
         self._clipping: dict[str, Any] | None = None
@@ -104,13 +110,15 @@ class TorchMonitor:
         self.stop_recording()
         self._show_hidden()
         self._sites.stop()
+        self._lag.stop()
         if self._calls is not None:
             self._calls.stop()
         for handle in self._handles:
             handle.remove()
         self._handles = []
         self._patches.undo()
-        self._waiting, self._put_away, self._leaves, self._checked = [], [], [], None
+        self._waiting, self._put_away, self._leaves, self._checked, self._tail = [], [], [], None, None
+        self._steps.forget()
 
     def _without_notes(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """``Tensor.backward`` would come to a torch-function mode before it comes to us; compiled code wants none."""
@@ -132,12 +140,26 @@ class TorchMonitor:
         self._agreement.prepare(self.model)
         if not self._losses_finite(roots):
             return
-        with self._recorded(roots):
+        with self._recorded(roots), self._remembered(roots):
             original(tensors, *args, **kwargs)
         self._after_backward(roots)
 
     def _recorded(self, roots: Sequence[Tensor]) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext() if self._recorder is None else self._recorder.watch_backward(roots)
+
+    @contextlib.contextmanager
+    def _remembered(self, roots: Sequence[Tensor]) -> Iterator[None]:
+        """Keep what the loss function does in backward, unless the step can be run again."""
+        if self.watch.replaying or self._recorder is not None:
+            yield
+            return
+        began = time.perf_counter()
+        self._tail = Tail(roots, set() if self._calls is None else self._calls.nodes_of_outputs())
+        self.watch.spent(time.perf_counter() - began)
+        try:
+            yield
+        finally:
+            self._tail.backward_ended()
 
     def _losses_finite(self, roots: Sequence[Tensor]) -> bool:
         """Look at what backward starts from, and say whether it may start."""
@@ -148,14 +170,14 @@ class TorchMonitor:
             loss = self._scaling.unscaled(root)
             if not can_be_bad(loss):
                 continue
-            if loss.numel() == 1 and loss.device.type == "cpu":
+            if self._recorder is None and (loss.device.type != "cpu" or self._reads_later):
+                self._waiting.append(loss.detach())
+            elif loss.numel() == 1 and loss.device.type == "cpu":
                 value = loss.item()
                 if type(value) is float and self._recorder is None:
                     self.watch.loss_history.append(value)
                 if not _is_finite(value):
                     wrong.append(root)
-            elif self._recorder is None and loss.device.type != "cpu":
-                self._waiting.append(loss.detach())
             elif loss.numel() <= _LARGEST_ROOT and is_bad(loss):
                 wrong.append(root)
         return not wrong or self._bad_loss(wrong)
@@ -183,15 +205,26 @@ class TorchMonitor:
     def _after_backward(self, roots: Sequence[Tensor]) -> None:
         self.watch.step += self._recorder is None
         alone = not self._agreement.active  # otherwise all wait for the update
-        by_hand = alone and (self._optimizer is None or self._closure or self._recorder is not None)
-        if by_hand and not self._scaling.active:
+        by_hand = alone and (self._optimizer is None or self._recorder is not None)
+        early = self.watch.every_backward and self._agreement.possible
+        if early and not self._withheld and not self._scaling.active:
+            self._look_early(roots)
+        elif by_hand and not self._scaling.active:
             leaves = leaves_behind(root.grad_fn for root in roots)
             self._look([(leaf, leaf.grad) for leaf in leaves if leaf.grad is not None])
         now = time.perf_counter()
         elapsed, self._last = now - self._last, now
         self._step_time = elapsed if self._step_time == 0 else 0.5 * (self._step_time + elapsed)
         self._sites.step_ended(max((_seq(root) for root in roots), default=0))
+        self.watch.spent(self._sites.spent)
         self._sites.enter()
+
+    def _look_early(self, roots: Sequence[Tensor]) -> None:
+        """Look before the optimizer steps, which then need not look at the same gradients again."""
+        known = leaves_behind(root.grad_fn for root in roots) if self.model is None else self.model.parameters()
+        gradients = [(leaf, leaf.grad) for leaf in known if leaf.grad is not None]
+        if self._look(gradients):
+            self._checked = {id(gradient): gradient._version for _, gradient in gradients}
 
     def _look(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
         """Look at gradients and say whether they may be applied."""
@@ -201,11 +234,15 @@ class TorchMonitor:
         waiting, self._waiting = self._waiting, []
         fine = all_finite([gradient for _, gradient in gradients], waiting) and self._deferred is None
         fine = self._agreement.everywhere(fine)
-        spent = time.perf_counter() - began
-        self.watch.spent(spent)
-        if self.watch.step >= WARM_UP:
-            self._pause = min(LONGEST_PAUSE, math.ceil(spent / max(self.watch.budget * self._step_time, 1e-9)))
+        self._spent_looking(time.perf_counter() - began)
         return fine or self._bad_gradients(gradients, waiting)
+
+    def _spent_looking(self, seconds: float) -> None:
+        """Half of the budget is for looks that are not necessary, the other half for noting lines."""
+        self.watch.spent(seconds)
+        if self.watch.step >= WARM_UP:
+            affordable = 0.5 * self.watch.budget * self._step_time
+            self._pause = min(LONGEST_PAUSE, math.ceil(seconds / max(affordable, 1e-9)))
 
     def _is_due(self) -> bool:
         """Whether to look at the gradients of this step: always where a bad one must not be applied or is asked for."""
@@ -215,8 +252,9 @@ class TorchMonitor:
         return self._pause <= 0
 
     @property
-    def _must_not_pass(self) -> bool:
-        return any(self.watch.policies[kind] not in ("ignore", "record", "warn") for kind in ("nan", "inf"))
+    def _must_not_pass(self) -> list[str]:
+        """Of which kinds no value may be applied."""
+        return [kind for kind in ("nan", "inf") if self.watch.policies[kind] not in ("ignore", "record", "warn")]
 
     def _bad_gradients(self, gradients: Sequence[tuple[Tensor, Tensor]], losses: Sequence[Tensor] = ()) -> bool:
         wrong = bad_ones(gradients)
@@ -228,9 +266,6 @@ class TorchMonitor:
             event = self._agreement.guilty(event or self._findings().in_backward(wrong, losses))
         if self._report(kind, event, [parameter for parameter, _ in gradients]):
             self._withheld = True
-            if self._closure:
-                for parameter, _ in gradients:
-                    parameter.grad = torch.zeros_like(parameter)
             return False
         return True
 
@@ -239,8 +274,15 @@ class TorchMonitor:
         parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
         gradients = [(each, each.grad) for each in parameters if each.grad is not None]
         go_on = functools.partial(original, parameters, max_norm, total_norm, *args, **kw)
-        if self._busy or expected.depth or not gradients or self._scaling.active or self._agreement.active:
+        settled = self._scaling.active or self._agreement.active or self._withheld
+        if self._busy or expected.depth or not gradients or settled:
             go_on()
+            return
+        if self._reads_later:
+            waiting, self._waiting = self._waiting, []
+            clipped = self._lag.clip(gradients, waiting, self._must_not_pass)
+            go_on()
+            clipped()
             return
         losses = [loss.abs().sum() for loss in self._waiting if loss.device == total_norm.device]
         if finite_numbers(total_norm.device, [total_norm.detach(), *losses]):
@@ -260,18 +302,41 @@ class TorchMonitor:
 
     # --- the update -----------------------------------------------------------------------------------------------
 
-    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._busy:
-            return
+    def _before_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._busy or not self._steps.begin(optimizer):
+            return None
         self._show_hidden()
         self._sites.leave()
         self._optimizer = optimizer
         self._scaling.stepped()
-        self._closure = any(each is not None for each in (*args[1:2], kwargs.get("closure")))
+        if kwargs.get("closure") is not None:
+            return args, {**kwargs, "closure": self._settled(optimizer, kwargs["closure"])}
+        if len(args) > 1 and args[1] is not None:
+            return (args[0], self._settled(optimizer, args[1]), *args[2:]), kwargs
+        self._settle(optimizer)
+        return None
+
+    def _settled(self, optimizer: Any, closure: Any) -> Any:
+        """A closure computes loss and gradients within the optimizer's step: look when it returns."""
+
+        def evaluate(*args: Any, **kwargs: Any) -> Any:
+            self._sites.enter()
+            try:
+                loss = closure(*args, **kwargs)
+            finally:
+                self._sites.leave()
+            self._settle(optimizer, at_once=True)
+            return loss
+
+        return evaluate
+
+    def _settle(self, optimizer: Any, at_once: bool = False) -> None:
+        """Decide whether an optimizer may apply the gradients that are there, and take them away if not."""
+        self.settle()
         withheld, self._withheld = self._withheld, False
-        if not withheld and not self._closure and getattr(optimizer, "found_inf", None) is None:
+        if not withheld and getattr(optimizer, "found_inf", None) is None:
             gradients = gradients_of(optimizer)
-            if not self._are_checked(gradients):
+            if not self._are_checked(gradients) and (at_once or not self._look_later(optimizer, gradients)):
                 withheld = not self._look(gradients)
                 self._withheld = False
         self._checked = self._clipping = None
@@ -290,14 +355,22 @@ class TorchMonitor:
         return all(known.get(id(gradient)) == gradient._version for _, gradient in gradients)
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._busy:
+        if self._busy or not self._steps.end():
             return
-        if self._closure:
-            self._closure = self._withheld = False  # what was to be withheld lies within
         self._show_hidden()
         self._sites.enter()
+        self._lag.updated([] if self._calls is None else self._calls.forget(), self._tail)
+        self._tail = None
+
+    def _step_is_over(self) -> None:
+        """A gradient scaler has left out the update: nobody has read the losses that are on a device."""
+        waiting, self._waiting = self._waiting, []
+        if any(map(is_bad, waiting)):
+            self._bad_gradients([], waiting)
+            self._withheld = False
         if self._calls is not None:
             self._calls.forget()
+        self._tail = None
 
     def _hide(self, optimizer: Any) -> None:
         """Take the gradients away for the time of an update, which so changes nothing, nor the optimizer's state."""
@@ -326,9 +399,46 @@ class TorchMonitor:
             event = self._findings(note).in_backward(wrong)
         self._report(kind, event, [parameter for parameter, _ in gradients])
 
+    # --- a step of which it is known later --------------------------------------------------------------------------
+
+    @property
+    def _reads_later(self) -> bool:
+        """Whether the present step's result can wait: not if it is to be run again, or others take part in it."""
+        return bool(self.watch.lag) and not (
+            self.watch.replaying or self._agreement.active or self._recorder is not None or self._optimizer is None
+        )
+
+    def _look_later(self, optimizer: Any, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
+        """Look at gradients without waiting for the result, and say whether that can be done."""
+        if not self._reads_later or not gradients:
+            return False
+        if expected.depth or not self._is_due():
+            return True
+        began = time.perf_counter()
+        must_not_pass, watch = self._must_not_pass, self.watch
+        done = self._lag.look(optimizer, gradients, self._waiting, must_not_pass, watch.step, watch.batch_idx)
+        self._spent_looking(time.perf_counter() - began)
+        return done
+
+    def settle(self) -> None:
+        """Read the result of the step before, if it is still out."""
+        self._lag.settle()
+
+    def _known_later(self, step: LateStep, losses: Sequence[float]) -> None:
+        self.watch.loss_history.extend(losses)
+        bad = [each for each in (*step.largest, *losses) if not math.isfinite(each)]
+        kind = "nan" if any(map(math.isnan, bad)) else "inf"
+        if not bad or not self.watch.listens_to(kind):
+            return
+        calls = contextlib.nullcontext() if self._calls is None else self._calls.of_earlier_step(step.calls)
+        with self._at_work(), calls:
+            findings = self._findings(tail=step.tail)
+            event = findings.in_backward([(each, None) for each in step.wrong], step.losses)
+        self.watch.found(kind, replace(event, step=step.number, batch_idx=step.batch_idx))
+
     # --- what is found --------------------------------------------------------------------------------------------
 
-    def _findings(self, note: str | None = None) -> Findings:
+    def _findings(self, note: str | None = None, tail: Tail | None = None) -> Findings:
         return Findings(
             Names(self.model, user_frame(sys._getframe(2))),
             self._recorder,
@@ -336,6 +446,7 @@ class TorchMonitor:
             self._calls,
             self._is_meant,
             self._context(),
+            tail or self._tail,
             note,
         )
 
@@ -369,6 +480,10 @@ class TorchMonitor:
         if self._scaling.history:
             context["scale_history"] = tuple(self._scaling.history)
         return context
+
+    def explain(self, error: Exception) -> NaNEvent | None:
+        """The event of an error that an operation raised about the numbers it was given; None for any other."""
+        return failure(error, self.model, self._context())
 
     # --- a second run ---------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +11,13 @@ from typing import Any
 class Patches:
     """Replaces attributes of modules and classes until :meth:`undo`.
 
-    A replacement is called with the original and its arguments. Where somebody else has put something over it in the
-    meantime, that stays, and the replacement goes on as the original.
+    A replacement is called with the original and its arguments. Where something else has been put over it in the
+    meantime, that stays, and the replacement goes on as the original; if it is another of these, it takes this one away
+    with itself.
     """
 
     def __init__(self) -> None:
-        self._done: list[tuple[Any, str, Any, Any]] = []
+        self._done: list[tuple[Any, str]] = []
         self._on = True
 
     def wrap(self, owner: Any, name: str, replacement: Callable[..., Any]) -> None:
@@ -26,13 +28,18 @@ class Patches:
         def patched(*args: Any, **kwargs: Any) -> Any:
             return replacement(original, *args, **kwargs) if self._on else original(*args, **kwargs)
 
+        _replaced[patched] = self, original
         setattr(owner, name, patched)
-        self._done.append((owner, name, patched, original))
+        self._done.append((owner, name))
 
     def undo(self) -> None:
         """Put everything back."""
         self._on = False
-        for owner, name, patched, original in reversed(self._done):
-            if vars(owner).get(name) is patched:
-                setattr(owner, name, original)
+        for owner, name in reversed(self._done):
+            while (known := _replaced.get(vars(owner).get(name))) is not None and not known[0]._on:
+                setattr(owner, name, known[1])
         self._done = []
+
+
+# Replacements, with whose they are and what they replaced.
+_replaced: weakref.WeakKeyDictionary[Callable[..., Any], tuple[Patches, Any]] = weakref.WeakKeyDictionary()

@@ -8,7 +8,7 @@ import itertools
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, bad, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.frames import landmarks, user_frame
+from retrograd.anomaly.adapters.torch.graph import is_python, saved_by
 
 MOST_BYTES = 1 << 30  # of tensors that the record keeps alive
 _NEW = torch.ops.aten.lift_fresh.default  # what torch.tensor() ends with
@@ -155,8 +156,9 @@ class Recorder(TorchDispatchMode):
         return next(self._number)
 
     def made_by(self, tensor: Tensor) -> tuple[Call, int] | None:
-        """The call whose result a tensor is."""
-        return self._made.get(id(tensor))
+        """The call whose result a tensor is, as it is now."""
+        argument = self._argument("", tensor, False)
+        return None if argument.made_by is None else (argument.made_by, argument.output)
 
     def harmed_leaves(self) -> list[tuple[Call, int]]:
         """What made the gradients that arrived at leaves and are not finite."""
@@ -251,7 +253,7 @@ class Backward:
             args = [self._arrived(node, nr, grad) for nr, grad in enumerate(arrived) if grad is not None]
             call = Call(
                 node.name(),
-                args + saved_arguments(node, forward),
+                args + saved_arguments(saved_by(node), forward),
                 list(made),
                 self._recorder.next_order(),
                 pointwise=forward is not None and forward.pointwise,
@@ -293,22 +295,10 @@ def _place(call: Call, first: Call | None, node: Any) -> None:
         call.code, call.at = first.applied
 
 
-def is_python(node: Any) -> bool:
-    """Whether a node is the backward of a user's Function."""
-    return isinstance(node, torch.autograd.function.BackwardCFunction)
-
-
-def saved_arguments(node: Any, forward: Call | None) -> list[Argument]:
-    """What a node uses of the forward pass, with what made it."""
+def saved_arguments(saved: Mapping[str, Any], forward: Call | None) -> list[Argument]:
+    """What a node uses of the forward pass, by name, with what made it."""
     found = []
-    for attribute in dir(node):
-        if not attribute.startswith("_saved_"):
-            continue
-        try:
-            value = getattr(node, attribute)
-        except (RuntimeError, AttributeError, ValueError):  # freed, or overwritten since
-            continue
-        name = attribute.removeprefix("_saved_")
+    for name, value in saved.items():
         name = "input" if name == "self" else name
         if not isinstance(value, Tensor):
             continue
@@ -319,8 +309,6 @@ def saved_arguments(node: Any, forward: Call | None) -> list[Argument]:
             found.append(Argument(name, value, forward, 0))
         else:
             found.append(Argument(name, value))
-    for number, value in enumerate(getattr(node, "saved_tensors", ()) if is_python(node) else ()):
-        found.append(Argument(f"saved_tensors[{number}]", value))
     return found
 
 

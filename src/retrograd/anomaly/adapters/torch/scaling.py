@@ -22,6 +22,8 @@ class Scaling:
     ----------
     on_bad
         Called with an optimizer and what is to be said, when its updates have been left out too often.
+    on_skip
+        Called when an update has been left out.
     rehearsing
         Says whether the step is a second run, in which the scale must not change.
 
@@ -33,8 +35,11 @@ class Scaling:
         The scales after updates that were left out.
     """
 
-    def __init__(self, on_bad: Callable[[Any, str], None], rehearsing: Callable[[], bool]) -> None:
+    def __init__(
+        self, on_bad: Callable[[Any, str], None], on_skip: Callable[[], None], rehearsing: Callable[[], bool]
+    ) -> None:
         self._on_bad = on_bad
+        self._on_skip = on_skip
         self._rehearsing = rehearsing
         self.active = False
         self.history: deque[float] = deque(maxlen=32)
@@ -92,3 +97,5 @@ class Scaling:
                 self._optimizer,
                 f"The gradient scaler has left out the update {times}; its scale is {self.history[-1]:g} now.",
             )
+        if skipped:
+            self._on_skip()

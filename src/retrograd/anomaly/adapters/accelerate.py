@@ -1,0 +1,122 @@
+"""The watch for training loops that are written with Hugging Face Accelerate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, nullcontext
+from typing import Any
+
+from retrograd.anomaly.adapters.loops import CleanLogs, replaced, speak_once
+from retrograd.anomaly.monitor import Watch
+
+try:
+    from accelerate.optimizer import AcceleratedOptimizer
+except ImportError:
+    raise ImportError(
+        "retrograd.anomaly.adapters.accelerate is for programs that use Accelerate, which is not installed: "
+        "pip install accelerate"
+    ) from None
+
+__all__ = ["AcceleratedWatch", "watch"]
+
+
+class AcceleratedWatch(Watch):
+    """A :class:`~retrograd.anomaly.Watch` that knows of an ``Accelerator``; made by :func:`watch`."""
+
+    def __init__(self, accelerator: Any, model: Any, optimizer: Any, policy: Any, **kwargs: Any) -> None:
+        super().__init__(model, plain_optimizer(optimizer), policy, **kwargs)
+        speak_once(self, accelerator.is_main_process)
+        self.every_backward = True  # of a group of micro-batches, the bad one is to be run again
+        self._accelerator = accelerator
+        self._logs = CleanLogs(self, "anomaly/events")
+        self._attached = ExitStack()
+
+    def start(self) -> AcceleratedWatch:
+        super().start()
+        self._attached.enter_context(replaced(self._accelerator, "log", self._write))
+        return self
+
+    def stop(self) -> None:
+        self._attached.close()
+        super().stop()
+
+    def steps(self, loader: Iterable[Any]) -> Iterator[Any]:
+        """As :meth:`Watch.steps`; gradient accumulation does not count the second run."""
+        return rerunning(self, super().steps(loader), self._accelerator)
+
+    def _write(self, original: Any, values: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(self._logs(values), *args, **kwargs)
+
+
+def watch(
+    accelerator: Any, model: Any = None, optimizer: Any = None, policy: Any = "raise", **kwargs: Any
+) -> AcceleratedWatch:
+    """Keep a training loop with an ``Accelerator`` under observation.
+
+    Parameters
+    ----------
+    accelerator : accelerate.Accelerator
+        That prepared the model. Its trackers get the number of events so far as ``anomaly/events`` with everything that
+        is logged, and no number that is not finite.
+    model : Module
+        What ``accelerator.prepare`` returned for the model.
+    optimizer : AcceleratedOptimizer or Optimizer, optional
+        What it returned for the optimizer, or the optimizer itself.
+    policy : str, callable, or dict of them
+        What to do with a NaN or an infinity, as in :func:`retrograd.anomaly.watch`. Where there are several processes,
+        only the main one warns and writes; all of them raise.
+    **kwargs
+        The others of :func:`retrograd.anomaly.watch`.
+
+    Returns
+    -------
+    AcceleratedWatch
+        A context manager. Iterate over the batches with its ``steps(loader)``: a step that trips is then run again with
+        every operation recorded, and gradient accumulation goes on as if it had been run once.
+
+    Examples
+    --------
+    ::
+
+        from retrograd.anomaly.adapters.accelerate import watch
+
+        model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+        with watch(accelerator, model, optimizer, policy="skip_step") as w:
+            for x, y in w.steps(loader):
+                with accelerator.accumulate(model):
+                    accelerator.backward(criterion(model(x), y))
+                    accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                    optimizer.step()
+                    optimizer.zero_grad()
+    """
+    return AcceleratedWatch(accelerator, model, optimizer, policy, **kwargs)
+
+
+def rerunning(watch: Watch, steps: Iterable[Any], owner: Any) -> Iterator[Any]:
+    """The batches of ``watch.steps(loader)``, such that ``accelerator.accumulate`` counts each once.
+
+    Parameters
+    ----------
+    watch
+        Whose steps they are.
+    steps
+        The batches.
+    owner
+        The accelerator; or its class, where it is not known.
+    """
+    under_way: object = None
+    for batch in steps:
+        again, under_way = watch.present_step is under_way, watch.present_step
+        with replaced(owner, "_do_sync", _nothing) if again else nullcontext():
+            yield batch
+
+
+def _nothing(original: Any, *args: Any, **kwargs: Any) -> None:
+    """Whether this batch ends a group has been settled in the first run."""
+
+
+def plain_optimizer(optimizer: Any) -> Any:
+    """The optimizer within what Accelerate made of it."""
+    while isinstance(optimizer, AcceleratedOptimizer):
+        optimizer = optimizer.optimizer
+    return optimizer

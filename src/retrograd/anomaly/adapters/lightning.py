@@ -1,0 +1,177 @@
+"""The watch as a callback of Lightning's ``Trainer`` (``lightning.pytorch`` or ``pytorch_lightning``)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+from retrograd.anomaly.adapters.loops import CleanLogs, replaced, speak_once, watched_step
+from retrograd.anomaly.monitor import Watch, expect_nonfinite
+
+if sys.modules.get("pytorch_lightning") and "lightning.pytorch" not in sys.modules:  # the one that the program uses
+    from pytorch_lightning import Callback
+else:
+    try:
+        from lightning.pytorch import Callback
+    except ImportError:
+        try:
+            from pytorch_lightning import Callback
+        except ImportError:
+            raise ImportError(
+                "retrograd.anomaly.adapters.lightning is for programs that use Lightning, which is not installed: "
+                "pip install lightning"
+            ) from None
+
+__all__ = ["AnomalyCallback"]
+
+
+class AnomalyCallback(Callback):
+    """Keep ``Trainer.fit`` under the watch.
+
+    A step that trips is done once more with every operation recorded, from the batch to the optimizer, so that the
+    event names the operation, the line, the element and the module exactly; its update is left out. This holds for
+    automatic and manual optimization, gradient accumulation, clipping and mixed precision. The second run logs nothing
+    and counts as no step. Where ``training_step`` takes the iterator of the data itself, there is no second run.
+
+    Parameters
+    ----------
+    policy : str, callable, or dict of them
+        What to do with a NaN or an infinity, as in :func:`retrograd.anomaly.watch`: "raise" ends ``fit`` with the
+        ``AnomalyError``; with "skip_step" training goes on with the weights of before.
+    **kwargs
+        The others of :func:`retrograd.anomaly.watch`, except ``model`` and ``optimizer``. ``lag`` makes no difference:
+        to do a step again, its result has to be known at once.
+
+    Attributes
+    ----------
+    watch : Watch
+        Its ``events`` are there after ``fit`` as well.
+
+    Notes
+    -----
+    Loggers get the number of events so far as ``anomaly/events``, and no number that is not finite.
+
+    Examples
+    --------
+    ::
+
+        from retrograd.anomaly.adapters.lightning import AnomalyCallback
+
+        watching = AnomalyCallback(policy="skip_step")
+        trainer = Trainer(callbacks=[watching])
+        trainer.fit(model, loader)
+        print(watching.watch.event)
+    """
+
+    def __init__(self, policy: Any = "raise", **kwargs: Any) -> None:
+        super().__init__()
+        self._made_anew = partial(type(self), policy, **kwargs)
+        self.watch = Watch(policy=policy, **kwargs)
+        self._logs = CleanLogs(self.watch, "anomaly/events")
+        self._attached = ExitStack()
+        self._validation = ExitStack()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Other processes get a callback that has not begun."""
+        return self._made_anew, ()
+
+    # --- Lightning's hooks ----------------------------------------------------------------------------------------
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Begin to watch; model and optimizers are in their place now, and the sanity check is over."""
+        self._stop()
+        self.watch.model = trainer.model
+        self.watch.optimizer = trainer.optimizers[0] if len(trainer.optimizers) == 1 else None
+        speak_once(self.watch, trainer.is_global_zero)
+        self._attached.enter_context(self.watch)
+        self._attached.enter_context(rerunning(self.watch, trainer))
+        for logger in trainer.loggers:
+            self._attached.enter_context(replaced(logger, "log_metrics", self._write))
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        self._validation.enter_context(expect_nonfinite("what validation computes reaches no weight"))
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        self._validation.close()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        if isinstance(exception, Exception):
+            self.watch.explain(exception)
+        self._stop()
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        self._stop()
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        self._stop()
+
+    # --------------------------------------------------------------------------------------------------------------
+
+    def _stop(self) -> None:
+        self._validation.close()
+        self._attached.close()
+
+    def _write(self, original: Any, metrics: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(self._logs(metrics), *args, **kwargs)
+
+
+@contextmanager
+def rerunning(watch: Watch, trainer: Any) -> Iterator[None]:
+    """Have every step of Lightning's training loop that trips done once more, in this block.
+
+    Parameters
+    ----------
+    watch
+        That has been started.
+    trainer
+        Lightning's Trainer, about to train.
+    """
+    watch.every_backward = True  # a micro-batch that only gathers gradients is run again by itself
+    loop = trainer.fit_loop.epoch_loop
+    automatic, manual = loop.automatic_optimization, loop.manual_optimization
+    with (
+        replaced(automatic, "run", _Step(watch, trainer, automatic.optim_progress)),
+        replaced(manual, "run", _Step(watch, trainer, manual.optim_step_progress)),
+    ):
+        yield
+
+
+class _Step:
+    """Lightning's work on one batch: the training step, backward, and the update if it is due.
+
+    Parameters
+    ----------
+    watch
+        That it is done under.
+    trainer
+        Who does it.
+    progress
+        Its counters of updates.
+    """
+
+    def __init__(self, watch: Watch, trainer: Any, progress: Any) -> None:
+        self._watch = watch
+        self._trainer = trainer
+        self._progress = progress
+
+    def __call__(self, original: Any, *args: Any) -> Any:
+        *_, batch = args
+        if "any" in batch:  # an iterator over the data, which would go on to other batches
+            return original(*args)
+        counted = self._progress.state_dict()
+
+        def step(again: bool) -> Any:
+            if not again:
+                return original(*args)
+            self._progress.load_state_dict(counted)
+            with replaced(self._trainer.lightning_module, "log", _nothing):
+                return original(*args)
+
+        return watched_step(self._watch, self._trainer.fit_loop.epoch_loop.batch_idx, step)
+
+
+def _nothing(original: Any, *args: Any, **kwargs: Any) -> None:
+    """What is logged in a second run has been logged in the first."""

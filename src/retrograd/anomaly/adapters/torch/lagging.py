@@ -1,0 +1,140 @@
+"""Steps whose result is read one step later, so that the program never waits for the device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from retrograd.anomaly.adapters.torch.forward import ModelCall
+from retrograd.anomaly.adapters.torch.holding import Hold, hold
+from retrograd.anomaly.adapters.torch.tail import Tail
+from retrograd.anomaly.adapters.torch.verdict import Verdict
+
+
+@dataclass(eq=False)
+class LateStep:
+    """What is kept of a step until its result is known.
+
+    Attributes
+    ----------
+    number, batch_idx
+        When it was.
+    parameters, losses
+        What was looked at.
+    verdict
+        The look.
+    update
+        What holds the update back.
+    calls, tail
+        How the model was called, and what the operations behind it did in backward.
+    largest
+        Once it is known, the largest absolute value of each parameter's gradient.
+    is_over
+        Whether the optimizer has returned.
+    """
+
+    number: int
+    batch_idx: int | None
+    parameters: list[Tensor]
+    losses: list[Tensor]
+    verdict: Verdict
+    update: Hold | None
+    calls: list[ModelCall] = field(default_factory=list)
+    tail: Tail | None = None
+    largest: list[float] = field(default_factory=list)
+    is_over: bool = False
+
+    def end(self) -> None:
+        """The update has been applied, or held back, as far as this process is concerned."""
+        self.is_over = True
+        if self.update is not None:
+            self.update.updated()
+
+    @property
+    def wrong(self) -> list[Tensor]:
+        """The parameters whose gradients were not finite."""
+        return [each for each, size in zip(self.parameters, self.largest, strict=True) if not math.isfinite(size)]
+
+
+class Lag:
+    """Looks at the gradients of each step, and reads the result before the next update.
+
+    Parameters
+    ----------
+    on_known
+        Called with a step and the values of its losses, once they are here.
+    """
+
+    def __init__(self, on_known: Callable[[LateStep, list[float]], None]) -> None:
+        self._on_known = on_known
+        self._pending: LateStep | None = None
+        self._clipped: tuple[Verdict, list[Tensor], dict[int, int]] | None = None
+        self._handles: dict[int, Any] = {}
+
+    def stop(self) -> None:
+        for handle in self._handles.values():
+            handle.remove()
+        self._handles = {}
+        self._pending = self._clipped = None
+
+    def clip(self, gradients: Sequence[tuple[Tensor, Tensor]], losses: list[Tensor], harmful: Sequence[str]) -> Any:
+        """Look at gradients before they are clipped; what is returned is to be called afterwards."""
+        verdict = Verdict([gradient for _, gradient in gradients], losses, harmful)
+
+        def clipped() -> None:
+            self._clipped = verdict, losses, {id(gradient): gradient._version for _, gradient in gradients}
+
+        return clipped
+
+    def look(
+        self,
+        optimizer: Any,
+        gradients: Sequence[tuple[Tensor, Tensor]],
+        losses: list[Tensor],
+        harmful: Sequence[str],
+        number: int,
+        batch_idx: int | None,
+    ) -> bool:
+        """Look at the gradients that an optimizer is about to apply, and hold the update back if they are harmful.
+
+        Returns
+        -------
+        bool
+            False if this optimizer's updates cannot be held back.
+        """
+        before, self._clipped = self._clipped, None
+        same = before is not None and not losses and before[2] == {id(each): each._version for _, each in gradients}
+        if before is not None and same:
+            verdict, losses = before[0], before[1]
+        else:
+            verdict = Verdict([gradient for _, gradient in gradients], losses, harmful)
+        update = hold(optimizer, verdict.harm) if harmful else None
+        if harmful and update is None:
+            return False
+        if id(optimizer) not in self._handles:  # what is saved must be what a step that was left out leaves behind
+            self._handles[id(optimizer)] = optimizer.register_state_dict_pre_hook(lambda optimizer: self.settle())
+        parameters = [parameter for parameter, _ in gradients]
+        self._pending = LateStep(number, batch_idx, parameters, losses, verdict, update)
+        return True
+
+    def updated(self, calls: list[ModelCall], tail: Tail | None) -> None:
+        """The optimizer has returned; ``calls`` and ``tail`` are what led to its step."""
+        if self._pending is not None and not self._pending.is_over:
+            self._pending.calls, self._pending.tail = calls, tail
+            self._pending.end()
+
+    def settle(self) -> None:
+        """Read the result that is still out, and put right what could not wait for the device."""
+        step, self._pending = self._pending, None
+        if step is None:
+            return
+        if not step.is_over:  # the update has failed
+            step.end()
+        harmful, step.largest, losses = step.verdict.read()
+        if step.update is not None:
+            step.update.settle(harmful)
+        self._on_known(step, losses)

@@ -1,0 +1,82 @@
+"""How large the gradients of a model are, without the scale of a gradient scaler."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.torch.calls import dense
+from retrograd.anomaly.adapters.torch.patches import Patches
+
+_NARROW = (torch.float16, torch.bfloat16)
+_SMALLEST = 1e-15  # below it single precision loses squares
+
+
+def norms(gradients: Sequence[Tensor]) -> list[float]:
+    """The Euclidean norms, also where squares overflow or vanish; NaN or infinite only if an element is.
+
+    They are computed together for each device and type, and read with one synchronisation each.
+    """
+    groups: dict[Any, list[int]] = {}
+    values = [dense(each.coalesce() if each.layout is torch.sparse_coo else each) for each in gradients]
+    for number, each in enumerate(values):
+        groups.setdefault((each.device, each.dtype), []).append(number)
+    found = [0.0] * len(values)
+    for (_, dtype), numbers in groups.items():
+        wide = torch.float32 if dtype in _NARROW else None
+        together = torch._foreach_norm([values[number] for number in numbers], 2.0, wide)
+        for number, norm in zip(numbers, torch.stack(together).tolist(), strict=True):
+            found[number] = norm if _SMALLEST < norm < math.inf else _exact_norm(values[number])
+    return found
+
+
+def _exact_norm(values: Tensor) -> float:
+    """By a scale of its own, as long as the largest element is finite."""
+    largest = values.abs().max().item() if values.numel() else 0.0
+    if largest == 0.0 or not math.isfinite(largest):
+        return largest
+    wide = values.to(torch.complex128 if values.is_complex() else torch.float64)
+    return largest * torch.linalg.vector_norm(wide / largest).item()
+
+
+class GradientScale:
+    """Follows the gradient scalers of the program: by what the gradients that are there now are too large."""
+
+    def __init__(self) -> None:
+        self._patches = Patches()
+        self._scaler: weakref.ref[Any] | None = None
+        self._unscaled = False
+
+    def start(self) -> None:
+        self._patches.wrap(torch.amp.GradScaler, "scale", self._scale)
+        self._patches.wrap(torch.amp.GradScaler, "unscale_", self._unscale)
+
+    def remove(self) -> None:
+        """Leave the gradient scalers alone again."""
+        self._patches.undo()
+        self._scaler = None
+
+    @property
+    def in_use(self) -> bool:
+        """Whether losses are scaled, so that gradients which are not finite are how that works."""
+        return self._scaler is not None and self._scaler() is not None
+
+    @property
+    def factor(self) -> float:
+        """What the gradients have to be divided by."""
+        scaler = None if self._scaler is None or self._unscaled else self._scaler()
+        return 1.0 if scaler is None else scaler.get_scale()
+
+    def _scale(self, original: Any, scaler: Any, outputs: Any) -> Any:
+        if scaler.is_enabled():
+            self._scaler, self._unscaled = weakref.ref(scaler), False
+        return original(scaler, outputs)
+
+    def _unscale(self, original: Any, scaler: Any, optimizer: Any) -> Any:
+        self._unscaled = True
+        return original(scaler, optimizer)

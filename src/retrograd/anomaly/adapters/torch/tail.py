@@ -1,0 +1,103 @@
+"""The operations that lead to the loss, whose work in backward is kept until the gradients have been looked at.
+
+Backward frees what they saved, and nobody can run a loss function again. They are few, and their tensors are small
+beside the model's activations, so that references to them cost little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import CodeType
+from typing import Any
+
+from torch import Tensor
+
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, bytes_of, is_bad, seq_of
+from retrograd.anomaly.adapters.torch.graph import calls_of, is_python, saved_by
+from retrograd.anomaly.adapters.torch.recording import saved_arguments
+
+# Tells for a sequence number, and that of the step's last node, where the operation was called.
+SiteInStep = Callable[[int, int], "tuple[CodeType, int] | None"]
+
+_MOST_NODES = 16
+_MOST_BYTES = 64 << 20  # of tensors that are kept for it
+
+
+class Tail:
+    """The last operations of one step, seen in backward.
+
+    Parameters
+    ----------
+    roots
+        What backward starts from.
+    until
+        Nodes that do not belong to it any more, nor what lies behind them: those of the model's outputs.
+    """
+
+    def __init__(self, roots: Sequence[Tensor], until: set[Any]) -> None:
+        self._known = {(root.grad_fn, root.output_nr): root.detach() for root in roots}
+        self._saved: dict[Any, dict[str, Any]] = {}
+        self._work: list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = []  # in backward, as it was done
+        self._bytes = 0
+        self._handles: list[Any] = []
+        self._root = max((seq_of(root.grad_fn) for root in roots if root.grad_fn is not None), default=0)
+        queue = [root.grad_fn for root in roots if root.grad_fn is not None]
+        while queue and len(self._saved) < _MOST_NODES:
+            node = queue.pop(0)
+            if node in self._saved or node in until or hasattr(node, "variable"):
+                continue
+            saved = saved_by(node)
+            if not self._affords(saved.values()):
+                break
+            self._saved[node] = saved
+            if is_python(node) or any(isinstance(each, Tensor) for each in saved.values()):  # others are linear
+                self._handles.append(node.register_hook(self._at(node)))
+            queue += [following for following, _ in node.next_functions if following is not None]
+
+    def _affords(self, values: Any) -> bool:
+        self._bytes += sum(bytes_of(each) for each in values if isinstance(each, Tensor))
+        return self._bytes <= _MOST_BYTES
+
+    def _at(self, node: Any) -> Any:
+        def hook(made: tuple[Any, ...], arrived: tuple[Any, ...]) -> None:
+            if self._affords(made):
+                self._work.append((node, made, arrived))
+
+        return hook
+
+    def backward_ended(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def losses(self, site_of: SiteInStep) -> list[tuple[Call, int]]:
+        """What made the losses that are not finite."""
+        calls = self._calls(site_of)
+        return [(calls[node], output) for (node, output), loss in self._known.items() if node in calls and is_bad(loss)]
+
+    def births(self, site_of: SiteInStep) -> list[tuple[Call, int]]:
+        """What the first of these operations made whose gradients came in finite and went out otherwise."""
+        for node, made, arrived in self._work:
+            if any(map(is_bad, made)) and not any(map(is_bad, arrived)):
+                call = self._call(node, self._calls(site_of)[node], made, arrived)
+                return [(call, number) for number, each in enumerate(made) if is_bad(each)]
+        return []
+
+    def _calls(self, site_of: SiteInStep) -> dict[Any, Call]:
+        nodes = dict(sorted(self._saved.items(), key=lambda each: seq_of(each[0])))
+        return calls_of(nodes, self._known, lambda seq: site_of(seq, self._root))
+
+    def _call(self, node: Any, forward: Call, made: tuple[Any, ...], arrived: tuple[Any, ...]) -> Call:
+        grads = [Argument("grad", each) for each in arrived if each is not None]
+        return Call(
+            node.name(),
+            grads + saved_arguments(self._saved[node], forward),
+            list(made),
+            forward.order + 1,
+            pointwise=forward.pointwise,
+            forward=None if is_python(node) else forward,
+            code=forward.code,
+            at=forward.at,
+            is_backward=True,
+            thread=forward.thread,
+        )

@@ -1,0 +1,87 @@
+"""Whether a step's gradients are finite: decided on the device, and known here when it is asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.torch.calls import can_be_bad, dense
+
+_HARMFUL: dict[tuple[str, ...], Callable[[Tensor], Tensor]] = {
+    (): lambda numbers: torch.zeros_like(numbers, dtype=torch.bool),
+    ("nan",): torch.isnan,
+    ("inf",): torch.isinf,
+    ("nan", "inf"): lambda numbers: ~torch.isfinite(numbers),
+}
+
+
+class Verdict:
+    """One look at gradients and losses for which nobody waits.
+
+    The largest absolute value of a gradient cannot overflow, and a NaN is the largest of all, so that it is finite just
+    if all elements are. These numbers are put together on the device and copied to pinned memory behind what is queued.
+
+    Parameters
+    ----------
+    gradients
+        Of one step.
+    losses
+        Of the same step.
+    harmful
+        Which kinds make the step one that must not be applied: "nan", "inf", both or none.
+
+    Attributes
+    ----------
+    harm
+        A truth value on the device of the first gradient: whether it must not.
+    """
+
+    def __init__(self, gradients: Sequence[Tensor], losses: Sequence[Tensor], harmful: Sequence[str]) -> None:
+        self._gradients = len(gradients)
+        self._order: list[int] = []  # of the gradients, in the numbers
+        device = gradients[0].device
+        wide = torch.float32 if device.type == "mps" else torch.float64
+        parts = [*self._largest(gradients), *map(_number, losses)]
+        numbers = torch.cat([each.to(device, wide, non_blocking=True) for each in parts])
+        self.harm = _HARMFUL[tuple(harmful)](numbers).any()
+        numbers = torch.cat([self.harm.to(wide).reshape(1), numbers])
+        self._copied: torch.cuda.Event | None = None
+        if device.type == "cuda":
+            self._here = torch.empty(numbers.shape, dtype=wide, pin_memory=True)
+            self._here.copy_(numbers, non_blocking=True)
+            self._copied = torch.cuda.Event()
+            self._copied.record(torch.cuda.current_stream(device))
+        else:
+            self._here = torch.empty(numbers.shape, dtype=wide)
+            self._here.copy_(numbers)
+
+    def _largest(self, gradients: Sequence[Tensor]) -> list[Tensor]:
+        """The largest absolute values, for each device and type one tensor."""
+        groups: dict[tuple[torch.device, torch.dtype], dict[int, Tensor]] = {}
+        for place, gradient in enumerate(gradients):
+            elements = dense(gradient)
+            if elements.numel() and can_be_bad(elements):
+                groups.setdefault((elements.device, elements.dtype), {})[place] = elements
+        for group in groups.values():
+            self._order += group
+        return [torch.stack(torch._foreach_norm(list(group.values()), math.inf)) for group in groups.values()]
+
+    def read(self) -> tuple[bool, list[float], list[float]]:
+        """Whether the step is harmful, the largest absolute value of each gradient, the losses; waits for them."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        harm, *numbers = self._here.tolist()
+        largest = [0.0] * self._gradients
+        for place, number in zip(self._order, numbers, strict=False):
+            largest[place] = number
+        return bool(harm), largest, numbers[len(self._order) :]
+
+
+def _number(loss: Tensor) -> Tensor:
+    """A loss as one real number, or the largest absolute value of several."""
+    if loss.numel() == 1 and not loss.is_complex():
+        return loss.detach().reshape(1)
+    return loss.detach().abs().amax().reshape(1) if loss.numel() else torch.zeros(1, device=loss.device)

@@ -1,0 +1,27 @@
+"""What to do about an anomaly, for each kind of harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+KINDS = ("nan", "inf", "overflow", "underflow", "spike")
+ACTIONS = ("ignore", "record", "warn", "raise", "skip_step")
+_DEFAULTS = {"nan": "raise", "inf": "raise", "overflow": "ignore", "underflow": "ignore", "spike": "ignore"}
+
+Action = str | Callable[[Any], "str | None"]
+
+
+def policies_of(policy: str | Mapping[str, Action] | Callable[[Any], str | None]) -> dict[str, Action]:
+    """What to do for each kind."""
+    if isinstance(policy, str) or callable(policy):
+        policy = {"nan": policy, "inf": policy}
+    unknown = set(policy) - set(KINDS)
+    if unknown:
+        raise ValueError(f"no such kind of anomaly: {', '.join(sorted(unknown))}; the kinds are {', '.join(KINDS)}")
+    for kind, action in policy.items():
+        if not callable(action) and action not in ACTIONS:
+            raise ValueError(
+                f"no such policy for {kind}: {action!r}; give one of {', '.join(ACTIONS)}, or a function of the event"
+            )
+    return {**_DEFAULTS, **policy}

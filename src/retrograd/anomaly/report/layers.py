@@ -1,0 +1,49 @@
+"""How large what the layers put out was, in a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from retrograd.anomaly.event import NaNEvent
+
+Rows = Sequence[Mapping[str, Any]]
+"""For each layer its name, ``absmin`` and ``absmax`` of what it put out, and ``before``, the latter earlier."""
+
+LONGEST = 32  # characters of a name
+HEADER = ("layer", "abs min", "abs max", "before")
+
+
+def layers_of(event: NaNEvent) -> Rows:
+    """The layers of the last call of the model, up to the first that put out something bad."""
+    return (event.surroundings.context if event.surroundings else {}).get("layers", ())
+
+
+def cells(rows: Rows) -> list[tuple[str, ...]]:
+    """The table as text, with its header and without columns that are empty."""
+    texts = [
+        (
+            row["layer"] or "the model",
+            "" if math.isnan(row["absmin"]) else f"{row['absmin']:.3g}",
+            "NaN" if math.isnan(row["absmax"]) else f"{row['absmax']:.3g}",
+            ", ".join(f"{number:.3g}" for number in row["before"]),
+        )
+        for row in rows
+    ]
+    kept = [column for column in range(len(HEADER)) if any(text[column] for text in texts)]
+    return [tuple(text[column] for column in kept) for text in (HEADER, *texts)]
+
+
+def table(rows: Rows, width: int) -> list[str]:
+    """Lines of the table; what does not fit into ``width`` columns is cut off."""
+    texts = cells(rows) if rows else []
+    sizes = [min(LONGEST, max(map(len, column))) for column in zip(*texts, strict=True)]
+    lines = []
+    for name, *numbers in texts:
+        shown = name if len(name) <= LONGEST else "..." + name[3 - LONGEST :]
+        columns = [number.rjust(size) for number, size in zip(numbers, sizes[1:], strict=True)]
+        if len(texts[0]) > 2 and texts[0][-1] == HEADER[-1]:
+            columns[-1] = numbers[-1]
+        lines.append("  ".join((shown.ljust(sizes[0]), *columns))[:width].rstrip(" ,"))
+    return lines

@@ -1,0 +1,97 @@
+"""Optimizers that are given a closure: loss and gradients are computed within their step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import retrograd as rg
+from tests.anomaly.torch.training import Net, batches, line_of, log_of_zero, root_of_zero, state
+
+FAULTS = {log_of_zero: "log", root_of_zero: "SqrtBackward0"}
+
+
+def closure_of(net: Net, optimizer: Any, x: Tensor, fault: Any, clip: bool) -> Callable[[], Tensor]:
+    def closure() -> Tensor:
+        net.fault = fault
+        optimizer.zero_grad()
+        loss = (net(x) ** 2).mean()
+        loss.backward()
+        if clip:
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        return loss
+
+    return closure
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("clip", [False, True])
+@pytest.mark.parametrize("steps", [False, True])
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_skipped_update_changes_neither_weights_nor_moments(
+    fault: Any, clip: bool, steps: bool, by_name: bool
+) -> None:
+    net = Net()
+    optimizer = torch.optim.Adam(net.parameters(), 0.1, weight_decay=0.1)
+    changed = []
+    with rg.anomaly.watch(net, optimizer, "skip_step") as w:
+        data = list(enumerate(batches(5)))
+        for number, x in w.steps(data) if steps else data:
+            before = repr((state(net), optimizer.state_dict()["state"]))
+            closure = closure_of(net, optimizer, x, fault if number == 2 else None, clip)
+            optimizer.step(closure=closure) if by_name else optimizer.step(closure)
+            changed.append(before != repr((state(net), optimizer.state_dict()["state"])))
+    assert changed == ([True, True, False, False, True, True] if steps else [True, True, False, True, True])
+    (event,) = w.events
+    if steps:
+        assert (event.op, event.lineno) == (FAULTS[fault], line_of(f"# the birth of {fault.__name__}"))
+        assert event.reproducible
+
+
+def test_the_lines_of_a_closure_are_known_without_a_second_run() -> None:
+    net = Net()
+    optimizer = torch.optim.Adam(net.parameters(), 0.1)
+    with rg.anomaly.watch(None, optimizer, "skip_step") as w:
+        for number, x in enumerate(batches(3)):
+            optimizer.step(closure_of(net, optimizer, x, log_of_zero if number == 2 else None, False))
+    assert (w.event.op, w.event.lineno) == ("log", line_of("# the birth of log_of_zero"))
+
+
+def test_a_closure_that_only_gives_the_loss() -> None:
+    """Gradients were computed before; frameworks do so where the program calls backward."""
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    before = state(net)
+    with rg.anomaly.watch(net, optimizer, "skip_step") as w:
+        for _ in range(2):
+            loss = net(batches(1)[0]).sum()
+            loss.backward()
+            assert net.first.bias.grad is not None
+            net.first.bias.grad[0] = math.nan
+            optimizer.step(lambda loss=loss: loss.item())
+            optimizer.zero_grad()
+    assert len(w.events) == 2
+    torch.testing.assert_close(state(net), before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_backward_is_looked_at_where_asked_for(fault: Any) -> None:
+    """Of several micro-batches, the bad one; once, although its gradient stays until the update."""
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    w = rg.anomaly.watch(net, optimizer, "skip_step")
+    w.every_backward = True
+    with w:
+        for _ in range(2):
+            for x in w.steps(batches(4)):
+                net.fault = fault if w.batch_idx == 1 else None
+                (net(x) ** 2).mean().backward()
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+    assert [(event.op, event.batch_idx, event.reproducible) for event in w.events] == [(FAULTS[fault], 1, True)] * 2

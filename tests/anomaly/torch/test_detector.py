@@ -1,0 +1,696 @@
+"""The detector of layers on PyTorch modules: the layer, the batch, the operation and the line; and nothing else."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import re
+import threading
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn.utils import rnn
+from torch.utils.checkpoint import checkpoint
+
+from retrograd.anomaly import (
+    AnomalyError,
+    NaNDetector,
+    NaNEvent,
+    current,
+    expect_nonfinite,
+    train_with_nan_guard,
+    watch,
+    watch_for_nans,
+)
+
+NAN, INF = math.nan, math.inf
+ONES = torch.ones(2, 3)
+
+
+class Layer(nn.Module):
+    """Calls a function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+def root_of_minus_one(x: Tensor) -> Tensor:
+    return torch.sqrt(x * 0 - 1)
+
+
+def same(x: Tensor) -> Tensor:
+    return x * 1
+
+
+def named(**layers: Any) -> nn.Sequential:
+    return nn.Sequential(
+        OrderedDict((name, each if isinstance(each, nn.Module) else Layer(each)) for name, each in layers.items())
+    )
+
+
+def quiet(model: nn.Module, **kwargs: Any) -> NaNDetector:
+    return NaNDetector(model, verbose=False, **kwargs)
+
+
+def found_in(model: nn.Module, *args: Any, **kwargs: Any) -> NaNEvent | None:
+    """What is found in one call."""
+    with quiet(model) as det:
+        model(*args, **kwargs)
+    return det.event
+
+
+# --- who did it -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+def test_the_layer_that_makes_a_nan_is_named_with_its_operation_and_line(mode: Any) -> None:
+    model = named(encoder=named(first=nn.Linear(3, 3), second=root_of_minus_one), head=nn.Linear(3, 1))
+    with mode():
+        event = found_in(model, ONES)
+    assert event is not None
+    assert (event.layer_name, event.module_type, event.op) == ("encoder.second", "Layer", "sqrt")
+    assert event.code_line == "return torch.sqrt(x * 0 - 1)"
+    assert (event.operands, event.index) == ({"input": -1.0}, (0, 0))
+    assert (event.input_has_nan, event.output_has_nan, event.output_has_inf) == (False, True, False)
+    assert (event.nan_count, event.size, event.output_shape, event.output_stats) == (6, 6, (2, 3), None)
+    assert (event.harmed, event.is_backward, event.reproducible) == ("the output of encoder.second", False, True)
+    assert event.cause
+    assert event.remedy
+
+
+class Between(nn.Module):
+    """Divides zero by zero between two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(3, 3), nn.Linear(3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.fc1(x) * 0
+        ratio = hidden / hidden
+        return self.fc2(ratio)
+
+
+def test_a_value_born_between_layers_is_not_blamed_on_the_layer_that_takes_it() -> None:
+    event = found_in(Between(), ONES)
+    assert event is not None
+    assert (event.op, event.code_line) == ("div", "ratio = hidden / hidden")
+    assert (event.layer_name, event.module_type, event.harmed) == ("root", "Between", "the input of fc2")
+    assert "after fc1 had ended and before fc2 was called" in str(event.note)
+
+
+def test_what_the_model_was_given_is_told_as_that() -> None:
+    images = torch.tensor([[1.0, NAN]])
+    with quiet(named(a=same, b=same)) as det:
+        det.model(images)
+    event = det.event
+    assert event is not None
+    assert (event.kind, event.layer_name, event.harmed) == ("leaf", "root", "the input of the model")
+    assert (event.index, event.output_stats) == ((0, 1), {"min": 1.0, "max": 1.0, "mean": 1.0})
+    assert list(event.operands) == ["images"]
+
+
+def test_a_bad_weight_is_told_with_its_name() -> None:
+    model = named(a=same, fc=nn.Linear(3, 2))
+    with torch.no_grad():
+        model.fc.weight[1, 2] = NAN
+    event = found_in(model, ONES)
+    assert event is not None
+    assert (event.kind, event.layer_name, event.index) == ("leaf", "fc", (1, 2))
+    assert event.operands.keys() == {"fc.weight"}
+
+
+def test_an_overflow_that_the_model_puts_out_is_told() -> None:
+    event = found_in(named(a=same, b=lambda x: torch.exp(100 * x), c=same), ONES)
+    assert event is not None
+    assert (event.layer_name, event.op, event.kind) == ("b", "exp", "overflow")
+    assert event.harmed == "the output of the model"
+
+
+def test_an_infinity_that_becomes_nan_is_told_where_it_was_born() -> None:
+    event = found_in(named(a=lambda x: torch.log(x * 0), b=lambda x: x - x, c=same), ONES)
+    assert event is not None
+    assert (event.layer_name, event.op, event.born, event.harmed) == ("a", "log", "-Inf", "the output of b")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64])
+def test_the_largest_finite_number_is_not_infinite(dtype: torch.dtype) -> None:
+    largest = torch.finfo(dtype).max
+    model = named(a=same, b=same)
+    with quiet(model) as det:
+        model(torch.full((70, 50), largest, dtype=dtype))
+        model(torch.full((70, 50), -largest, dtype=dtype))
+    assert not det.triggered
+    assert found_in(model, torch.tensor([largest, INF], dtype=dtype)) is not None
+
+
+def test_layers_alone_tell_what_no_second_call_shows() -> None:
+    """A model that remembers how often it was called."""
+    calls = []
+
+    def once(x: Tensor) -> Tensor:
+        calls.append(1)
+        return x / (len(calls) - 1) * (len(calls) - 1)
+
+    event = found_in(named(a=same, b=once, c=same), ONES)
+    assert event is not None
+    assert (event.layer_name, event.reproducible) == ("b", False)
+    assert event.output_has_nan
+
+
+def test_what_remembers_how_often_it_was_used_is_not_used_again() -> None:
+    class Cache:
+        def __init__(self) -> None:
+            self.used = 0
+
+    def grow(x: Tensor, cache: Cache) -> Tensor:
+        cache.used += 1
+        return torch.log(x * weight - 5)
+
+    weight = torch.ones(3, requires_grad=True)
+    cache = Cache()
+    event = found_in(Layer(grow), ONES, cache)
+    assert cache.used == 1
+    assert event is not None
+    assert (event.op, event.operands, event.reproducible) == ("log", {"input": -4.0}, None), "the graph has it"
+
+
+def test_an_argument_that_was_written_to_is_not_used_again() -> None:
+    def spoil(x: Tensor) -> Tensor:
+        x.sub_(2)
+        return torch.log(x)
+
+    event = found_in(Layer(spoil), ONES.clone())
+    assert event is not None
+    assert (event.layer_name, event.reproducible) == ("root", None)
+
+
+def test_what_is_written_in_place_is_looked_at_again() -> None:
+    def spoil(x: Tensor) -> Tensor:
+        x[0, 0] = NAN
+        return x
+
+    event = found_in(named(a=same, b=spoil, c=same), ONES)
+    assert event is not None
+    assert event.layer_name == "b"
+
+
+def test_the_second_call_leaves_everything_as_it_was() -> None:
+    model = named(norm=nn.BatchNorm1d(3), drop=nn.Dropout(0.5), bad=root_of_minus_one)
+    other = copy.deepcopy(model)
+    states = []
+    for each, context in ((other, watch(other, policy="record")), (model, quiet(model))):
+        torch.manual_seed(0)
+        with context:
+            each(torch.randn(8, 3))
+        states.append((torch.rand(1), *each.state_dict().values()))
+    assert all(torch.equal(a, b) for a, b in zip(*states, strict=True))
+
+
+TREES = st.recursive(st.just(None), lambda children: st.lists(children, min_size=1, max_size=3), max_leaves=8)
+
+
+def grown(tree: Any, leaves: list[Layer]) -> nn.Module:
+    """A model of that structure; its leaves are appended to the list."""
+    if tree is None:
+        leaves.append(Layer(same))
+        return leaves[-1]
+    return nn.Sequential(OrderedDict((f"part{number}", grown(each, leaves)) for number, each in enumerate(tree)))
+
+
+@given(TREES.filter(lambda tree: tree is not None), st.data())
+def test_whatever_the_structure_the_one_layer_that_does_it_is_named(tree: Any, data: Any) -> None:
+    leaves: list[Layer] = []
+    model = grown(tree, leaves)
+    guilty = data.draw(st.sampled_from(leaves))
+    guilty.function = root_of_minus_one
+    with quiet(model, stop_on_first=False) as det:
+        model(ONES)
+    (event,) = det.all_events
+    assert model.get_submodule(event.layer_name) is guilty
+
+
+# --- whatever is put out ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Output:
+    logits: Any
+    extra: Any = None
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+def model_output(x: Tensor) -> Any:
+    outputs = pytest.importorskip("transformers.modeling_outputs")
+    return outputs.BaseModelOutput(last_hidden_state=x)
+
+
+STRUCTURES = [
+    lambda x: {"logits": {"deep": [None, (x,)]}},
+    lambda x: Output(logits=None, extra=[Output(logits=x)]),
+    lambda x: Pair(1, x),
+    lambda x: SimpleNamespace(value=x, name="x"),
+    lambda x: rnn.pack_padded_sequence(x, torch.tensor([3, 3]), batch_first=True),
+    lambda x: x.to_sparse(),
+    lambda x: torch.nested.as_nested_tensor([x], layout=torch.jagged),
+    model_output,
+]
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_outputs_of_any_structure_are_looked_into(structure: Any) -> None:
+    model = named(a=lambda x: structure(root_of_minus_one(x)), b=lambda y: torch.ones(1))
+    event = found_in(model, ONES)
+    assert event is not None
+    assert (event.layer_name, event.op) == ("a", "sqrt")
+
+
+def test_what_holds_no_numbers_is_passed_over() -> None:
+    model = named(a=lambda x: (x, None, "text", torch.arange(3), torch.zeros(0), torch.zeros(2, device="meta"), NAN))
+    assert found_in(model, ONES) is None
+
+
+def test_recurrent_layers_and_packed_sequences_are_fine() -> None:
+    model = nn.LSTM(3, 4, batch_first=True)
+    packed = rnn.pack_padded_sequence(torch.randn(2, 5, 3), torch.tensor([5, 2]), batch_first=True)
+    with quiet(model) as det:
+        output, _ = model(packed)
+        output.data.sum().backward()
+        assert not det.triggered
+        model(rnn.PackedSequence(packed.data * NAN, packed.batch_sizes))
+    assert det.event is not None
+    assert det.event.harmed == "the input of the model"
+
+
+def test_models_under_transforms_and_traces_run_as_before() -> None:
+    model = named(fc=nn.Linear(3, 3), act=nn.Tanh())
+    with quiet(model) as det:
+        one_by_one = torch.func.vmap(model)(ONES)
+        exported = torch.export.export(model, (ONES,)).module()(ONES)
+        assert torch.allclose(one_by_one, exported)
+    assert not det.triggered
+
+
+# --- no false alarms --------------------------------------------------------------------------------------------------
+
+
+def masked(x: Tensor) -> Tensor:
+    return x.masked_fill(torch.tensor([[False, True, True]]), -INF)
+
+
+def test_a_mask_that_becomes_finite_again_is_no_news() -> None:
+    model = named(scores=masked, weights=nn.Softmax(-1), values=nn.Linear(3, 1))
+    with quiet(model) as det:
+        model(ONES).sum().backward()
+    assert not det.triggered
+
+
+def test_a_transformer_with_a_causal_mask_and_padding_is_no_news() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    padding = torch.tensor([[0.0, 0.0, -INF, -INF], [0.0] * 4])
+    with quiet(model, check_backward=True, stop_on_first=False) as det:
+        for training in (True, False):
+            model.train(training)
+            mask = nn.Transformer.generate_square_subsequent_mask(4)
+            model(torch.randn(2, 4, 8), mask=mask, src_key_padding_mask=padding).sum().backward()
+    assert not det.triggered
+
+
+def test_negative_infinities_at_the_end_are_judged_by_the_loss() -> None:
+    model = named(fc=nn.Linear(3, 3), mask=masked)
+    with quiet(model) as det:
+        torch.log_softmax(model(ONES), -1)[:, 0].sum().backward()
+        assert not det.triggered
+        torch.log_softmax(model(ONES), -1)[:, 1].sum().backward()
+    assert det.event is not None
+    assert det.event.harmed == "loss"
+
+
+def test_what_is_expected_is_no_news() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.after = Layer(root_of_minus_one), Layer(same)
+
+        def forward(self, x: Tensor) -> Tensor:
+            with expect_nonfinite("padding gives the root of -1 and is dropped"):
+                inner = self.inner(x)
+            return torch.nan_to_num(self.after(inner))
+
+    assert found_in(Net(), ONES) is None
+
+
+def test_skipped_layers_and_what_they_put_out_are_no_news() -> None:
+    class Skipped(Layer):
+        pass
+
+    with quiet(named(a=same, skipped=Skipped(root_of_minus_one), b=same), skip_types=(Skipped,)) as det:
+        det.model(ONES)
+    assert not det.triggered
+
+
+def test_operations_that_the_watch_allows_are_not_blamed() -> None:
+    model = named(a=lambda x: torch.log(x * 0), b=lambda x: x - x)
+    with watch(policy="record", allow=("log",)), quiet(model) as det:
+        model(ONES)
+    assert det.event is not None
+    assert det.event.op == "sub"
+
+
+# --- backward, loss and gradient norms --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check_backward", [False, True])
+@pytest.mark.parametrize("stepped", [False, True])
+def test_a_birth_in_backward_is_named_before_the_optimizer_steps(check_backward: bool, stepped: bool) -> None:
+    model = named(fc=nn.Linear(3, 2), root=lambda x: torch.sqrt(x * 0), head=same)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    if stepped:
+        optimizer.step()
+    with quiet(model, check_backward=check_backward, stop_on_first=False) as det:
+        det.set_batch(7)
+        model(ONES).sum().backward()
+        assert det.check_grad_norms()
+        optimizer.step()
+    (event,) = det.all_events
+    assert (event.op, event.layer_name, event.is_backward, event.batch_idx) == ("SqrtBackward0", "root", True, 7)
+    assert str(event.harmed).startswith("the gradient of fc.")
+    assert all(bool(each.isfinite().all()) for each in model.parameters())
+
+
+def test_bad_gradients_that_reach_no_parameter_are_seen_at_the_layers() -> None:
+    model = named(a=lambda x: x * 2, b=lambda x: torch.sqrt(x * 0), c=same)
+    for check_backward in (False, True):
+        x = ONES.clone().requires_grad_()
+        x.register_hook(torch.nan_to_num)
+        with quiet(model, check_backward=check_backward) as det:
+            model(x).sum().backward()
+        assert det.triggered == check_backward
+    assert det.event is not None
+    assert (det.event.is_backward, det.event.layer_name) == (True, "a")
+    assert det.event.harmed == "the gradient of the output of a"
+
+
+def test_one_birth_is_one_event_though_it_reaches_the_loss_as_well() -> None:
+    model = named(fc=nn.Linear(3, 3), bad=root_of_minus_one)
+    with quiet(model, stop_on_first=False) as det:
+        for batch in range(2):
+            det.set_batch(batch)
+            model(ONES).sum().backward()
+    assert [event.batch_idx for event in det.all_events] == [0, 1]
+
+
+def test_a_checkpointed_layer_is_looked_at_in_both_its_calls() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = named(fc=nn.Linear(3, 3), last=nn.Tanh())
+
+        def forward(self, x: Tensor) -> Tensor:
+            return checkpoint(self.inner, x, use_reentrant=False)
+
+    model = Net()
+    with quiet(model, check_backward=True) as det:
+        for _ in range(3):
+            model(ONES).sum().backward()
+        assert not det.triggered
+        model(ONES * NAN)
+    assert det.triggered
+
+
+def test_gradient_norms_above_a_number_are_told() -> None:
+    model = named(fc=nn.Linear(3, 1, bias=False), free=Layer(same))
+    with quiet(model, grad_norm_warn=5.0) as det:
+        det.set_batch(3)
+        model(ONES).sum().backward()
+        assert not det.check_grad_norms()
+        model.zero_grad()
+        (100 * model(ONES).sum()).backward()
+        assert det.check_grad_norms()
+    (event,) = det.grad_events
+    assert (event.batch_idx, event.layer_name, event.param_name, event.threshold) == (3, "fc", "weight", 5.0)
+    assert event.grad_norm == pytest.approx(100 * 2 * math.sqrt(3))
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e30])
+def test_norms_do_not_overflow_nor_vanish(size: float) -> None:
+    model = nn.Linear(3, 1, bias=False)
+    with quiet(model, grad_norm_warn=size) as det:
+        model.weight.grad = torch.full((1, 3), size)
+        assert det.check_grad_norms()
+    assert det.grad_events[0].grad_norm == pytest.approx(size * math.sqrt(3))
+
+
+def test_sparse_gradients_have_norms_too() -> None:
+    model = nn.Embedding(5, 2, sparse=True)
+    with quiet(model, grad_norm_warn=1.0) as det:
+        model(torch.tensor([1, 1])).sum().backward()
+        assert det.check_grad_norms()
+    assert det.grad_events[0].grad_norm == pytest.approx(math.sqrt(8))
+
+
+@pytest.mark.parametrize("policy", ["record", "skip_step", "raise"])
+def test_a_watch_with_a_policy_for_spikes_is_told_of_the_norms(policy: str) -> None:
+    model = nn.Linear(3, 1, bias=False)
+    optimizer = torch.optim.Adam(model.parameters(), 0.0)
+    with watch(model, optimizer, policy={"spike": policy}) as w, quiet(model, grad_norm_warn=None) as det:
+        for batch in range(60):
+            optimizer.zero_grad()
+            ((1e5 if batch == 50 else 1.0) * model(ONES).sum()).backward()
+            if policy == "raise" and batch == 50:
+                with pytest.raises(AnomalyError, match="gradient norm"):
+                    det.check_grad_norms()
+                break
+            assert det.check_grad_norms() == (policy == "skip_step" and batch == 50)
+            optimizer.step()
+    assert len(w.grad_events) == 1
+    if policy == "skip_step":
+        assert optimizer.state[model.weight]["step"] == 59
+
+
+# --- gradient scalers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check_backward", [False, True])
+def test_infinite_gradients_under_a_scale_are_no_alarm(check_backward: bool) -> None:
+    model = named(fc=nn.Linear(3, 1), spike=lambda out: out * 1e17)
+    optimizer = torch.optim.SGD(model.parameters(), 0.0)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**20)
+    with quiet(model, grad_norm_warn=None, check_backward=check_backward) as det:
+        for _ in range(4):
+            optimizer.zero_grad()
+            scaler.scale((model(ONES) ** 2).mean()).backward()
+            assert not det.check_grad_norms()
+            scaler.step(optimizer)
+            scaler.update()
+    assert scaler.get_scale() < 2.0**20, "nothing was skipped"
+    assert not det.triggered
+
+
+@pytest.mark.parametrize("unscale", [False, True])
+def test_norms_are_those_without_the_scale(unscale: bool) -> None:
+    model = nn.Linear(3, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), 0.0)
+    scaler = torch.amp.GradScaler("cpu")
+    with quiet(model, grad_norm_warn=1.0) as det:
+        scaler.scale(model(ONES).sum()).backward()
+        if unscale:
+            scaler.unscale_(optimizer)
+        assert det.check_grad_norms()
+    assert det.grad_events[0].grad_norm == pytest.approx(2 * math.sqrt(3))
+
+
+def test_a_nan_in_forward_is_an_alarm_under_a_scale_too() -> None:
+    model = named(fc=nn.Linear(3, 1), bad=root_of_minus_one)
+    scaler = torch.amp.GradScaler("cpu")
+    with quiet(model) as det:
+        scaler.scale(model(ONES).sum()).backward()
+    assert det.event is not None
+    assert (det.event.layer_name, det.event.op) == ("bad", "sqrt")
+
+
+# --- history ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_last_calls_are_remembered_layer_by_layer() -> None:
+    model = named(scale=lambda x: 2 * x, shift=lambda x: x - 1)
+    with quiet(model) as det:
+        for batch in range(40):
+            det.set_batch(batch)
+            model(torch.tensor([1.0, -float(batch)]))
+    frames = det.history["scale"]
+    assert [frame.batch_idx for frame in frames] == list(range(8, 40))
+    assert [frame.absmax for frame in frames] == [2.0 * batch for batch in range(8, 40)]
+    assert {frame.batch_idx: frame.absmin for frame in frames if not math.isnan(frame.absmin)} == {16: 2.0, 32: 2.0}
+    assert list(det.history) == ["scale", "shift", "root"]
+    assert det.history["root"] == det.history["shift"]
+
+
+def test_the_report_shows_the_growth_before_it_happened(capsys: pytest.CaptureFixture[str]) -> None:
+    model = named(up=torch.exp, over=lambda x: x * x - x * x)
+    with NaNDetector(model) as det:
+        for batch in range(4):
+            det.set_batch(batch)
+            model(torch.tensor([20.0 * batch]))
+    shown = capsys.readouterr().err
+    assert det.event is not None
+    up, over = det.event.surroundings.context["layers"]
+    assert (up["layer"], over["layer"]) == ("up", "over")
+    assert up["before"] == pytest.approx([1.0, math.exp(20), math.exp(40)])
+    assert math.isnan(over["absmax"])
+    assert re.search(r"layers +layer +abs min +abs max +before\n +up .* 1, 4.85e\+08, 2.35e\+17\n +over +NaN", shown)
+
+
+# --- life -------------------------------------------------------------------------------------------------------------
+
+
+def hooks_on(model: nn.Module) -> int:
+    return sum(len(each._forward_hooks) + len(each._forward_pre_hooks) for each in model.modules())
+
+
+def test_hooks_are_removed_whatever_happens() -> None:
+    def fail(x: Tensor) -> Tensor:
+        raise ArithmeticError("in forward")
+
+    patched = torch.amp.GradScaler.scale
+    model = named(a=root_of_minus_one, b=fail, c=nn.Linear(3, 1))
+    det = quiet(model)
+    with pytest.raises(ArithmeticError), det:
+        assert hooks_on(model) > 0
+        model(ONES)
+    assert (hooks_on(model), current()) == (0, None)
+    assert torch.amp.GradScaler.scale is patched
+    assert det.event is not None, "what was found before the error is not lost"
+    assert det.event.layer_name == "a"
+
+
+def test_a_copy_of_the_model_is_not_watched() -> None:
+    model = nn.Sequential(nn.Linear(3, 3))
+    with quiet(model) as det:
+        for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            copied(ONES * NAN)
+        assert not det.triggered
+        model(ONES * NAN)
+        assert det.triggered
+
+
+def test_threads_do_not_mix() -> None:
+    model = named(a=same, b=lambda x: torch.sqrt(x), c=same)
+    errors: list[BaseException] = []
+
+    def work(sign: float) -> None:
+        try:
+            for _ in range(20):
+                model(ONES * sign)
+        except BaseException as error:
+            errors.append(error)
+
+    with quiet(model, stop_on_first=False) as det:
+        threads = [threading.Thread(target=work, args=(sign,)) for sign in (1.0, -1.0, 1.0, -1.0)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not errors
+    assert len(det.all_events) == 40
+    assert {event.layer_name for event in det.all_events} == {"b"}
+
+
+def test_each_tensor_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = named(a=named(b=same, c=same), d=same)
+    det = quiet(model)
+    looked = []
+    look = det._adapter.look
+    monkeypatch.setattr(det._adapter, "look", lambda tensor: looked.append(tensor) or look(tensor))
+    with det:
+        model(ONES)
+    assert len(looked) == 4  # the input and three outputs, though five layers take and put out ten
+
+
+def test_wrappers_are_looked_through() -> None:
+    inner = named(fc=nn.Linear(3, 1), bad=root_of_minus_one)
+    event = found_in(nn.DataParallel(inner), ONES)
+    assert event is not None
+    assert event.layer_name == "bad"
+
+
+def test_a_watch_that_is_on_keeps_its_policy() -> None:
+    model = named(fc=nn.Linear(3, 3), bad=root_of_minus_one)
+    with watch(model) as w, quiet(model) as det:
+        loss = model(ONES).sum()
+        assert det.triggered
+        with pytest.raises(AnomalyError):
+            loss.backward()
+    assert det.event is not None
+    assert w.event is not None
+    assert (det.event.op, w.event.op) == ("sqrt", "sqrt")
+    assert w.listeners == []
+
+
+def test_batches_are_counted_by_the_watch_if_nobody_else_does() -> None:
+    model = named(fc=nn.Linear(3, 1), a=lambda x: torch.sqrt(x.abs() * x.sign().detach() * 0 - 1))
+    with watch(model, policy="record") as w, quiet(model) as det:
+        for batch in w.steps([ONES, ONES]):
+            model(batch).sum().backward()
+    assert det.event is not None
+    assert det.event.batch_idx == 0
+    assert len(det.all_events) == 1
+
+
+def test_only_models_are_accepted() -> None:
+    with pytest.raises(TypeError, match=r"must be a retrograd\.nn\.Module or a torch\.nn\.Module, but got list"):
+        NaNDetector([nn.Linear(1, 1)])
+
+
+# --- the training loop ------------------------------------------------------------------------------------------------
+
+GOOD = (ONES, torch.zeros(2, 1))
+BAD = (ONES * NAN, torch.zeros(2, 1))
+BAD_TARGET = (ONES, torch.full((2, 1), NAN))
+
+
+def training(batches: list[Any], **kwargs: Any) -> Any:
+    torch.manual_seed(0)
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
+    criterion = nn.functional.mse_loss
+    losses, event = train_with_nan_guard(model, batches, criterion, optimizer, verbose=False, **kwargs)
+    assert all(bool(each.isfinite().all()) for each in model.parameters())
+    return losses, event, int(optimizer.state[model.weight]["step"])
+
+
+@pytest.mark.parametrize("bad", [BAD, BAD_TARGET])
+def test_training_ends_before_the_weights_are_spoilt(bad: Any) -> None:
+    losses, event, steps = training([GOOD, GOOD, bad, GOOD])
+    assert (event.batch_idx, len(losses), steps) == (2, 3, 2)
+    assert math.isnan(losses[-1])
+
+
+def test_training_may_go_on_without_the_bad_batches() -> None:
+    losses, event, steps = training([GOOD, BAD, GOOD, BAD, GOOD], stop_on_first=False)
+    assert (event.batch_idx, len(losses), steps) == (1, 5, 3)
+    assert [math.isnan(loss) for loss in losses] == [False, True, False, True, False]
+
+
+def test_watch_for_nans_is_a_detector() -> None:
+    det = watch_for_nans(nn.Linear(3, 1), max_events=5, verbose=False)
+    assert isinstance(det, NaNDetector)
+    with det:
+        det.model(ONES)
+    assert 0.0 < det.overhead_ms < 1000.0

@@ -1,0 +1,87 @@
+"""Errors of torch's linear algebra: cause and remedy are added to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import retrograd as rg
+from tests.anomaly.torch.training import Net
+
+
+class Solver(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, a: Tensor) -> Tensor:
+        return torch.linalg.solve(a, self.weight)
+
+
+SINGULAR = torch.ones(3, 3)
+
+
+def test_the_error_says_why_and_what_to_write_instead() -> None:
+    kernel = SINGULAR - torch.eye(3)
+    with pytest.raises(torch.linalg.LinAlgError) as raised, rg.anomaly.watch() as w:
+        root = torch.linalg.cholesky(kernel)
+        root.sum().backward()
+    event = w.event
+    assert event is not None
+    assert (event.kind, event.op, event.code_line) == ("error", "cholesky", "root = torch.linalg.cholesky(kernel)")
+    assert "not positive definite" in (event.cause or "")
+    assert (event.remedy or "").startswith("root = torch.linalg.cholesky(kernel + 1e-5 * torch.eye(kernel.shape[-1]")
+    (note,) = raised.value.__notes__
+    assert event.remedy is not None
+    assert event.remedy in note
+
+
+def test_the_remedy_helps() -> None:
+    kernel = SINGULAR.clone()
+    with pytest.raises(torch.linalg.LinAlgError), rg.anomaly.watch() as w:
+        root = torch.linalg.cholesky(kernel)
+    assert w.event is not None
+    assert w.event.remedy is not None
+    names: dict[str, Any] = {"torch": torch, "kernel": kernel}
+    exec(w.event.remedy, names)
+    root = names["root"]
+    torch.testing.assert_close(root @ root.mT, kernel, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("model", [True, False])
+def test_the_matrix_of_a_batch_and_the_module_are_named(model: bool) -> None:
+    net = nn.Sequential(nn.Identity(), Solver())
+    with pytest.raises(torch.linalg.LinAlgError), rg.anomaly.watch(net if model else None) as w:
+        net(torch.stack([torch.eye(3), SINGULAR]))
+    event = w.event
+    assert event is not None
+    assert (event.op, event.index, event.module_type, event.layer_name) == ("solve", (1,), "Solver", "1")
+    assert event.code_line == "return torch.linalg.solve(a, self.weight)"
+
+
+def test_in_backward() -> None:
+    x = torch.eye(3).requires_grad_()
+    y = x * 1.0
+    y.register_hook(lambda grad: torch.linalg.inv(grad * 0))
+    with pytest.raises(torch.linalg.LinAlgError), rg.anomaly.watch() as w:
+        y.sum().backward()
+    assert w.event is not None
+    assert w.event.op == "inv"
+
+
+def test_other_errors_are_left_alone() -> None:
+    with pytest.raises(RuntimeError) as raised, rg.anomaly.watch(Net()) as w:
+        torch.ones(2, 3) @ torch.ones(2, 3)
+    assert not w.events
+    assert not hasattr(raised.value, "__notes__")
+
+
+def test_an_error_that_is_dealt_with_is_none() -> None:
+    with rg.anomaly.watch(Net()) as w:
+        with pytest.raises(torch.linalg.LinAlgError):
+            torch.linalg.inv(SINGULAR)
+        torch.ones(2, requires_grad=True).sum().backward()
+    assert not w.events

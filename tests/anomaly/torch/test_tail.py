@@ -1,0 +1,193 @@
+"""Births in the backward of a loss function, without a second run."""
+
+from __future__ import annotations
+
+import gc
+import math
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import retrograd as rg
+from tests.anomaly.torch.training import Net, batches, line_of, train
+
+
+class Root(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.sqrt()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return grad / (2 * x.sqrt())
+
+
+def rmse(out: Tensor) -> Tensor:
+    return torch.sqrt(((out - out.detach()) ** 2).mean())  # rmse
+
+
+def library(out: Tensor) -> Tensor:
+    return F.mse_loss(out, out.detach()).sqrt()  # library
+
+
+def distances(out: Tensor) -> Tensor:
+    return ((out - out.detach()) ** 2).sum(-1).sqrt().sum()  # distances
+
+
+def own(out: Tensor) -> Tensor:
+    return Root.apply((out - out.detach()) * torch.ones(2)).sum()  # own
+
+
+def masked(out: Tensor) -> Tensor:
+    gap = out - out.detach()
+    return torch.where(gap > 0, torch.log(gap), 0.0).sum()  # masked
+
+
+def quotient(out: Tensor) -> Tensor:
+    gap = out - out.detach()
+    return torch.where(gap > 0, gap / gap.abs(), 0.0).sum()  # quotient
+
+
+LOSSES: list[tuple[Callable[[Tensor], Tensor], str, tuple[int, ...]]] = [
+    (rmse, "SqrtBackward0", ()),
+    (library, "SqrtBackward0", ()),
+    (distances, "SqrtBackward0", (0,)),
+    (own, "RootBackward", (0, 0)),
+    (masked, "LogBackward0", (0, 0)),
+    (quotient, "DivBackward0", (0, 0)),
+]
+
+
+@pytest.mark.parametrize("lag", [0, 1])
+@pytest.mark.parametrize("model", [True, False])
+@pytest.mark.parametrize(("loss", "op", "index"), LOSSES, ids=lambda each: getattr(each, "__name__", ""))
+def test_operation_line_and_element(loss: Any, op: str, index: tuple[int, ...], model: bool, lag: int) -> None:
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with rg.anomaly.watch(net if model else None, optimizer, "skip_step", lag=lag, budget=1e9) as w:
+        train(net, optimizer, batches(4))
+        optimizer.zero_grad()
+        loss(net(batches(1)[0])).backward()
+        optimizer.step()
+    (event,) = w.events
+    assert (event.op, event.index, event.is_backward) == (op, index, True)
+    assert event.harmed is not None
+    assert event.harmed.startswith("the gradient of ")
+    if loss is not own or event.lineno is not None:  # a Function's call is no function of torch's
+        assert event.lineno == line_of(f"# {loss.__name__}", loss)
+
+
+def logarithm(out: Tensor) -> Tensor:
+    return torch.log((out - out.detach()) ** 2).sum()  # logarithm
+
+
+def test_a_bad_loss_of_which_the_graph_is_gone() -> None:
+    """As on a GPU, where losses are read with the gradients."""
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with rg.anomaly.watch(net, optimizer, "skip_step", lag=1, budget=1e9) as w:
+        logarithm(net(batches(1)[0])).backward()
+        optimizer.step()
+    assert w.event is not None
+    assert (w.event.op, w.event.index, w.event.harmed) == ("log", (0, 0), "loss")
+    assert w.event.lineno == line_of("# logarithm", logarithm)
+
+
+def test_an_operand_that_is_not_known_is_not_taken_for_finite(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retrograd.anomaly.adapters.torch.tail._MOST_NODES", 2)
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with rg.anomaly.watch(None, optimizer, "skip_step", lag=1, budget=1e9) as w:
+        out = net(batches(1)[0]) * math.nan
+        (out * 2.0).sum().backward()
+        optimizer.step()
+    assert w.event is not None
+    assert w.event.harmed == "loss"
+    assert "w.steps(loader)" in (w.event.note or "")
+
+
+def test_operands_and_remedy() -> None:
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with rg.anomaly.watch(net, optimizer, "record", budget=1e9) as w:
+        rmse(net(batches(1)[0])).backward()
+        optimizer.step()
+    event = w.event
+    assert event is not None
+    assert event.operands == {"input": 0.0}
+    assert event.remedy == "return torch.sqrt(((out - out.detach()) ** 2).mean() + 1e-12)  # rmse"
+
+
+def test_a_birth_in_the_model_is_not_taken_for_one_in_the_loss() -> None:
+    """The loss's own backward is finite; a parameter's way through it is not looked for elsewhere."""
+    net = Net(lambda out: torch.sqrt(out - out.detach()))  # in the model
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with rg.anomaly.watch(net, optimizer, "record", budget=1e9) as w:
+        rmse(net(batches(1)[0]) + torch.randn(5, 2)).backward()
+        optimizer.step()
+    assert w.event is not None
+    assert w.event.lineno in (
+        line_of("# in the model", test_a_birth_in_the_model_is_not_taken_for_one_in_the_loss),
+        line_of("# rmse", rmse),
+    )
+
+
+def test_nothing_is_kept_after_the_step() -> None:
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    kept = []
+    with rg.anomaly.watch(net, optimizer):
+        out = net(batches(1)[0])
+        loss = F.mse_loss(out, target := torch.zeros(5, 2))
+        kept.append(weakref.ref(target))
+        loss.backward()
+        del loss, out, target
+        optimizer.step()
+        gc.collect()
+        assert kept[0]() is None
+
+
+def test_large_tensors_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retrograd.anomaly.adapters.torch.tail._MOST_BYTES", 100)
+    x = torch.ones(100, requires_grad=True)
+    kept = []
+    with rg.anomaly.watch(None, torch.optim.SGD([x], 0.1)):
+        y = x * 2.0
+        kept.append(weakref.ref(y))
+        z = (y**2).sum()
+        del y
+        z.backward()
+        gc.collect()
+        assert kept[0]() is None
+
+
+def test_hooks_of_the_tail_are_taken_away() -> None:
+    """A graph that is kept goes through backward again and again."""
+    x = torch.ones(3, requires_grad=True)
+    loss = (x**2).sum()
+    with rg.anomaly.watch(None, torch.optim.SGD([x], 0.1)) as w:
+        for _ in range(3):
+            loss.backward(retain_graph=True)
+            assert len(w._adapters[0]._tail._work) == 1  # type: ignore[attr-defined]
+    gradient = torch.autograd.grad(loss, x)[0]
+    assert gradient.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_gradients_are_the_same_with_and_without() -> None:
+    def train_once(watched: bool) -> list[Tensor]:
+        torch.manual_seed(0)
+        net = nn.Linear(4, 3)
+        w = rg.anomaly.watch(net).start() if watched else None
+        F.cross_entropy(net(batches(1)[0]), torch.tensor([0, 1, 2, 0, 1])).backward()
+        if w is not None:
+            w.stop()
+        return [each.grad for each in net.parameters() if each.grad is not None]
+
+    torch.testing.assert_close(train_once(True), train_once(False), rtol=0, atol=0)
