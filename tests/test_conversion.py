@@ -6,6 +6,7 @@ import array
 import collections
 import fractions
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import torch
 
 import retrograd as rg
 from tests.outcomes import NAMES, cases, compare
+from tests.parity import attempt, parity
 
 
 @pytest.fixture(autouse=True)
@@ -420,3 +422,15 @@ def test_buffers_are_shared():
     buffer = bytearray(4)
     rg.frombuffer(buffer, dtype=rg.uint8).fill_(1)
     assert buffer == b"\1\1\1\1"
+
+
+@parity
+def test_format(m: Any) -> Any:
+    """``f"{loss}"`` is the number, as scripts print it."""
+    x = m.tensor(1.5, requires_grad=True)
+    return [
+        f"{x.detach()} {x.detach():.3f} {x.detach():>8} {m.tensor(3)} {m.tensor(True)} {m.tensor(1 + 2j)}",
+        f"{x * 2} {x:.2f}",
+        f"{m.ones(2)} {m.nn.Parameter(m.tensor(2.0))}",
+        attempt(lambda: f"{m.ones(2):.3f}"),
+    ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib as _importlib
 import os as _os
 import warnings as _warnings
+from math import e, inf, nan, pi
 from typing import Any as _Any
 
 from retrograd import autograd, creation, fft, linalg, ops, random, serialization
@@ -26,6 +27,7 @@ from retrograd.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_ano
 from retrograd.core.blocks import get_num_threads, set_num_threads
 from retrograd.core.size import Size
 from retrograd.core.tensor import Tensor
+from retrograd.core.tensor_types import CPU_TYPES as _CPU_TYPES
 from retrograd.creation import (
     arange,
     as_tensor,
@@ -56,6 +58,13 @@ from retrograd.creation import (
     triu_indices,
     zeros,
     zeros_like,
+)
+from retrograd.creation.signal_windows import (
+    bartlett_window,
+    blackman_window,
+    hamming_window,
+    hann_window,
+    kaiser_window,
 )
 from retrograd.device import cuda_is_available, device
 from retrograd.dtypes import (
@@ -215,6 +224,7 @@ from retrograd.ops.cumulative import (
     trapz,
 )
 from retrograd.ops.diagonals import diag, diag_embed, diagflat, diagonal, diagonal_scatter, tril, triu
+from retrograd.ops.distances import pdist
 from retrograd.ops.einsum import einsum, inner, tensordot
 from retrograd.ops.exponential import (
     exp,
@@ -235,6 +245,8 @@ from retrograd.ops.exponential import (
     square,
 )
 from retrograd.ops.extremes import amax, amin, aminmax, argmax, argmin, max, min
+from retrograd.ops.facts import get_device, is_same_size
+from retrograd.ops.in_place import IN_PLACE as _FORMS
 from retrograd.ops.indexing import index_put, select
 from retrograd.ops.joining import (
     block_diag,
@@ -319,7 +331,18 @@ from retrograd.ops.reductions import (
 )
 from retrograd.ops.rounding import ceil, fix, floor, frac, nextafter, round, trunc
 from retrograd.ops.scatter import scatter, scatter_add, scatter_reduce
-from retrograd.ops.selecting import argwhere, gather, index_select, masked_select, narrow, nonzero, take, take_along_dim
+from retrograd.ops.selecting import (
+    argwhere,
+    gather,
+    index_select,
+    masked_select,
+    narrow,
+    narrow_copy,
+    nonzero,
+    take,
+    take_along_dim,
+    unravel_index,
+)
 from retrograd.ops.shape import (
     adjoint,
     atleast_1d,
@@ -370,6 +393,7 @@ from retrograd.ops.special import (
     polygamma,
     xlogy,
 )
+from retrograd.ops.spectrogram import istft, stft
 from retrograd.ops.statistics import (
     corrcoef,
     cov,
@@ -447,80 +471,119 @@ from retrograd.random import (
 
 __version__ = "0.1.0"
 
+newaxis = None
+
 # torch says nothing about overflow and division by zero, and neither do we: NumPy's warnings would point into this
 # package. Code outside of it warns as before.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.")
 
 
+# Much that few programs need is imported when it is first used: packages, and names by the module that has them.
+_PACKAGES = {
+    "amp",
+    "anomaly",
+    "backends",
+    "cuda",
+    "distributions",
+    "func",
+    "nn",
+    "optim",
+    "special",
+    "testing",
+    "utils",
+}
+_ELSEWHERE = {
+    **dict.fromkeys(("load", "save"), "files"),
+    **dict.fromkeys(("autocast", "is_autocast_enabled"), "amp"),
+    **dict.fromkeys(
+        (
+            "are_deterministic_algorithms_enabled",
+            "compile",
+            "get_float32_matmul_precision",
+            "is_deterministic_algorithms_warn_only_enabled",
+            "set_default_tensor_type",
+            "set_float32_matmul_precision",
+            "use_deterministic_algorithms",
+        ),
+        "switches",
+    ),
+    "vmap": "vectorize",
+}
+
+
 def __getattr__(name: str) -> _Any:
-    if name in (
-        "anomaly",
-        "func",
-        "nn",
-        "optim",
-        "special",
-        "utils",
-    ):  # much that few programs need: imported when first used
+    if name in _FORMS:
+        return getattr(Tensor, name)
+    if name in _PACKAGES:
         return _importlib.import_module(f"retrograd.{name}")
-    if name == "vmap":
-        return _importlib.import_module("retrograd.vectorize").vmap
-    if name in ("load", "save"):
-        return getattr(_importlib.import_module("retrograd.files"), name)
-    raise AttributeError(f"module 'retrograd' has no attribute {name!r}")
+    if name in _ELSEWHERE:
+        return getattr(_importlib.import_module(f"retrograd.{_ELSEWHERE[name]}"), name)
+    if name in _CPU_TYPES:
+        return _CPU_TYPES[name]
+    advice = _importlib.import_module("retrograd.absent").ABSENT.get(name)
+    raise AttributeError(f"module 'retrograd' has no attribute {name!r}" + (f": {advice}" if advice else ""))
 
 
 # fmt: off
 __all__ = [  # noqa: RUF022 (one page instead of ten)
-    "Generator", "Size", "Tensor", "abs", "absolute", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_max_pool1d",
-    "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "all", "allclose", "amax", "amin",
-    "aminmax", "angle", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
-    "argmax", "argmin", "argsort", "argwhere", "as_strided", "as_tensor", "asarray", "asin", "asinh", "atan",
-    "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "autograd", "avg_pool1d", "baddbmm", "bernoulli",
-    "bilinear", "bincount", "binomial", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "block_diag", "bmm", "bool", "broadcast_shapes", "broadcast_tensors",
-    "broadcast_to", "bucketize", "can_cast", "cartesian_prod", "cat", "cdist", "cdouble", "ceil", "celu", "celu_",
-    "cfloat", "chain_matmul", "channel_shuffle", "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp",
-    "clamp_max", "clamp_min", "clip", "clone", "column_stack", "combinations", "complex", "complex128", "complex64",
-    "concat", "concatenate", "conj", "conj_physical", "constant_pad_nd", "contiguous_format", "conv1d", "conv2d",
-    "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copysign", "corrcoef", "cos", "cosh",
-    "cosine_similarity", "count_nonzero", "cov", "creation", "cross", "cuda_is_available", "cummax", "cummin",
-    "cumprod", "cumsum", "cumulative_trapezoid", "default_generator", "deg2rad", "det", "device", "diag",
-    "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "diff", "digamma", "dist", "div", "divide", "dot",
-    "double", "dsplit", "dstack", "dtype", "einsum", "empty", "empty_like", "empty_strided", "enable_grad", "eq",
-    "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "eye", "fft", "fill", "finfo", "fix", "flatten",
-    "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power", "floor", "floor_divide",
-    "fmax", "fmin", "fmod", "fork_rng", "frac", "frexp", "from_dlpack", "from_numpy", "frombuffer", "full",
-    "full_like", "gather", "gcd", "ge", "ger", "get_default_device", "get_default_dtype", "get_num_threads",
-    "get_rng_state", "gradient", "greater", "greater_equal", "gt", "half", "hardshrink", "heaviside", "histc",
-    "histogram", "hsplit", "hstack", "hypot", "i0", "igamma", "igammac", "iinfo", "imag", "index_add", "index_copy",
-    "index_fill", "index_put", "index_reduce", "index_select", "inference_mode", "initial_seed", "inner", "int",
-    "int16", "int32", "int64", "int8", "inverse", "is_anomaly_check_nan_enabled", "is_anomaly_enabled",
-    "is_complex", "is_conj", "is_floating_point", "is_grad_enabled", "is_inference", "is_inference_mode_enabled",
-    "is_neg", "is_nonzero", "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf",
-    "isposinf", "isreal", "kron", "kthvalue", "layout", "lcm", "ldexp", "le", "lerp", "less", "less_equal",
-    "lgamma", "linalg", "linspace", "load", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp",
-    "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor", "logit",
-    "logspace", "logsumexp", "long", "lt", "lu", "lu_solve", "lu_unpack", "manual_seed", "masked_fill",
+    "BoolTensor", "ByteTensor", "CharTensor", "ComplexDoubleTensor", "ComplexFloatTensor", "DoubleTensor",
+    "FloatTensor", "Generator", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor", "Size", "Tensor", "abs",
+    "absolute", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_max_pool1d", "add", "addbmm", "addcdiv",
+    "addcmul", "addmm", "addmv", "addr", "adjoint", "all", "allclose", "amax", "amin", "aminmax", "amp", "angle",
+    "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
+    "are_deterministic_algorithms_enabled", "argmax", "argmin", "argsort", "argwhere", "as_strided",
+    "as_tensor", "asarray", "asin", "asinh", "atan", "atan2", "atanh", "atleast_1d",
+    "atleast_2d", "atleast_3d", "autocast", "autograd", "avg_pool1d", "backends", "baddbmm", "bartlett_window",
+    "bernoulli", "bilinear", "bincount", "binomial", "bitwise_and", "bitwise_left_shift", "bitwise_not",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman_window", "block_diag", "bmm", "bool",
+    "broadcast_shapes", "broadcast_tensors", "broadcast_to", "bucketize", "can_cast", "cartesian_prod", "cat",
+    "cdist", "cdouble", "ceil", "celu", "celu_", "cfloat", "chain_matmul", "channel_shuffle", "cholesky",
+    "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone",
+    "column_stack", "combinations", "compile", "complex", "complex128", "complex64", "concat", "concatenate",
+    "conj", "conj_physical", "constant_pad_nd", "contiguous_format", "conv1d", "conv2d", "conv3d",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copysign", "corrcoef", "cos", "cosh",
+    "cosine_similarity", "count_nonzero", "cov", "creation", "cross", "cuda", "cuda_is_available", "cummax",
+    "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "default_generator", "deg2rad", "det", "device", "diag",
+    "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "diff", "digamma", "dist", "distributions", "div",
+    "divide", "dot", "double", "dsplit", "dstack", "dtype", "e", "einsum", "empty", "empty_like", "empty_strided",
+    "enable_grad", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "eye", "fft", "fill", "finfo",
+    "fix", "flatten", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power", "floor",
+    "floor_divide", "fmax", "fmin", "fmod", "fork_rng", "frac", "frexp", "from_dlpack", "from_numpy", "frombuffer",
+    "full", "full_like", "gather", "gcd", "ge", "ger", "get_default_device", "get_default_dtype", "get_device",
+    "get_float32_matmul_precision", "get_num_threads", "get_rng_state", "gradient", "greater", "greater_equal",
+    "gt", "half", "hamming_window", "hann_window", "hardshrink", "heaviside", "histc", "histogram", "hsplit",
+    "hstack", "hypot", "i0", "igamma", "igammac", "iinfo", "imag", "index_add", "index_copy", "index_fill",
+    "index_put", "index_reduce", "index_select", "inf", "inference_mode", "initial_seed", "inner", "int", "int16",
+    "int32", "int64", "int8", "inverse", "is_anomaly_check_nan_enabled", "is_anomaly_enabled",
+    "is_autocast_enabled", "is_complex", "is_conj", "is_deterministic_algorithms_warn_only_enabled",
+    "is_floating_point", "is_grad_enabled", "is_inference", "is_inference_mode_enabled", "is_neg", "is_nonzero",
+    "is_same_size", "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf",
+    "isposinf", "isreal", "istft", "kaiser_window", "kron", "kthvalue", "layout", "lcm", "ldexp", "le", "lerp",
+    "less", "less_equal", "lgamma", "linalg", "linspace", "load", "log", "log10", "log1p", "log2", "log_softmax",
+    "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "logit", "logspace", "logsumexp", "long", "lt", "lu", "lu_solve", "lu_unpack", "manual_seed", "masked_fill",
     "masked_scatter", "masked_select", "matmul", "matrix_exp", "matrix_power", "max", "max_pool1d", "max_pool2d",
     "max_pool3d", "maximum", "mean", "median", "memory_format", "meshgrid", "min", "minimum", "mm", "mode",
-    "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv", "mvlgamma", "nan_to_num", "nanmean",
-    "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nextafter", "nn", "no_grad",
-    "nonzero", "norm", "normal", "not_equal", "numel", "ones", "ones_like", "ops", "optim", "orgqr", "outer", "pad",
-    "pairwise_distance", "permute", "pinverse", "pixel_shuffle", "pixel_unshuffle", "poisson", "polar", "polygamma",
-    "positive", "pow", "prelu", "preserve_format", "printoptions", "prod", "promote_types", "put", "qr", "quantile",
-    "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random", "randperm", "ravel",
-    "real", "reciprocal", "relu", "relu_", "remainder", "renorm", "repeat_interleave", "reshape", "resolve_conj",
-    "resolve_neg", "result_type", "roll", "rot90", "round", "row_stack", "rsqrt", "rsub", "scalar_tensor",
-    "scatter", "scatter_add", "scatter_reduce", "searchsorted", "seed", "select", "select_scatter", "selu", "selu_",
-    "serialization", "set_anomaly_enabled", "set_default_device", "set_default_dtype", "set_grad_enabled",
-    "set_num_threads", "set_printoptions", "set_rng_state", "sgn", "short", "sigmoid", "sign", "signbit", "sin",
-    "sinc", "sinh", "slice_scatter", "slogdet", "softmax", "sort", "split", "split_with_sizes", "sqrt", "square",
-    "squeeze", "stack", "std", "std_mean", "strided", "sub", "subtract", "sum", "svd", "swapaxes", "swapdims", "t",
-    "take", "take_along_dim", "tan", "tanh", "tensor", "tensor_split", "tensordot", "threshold", "threshold_",
-    "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "triangular_solve", "tril", "tril_indices", "triu",
-    "triu_indices", "true_divide", "trunc", "typename", "uint8", "unbind", "unflatten", "unique",
-    "unique_consecutive", "unsqueeze", "vander", "var", "var_mean", "vdot", "view_as_complex", "view_as_real",
-    "vmap", "vsplit", "vstack", "where", "xlogy", "zeros", "zeros_like",
+    "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv", "mvlgamma", "nan", "nan_to_num",
+    "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "negative", "newaxis",
+    "nextafter", "nn", "no_grad", "nonzero", "norm", "normal", "not_equal", "numel", "ones", "ones_like", "ops",
+    "optim", "orgqr", "outer", "pad", "pairwise_distance", "pdist", "permute", "pi", "pinverse", "pixel_shuffle",
+    "pixel_unshuffle", "poisson", "polar", "polygamma", "positive", "pow", "prelu", "preserve_format",
+    "printoptions", "prod", "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like", "randint",
+    "randint_like", "randn", "randn_like", "random", "randperm", "ravel", "real", "reciprocal", "relu", "relu_",
+    "remainder", "renorm", "repeat_interleave", "reshape", "resolve_conj", "resolve_neg", "result_type", "roll",
+    "rot90", "round", "row_stack", "rsqrt", "rsub", "save", "scalar_tensor", "scatter", "scatter_add",
+    "scatter_reduce", "searchsorted", "seed", "select", "select_scatter", "selu", "selu_", "serialization",
+    "set_anomaly_enabled", "set_default_device", "set_default_dtype", "set_default_tensor_type",
+    "set_float32_matmul_precision", "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state",
+    "sgn", "short", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax",
+    "sort", "split", "split_with_sizes", "sqrt", "square", "squeeze", "stack", "std", "std_mean", "stft",
+    "strided", "sub", "subtract", "sum", "svd", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan",
+    "tanh", "tensor", "tensor_split", "tensordot", "testing", "threshold", "threshold_", "tile", "topk", "trace",
+    "transpose", "trapezoid", "trapz", "triangular_solve", "tril", "tril_indices", "triu", "triu_indices",
+    "true_divide", "trunc", "typename", "uint8", "unbind", "unflatten", "unique", "unique_consecutive",
+    "unravel_index", "unsqueeze", "use_deterministic_algorithms", "vander", "var", "var_mean", "vdot",
+    "view_as_complex", "view_as_real", "vmap", "vsplit", "vstack", "where", "xlogy", "zeros", "zeros_like",
 ]
 
 if "RETROGRAD_WATCH" in _os.environ:

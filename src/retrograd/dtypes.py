@@ -25,6 +25,7 @@ __all__ = [
     "double",
     "dtype",
     "finfo",
+    "fits",
     "float",
     "float16",
     "float32",
@@ -422,6 +423,28 @@ def promote_types(a: Any, b: Any) -> dtype:
 def can_cast(from_: Any, to: Any) -> builtins.bool:
     """Return whether a result of type `from_` may be stored in type `to`: never to a lower kind, at any size."""
     return _RANK[as_dtype(from_).kind] <= _RANK[as_dtype(to).kind]
+
+
+def fits(value: Any, d: _NumpyDType) -> builtins.bool:
+    """Return whether a Python number can be stored in dtype `d`, as torch has it.
+
+    Fractions are cut off, infinities are no overflow, and negative integers wrap around in unsigned types.
+    """
+    if d.kind == "b":
+        return True
+    if d.kind == "c":
+        return _fits_float(value.real, d) and _fits_float(value.imag, d)
+    if isinstance(value, builtins.complex):
+        return False
+    if d.kind == "f":
+        return _fits_float(value, d)
+    limits = np.iinfo(d)
+    low = -limits.max if d.kind == "u" and isinstance(value, builtins.int) else limits.min
+    return low <= value <= limits.max
+
+
+def _fits_float(value: builtins.float, d: _NumpyDType) -> builtins.bool:
+    return not builtins.float(np.finfo(d).max) < abs(value) < np.inf
 
 
 # The three categories of operands, by falling priority.

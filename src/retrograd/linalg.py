@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retrograd.core.errors import LinAlgError
-from retrograd.ops.linalg import det, inv, inv_ex, slogdet, solve
+from retrograd.ops.linalg import det, inv, inv_ex, slogdet, solve, solve_ex
 from retrograd.ops.linalg_decompositions import cholesky, cholesky_ex, eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 from retrograd.ops.linalg_functions import (
     diagonal,
@@ -17,6 +17,7 @@ from retrograd.ops.linalg_functions import (
     tensorsolve,
     vander,
 )
+from retrograd.ops.linalg_ldl import ldl_factor, ldl_factor_ex, ldl_solve
 from retrograd.ops.linalg_lu import lu, lu_factor, lu_factor_ex, lu_solve
 from retrograd.ops.linalg_norms import cond, matrix_norm, norm, vector_norm
 from retrograd.ops.linalg_triangular import solve_triangular
@@ -37,6 +38,9 @@ __all__ = [
     "householder_product",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
     "lstsq",
     "lu",
     "lu_factor",
@@ -53,6 +57,7 @@ __all__ = [
     "qr",
     "slogdet",
     "solve",
+    "solve_ex",
     "solve_triangular",
     "svd",
     "svdvals",

@@ -8,6 +8,7 @@ import numpy as np
 
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import dtype, from_numpy_dtype, result_dtype
+from retrograd.ops._rules import check_tensor
 from retrograd.printing import set_printoptions
 
 __all__ = [
@@ -28,35 +29,29 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
-def _checked(name: str, input: Any) -> Tensor:
-    if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-    return input
-
-
 def is_floating_point(input: Any) -> bool:
     """Whether the dtype of a tensor is a real floating-point one."""
-    return _checked("is_floating_point", input).is_floating_point()
+    return check_tensor("is_floating_point", input).is_floating_point()
 
 
 def is_complex(input: Any) -> bool:
     """Whether the dtype of a tensor is complex."""
-    return _checked("is_complex", input).is_complex()
+    return check_tensor("is_complex", input).is_complex()
 
 
 def is_signed(input: Any) -> bool:
     """Whether the dtype of a tensor can hold negative numbers."""
-    return _checked("is_signed", input).is_signed()
+    return check_tensor("is_signed", input).is_signed()
 
 
 def is_inference(input: Any) -> bool:
     """Whether a tensor was made in inference mode."""
-    return _checked("is_inference", input).is_inference()
+    return check_tensor("is_inference", input).is_inference()
 
 
 def numel(input: Any) -> int:
     """Return the number of elements of a tensor."""
-    return _checked("numel", input).numel()
+    return check_tensor("numel", input).numel()
 
 
 def result_type(tensor: Any, other: Any) -> dtype:

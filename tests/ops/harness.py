@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 import retrograd as rg
-import retrograd.special  # its operations are registered when it is first used
+import retrograd.nn.functional
+import retrograd.special  # their operations are registered when they are first used
 from retrograd.core.registry import composites, operations
 
 torch.set_num_threads(1)

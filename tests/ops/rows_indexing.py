@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from tests.ops.harness import COMPLEX, INTS, Make, Row, call
 from tests.ops.rows_shape import ALL, each, every_layout, normal
@@ -131,6 +132,26 @@ ROWS = [
     ),
     Row("narrow", each(((3, 4), (0, 1, 2)), ((3, 4), (1, -2, 2))), dtypes=("float64",), view=True),
     Row("narrow", lambda make: [call(make.normal(4), 0, I(1), 2)], dtypes=("float64",)),
+    # torch.narrow_copy has no usable derivative
+    Row(
+        "narrow_copy",
+        each(((3, 4), (0, 1, 2)), ((3, 4), (1, -2, 2))),
+        lambda *args: torch.narrow(*args).clone(),
+        dtypes=ALL,
+        view=False,
+    ),
+    Row(
+        "unravel_index",
+        calls(
+            lambda make: call(I([3, 5, 0]), (2, 3)),
+            lambda make: call(I(7), (2, 2, 2)),
+            lambda make: call(I([[1], [4]]), 6),
+            lambda make: call(I([], dtype=np.int64), (2, 3)),
+        ),
+        dtypes=("int64",),
+        gradients=False,
+        method=False,
+    ),
     Row(
         "index_select",
         calls(

@@ -246,6 +246,7 @@ ROWS = [
     Row("logdet", each(positive), dtypes=COMPLEX, tolerance=4),
     *twice("linalg.slogdet", "slogdet", each(regular), dtypes=COMPLEX, numpy=(np.linalg.slogdet,), tolerance=4),
     Row("linalg.solve", solve_samples, dtypes=COMPLEX, tolerance=2),
+    Row("linalg.solve_ex", solve_samples, dtypes=COMPLEX, tolerance=2),
     Row("linalg.solve_triangular", triangular_samples, dtypes=COMPLEX, tolerance=4),
     Row(
         "triangular_solve",

@@ -11,9 +11,11 @@ import ctypes
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from retrograd.core import state
 
 # The routine's names: in NumPy's wheels and in distributions' builds with integers of 64 bits, then of 32.
 _NAMES = (
@@ -47,7 +49,11 @@ def scale_and_add(y: Any, x: Any, a: float, b: float, scratch: Any) -> None:
     if _SMALLEST <= y.size <= _LARGEST and a != 0 and b != 0 and _fit(x, y):
         routine = _routine(y.dtype.char)
         if routine is not None:
+            status = None if state.monitor is None else _status()
             routine(y.size, a, _memory(x), 1, b, _memory(y), 1)
+            if status is not None and status.test(status.overflow):
+                status.clear(status.overflow)
+                state.monitor.flag("overflow")
             return
     np.multiply(x, a, out=scratch)
     if b == 1:
@@ -78,7 +84,7 @@ def _routine(char: str) -> Callable[..., None] | None:
     letter, real = _REALS[char]
     multiarray = sys.modules.get("numpy._core._multiarray_umath")
     try:
-        library = ctypes.CDLL(multiarray.__file__)  # type: ignore[union-attr, arg-type]
+        library = ctypes.CDLL(multiarray.__file__)  # type: ignore[union-attr]
     except (AttributeError, OSError, TypeError):
         return None
     for name, integer in _NAMES:
@@ -89,3 +95,35 @@ def _routine(char: str) -> Callable[..., None] | None:
             routine.argtypes = [integer, real, ctypes.c_void_p, integer, real, ctypes.c_void_p, integer]
             return routine
     return None
+
+
+class _Status(NamedTuple):
+    """C's functions that read and clear the processor's floating-point flags, and the bit of overflow."""
+
+    test: Callable[[int], int]
+    clear: Callable[[int], int]
+    overflow: int
+
+
+@functools.cache
+def _status() -> _Status | None:
+    """The flags of C's ``<fenv.h>``; which bit is whose differs between processors, and an overflow tells."""
+    routine = _routine("f")
+    try:
+        library = ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)
+        test, clear = library.fetestexcept, library.feclearexcept
+    except (AttributeError, OSError, TypeError):
+        return None
+
+    def raised(value: float) -> int:
+        x: Any = np.full(1, value, np.float32)
+        y: Any = np.ones(1, np.float32)
+        clear(_FLAGS)
+        routine(1, 10.0, _memory(x), 1, 1.0, _memory(y), 1)  # type: ignore[misc]
+        return test(_FLAGS)
+
+    overflow = 0 if routine is None else raised(3e38) & ~raised(1 / 3)
+    return _Status(test, clear, overflow) if overflow else None
+
+
+_FLAGS = 0x1F  # all of them, on x86 and ARM

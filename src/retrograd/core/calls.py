@@ -15,6 +15,7 @@ from numpy import ndarray
 from retrograd.batching import BatchedArray
 from retrograd.core import inplace as _inplace
 from retrograd.core.blocks import LARGE, run_blocked
+from retrograd.core.half import HALF, exact_numbers
 from retrograd.core.leading_calls import leading_caller
 from retrograd.core.node import Node, OpNode, save_result, save_tensor
 from retrograd.core.observer import observed_operation
@@ -23,7 +24,7 @@ from retrograd.core.record import (
     edges_of,
     mask_of,
     new_node,
-    promote,
+    prepare,
     run_forward,
     save_argument,
     settle,
@@ -144,6 +145,7 @@ def _unary(op: Op) -> Callable[..., Any]:
     forward, node_class = op.forward, op.node_class
     saves_input, saves_result = op.plan(1) or (False, False)
     differentiable = bool(op.rules)
+    composed = op.ufunc is None
 
     def call(input: Any, *, out: Tensor | None = None) -> Any:
         mode = local.mode
@@ -151,6 +153,8 @@ def _unary(op: Op) -> Callable[..., Any]:
             return apply(op, [input], out)
         data = input._data
         dtype = data.dtype
+        if composed and dtype is HALF:
+            return apply(op, [input], None)
         try:
             result = forward(data) if data.size < LARGE else run_blocked(forward, data)
         except Exception:
@@ -197,6 +201,7 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
     """The public function of a two-operand operation, or its operator form, which declines foreign operands."""
     forward, node_class = op.forward, op.node_class
     differentiable = bool(op.rules)
+    composed = op.ufunc is None
     checks_dtype = differentiable or op.int_to_float
     # which of input, other, result to save when the first, the second or both need a gradient
     masks = {name: 1 << op.differentiable.index(name) for name in op.differentiable}
@@ -217,12 +222,12 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
             edge = input._resolve_edge()
         if type(other) is Tensor:
             b = other._data
-            if dtype is not b.dtype:
+            if dtype is not b.dtype or (composed and dtype is HALF):
                 return apply(op, [input, other], None)
             other_edge = other._edge
             if other_edge is None and other._meta is not None:
                 other_edge = other._resolve_edge()
-        elif type(other) in _SCALARS:
+        elif type(other) in _SCALARS and dtype is not HALF:
             b = other
             other_edge = None
         else:
@@ -321,7 +326,7 @@ def _write_unrecorded(op: Op, target: Any, other: Any) -> bool:
         b: Any = other._data
         if b.dtype is not data.dtype:
             return False
-    elif type(other) is float and data.dtype.kind == "f":
+    elif type(other) is float and data.dtype.kind == "f" and data.dtype is not HALF:
         b = other
     else:
         return False
@@ -352,10 +357,12 @@ def apply_inplace(op: Op, name: str, bound: list[Any]) -> Tensor:
     tangents = local.tangents
     written = None if tangents is None else tangents.before_write(op, bound)
     arrays, _ = to_arrays(bound)
-    operands = promote(op, arrays) if op.kind == "elementwise" else arrays
+    forward, operands = prepare(op, arrays, op.forward)
+    if forward is not op.forward:
+        bound = exact_numbers(bound)
     old = None if written is None else written.old
     node = _inplace_node(op, name, bound, arrays, old) if local.grad_enabled else None
-    _write(op, name, target, operands)
+    _write(op, name, target, forward, operands)
     bump(target)
     if node is not None:
         if isinstance(node, OpNode) and node.saved:
@@ -392,7 +399,7 @@ def _inplace_node(op: Op, name: str, bound: list[Any], arrays: list[Any], old: T
     return new_node(op, bound, arrays, edges, target, written=False)
 
 
-def _write(op: Op, name: str, target: Tensor, operands: list[Any]) -> None:
+def _write(op: Op, name: str, target: Tensor, forward: Callable[..., Any], operands: list[Any]) -> None:
     data = target._data
     ufunc = op.ufunc
     if op.write is not None and type(data) is not BatchedArray:
@@ -405,7 +412,7 @@ def _write(op: Op, name: str, target: Tensor, operands: list[Any]) -> None:
         except (TypeError, ValueError):  # before it has written anything: casting, broadcasting
             _inplace.overwrite(name, target, run_forward(op, operands))
     else:
-        _inplace.overwrite(name, target, run_forward(op, operands))
+        _inplace.overwrite(name, target, run_forward(op, operands, forward))
 
 
 _REFLECTED = frozenset(

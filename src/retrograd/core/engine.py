@@ -209,13 +209,7 @@ def _loop(
         g = arrived.pop(node, None)
         while True:
             following: Node | None = None
-            if (
-                plain
-                and node.plain
-                and node.extras is None
-                and g is not None
-                and not (node.blocked and g.size >= LARGE)
-            ):
+            if plain and node.plain and node.extras is None and g is not None and not (node.aside and g.size >= LARGE):
                 # The usual step, written out because it is where the time goes: an operation with one output and nobody
                 # listening. What it does is _step() and deliver() below.
                 saved = node.saved  # type: ignore[attr-defined]

@@ -14,6 +14,12 @@ class LinAlgError(RuntimeError):
     """A matrix that a decomposition cannot handle: singular, not positive definite, or not converging."""
 
 
+def kind_name(value: Any) -> str:
+    """The name of a value's class; of another library's Tensor with the library, to tell it from ours."""
+    kind = type(value)
+    return f"{kind.__module__.partition('.')[0]}.Tensor" if kind.__name__ == "Tensor" else kind.__name__
+
+
 def explain(name: str, operands: Sequence[Any], error: Exception) -> Exception:
     """Turn NumPy's complaint into the exception class torch raises, naming the operation and its operands."""
     if isinstance(error, TypeError) and _on_two_devices(operands):

@@ -40,10 +40,15 @@ def check_writable(target: Any, name: str) -> None:
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(target).__name__}")
     meta = target._meta
     if not target._data.flags.writeable:
-        raise RuntimeError(
-            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory "
-            "location, or its memory is read-only. Please clone() the tensor before performing the operation."
-        )
+        base = target._base
+        writable = None if base is None else _writable(target._data, base._data)
+        if writable is None:
+            raise RuntimeError(
+                f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single "
+                "memory location, or its memory is read-only. "
+                "Please clone() the tensor before performing the operation."
+            )
+        target._data = writable
     if local.before_write is not None:
         local.before_write(target)
     if meta is None:
@@ -67,6 +72,22 @@ def check_writable(target: Any, name: str) -> None:
             f"({name} on a tensor of shape {list(target.shape)}; write inside `with retrograd.no_grad():`, "
             "or to a clone())"
         )
+
+
+def _writable(data: Any, base: Any) -> Any:
+    """A part of an expanded view of ``base``, such that it may be written to; None if elements of it are the same."""
+    if type(data) is not np.ndarray or not base.flags.writeable:
+        return None
+    extent = data.itemsize
+    for step, length in sorted(zip(data.strides, data.shape, strict=True)):
+        if length > 1:
+            if step < extent:
+                return None
+            extent = step * length
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    start = data.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    return np.ndarray(data.shape, data.dtype, base, start, data.strides) if base.flags.forc else None
 
 
 def overwrite(name: str, target: Tensor, result: Any) -> None:
@@ -178,7 +199,10 @@ class CopySlices(Node):
         if edges[0] is None:
             return [None, *others]
         rest = np.array(g) if isinstance(g, np.generic) else g.copy()
-        replay(rest, self.steps)[...] = 0 if first is None else first
+        written = replay(rest, self.steps)
+        if not written.flags.writeable:
+            written = _writable(written, rest)
+        written[...] = 0 if first is None else first
         return [rest, *others]
 
     def backward_recorded(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:

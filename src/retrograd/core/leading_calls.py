@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
+from retrograd.core.half import HALF
 from retrograd.core.node import save_tensor
 from retrograd.core.record import PLAIN, holds_tensor, settle
 from retrograd.core.sites import LAST, caller_of, note
@@ -83,7 +84,9 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
                 operands[place] = value._data
             elif isinstance(value, Tensor) or ((kind is tuple or kind is list) and holds_tensor(value)):
                 return general(*args, **kwargs)
-        if (is_elementwise and data.dtype.kind not in "fc") or (meta is not None and meta.inference):
+        if (is_elementwise and (data.dtype.kind not in "fc" or data.dtype is HALF)) or (
+            meta is not None and meta.inference
+        ):
             return general(*args, **kwargs)
         try:
             result = forward(data, *operands)

@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from retrograd.core import state
 
 if TYPE_CHECKING:
@@ -34,9 +36,19 @@ class Monitor:
     def after_backward(self, roots: Sequence[tuple[Edge, Tensor]], results: Sequence[Tensor | None] | None) -> None:
         """Look at the gradients, in the leaves or returned, before the caller sees them."""
 
+    def before_accumulate(self, leaf: Tensor) -> None:
+        """Look at the ``.grad`` of a leaf before a gradient is added to it."""
+
     def before_step(self, optimizer: Any) -> bool:
         """Say whether an optimizer may change its parameters."""
         return True
+
+    def run_step(self, optimizer: Any, step: Callable[[], Any]) -> Any:
+        """Run the step of an optimizer and return what it returns."""
+        return step()
+
+    def enter_thread(self) -> None:
+        """Begin to observe a thread that runs its first operation."""
 
     def look(self, operands: Sequence[Any], result: Any) -> None:
         """Look at the result of a function that sets no flags; called within the operation."""
@@ -44,18 +56,38 @@ class Monitor:
     def look_backward(self, node: Node, g: Any, grads: Any) -> None:
         """Look at the gradients of a node whose rules set no flags."""
 
+    def flag(self, kind: str) -> None:
+        """Take note of a floating-point flag that was raised where NumPy does not look."""
+
     def collect(self) -> None:
         """Take over the flags that helper threads saw while the calling thread ran an operation."""
 
 
 def looked_at(function: F) -> F:
     """Have a monitor look at what a function on arrays returns."""
+    silent = silenced(function)
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
+        result = silent(*args, **kwargs)
         if state.monitor is not None:
             state.monitor.look(args, result)
         return result
+
+    return call  # type: ignore[return-value]
+
+
+def silenced(function: F) -> F:
+    """Keep what NumPy's own Python code warns of from users; a monitor reads the flags by itself.
+
+    The filter for this package's warnings goes by the module that calls a ufunc, which is one of NumPy's here.
+    """
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if state.monitor is not None:
+            return function(*args, **kwargs)
+        with np.errstate(all="ignore"):
+            return function(*args, **kwargs)
 
     return call  # type: ignore[return-value]

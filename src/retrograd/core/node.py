@@ -73,6 +73,7 @@ class Node:
     is_leaf = False  # whether it is an AccumulateGrad
     plain = False  # whether it is an operation with one output, whose rules the engine may run directly
     blocked = False  # whether its rules are elementwise, so that large gradients are worked on in blocks
+    aside = False  # whether large gradients take the general path: for blocks, or so that a monitor can look at them
     takes_undefined = False  # whether it runs even if no gradient arrived
 
     next: tuple[Edge | None, ...]
@@ -372,6 +373,12 @@ class SequenceOpNode(OpNode):
         return grads
 
 
+class MultiSequenceOpNode(MultiOpNode, SequenceOpNode):
+    """A recorded operation with several outputs whose first rule answers for a list of tensors, such as ``lstm``."""
+
+    __slots__ = ()
+
+
 class AccumulateGrad(Node):
     """Where a gradient reaches a leaf and is added to its ``.grad``."""
 
@@ -398,6 +405,8 @@ class AccumulateGrad(Node):
         A new gradient lies in memory as its leaf does; see :class:`retrograd.autograd.enforce_grad_layout_policy`.
         """
         variable = self.variable
+        if state.monitor is not None:
+            state.monitor.before_accumulate(variable)
         with leaf_lock:
             grad = variable._grad
             if grad is None:
@@ -418,6 +427,8 @@ class AccumulateGrad(Node):
         With a graph, it is added out of place, so that the sum has one too.
         """
         variable = self.variable
+        if state.monitor is not None:
+            state.monitor.before_accumulate(variable)
         with leaf_lock:
             grad = variable._grad
             if local.grad_enabled:

@@ -26,8 +26,15 @@ from typing import Any
 import numpy as np
 
 from retrograd.core import calls, record, registry
-from retrograd.core.monitor import looked_at
-from retrograd.core.node import MultiOpNode, OpNode, SequenceOpNode, raw_saved_property, saved_property
+from retrograd.core.monitor import looked_at, silenced
+from retrograd.core.node import (
+    MultiOpNode,
+    MultiSequenceOpNode,
+    OpNode,
+    SequenceOpNode,
+    raw_saved_property,
+    saved_property,
+)
 
 Rule = Callable[..., Any]
 
@@ -87,6 +94,8 @@ class Op:
         write: Callable[..., None] | None = None,
         byproducts: tuple[str, ...] = (),
         flagless: bool = False,
+        quiet: bool = False,
+        opmath: bool = True,
     ) -> None:
         self.name = self.label = name or forward.__name__.rstrip("_")
         self.__doc__ = forward.__doc__
@@ -98,7 +107,11 @@ class Op:
         self.forward = forward if ufunc is None else ufunc
         if flagless:
             self.forward = looked_at(forward)
+        elif quiet:
+            self.forward = silenced(forward)
         self.int_to_float = int_to_float
+        # whether float16 is computed in float32; comparisons see the numbers as float16 has them, as in torch
+        self.opmath = opmath and kind == "elementwise" and bool(rules) and outputs is None
         self.sequence = sequence
         self.variadic = variadic
         self.view = view
@@ -149,7 +162,7 @@ class Op:
 
         base = SequenceOpNode if sequence is not None else OpNode
         if outputs is not None or multi_view:
-            base = MultiOpNode
+            base = MultiOpNode if sequence is None else MultiSequenceOpNode
         self.node_name = (
             node_name or "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
         )
@@ -158,6 +171,7 @@ class Op:
             members["plain"] = False  # its gradients are looked at, too
         members["result_slots"] = tuple(slot for slot, name in enumerate(self.slots) if name in self.results)
         members["blocked"] = kind == "elementwise" and outputs is None
+        members["aside"] = members["blocked"] or bool(factors)  # products may run in threads that tell no flags
         for slot, name in enumerate(self.slots):
             members[f"_saved_{name}"] = saved_property(slot)
             if name in self.positions or name in self.results:
@@ -321,6 +335,8 @@ def _decorator(
         factors: tuple[str, ...] = (),
         byproducts: tuple[str, ...] = (),
         flagless: bool = False,
+        quiet: bool = False,
+        opmath: bool = True,
         numpy: tuple[Any, ...] = (),
         **rules: Rule,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -342,6 +358,8 @@ def _decorator(
                 factors=factors,
                 byproducts=byproducts,
                 flagless=flagless,
+                quiet=quiet,
+                opmath=opmath,
                 write=None if isinstance(inplace, bool) else inplace,
                 **fixed,
             )
@@ -388,3 +406,8 @@ def without_flags(decorator: Any) -> Any:
     A monitor looks at their results instead; see :mod:`retrograd.core.monitor`.
     """
     return functools.partial(decorator, flagless=True)
+
+
+def without_warnings(decorator: Any) -> Any:
+    """The same decorator for functions that call what NumPy has written in Python, whose warnings would be NumPy's."""
+    return functools.partial(decorator, quiet=True)

@@ -16,7 +16,8 @@ from numpy import ndarray
 from retrograd.batching import compute_per_sample, holds_batch
 from retrograd.core import inplace as _inplace
 from retrograd.core import state
-from retrograd.core.errors import explain
+from retrograd.core.errors import explain, kind_name
+from retrograd.core.half import HALF, SINGLE, computes_in_single, exact_numbers, rounded
 from retrograd.core.node import MultiOpNode, SavedList, save_result, save_tensor
 from retrograd.core.observer import observed_operation
 from retrograd.core.saved import pack
@@ -81,11 +82,13 @@ def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
         raise _no_tensor(op, bound)
     if op.sequence is not None:
         _check_sequence(op, bound[op.sequence_position])
-    operands = promote(op, arrays) if op.kind == "elementwise" else arrays
+    forward, operands = prepare(op, arrays, op.forward)
     try:
-        result = op.forward(*operands)
+        result = forward(*operands)
     except Exception:
-        result = run_forward(op, operands)  # once more, to explain what is wrong
+        result = run_forward(op, operands, forward)  # once more, to explain what is wrong
+    if forward is not op.forward:
+        bound = exact_numbers(bound)
     made = finish(op, bound, arrays, result, out)
     if local.tangents is not None and op.rules:
         local.tangents.propagate(op, bound, made)
@@ -110,12 +113,28 @@ def run_forward(op: Op, operands: Sequence[Any], function: Callable[..., Any] | 
         raise explained from explained.__cause__
 
 
-def promote(op: Op, arrays: list[Any]) -> list[Any]:
-    """Bring the operands of an elementwise operation to their common dtype."""
+def prepare(op: Op, arrays: list[Any], function: Callable[..., Any]) -> tuple[Callable[..., Any], list[Any]]:
+    """What to call for an operation's ``function``, and with what: elementwise ones promote their operands."""
+    if op.kind != "elementwise":
+        return function, arrays
+    usual = _float_operands(op, op.operand_positions, arrays)
+    if usual is not None:
+        return function, usual
+    target = _common_dtype(op, arrays)
+    if target is HALF and computes_in_single(op, [arrays[position] for position in op.operand_positions]):
+        return rounded(function), _cast(op, arrays, SINGLE)
+    return function, _cast(op, arrays, target)
+
+
+def compute(op: Op, arguments: list[Any]) -> Any:
+    """What a call computes from arrays, once more: nothing is recorded, explained or looked at."""
+    function, operands = prepare(op, arguments, op.function if op.ufunc is None else op.ufunc)
+    return function(*operands)
+
+
+def _common_dtype(op: Op, arrays: list[Any]) -> np.dtype:
+    """The dtype that the operands of an elementwise operation promote to."""
     positions = op.operand_positions
-    numbers = _float_operands(op, positions, arrays)
-    if numbers is not None:
-        return numbers
     operands = [arrays[position] for position in positions]
     for position, operand in zip(positions, operands, strict=True):
         absent = operand is None and op.defaults[position] is None
@@ -130,8 +149,14 @@ def promote(op: Op, arrays: list[Any]) -> list[Any]:
     target = result_dtype(*kinds)
     if op.int_to_float and target.kind in "biu":
         target = default_float()
+    return target
+
+
+def _cast(op: Op, arrays: list[Any], target: np.dtype) -> list[Any]:
+    """The arguments with the operands in ``target``."""
     promoted = list(arrays)
-    for position, operand in zip(positions, operands, strict=True):
+    for position in op.operand_positions:
+        operand = arrays[position]
         if operand is None:
             continue
         if hasattr(operand, "dtype") and not isinstance(operand, np.generic):
@@ -142,7 +167,7 @@ def promote(op: Op, arrays: list[Any]) -> list[Any]:
 
 
 def _float_operands(op: Op, positions: tuple[int, ...], arrays: list[Any]) -> list[Any] | None:
-    """The usual case of :func:`promote`: arrays of one floating dtype, and real numbers; None if it is another one."""
+    """The usual case of :func:`prepare`: arrays of one floating dtype, and real numbers; None if it is another one."""
     dtype = None
     ready = True
     for position in positions:
@@ -158,7 +183,7 @@ def _float_operands(op: Op, positions: tuple[int, ...], arrays: list[Any]) -> li
             ready = False
         elif value is not None or op.defaults[position] is not None:
             return None
-    if dtype is None:
+    if dtype is None or dtype is HALF:
         return None
     if ready:
         return arrays
@@ -182,9 +207,9 @@ def _no_tensor(op: Op, bound: list[Any]) -> TypeError:
     hint = "; make it a tensor first with retrograd.as_tensor" if not isinstance(value, (str, type(None))) else ""
     if op.sequence == first:
         return TypeError(
-            f"{op.name}(): argument '{first}' (position 1) must be tuple of Tensors, not {type(value).__name__}"
+            f"{op.name}(): argument '{first}' (position 1) must be tuple of Tensors, not {kind_name(value)}"
         )
-    return TypeError(f"{op.name}(): argument '{first}' (position 1) must be Tensor, not {type(value).__name__}{hint}")
+    return TypeError(f"{op.name}(): argument '{first}' (position 1) must be Tensor, not {kind_name(value)}{hint}")
 
 
 def _check_sequence(op: Op, value: Any) -> None:
@@ -195,9 +220,7 @@ def _check_sequence(op: Op, value: Any) -> None:
         )
     for k, item in enumerate(value):
         if not isinstance(item, (Tensor, ndarray)):
-            raise TypeError(
-                f"expected Tensor as element {k} in argument 0 of {op.name}(), but got {type(item).__name__}"
-            )
+            raise TypeError(f"expected Tensor as element {k} in argument 0 of {op.name}(), but got {kind_name(item)}")
 
 
 def finish(op: Op, bound: list[Any], arrays: list[Any], result: Any, out: Tensor | None = None) -> Any:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from numpy import ndarray
+
 from retrograd.core.state import local
-from retrograd.core.tensor import Tensor
+from retrograd.core.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
     from retrograd.core.op import Op
@@ -81,6 +83,8 @@ def _entrance(function: F, label: str, reported: bool) -> F:
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs and renamed:
             kwargs = {renamed.get(key, key): value for key, value in kwargs.items()}
+        if args and type(args[0]) is ndarray:
+            args = _with_tensors(label, known, args, kwargs)
         observer = local.observer
         if observer is None or not reported:
             return function(*args, **kwargs)
@@ -91,6 +95,16 @@ def _entrance(function: F, label: str, reported: bool) -> F:
             observer.region_end(token)
 
     return call  # type: ignore[return-value]
+
+
+def _with_tensors(label: str, known: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments of a call that begin with an array: beside tensors arrays count as such, and alone they do not."""
+    if not any(isinstance(value, Tensor) for value in (*args, *kwargs.values())):
+        first = f"argument '{known[0]}' (position 1)" if known else "argument 1"
+        raise TypeError(
+            f"{label}(): {first} must be Tensor, not ndarray; make it a tensor first with retrograd.as_tensor"
+        )
+    return tuple(wrap(value) if type(value) is ndarray else value for value in args)
 
 
 _NUMPYS_KEYWORDS = (("axis", "dim"), ("keepdims", "keepdim"), ("axes", "dims"))

@@ -55,6 +55,11 @@ class _Local(threading.local):
     module: Any = None  # the innermost nn.Module that is being called, while a monitor is on
     outside: Any = None  # the stack seen last, see sites._stack
 
+    def __init__(self) -> None:
+        """Run once in every thread, when it first looks at a mode."""
+        if monitor is not None:
+            monitor.enter_thread()
+
 
 local = _Local()
 

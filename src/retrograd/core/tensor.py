@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrograd.core.array_face import ArrayFace
+from retrograd.core.constructor import constructed_array
 from retrograd.core.hooks import Hooks, RemovableHandle
 from retrograd.core.state import local
+from retrograd.device import array_module, as_device
+from retrograd.dtypes import default_float
 
 if TYPE_CHECKING:
     from retrograd.core.node import Node
@@ -39,12 +42,15 @@ class Meta:
 class Tensor(ArrayFace):
     """An array that remembers how it was computed.
 
-    Tensors are made by :func:`retrograd.tensor` and its relatives, not by calling this class with data from elsewhere.
+    Tensors are made by :func:`retrograd.tensor` and its relatives. Calling this class is torch's older way: it gives a
+    tensor of the default dtype, of the given sizes without values, or with a copy of a sequence of numbers.
 
     Parameters
     ----------
-    data
-        What :func:`retrograd.tensor` accepts; converted to the default dtype.
+    *data
+        Ints, or a shape: the sizes. A sequence of numbers or an array: the values. A tensor: another one on its memory.
+    device
+        Where the tensor is to be.
     """
 
     __slots__ = ("__dict__", "__weakref__", "_cell", "_data", "_edge", "_grad", "_meta")
@@ -58,9 +64,12 @@ class Tensor(ArrayFace):
     # NumPy must leave ``ndarray + tensor`` to __array_ufunc__
     __array_priority__ = 1000
 
-    def __init__(self, data: Any = ()) -> None:
-        array = data._data if isinstance(data, Tensor) else np.array(data, dtype=np.float32)
-        self._data = array
+    def __init__(self, *data: Any, device: Any = None) -> None:
+        if len(data) == 1 and isinstance(data[0], Tensor):
+            self._data = data[0]._data
+        else:
+            array = constructed_array("Tensor", data, default_float())
+            self._data = array if device is None else array_module(as_device(device)).asarray(array)
         self._edge = None
         self._cell = None
         self._meta = None
@@ -333,9 +342,10 @@ class Tensor(ArrayFace):
         return id(self)
 
     def __format__(self, spec: str) -> str:
-        if self._data.ndim == 0 and spec:
+        # a number like any other, except where its repr says more, as that of parameters does
+        if self._data.ndim == 0 and (spec or not (local.vmaps or "_is_param" in self.__dict__)):
             return format(self._data.item(), spec)
-        return object.__format__(self, spec) if not spec else format(str(self), spec)
+        return object.__format__(self, spec)
 
     def __repr__(self) -> str:
         from retrograd.core.show import show_tensor

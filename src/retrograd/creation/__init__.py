@@ -24,11 +24,20 @@ from retrograd.creation.request import (
     set_default_device,
     strided,
 )
+from retrograd.creation.signal_windows import (
+    bartlett_window,
+    blackman_window,
+    hamming_window,
+    hann_window,
+    kaiser_window,
+)
 
 __all__ = [
     "arange",
     "as_tensor",
     "asarray",
+    "bartlett_window",
+    "blackman_window",
     "contiguous_format",
     "empty",
     "empty_like",
@@ -40,6 +49,9 @@ __all__ = [
     "full",
     "full_like",
     "get_default_device",
+    "hamming_window",
+    "hann_window",
+    "kaiser_window",
     "layout",
     "linspace",
     "logspace",

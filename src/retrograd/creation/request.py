@@ -16,7 +16,7 @@ from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.device import array_module, as_device
 from retrograd.device import device as _device
-from retrograd.dtypes import as_dtype, default_complex, default_float, int64
+from retrograd.dtypes import as_dtype, default_complex, default_float, fits, int64
 from retrograd.dtypes import bool as bool_
 
 # numpy.dtype is generic in its scalar type, which nothing here depends on
@@ -323,26 +323,8 @@ def cast_number(name: str, value: bool | int | float | complex, dtype: NumpyDTyp
     """
     if isinstance(value, complex) and dtype.kind not in "cb" and value.imag == 0:
         value = value.real
-    if not _fits(value, dtype):
+    if not fits(value, dtype):
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
             raise OverflowError(f"{name}(): int {value} too big to convert")
         raise RuntimeError(f"{name}(): value {value} cannot be converted to type {dtype.name} without overflow")
     return np.asarray(value).astype(dtype)
-
-
-def _fits(value: Any, dtype: NumpyDType) -> bool:
-    if dtype.kind == "b":
-        return True
-    if dtype.kind == "c":
-        return _fits_float(value.real, dtype) and _fits_float(value.imag, dtype)
-    if isinstance(value, complex):
-        return False
-    if dtype.kind == "f":
-        return _fits_float(value, dtype)
-    limits = np.iinfo(dtype)
-    low = -limits.max if dtype.kind == "u" and isinstance(value, int) else limits.min
-    return low <= value <= limits.max
-
-
-def _fits_float(value: float, dtype: NumpyDType) -> bool:
-    return not float(np.finfo(dtype).max) < abs(value) < np.inf

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.errors import kind_name
 from retrograd.core.sites import is_internal
 from retrograd.core.tensor import Tensor
 
@@ -43,7 +44,7 @@ def check_tensors(name: str, **operands: Any) -> None:
     for position, (argument, value) in enumerate(operands.items(), 1):
         if not isinstance(value, Tensor):
             raise TypeError(
-                f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
+                f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {kind_name(value)}"
             )
 
 

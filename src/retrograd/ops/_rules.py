@@ -97,6 +97,16 @@ def _keep(g, mask):
     return _keep_elements(g, mask)
 
 
+def check_tensor(name: str, input: Any) -> Tensor:
+    """The argument itself, which must be a tensor."""
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}; "
+            "make it a tensor first with retrograd.as_tensor"
+        )
+    return input
+
+
 _KINDS = {"b": "bool", "i": "integers", "f": "real floating-point numbers", "c": "complex numbers"}
 
 

@@ -10,7 +10,7 @@ from retrograd.core.calls import inplace
 from retrograd.core.op import elementwise
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor
-from retrograd.ops._rules import check_kind, conj, keep, not_implemented, zero
+from retrograd.ops._rules import check_kind, check_tensor, conj, keep, not_implemented, zero
 
 # --- sums -------------------------------------------------------------------------------------------------------------
 
@@ -260,6 +260,7 @@ implements(np.floor_divide)(_div_floor)
 # input = other * floor(input / other) + result, where the floor is constant almost everywhere
 @elementwise(
     operator="mod",
+    opmath=False,
     numpy=(np.remainder,),
     input=lambda g: g,
     other=lambda g, input, other: -g * np.floor_divide(input, other),
@@ -275,6 +276,7 @@ def remainder(input, other):
 
 
 @elementwise(
+    opmath=False,
     numpy=(np.fmod,),
     input=lambda g: g,
     other=lambda g, input, other: -g * np.trunc(input / other),
@@ -319,7 +321,7 @@ def _positive(input):
 @composite(reported=False)
 def positive(input: Tensor) -> Tensor:
     """Return ``input`` itself."""
-    if input._data.dtype.kind == "b":
+    if check_tensor("positive", input)._data.dtype.kind == "b":
         raise RuntimeError("positive: The `+` operator, on a bool tensor is not supported.")
     return input
 

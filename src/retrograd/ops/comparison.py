@@ -10,7 +10,7 @@ from retrograd.core.op import elementwise, op
 from retrograd.core.protocols import refuse
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor
-from retrograd.ops._rules import check_kind
+from retrograd.ops._rules import check_kind, check_tensor
 
 # --- comparisons ------------------------------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ refuse("Tensors hold no dates; use np.isnan for numbers that are missing", np.is
 @composite(reported=False)
 def is_nonzero(input: Tensor) -> bool:
     """Return whether the only element of ``input`` is not 0."""
-    return bool(input)
+    return bool(check_tensor("is_nonzero", input))
 
 
 # --- logic ------------------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from retrograd.core.calls import inplace
 from retrograd.core.op import elementwise, kernel, linear, op, view
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.ops._rules import check_tensor, keep, zero
 from retrograd.ops._rules import conj as conjugated
-from retrograd.ops._rules import keep, zero
 
 # --- parts ------------------------------------------------------------------------------------------------------------
 
@@ -34,7 +34,7 @@ def _real(input):
 @composite(method=False, reported=False)
 def real(input: Tensor) -> Tensor:
     """Return the real part, a view; a real tensor is returned itself."""
-    return _real(input) if input.is_complex() else input
+    return _real(input) if check_tensor("real", input).is_complex() else input
 
 
 @view(method=False, input=lambda g: _from_parts(np.zeros_like(g), g))
@@ -132,7 +132,7 @@ def _conj(input):
 @composite("conj_physical", "conjugate", reported=False)
 def conj(input: Tensor) -> Tensor:
     """Return the complex conjugate; a real tensor is returned itself."""
-    return _conj(input) if input.is_complex() else input
+    return _conj(input) if check_tensor("conj", input).is_complex() else input
 
 
 conj_physical = conjugate = conj
@@ -143,7 +143,7 @@ add_method("conj_physical_", inplace(_conj.op, "conj_physical_"))
 @composite("resolve_neg", reported=False)
 def resolve_conj(input: Tensor) -> Tensor:
     """Return ``input`` itself: no tensor has a conjugate or a sign that is still to be carried out."""
-    return input
+    return check_tensor("resolve_conj", input)
 
 
 resolve_neg = resolve_conj
@@ -152,6 +152,7 @@ resolve_neg = resolve_conj
 @composite("is_neg", reported=False)
 def is_conj(input: Tensor) -> bool:
     """Return False: conjugates and negatives are computed at once."""
+    check_tensor("is_conj", input)
     return False
 
 

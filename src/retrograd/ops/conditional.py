@@ -205,7 +205,7 @@ def _numpy_clip(
     return clamp(*lists_as_arrays(a, low, high), out=out)
 
 
-@elementwise(input=lambda g, input: keep(g, np.isfinite(input)))
+@elementwise(opmath=False, input=lambda g, input: keep(g, np.isfinite(input)))
 def nan_to_num(input, nan: float | None = None, posinf: float | None = None, neginf: float | None = None):
     """Return ``input`` with NaN and infinities replaced; the gradient does not pass there.
 

@@ -12,9 +12,10 @@ from retrograd.core import calls
 from retrograd.core.op import kernel, linear, op
 from retrograd.core.registry import add_method, implements, method
 from retrograd.core.tensor import Tensor
+from retrograd.core.tensor_types import DTYPES, TensorType
 from retrograd.device import array_module, as_device
 from retrograd.device import device as Device
-from retrograd.dtypes import as_dtype
+from retrograd.dtypes import as_dtype, fits
 
 # --- copies -------------------------------------------------------------------------------------------------------
 
@@ -161,20 +162,7 @@ if hasattr(np, "astype"):
         return to(x, dtype=as_dtype(dtype), device=device, copy=copy)
 
 
-_TYPE_NAMES = {
-    "HalfTensor": dtypes.float16,
-    "FloatTensor": dtypes.float32,
-    "DoubleTensor": dtypes.float64,
-    "ComplexFloatTensor": dtypes.complex64,
-    "ComplexDoubleTensor": dtypes.complex128,
-    "ByteTensor": dtypes.uint8,
-    "CharTensor": dtypes.int8,
-    "ShortTensor": dtypes.int16,
-    "IntTensor": dtypes.int32,
-    "LongTensor": dtypes.int64,
-    "BoolTensor": dtypes.bool,
-}
-_NAME_OF_TYPE = {kind: name for name, kind in _TYPE_NAMES.items()}
+_NAME_OF_TYPE = {kind: name for name, kind in DTYPES.items()}
 
 
 def _type(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
@@ -184,9 +172,11 @@ def _type(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
         return prefix + _NAME_OF_TYPE[input.dtype]
     if isinstance(dtype, str):
         package, _, name = dtype.rpartition(".")
-        if package.partition(".")[0] not in ("retrograd", "torch") or name not in _TYPE_NAMES:
-            raise ValueError(f"invalid type: '{dtype}'; the types are retrograd.{', '.join(_TYPE_NAMES)}")
-        return to(input, "cuda" if "cuda" in package else "cpu", _TYPE_NAMES[name])
+        if package.partition(".")[0] not in ("retrograd", "torch") or name not in DTYPES:
+            raise ValueError(f"invalid type: '{dtype}'; the types are retrograd.{', '.join(DTYPES)}")
+        return to(input, "cuda" if "cuda" in package else "cpu", DTYPES[name])
+    if isinstance(dtype, TensorType):
+        return to(input, dtype.device, dtype.dtype)
     return to(input, dtype=dtype)
 
 
@@ -280,16 +270,22 @@ add_method("copy_", calls.inplace(_copied.op, "copy_"))
 
 
 def fill_value(name: str, value: Any, dtype: np.dtype) -> Any:
-    """A number, or 0-d array, to fill elements of ``dtype`` with."""
+    """What to fill elements of ``dtype`` with: a number, which must fit into that, or a 0-d array."""
     if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "dtype"):
         raise TypeError(f"{name}(): argument 'value' must be Number or Tensor, not {type(value).__name__}")
     if np.ndim(value):
         raise RuntimeError(
             f"{name} only supports a 0-dimensional value tensor, but got tensor with {np.ndim(value)} dimension(s)."
         )
-    if np.iscomplexobj(value) and dtype.kind != "c":
-        raise RuntimeError(f"{name}: value {value} cannot be converted to type {dtype.name} without overflow")
-    return value
+    is_number = not hasattr(value, "dtype")
+    if not fits(value, dtype) if is_number else np.iscomplexobj(value) and dtype.kind != "c":
+        if isinstance(value, int) and not -(2**63) <= value < 2**64:
+            raise OverflowError(f"{name}: int {value} too big to convert")
+        raise RuntimeError(
+            f"{name}: value {value} cannot be converted to type {dtype.name} without overflow"
+            + (f"; the largest number of that type is {np.finfo(dtype).max}" if dtype.kind == "f" else "")
+        )
+    return np.asarray(value).astype(dtype) if is_number else value
 
 
 def _fill(input: Any, value: Any) -> None:

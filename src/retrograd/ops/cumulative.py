@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,11 +25,23 @@ def _accumulate(ufunc: np.ufunc, x: Any, dim: int) -> Any:
     """Running results as torch computes them: integers in int64, others with twice the precision on the way."""
     kind = x.dtype.char
     if kind in "dD":
-        return ufunc.accumulate(x, dim)
+        return _run(ufunc, x.copy(), dim)
     if kind in "efF":
-        wide = x.astype({"e": "f", "f": "d", "F": "D"}[kind])
-        return ufunc.accumulate(wide, dim, out=wide).astype(x.dtype)
+        return _run(ufunc, x.astype({"e": "f", "f": "d", "F": "D"}[kind]), dim).astype(x.dtype)
     return ufunc.accumulate(x, dim, np.int64)
+
+
+def _run(ufunc: np.ufunc, x: Any, dim: int) -> Any:
+    """``ufunc.accumulate`` in place; slice by slice where slices are long: their elements need not wait for others."""
+    slices = np.moveaxis(x, dim, 0) if type(x) is np.ndarray and x.ndim > 1 else None
+    if slices is None or x.size < _LONG * len(slices) or slices.strides[0] < _LONG * x.itemsize:
+        return ufunc.accumulate(x, dim, out=x)
+    for before, here in itertools.pairwise(slices):
+        ufunc(before, here, out=here)
+    return x
+
+
+_LONG = 512  # elements of a slice
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------

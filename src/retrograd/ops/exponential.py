@@ -132,12 +132,32 @@ def logaddexp2(input, other):
 # --- powers -----------------------------------------------------------------------------------------------------------
 
 
+def _raised(base: Any, exponent: Any) -> Any:
+    """``base ** exponent``; for negative bases NumPy's own loop takes a hundred times as long as for their moduli."""
+    is_number = isinstance(exponent, (int, float, np.generic)) or (type(exponent) is np.ndarray and not exponent.ndim)
+    if type(base) is not np.ndarray or base.dtype.kind != "f" or not is_number:
+        return base**exponent
+    number = float(exponent)
+    if number == 0.5:
+        return np.sqrt(base)  # as torch has it, also for -inf
+    if number == -0.5:
+        return 1 / np.sqrt(base)
+    if number == 2:
+        return np.square(base)
+    if number == 3:
+        return base * base * base
+    if not number.is_integer() or abs(number) <= 1:
+        return base**exponent
+    size = np.power(np.abs(base), exponent)
+    return np.copysign(size, base) if number % 2 else size
+
+
 def _pow_input(g: Any, input: Any, other: Any) -> Any:
     if not isinstance(other, (int, float, complex)):
-        return keep(g * conj(other * input ** (other - 1)), other != 0)
+        return keep(g * conj(other * _raised(input, other - 1)), other != 0)
     if other == 2:
         return g * (2 * conj(input))
-    return zero(g) if other == 0 else g * conj(other * input ** (other - 1))
+    return zero(g) if other == 0 else g * conj(other * _raised(input, other - 1))
 
 
 # 0 ** other is 0 for all other > 0, so its derivative is 0 and not 0 * log(0)
@@ -146,14 +166,14 @@ def _pow_other(g: Any, input: Any, other: Any, result: Any) -> Any:
     return keep(g * conj(result * np.log(input)), np.logical_not(constant))
 
 
-@elementwise(name="pow", operator="pow", numpy=(np.power,), input=_pow_input, other=_pow_other)
+@elementwise(name="pow", operator="pow", opmath=False, numpy=(np.power,), input=_pow_input, other=_pow_other)
 def _pow(input, other):
     kind = input.dtype.kind
     if kind in "iu" and np.ndim(other) and (other < 0).any():
         return _integer_power(input, other)
     if kind == "b":
         check_kind("pow", "iufc", input)
-    return input**other
+    return _raised(input, other)
 
 
 def _integer_power(input: Any, other: Any) -> Any:

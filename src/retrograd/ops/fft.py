@@ -12,12 +12,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from retrograd.core.op import kernel, linear
+from retrograd.core.op import kernel, linear, without_warnings
 from retrograd.core.registry import composite, implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.device import array_module, as_device
 from retrograd.dtypes import as_dtype, default_float
 from retrograd.ops._rules import normalize_dim
+
+transform: Any = without_warnings(linear)
 
 Lengths = Sequence[int] | int | None
 Dims = Sequence[int] | int | None
@@ -129,7 +131,7 @@ def fft_derivative(g: Any, input_shape: tuple[int, ...], dim: int, norm: Norm) -
     return resized(np.fft.ifft(g, axis=dim, norm=ADJOINT[norm]), input_shape)
 
 
-@linear(namespace="fft", method=False, node_name="FftC2CBackward0", input=fft_derivative)
+@transform(namespace="fft", method=False, node_name="FftC2CBackward0", input=fft_derivative)
 def fft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return the discrete Fourier transform along ``dim``, cropped or padded with zeros to length ``n`` first.
 
@@ -144,7 +146,7 @@ def ifft_derivative(g: Any, input_shape: tuple[int, ...], dim: int, norm: Norm) 
     return resized(np.fft.fft(g, axis=dim, norm=ADJOINT[norm]), input_shape)
 
 
-@linear(namespace="fft", method=False, node_name="FftC2CBackward0", input=ifft_derivative)
+@transform(namespace="fft", method=False, node_name="FftC2CBackward0", input=ifft_derivative)
 def ifft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return the inverse discrete Fourier transform along ``dim``; see :func:`fft`."""
     input = _numbers("ifft", input, norm)
@@ -156,7 +158,7 @@ def rfft_derivative(g: Any, input_shape: tuple[int, ...], n: int | None, dim: in
     return resized(np.fft.irfft(mirrored(g, n, dim, 0.5), n, axis=dim, norm=ADJOINT[norm]), input_shape)
 
 
-@linear(namespace="fft", method=False, node_name="FftR2CBackward0", input=rfft_derivative)
+@transform(namespace="fft", method=False, node_name="FftR2CBackward0", input=rfft_derivative)
 def rfft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return the first ``n // 2 + 1`` entries of the Fourier transform of a real tensor; the others mirror them."""
     input = _numbers("rfft", input, norm, real=True)
@@ -167,7 +169,7 @@ def irfft_derivative(g: Any, input_shape: tuple[int, ...], dim: int, norm: Norm)
     return resized(mirrored(np.fft.rfft(g, axis=dim, norm=ADJOINT[norm]), g.shape[dim], dim, 2), input_shape)
 
 
-@linear(namespace="fft", method=False, node_name="FftC2RBackward0", input=irfft_derivative)
+@transform(namespace="fft", method=False, node_name="FftC2RBackward0", input=irfft_derivative)
 def irfft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return the ``n`` real numbers of which the input is the half spectrum; an even ``n`` is assumed."""
     input = _numbers("irfft", input, norm)
@@ -178,7 +180,7 @@ def hfft_derivative(g: Any, input_shape: tuple[int, ...], dim: int, norm: Norm) 
     return resized(mirrored(np.fft.ihfft(g, axis=dim, norm=ADJOINT[norm]), g.shape[dim], dim, 2), input_shape)
 
 
-@linear(namespace="fft", method=False, node_name="FftC2RBackward0", input=hfft_derivative)
+@transform(namespace="fft", method=False, node_name="FftC2RBackward0", input=hfft_derivative)
 def hfft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return the ``n`` real entries of the spectrum of a signal that mirrors itself, of which the input is one half."""
     input = _numbers("hfft", input, norm)
@@ -190,7 +192,7 @@ def ihfft_derivative(g: Any, input_shape: tuple[int, ...], n: int | None, dim: i
     return resized(np.fft.hfft(mirrored(g, n, dim, 0.5), n, axis=dim, norm=ADJOINT[norm]), input_shape)
 
 
-@linear(namespace="fft", method=False, node_name="FftR2CBackward0", input=ihfft_derivative)
+@transform(namespace="fft", method=False, node_name="FftR2CBackward0", input=ihfft_derivative)
 def ihfft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return one half of the signal with the real spectrum ``input``: the inverse of :func:`hfft`."""
     input = _numbers("ihfft", input, norm, real=True)
@@ -204,7 +206,7 @@ def fftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dims,
     return resized(np.fft.ifftn(g, axes=_axes(len(input_shape), s, dim), norm=ADJOINT[norm]), input_shape)
 
 
-@linear(namespace="fft", method=False, node_name="FftC2CBackward0", input=fftn_derivative)
+@transform(namespace="fft", method=False, node_name="FftC2CBackward0", input=fftn_derivative)
 def fftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return the Fourier transform along all dimensions in ``dim``, cropped or padded to the lengths ``s`` first."""
     input = _numbers("fftn", input, norm)
@@ -216,7 +218,7 @@ def ifftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dims
     return resized(np.fft.fftn(g, axes=_axes(len(input_shape), s, dim), norm=ADJOINT[norm]), input_shape)
 
 
-@linear(namespace="fft", method=False, node_name="FftC2CBackward0", input=ifftn_derivative)
+@transform(namespace="fft", method=False, node_name="FftC2CBackward0", input=ifftn_derivative)
 def ifftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return the inverse Fourier transform along all dimensions in ``dim``; see :func:`fftn`."""
     input = _numbers("ifftn", input, norm)
@@ -231,7 +233,7 @@ def rfftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dims
     return resized(np.fft.irfftn(half, lengths, axes, ADJOINT[norm]), input_shape)
 
 
-@linear(namespace="fft", method=False, node_name="FftR2CBackward0", input=rfftn_derivative)
+@transform(namespace="fft", method=False, node_name="FftR2CBackward0", input=rfftn_derivative)
 def rfftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return the Fourier transform of a real tensor, only the first half of it along the last of the dimensions."""
     input = _numbers("rfftn", input, norm, real=True)
@@ -245,7 +247,7 @@ def irfftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dim
     return resized(mirrored(half, g.shape[axes[-1]], axes[-1], 2), input_shape)
 
 
-@linear(namespace="fft", method=False, node_name="FftC2RBackward0", input=irfftn_derivative)
+@transform(namespace="fft", method=False, node_name="FftC2RBackward0", input=irfftn_derivative)
 def irfftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return the real tensor whose half spectrum, as of :func:`rfftn`, the input is."""
     input = _numbers("irfftn", input, norm)
@@ -259,7 +261,7 @@ def hfftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dims
     return resized(mirrored(half, g.shape[axes[-1]], axes[-1], 2), input_shape)
 
 
-@linear(namespace="fft", method=False, node_name="FftC2RBackward0", input=hfftn_derivative)
+@transform(namespace="fft", method=False, node_name="FftC2RBackward0", input=hfftn_derivative)
 def hfftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return the real spectrum of a signal that mirrors itself; the input is one half of it in the last dimension."""
     input = _numbers("hfftn", input, norm)
@@ -274,7 +276,7 @@ def ihfftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dim
     return resized(np.fft.irfftn(half, lengths, axes, norm), input_shape)
 
 
-@linear(namespace="fft", method=False, node_name="FftC2CBackward0", input=ihfftn_derivative)
+@transform(namespace="fft", method=False, node_name="FftC2CBackward0", input=ihfftn_derivative)
 def ihfftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return one half, in the last dimension, of the signal with the real spectrum ``input``."""
     input = _numbers("ihfftn", input, norm, real=True)

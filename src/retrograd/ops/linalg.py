@@ -7,6 +7,8 @@ algorithmic differentiation" (2008), with adjoints where it has transposes. G_A 
 
 from __future__ import annotations
 
+from collections import namedtuple
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -207,15 +209,36 @@ def solve(A, B, *, left: bool = True):
     >>> rg.linalg.solve(rg.tensor([[2.0, 0.0], [0.0, 4.0]]), rg.tensor([2.0, 2.0]))
     tensor([1.0000, 0.5000])
     """
-    check_square("linalg.solve", A)
-    check_floating("linalg.solve", A, B)
+    return _solve("linalg.solve", A, B, left, solve_matrices)
+
+
+def _solve(name: str, A: Any, B: Any, left: bool, solve_matrices: Callable[[Any, Any], Any]) -> Any:
+    check_square(name, A)
+    check_floating(name, A, B)
     vector = left and (B.ndim == 1 or B.shape == A.shape[:-1])
     if vector:
         B = B[..., None]
     if B.ndim < 2 or B.shape[-2 if left else -1] != A.shape[-1]:
         raise RuntimeError(
-            f"linalg.solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
             f"({list(A.shape)} and {list(B.shape)})"
         )
     X = solve_matrices(A, B) if left else solve_matrices(A.mT, B.mT).mT
     return X[..., 0] if vector else X
+
+
+_Solved = namedtuple("linalg_solve_ex", ["result", "info"])  # type: ignore[name-match]
+
+
+@composite(name="linalg.solve_ex", method=False)
+def solve_ex(A, B, *, left: bool = True, check_errors: bool = False):
+    """Return ``(result, info)`` as :func:`linalg.solve` does, without raising for singular matrices.
+
+    These have NaN for a solution and an ``info`` that is not 0: which diagonal element of the LU factor is zero.
+    """
+    inverse, info = inv_ex(A)
+    if check_errors:
+        check_info("linalg.solve_ex", info._data, "The solver failed because the input matrix is singular.")
+    if info._data.any():
+        return _Solved(_solve("linalg.solve_ex", inverse, B, left, np.matmul), info)
+    return _Solved(_solve("linalg.solve_ex", A, B, left, solve_matrices), info)

@@ -10,6 +10,7 @@ S. Zhang, "Automatic differentiation for complex valued SVD" (2019).
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -39,6 +40,24 @@ def _skew(matrix: Any) -> Any:
 def _quotient(a: Any, b: Any) -> Any:
     """``a / b``, and 0 where both are 0: what nobody asks for needs no derivative."""
     return a / np.where((a == 0) & (b == 0), 1, b)
+
+
+def _asked(*gradients: Any) -> Any:
+    """Which of the vectors, in the columns, have a gradient; the others may belong to repeated values."""
+    asked: Any = False
+    for gradient in gradients:
+        asked = np.any(gradient != 0, axis=-2) | asked
+    return asked
+
+
+def _pairs(asked: Any) -> Any:
+    """For i, j: whether one of the two is asked for."""
+    return asked[..., None, :] | asked[..., :, None]
+
+
+def _over_gaps(a: Any, gaps: Any, asked: Any) -> Any:
+    """``a / gaps``, which is 0 where a gap is 0 and no vector asked for: linear in ``a`` wherever all gaps are open."""
+    return a / np.where((gaps == 0) & ~asked, 1, gaps)
 
 
 def _differences(values: Any) -> Any:
@@ -217,7 +236,7 @@ def _eigh_gradient(g: Any, result: Any) -> Any:
     (GL, GV), (L, V) = g, result
     products = adjoint(V) @ GV
     _check_phase("linalg.eigh", products)
-    inner = _quotient(_skew(products), 2 * _differences(L))
+    inner = _over_gaps(_skew(products), 2 * _differences(L), _pairs(_asked(GV)))
     return V @ _with_diagonal(inner, GL) @ adjoint(V)
 
 
@@ -231,11 +250,25 @@ def _check_hermitian(name: str, A: Any, UPLO: str) -> None:
         raise RuntimeError(f"{name}: Expected UPLO argument to be 'L' or 'U', but got {UPLO!r}")
 
 
-def _not_converged(name: str) -> LinAlgError:
-    return LinAlgError(
-        f"{name}: The algorithm failed to converge because the input matrix contained non-finite values, "
-        "or is ill-conditioned, or has too many repeated eigenvalues or singular values."
-    )
+def decomposed(name: str, function: Callable[..., Any], A: Any, *arguments: Any) -> Any:
+    """``function(A, *arguments)``, one of NumPy's decompositions that iterate.
+
+    Raises
+    ------
+    LinAlgError
+        If ``A`` is not finite, of which some LAPACKs complain on the standard output, or the iteration does not end.
+    """
+    if not np.isfinite(A).all():
+        raise LinAlgError(
+            f"{name}: The algorithm failed to converge because the input matrix contained non-finite values."
+        )
+    try:
+        return function(A, *arguments)
+    except np.linalg.LinAlgError:
+        raise LinAlgError(
+            f"{name}: The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
+            "repeated eigenvalues or singular values."
+        ) from None
 
 
 @lapack(
@@ -252,10 +285,7 @@ def eigh(A, UPLO: _Triangle = "L"):
     their derivative exists where no eigenvalue is repeated.
     """
     _check_hermitian("linalg.eigh", A, UPLO)
-    try:
-        return tuple(np.linalg.eigh(A, UPLO))
-    except np.linalg.LinAlgError:
-        raise _not_converged("linalg.eigh") from None
+    return tuple(decomposed("linalg.eigh", np.linalg.eigh, A, UPLO))
 
 
 def _eigvalsh_gradient(g: Any, A: Any, UPLO: _Triangle) -> Any:
@@ -268,10 +298,7 @@ def _eigvalsh_gradient(g: Any, A: Any, UPLO: _Triangle) -> Any:
 def eigvalsh(A, UPLO: _Triangle = "L"):
     """Return the real eigenvalues of a symmetric (Hermitian) matrix, in ascending order."""
     _check_hermitian("linalg.eigvalsh", A, UPLO)
-    try:
-        return np.linalg.eigvalsh(A, UPLO)
-    except np.linalg.LinAlgError:
-        raise _not_converged("linalg.eigvalsh") from None
+    return decomposed("linalg.eigvalsh", np.linalg.eigvalsh, A, UPLO)
 
 
 def _eig_gradient(g: Any, result: Any) -> Any:
@@ -281,7 +308,8 @@ def _eig_gradient(g: Any, result: Any) -> Any:
     products = Vh @ GV
     _check_phase("linalg.eig", products)
     tangent = products - columns_times(Vh @ V, np.real(_diagonal(products)))
-    return np.linalg.solve(Vh, _with_diagonal(_quotient(tangent, conj(_differences(L))), GL) @ Vh)
+    inner = _over_gaps(tangent, conj(_differences(L)), _asked(GV)[..., None, :])
+    return np.linalg.solve(Vh, _with_diagonal(inner, GL) @ Vh)
 
 
 def _check_general(name: str, A: Any) -> Any:
@@ -305,10 +333,7 @@ def eig(A):
     The vectors are unique up to a phase, and their derivative exists where no eigenvalue is repeated.
     """
     dtype = _check_general("linalg.eig", A)
-    try:
-        L, V = np.linalg.eig(A)
-    except np.linalg.LinAlgError:
-        raise _not_converged("linalg.eig") from None
+    L, V = decomposed("linalg.eig", np.linalg.eig, A)
     return L.astype(dtype, copy=False), V.astype(dtype, copy=False)
 
 
@@ -322,10 +347,7 @@ def _eigvals_gradient(g: Any, A: Any) -> Any:
 def eigvals(A):
     """Return the complex eigenvalues of a square matrix, in no particular order."""
     dtype = _check_general("linalg.eigvals", A)
-    try:
-        return np.linalg.eigvals(A).astype(dtype, copy=False)
-    except np.linalg.LinAlgError:
-        raise _not_converged("linalg.eigvals") from None
+    return decomposed("linalg.eigvals", np.linalg.eigvals, A).astype(dtype, copy=False)
 
 
 # --- singular values --------------------------------------------------------------------------------------------------
@@ -342,7 +364,8 @@ def _svd_gradient(g: Any, result: Any) -> Any:
     m, n = U.shape[-2], Vh.shape[-1]
     left, right = adjoint(U) @ GU, Vh @ adjoint(GVh)
     _check_phase("linalg.svd", left + right)
-    inner = _quotient(columns_times(_skew(left), S) + S[..., :, None] * _skew(right), _differences(S**2))
+    inner = columns_times(_skew(left), S) + S[..., :, None] * _skew(right)
+    inner = _over_gaps(inner, _differences(S**2), _pairs(_asked(GU, adjoint(GVh))))
     diagonal = GS if U.dtype.kind != "c" else GS + 1j * _quotient(np.imag(_diagonal(left)), S)
     inner = U @ _with_diagonal(inner, diagonal)
     if m > k:
@@ -371,10 +394,7 @@ def svd(A, full_matrices: bool = True, driver: str | None = None):
     check_floating("linalg.svd", A)
     if driver is not None:
         raise RuntimeError("linalg.svd: keyword argument `driver=` chooses a GPU's algorithm; leave it away")
-    try:
-        return tuple(np.linalg.svd(A, full_matrices))
-    except np.linalg.LinAlgError:
-        raise _not_converged("linalg.svd") from None
+    return tuple(decomposed("linalg.svd", np.linalg.svd, A, full_matrices))
 
 
 def _svdvals_gradient(g: Any, A: Any) -> Any:
@@ -388,10 +408,11 @@ def svdvals(A, driver: str | None = None):
     """Return the singular values, in descending order."""
     check_matrix("linalg.svdvals", A)
     check_floating("linalg.svdvals", A)
-    try:
-        return np.linalg.svd(A, compute_uv=False)
-    except np.linalg.LinAlgError:
-        raise _not_converged("linalg.svdvals") from None
+    return decomposed("linalg.svdvals", _singular_values, A)
+
+
+def _singular_values(A: Any) -> Any:
+    return np.linalg.svd(A, compute_uv=False)
 
 
 _SVD = namedtuple("svd", ["U", "S", "V"])  # type: ignore[name-match]

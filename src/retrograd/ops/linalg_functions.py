@@ -17,7 +17,7 @@ from retrograd.core.tensor import wrap
 from retrograd.ops._matrices import adjoint, check_floating, check_matrix, check_square, columns_times, epsilon
 from retrograd.ops._rules import everywhere
 from retrograd.ops.linalg import inv
-from retrograd.ops.linalg_decompositions import eigh, svdvals
+from retrograd.ops.linalg_decompositions import decomposed, eigh, svdvals
 from retrograd.ops.matmul import matmul
 
 lapack: Any = without_flags(op)
@@ -82,9 +82,9 @@ def pinv(A, rcond: Any = None, hermitian: bool = False, atol: Any = None, rtol: 
     rtol = rcond if rtol is None else rtol
     if hermitian:
         check_square("linalg.pinv", A)
-        L, V = np.linalg.eigh(A)
+        L, V = decomposed("linalg.pinv", np.linalg.eigh, A)
         return columns_times(V, _reciprocals(L, A, atol, rtol)) @ adjoint(V)
-    U, S, Vh = np.linalg.svd(A, full_matrices=False)
+    U, S, Vh = decomposed("linalg.pinv", np.linalg.svd, A, False)
     return columns_times(adjoint(Vh), _reciprocals(S, A, atol, rtol)) @ adjoint(U)
 
 
@@ -113,7 +113,7 @@ def _least_squares_gradient(g: Any, A: Any, B: Any, result: Any, rcond: float) -
     B=lambda g, A, rcond: adjoint(np.linalg.pinv(A, rcond)) @ g,
 )
 def _least_squares(A, B, rcond: float):
-    U, S, Vh = np.linalg.svd(A, full_matrices=False)
+    U, S, Vh = decomposed("linalg.lstsq", np.linalg.svd, A, False)
     return adjoint(Vh) @ (_reciprocals(S, A, None, rcond)[..., None] * (adjoint(U) @ B))
 
 

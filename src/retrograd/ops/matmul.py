@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.op import linear, op
+from retrograd.core.op import linear, op, without_warnings
 from retrograd.core.registry import composite
 from retrograd.dtypes import result_dtype
 from retrograd.ops._matrices import adjoint, check_floating, check_same_dtype, rows
@@ -152,7 +152,7 @@ def vdot(input, other):
     return product("vdot", conj(input), other)
 
 
-@op(
+@without_warnings(op)(
     namespace="linalg",
     method=False,
     x=lambda g, y, dim: conj(np.expand_dims(g, dim)) * y,
@@ -370,7 +370,7 @@ def kron(input, other):
     return (coarse * fine).reshape([n * m for n, m in zip(left, right, strict=True)])
 
 
-@op(
+@without_warnings(op)(
     namespace="linalg",
     method=False,
     input=lambda g, other, dim: np.cross(conj(other), g, axis=dim),
@@ -413,4 +413,4 @@ def trace(input):
     """Return the sum of the diagonal of a matrix."""
     _check_ndims("trace", (2,), input)
     check_same_dtype("trace", input)
-    return np.trace(input, dtype=np.int64 if input.dtype.kind in "iu" else None)
+    return np.add.reduce(np.diagonal(input), dtype=np.int64 if input.dtype.kind in "iu" else None)

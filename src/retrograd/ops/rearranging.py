@@ -12,6 +12,7 @@ from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._positions import along
 from retrograd.ops._rules import normalize_dim, normalize_dims
+from retrograd.ops.copying import fill_value
 from retrograd.ops.selecting import index_select
 
 # --- repeating ----------------------------------------------------------------------------------------------------
@@ -197,7 +198,7 @@ def constant_pad_nd(input, pad: Sequence[int], value: float = 0):
     shape = tuple(length + sum(pair) for length, pair in zip(input.shape, pairs, strict=True))
     if any(length < 0 for length in shape):
         raise RuntimeError(f"pad: {list(pad)} leaves a negative length of shape {list(input.shape)}")
-    result = np.full_like(input, value or 0, shape=shape, order="C")
+    result = np.full_like(input, fill_value("pad", value or 0, input.dtype), shape=shape, order="C")
     result[tuple(slice(max(before, 0), n - max(after, 0)) for n, (before, after) in zip(shape, pairs, strict=True))] = (
         input[
             tuple(

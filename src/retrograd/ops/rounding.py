@@ -57,11 +57,13 @@ def round(input, decimals: int = 0):
     if decimals == 0:
         return _rounded("round", np.rint, input)
     check_kind("round", "f", input)
-    return np.round(input, decimals)
+    scale = 10.0 ** abs(decimals)
+    return np.rint(input * scale) / scale if decimals > 0 else np.rint(input / scale) * scale
 
 
 @elementwise(
     numpy=(np.nextafter,),
+    opmath=False,
     input=lambda g, input, other: keep(g, input != other),
     other=zero,
 )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.op import kernel, linear, op
+from retrograd.core.record import settle
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._positions import ALL, along, along_dim, combine_at, of_index
@@ -31,6 +32,33 @@ def narrow(input, dim: int, start: Any, length: int):
     if start + length > size:
         raise RuntimeError(f"narrow(): start ({start}) + length ({length}) exceeds dimension size ({size}).")
     return slice_(input, along(dim, slice(start, start + length)))
+
+
+@composite()
+def narrow_copy(input, dim: int, start: Any, length: int):
+    """Return what :func:`narrow` returns, as a copy."""
+    return narrow(input, dim, start, length).clone()
+
+
+@composite(method=False)
+def unravel_index(indices, shape: Any) -> tuple[Tensor, ...]:
+    """Return, for positions in a flattened tensor of ``shape``, the index in every dimension.
+
+    >>> rg.unravel_index(rg.tensor([3, 5]), (2, 3))
+    (tensor([1, 1]), tensor([0, 2]))
+    """
+    if not isinstance(indices, Tensor):
+        raise TypeError(f"unravel_index(): argument 'indices' must be Tensor, not {type(indices).__name__}")
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"unravel_index(): expected 'indices' to be integer dtype, but got {indices.dtype}")
+    lengths = (shape,) if isinstance(shape, int) else tuple(int(length) for length in shape)
+    if any(length < 0 for length in lengths):
+        raise ValueError(f"unravel_index(): 'shape' cannot have negative values, but got {lengths}")
+    left, found = indices._data, []
+    for length in reversed(lengths):
+        found.append(wrap(settle(left % length)))
+        left = left // length
+    return tuple(found[::-1])
 
 
 # --- along a dimension --------------------------------------------------------------------------------------------

@@ -1,0 +1,105 @@
+"""What else programs ask tensors: where and how they are kept. There are dense tensors on the CPU and on GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.inplace import check_writable
+from retrograd.core.registry import add_method, method
+from retrograd.core.tensor import Tensor, bump
+
+add_method("is_cpu", property(lambda self: not self.is_cuda, doc="Whether the elements are in the computer's memory."))
+
+# Kinds of tensors that torch has, and that there are none of here.
+for _kind in ("meta", "mkldnn", "mps", "nested", "quantized", "sparse", "sparse_csr", "vulkan", "xla", "xpu"):
+    add_method(f"is_{_kind}", property(lambda self: False, doc="False: there are no such tensors here."))
+
+
+def get_device(input: Tensor) -> int:
+    """Return the number of the GPU that a tensor is on, and -1 for the CPU."""
+    index = input.device.index
+    return -1 if index is None or not input.is_cuda else index
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape."""
+    return input._data.shape == other._data.shape
+
+
+method(get_device)
+method(is_same_size)
+
+
+@method
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both tensors are the same elements of the same storage, in the same order."""
+    mine, other = self._data, tensor._data
+    return (self.data_ptr(), mine.shape, mine.strides, mine.dtype) == (
+        tensor.data_ptr(),
+        other.shape,
+        other.strides,
+        other.dtype,
+    )
+
+
+@method
+def dim_order(self: Tensor) -> tuple[int, ...]:
+    """Return the dimensions in the order of their strides, the largest first."""
+    return tuple(sorted(range(self.ndim), key=lambda dim: -self._data.strides[dim]))
+
+
+@method
+def to_dense(self: Tensor) -> Tensor:
+    """Return the tensor itself: all tensors are dense."""
+    return self
+
+
+@method
+def pin_memory(self: Tensor) -> Tensor:
+    """Return the tensor itself: memory is not pinned, and ``.to("cuda")`` copies from it all the same."""
+    return self
+
+
+@method
+def is_pinned(self: Tensor) -> bool:
+    """Return False: memory is not pinned."""
+    return False
+
+
+def _computed(self: Tensor, name: str, function: Callable[..., Any], *others: Tensor) -> Tensor:
+    """Write what a Python function of the elements returns over them."""
+    for tensor in (self, *others):
+        if tensor.requires_grad:
+            raise RuntimeError(
+                f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
+            )
+    check_writable(self, name)
+    operands = np.broadcast_arrays(self._data, *(other._data for other in others))
+    if operands[0].shape != self._data.shape:
+        raise RuntimeError(f"{name}: {list(operands[0].shape)} does not fit into the shape {list(self._data.shape)}")
+    values = [function(*items) for items in zip(*(operand.ravel().tolist() for operand in operands), strict=True)]
+    self._data[...] = np.array(values, self._data.dtype).reshape(self._data.shape)
+    bump(self)
+    return self
+
+
+@method
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Replace every element by what a Python function returns for it, one by one and slowly.
+
+    >>> rg.tensor([1.0, 4.0]).apply_(lambda value: value + 1)
+    tensor([2., 5.])
+    """
+    return _computed(self, "apply_", callable)
+
+
+@method
+def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace every element by what a Python function returns for it and that of ``tensor``, one by one and slowly."""
+    return _computed(self, "map_", callable, tensor)
+
+
+__all__ = ["get_device", "is_same_size"]

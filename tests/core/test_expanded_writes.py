@@ -1,0 +1,45 @@
+"""Writing to a part of an expanded tensor in which no element occurs twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from tests.parity import attempt, parity
+
+WRITES = {
+    "column": lambda m, e: e.__setitem__((slice(None), 0), 1),
+    "element": lambda m, e: e.__setitem__((0, 0), 1),
+    "narrowed": lambda m, e: e[:, :1].add_(1),
+    "selected": lambda m, e: e.select(1, 2).fill_(7),
+    "row of the transposed": lambda m, e: e.t()[0].mul_(3),
+    "row": lambda m, e: e.__setitem__(0, 1),
+    "two columns": lambda m, e: e[:, :2].add_(1),
+    "all": lambda m, e: e.add_(1),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_values_and_gradients(name: str) -> None:
+    @parity
+    def program(m: Any) -> list[Any]:
+        leaf = m.tensor([[1.0], [2.0], [3.0]], requires_grad=True)
+        base = leaf * 2
+        expanded = base.expand(3, 4)
+        said = attempt(lambda: WRITES[name](m, expanded))
+        (expanded * expanded).sum().backward()
+        return [said if isinstance(said, str) else "", base, expanded, base._version, leaf.grad]
+
+    program()
+
+
+def test_memory_that_was_read_only_stays_so() -> None:
+    array = np.zeros((3, 1))
+    array.flags.writeable = False
+    tensor = rg.from_numpy(array)
+    with pytest.raises(RuntimeError, match="clone"):
+        tensor.expand(3, 4)[:, 0] = 1
+    assert not array.any()

@@ -1,0 +1,92 @@
+"""What programs ask tensors about how and where they are kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import retrograd as rg
+from tests.parity import attempt, parity
+
+KINDS = ("cpu", "meta", "mkldnn", "mps", "nested", "quantized", "sparse", "sparse_csr", "vulkan", "xla", "xpu")
+
+
+@parity
+def test_kinds(m: Any) -> list[bool]:
+    return [getattr(m.ones(2), f"is_{kind}") for kind in KINDS]
+
+
+@parity
+def test_questions(m: Any) -> list[Any]:
+    x = m.ones(2, 3)
+    return [
+        x.get_device(),
+        m.get_device(x),
+        x.is_same_size(x.t()),
+        m.is_same_size(x, x * 2),
+        x.is_set_to(x.view(2, 3)),
+        x.is_set_to(x.clone()),
+        x.is_set_to(x.t()),
+        x[0].is_set_to(x[1]),
+        x.dim_order(),
+        x.t().dim_order(),
+        m.ones(2, 3, 4).permute(2, 0, 1).dim_order(),
+        x.is_pinned(),
+    ]
+
+
+@parity
+def test_python_functions_of_the_elements(m: Any) -> list[Any]:
+    x = m.arange(6.0).reshape(2, 3)
+    report = [
+        x.apply_(lambda value: value * 2 + 1),
+        x.t().map_(m.tensor([1.0, 2.0]), lambda a, b: a - b),
+        x,
+        m.tensor([1, 2]).apply_(lambda value: value + 10),
+    ]
+    leaf = m.ones(2, requires_grad=True)
+    return [
+        *report,
+        attempt(lambda: leaf.apply_(abs)),
+        attempt(lambda: m.ones(2).map_(leaf, max)),
+        attempt(lambda: m.ones(3).map_(m.ones(2, 3), max)),
+    ]
+
+
+def test_python_functions_are_writes() -> None:
+    x = rg.ones(2)
+    x.apply_(abs).map_(x, max)
+    assert x._version == 2
+
+
+def test_dense_and_unpinned() -> None:
+    x = rg.ones(2)
+    assert x.to_dense() is x
+    assert x.pin_memory() is x
+    assert not x.is_pinned()
+
+
+def test_gradients_of_factored_systems() -> None:
+    """torch has no derivative of linalg.ldl_solve."""
+    for hermitian, dtype in ((False, rg.float64), (False, rg.complex128), (True, rg.complex128)):
+        a = rg.randn(3, 3, dtype=dtype, generator=rg.Generator().manual_seed(1))
+        factors = rg.linalg.ldl_factor(a + (a.mH if hermitian else a.mT), hermitian=hermitian)
+        b = rg.ones(3, 2, dtype=dtype, requires_grad=True)
+        assert rg.autograd.gradcheck(lambda b: rg.linalg.ldl_solve(*factors, b, hermitian=hermitian), b)  # noqa: B023
+        assert rg.autograd.gradgradcheck(lambda b: rg.linalg.ldl_solve(*factors, b, hermitian=hermitian), b)  # noqa: B023
+    with pytest.raises(NotImplementedError, match="ldl_factor"):
+        rg.linalg.ldl_factor(rg.eye(2, requires_grad=True))[0].sum().backward()
+
+
+def test_singular_systems() -> None:
+    singular = rg.zeros(2, 2)
+    for function in (rg.linalg.ldl_factor, lambda a: rg.linalg.solve_ex(a, rg.ones(2), check_errors=True)):
+        with pytest.raises(rg.linalg.LinAlgError):
+            function(singular)
+    result, info = rg.linalg.solve_ex(rg.stack([singular, rg.eye(2)]), rg.ones(2, 2))
+    theirs = torch.linalg.solve_ex(torch.stack([torch.zeros(2, 2), torch.eye(2)]), torch.ones(2, 2))
+    assert info.tolist() == theirs.info.tolist()
+    assert not result[0].isfinite().any()
+    assert result[1].tolist() == theirs.result[1].tolist()

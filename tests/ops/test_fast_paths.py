@@ -1,0 +1,54 @@
+"""Ways of computing that are taken for large arrays, or for certain arguments, only."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from retrograd.ops import special
+from retrograd.ops._erf import erf_single
+from retrograd.ops.cumulative import _LONG
+from tests.ops.harness import assert_same
+
+SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-30, 3.9, -3.95, 1e30], np.float32)
+
+
+def test_error_function_in_float32() -> None:
+    x = np.concatenate([np.linspace(-5, 5, 3 * special._LARGE).astype(np.float32), SPECIAL])
+    exact = torch.erf(torch.from_numpy(x.astype(np.float64))).numpy()
+    ours = rg.erf(rg.from_numpy(x)).numpy()
+    np.testing.assert_array_max_ulp(ours, exact.astype(np.float32), maxulp=1)
+    assert np.array_equal(np.signbit(ours), np.signbit(exact))
+    strided = rg.erf(rg.from_numpy(np.stack([x, x], 1))[:, 0]).numpy()
+    np.testing.assert_array_equal(strided, erf_single(x))
+
+
+@pytest.mark.parametrize("exponent", [-7, -3, -2.0, -1, 0, 0.5, 1, 2, 3, 3.0, 4, 5, 8.0, 2.5, 1e10, float("inf")])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_powers_of_negative_numbers(exponent: float, dtype: str) -> None:
+    x = np.array([-3.0, -1.5, -1.0, -0.5, -0.0, 0.0, 0.5, 2.0, np.inf, -np.inf, np.nan, 1e-20, -1e20], dtype)
+    ours, theirs = rg.from_numpy(x).requires_grad_(), torch.from_numpy(x.copy()).requires_grad_()
+    assert_same(ours**exponent, theirs**exponent, what=f"x ** {exponent}")
+    (ours**exponent).sum().backward()
+    (theirs**exponent).sum().backward()
+    assert_same(ours.grad, theirs.grad, what=f"gradient of x ** {exponent}")
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "int32"])
+@pytest.mark.parametrize(("shape", "dim"), [((5, _LONG + 3), 0), ((3, 4, _LONG), 1), ((2, 3, 32, 32), 1)])
+def test_running_results_of_long_slices(name: str, dtype: str, shape: tuple[int, ...], dim: int) -> None:
+    x = (np.random.default_rng(0).normal(size=shape) * 3).astype(dtype)
+    before = x.copy()
+    ours, theirs = getattr(rg, name)(rg.from_numpy(x), dim), getattr(torch, name)(torch.from_numpy(x), dim)
+    assert_same(ours, theirs, 10)
+    np.testing.assert_array_equal(x, before)
+    transposed = getattr(rg, name)(rg.from_numpy(np.moveaxis(x, dim, -1)), -1)
+    assert_same(transposed, theirs.movedim(dim, -1), 10)
+
+
+def test_distinct_values() -> None:
+    for x in (np.array([3, 1, 3, 2, 1]), np.array([np.nan, 1.0, np.nan, 1.0]), np.empty(0), np.array(5.0)):
+        assert_same(rg.unique(rg.from_numpy(x)), torch.unique(torch.from_numpy(x)))

@@ -1,0 +1,106 @@
+"""float16 is computed in float32 and rounded once, as torch does; numbers that it cannot hold are said to be so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from tests.ops.harness import assert_same
+from tests.parity import parity
+
+VALUES = np.array([0.0, -0.0, 1.0, -2.0, 0.3, 60000.0, np.inf, np.nan], np.float16)
+# from 0, which times infinity is NaN, to what overflows
+WEIGHTS = np.array([0.0, -0.0, 1e-3, 1.0, 2.0, 0.0, 1.0, 1.0], np.float16)
+
+# Operations in which torch's kernels for the CPU keep a Python number in float32.
+WITH_A_NUMBER: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "mul": lambda m, x, number: x * number,
+    "rmul": lambda m, x, number: number * x,
+    "mul_": lambda m, x, number: x.clone().mul_(number),
+    "imul": lambda m, x, number: (x * 1).__imul__(number),
+    "div": lambda m, x, number: x / number,
+    "div_": lambda m, x, number: x.clone().div_(number),
+    "mul by a 0-d tensor": lambda m, x, number: x * m.tensor(float(number), dtype=m.float64),
+    "lerp": lambda m, x, number: m.lerp(x, m.ones_like(x), number),
+    "leaky_relu": lambda m, x, number: m.nn.functional.leaky_relu(x, number),
+    "elu": lambda m, x, number: m.nn.functional.elu(x, number),
+    "celu": lambda m, x, number: m.nn.functional.celu(x, number),
+}
+
+
+def outcome(library: Any, function: Callable[[Any, Any, Any], Any], number: float) -> tuple[Any, Any]:
+    x = (torch.tensor if library is torch else rg.tensor)(VALUES, requires_grad=True)
+    y = function(library, x, number)
+    y.backward((torch.tensor if library is torch else rg.tensor)(WEIGHTS))
+    return y, x.grad
+
+
+@pytest.mark.parametrize("number", [1e5, -1e5, 100000, 0.1, 1e-9])
+@pytest.mark.parametrize("name", WITH_A_NUMBER)
+def test_a_number_that_float16_does_not_hold(name: str, number: float) -> None:
+    for ours, theirs in zip(
+        outcome(rg, WITH_A_NUMBER[name], number), outcome(torch, WITH_A_NUMBER[name], number), strict=True
+    ):
+        assert_same(ours, theirs, what=name)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_gradient_of_a_scale_beyond_float16(create_graph: bool) -> None:
+    """Loss scaling: the scale is no number of float16, and the gradients are."""
+    for scale in (2.0**17, 131072):
+        x = rg.tensor([0.5, 0.0], dtype=rg.float16, requires_grad=True)
+        (g,) = rg.autograd.grad(x * scale, x, rg.tensor([1e-3, 0.0], dtype=rg.float16), create_graph=create_graph)
+        assert g.dtype is rg.float16
+        np.testing.assert_allclose(g.detach().numpy(), [131.0, 0.0], rtol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "silu", "softplus", "tanh", "mish", "logsigmoid", "expm1"])
+def test_several_steps_are_rounded_once(name: str) -> None:
+    x = np.linspace(-15, 15, 301).astype(np.float16)
+    ours = getattr(rg.nn.functional, name, None) or getattr(rg, name)
+    theirs = getattr(torch.nn.functional, name, None) or getattr(torch, name)
+    np.testing.assert_array_max_ulp(ours(rg.tensor(x)).numpy(), theirs(torch.tensor(x)).numpy(), maxulp=1)
+
+
+@parity
+def test_comparisons_and_dtype_dependent_operations(m: Any) -> list[Any]:
+    h = m.tensor([float("inf"), 0.1, 65504.0, 0.0, 1.0], dtype=m.float16)
+    other = m.tensor([0.0, 1.0, float("inf"), 1.0, 2.0], dtype=m.float16)
+    return [h == 1e5, h == 0.1, h < 1e5, m.nan_to_num(h), m.nextafter(h, other), m.remainder(h[1:], 0.1), h[1:] ** 2.5]
+
+
+FILLS: dict[str, Callable[[Any, Any, float], Any]] = {
+    "fill_": lambda m, x, value: x.fill_(value),
+    "masked_fill": lambda m, x, value: x.masked_fill(x > 0, value),
+    "masked_fill_": lambda m, x, value: x.masked_fill_(x > 0, value),
+    "index_fill": lambda m, x, value: x.index_fill(0, m.tensor([0]), value),
+    "scatter": lambda m, x, value: x.scatter(0, m.tensor([0]), value),
+}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("float16", -1e9), ("float32", 1e300), ("uint8", 300), ("uint8", -257), ("int8", -129), ("int64", float("nan"))],
+)
+@pytest.mark.parametrize("name", [*FILLS, "pad"])
+def test_a_value_that_does_not_fit(name: str, dtype: str, value: float) -> None:
+    """A mask of -1e9 in half precision would be -inf, and the softmax of a masked row NaN: torch refuses, too."""
+    fill = FILLS.get(name, lambda m, x, value: m.nn.functional.pad(x, (1, 0), value=value))
+    with pytest.raises(RuntimeError, match="without overflow"):
+        fill(torch, torch.ones(2, dtype=getattr(torch, dtype)), value)
+    with pytest.raises(RuntimeError, match=f"{name.rstrip('_')}_?: value .* cannot be converted to type {dtype}"):
+        fill(rg, rg.ones(2, dtype=getattr(rg, dtype)), value)
+
+
+@pytest.mark.parametrize("name", FILLS)
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("float16", float("-inf")), ("uint8", -1), ("int32", 2.7), ("bool", 3), ("float16", 65504.0)]
+)
+def test_a_value_that_fits(name: str, dtype: str, value: float) -> None:
+    expected = FILLS[name](torch, torch.ones(2, dtype=getattr(torch, dtype)), value)
+    assert_same(FILLS[name](rg, rg.ones(2, dtype=getattr(rg, dtype)), value), expected)
