@@ -25,6 +25,7 @@ from retrograd.autograd import (
 )
 from retrograd.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from retrograd.core.blocks import get_num_threads, set_num_threads
+from retrograd.core.heap import keep_freed_memory as _keep_freed_memory
 from retrograd.core.size import Size
 from retrograd.core.tensor import Tensor
 from retrograd.core.tensor_types import CPU_TYPES as _CPU_TYPES
@@ -586,5 +587,6 @@ __all__ = [  # noqa: RUF022 (one page instead of ten)
     "view_as_complex", "view_as_real", "vmap", "vsplit", "vstack", "where", "xlogy", "zeros", "zeros_like",
 ]
 
+_keep_freed_memory()
 if "RETROGRAD_WATCH" in _os.environ:
     _importlib.import_module("retrograd.anomaly.environment").start()

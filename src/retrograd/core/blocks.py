@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 # From this many elements on, slices pay for themselves; below, waking a thread costs more than it saves (measured).
-LARGE = 1 << 19
+LARGE = 3 << 19
 # Elements of one block: with a few temporaries it fits the second-level cache, and it hides the costs of a call.
-BLOCK = 1 << 15
+BLOCK = 1 << 17
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None

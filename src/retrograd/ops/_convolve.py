@@ -22,7 +22,7 @@ import numpy as np
 from retrograd.ops._windows import Windows, each_element
 
 # The bytes of an unrolled block, and the columns that a product needs to be worth its call (both measured).
-_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 21
 _FEWEST_COLUMNS = 256
 # How many windows there must be along the first dimension for each row that shifting computes in vain.
 _ROWS_PER_LOST_ROW = 7

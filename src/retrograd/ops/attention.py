@@ -1,7 +1,8 @@
 """Scaled dot-product attention (Vaswani et al., 2017), some queries at a time.
 
 The matrix of scores, queries times keys, is never there as a whole: backward computes it again, from the logarithm of
-the sum of every row's exponentials, as in Dao et al., "FlashAttention", 2022.
+the sum of every row's exponentials, as in Dao et al., "FlashAttention", 2022. Only where there are so few keys that the
+weights take no more room than the result are they kept instead.
 """
 
 from __future__ import annotations
@@ -103,6 +104,10 @@ def _parts(shape: Any, causal: bool) -> Iterator[_Part]:
             yield _Part(slice(sample, min(sample + samples, batch[0])), slice(start, stop), reach)
 
 
+def _has_all_queries(part: _Part, shape: Any) -> bool:
+    return part.queries.stop - part.queries.start == shape[1]
+
+
 def _kept(rng: Any, part: _Part, shape: Any, options: Options, dtype: Any) -> Any:
     """What some weights are multiplied with for dropout."""
     batch, _, keys = shape
@@ -137,31 +142,45 @@ def _compose(query: Any, key: Any, value: Any, mask: Any, allowed: Any, options:
     return weights @ value
 
 
-def _attention_gradients(g, tensors, allowed, options, result, logarithms, needs):
+def _attention_gradients(g, tensors, allowed, options, result, logarithms, weights, needs):
     """The gradients of query, key, value and, if there is one, of a mask of numbers."""
     if logarithms is None:
         with_mask = [*tensors, *[None] * (4 - len(tensors))]
         wanted = tuple(position for position, needed in enumerate(needs) if needed)
         found = gradients_of(_compose, g, [*with_mask, allowed, options], wanted)
         return [found[wanted.index(position)] if needed else None for position, needed in enumerate(needs)]
-    return _gradients(g, tensors, allowed, options, result, logarithms, needs)
+    return _gradients(g, tensors, allowed, options, result, logarithms, weights, needs)
 
 
 @sample_by_sample
 def _gradients(
-    g: Any, tensors: Any, allowed: Any, options: Options, result: Any, logarithms: Any, needs: tuple[bool, ...]
+    g: Any,
+    tensors: Any,
+    allowed: Any,
+    options: Options,
+    result: Any,
+    logarithms: Any,
+    all_weights: Any,
+    needs: tuple[bool, ...],
 ) -> list[Any]:
     x = _Operands(tensors, allowed)
     scale, causal, dropout, seed = options
     rng = np.random.default_rng(seed) if dropout else None
     g, result = (each.reshape(x.query.shape[:-1] + each.shape[-1:]) for each in in_single(g, result))
-    of_query, of_key, of_value = (np.zeros(each.shape, each.dtype) for each in (x.query, x.key, x.value))
+    parts = list(_parts(x.shape, causal))
+    of_query = np.empty(x.query.shape, x.query.dtype)
+    # the parts of a sample add to its keys and values; one that has them all writes them
+    first = np.empty if all(part.keys == x.shape[2] and _has_all_queries(part, x.shape) for part in parts) else np.zeros
+    of_key, of_value = (first(each.shape, each.dtype) for each in (x.key, x.value))
     of_mask = np.zeros_like(tensors[3]) if len(needs) == 4 and needs[3] else None
-    for part in _parts(x.shape, causal):
+    for part in parts:
         own, keys, scaled = part.of_queries(g), part.of_keys(x.key), part.of_queries(x.query) * scale
-        weights = x.scores(scaled, part, causal)
-        weights -= part.of_queries(logarithms)
-        np.exp(weights, out=weights)
+        if all_weights is None:
+            weights = x.scores(scaled, part, causal)
+            weights -= part.of_queries(logarithms)
+            np.exp(weights, out=weights)
+        else:
+            weights = part.of_scores(all_weights)
         of_scores = own @ part.of_keys(x.value).mT
         kept_weights = weights
         if dropout:
@@ -170,10 +189,12 @@ def _gradients(
             of_scores *= kept
         of_scores -= np.vecdot(own, part.of_queries(result))[..., None]
         of_scores *= weights
-        of_values = part.of_keys(of_value)
-        of_values += kept_weights.mT @ own
-        of_keys = part.of_keys(of_key)
-        of_keys += of_scores.mT @ scaled
+        for target, scores, factor in ((of_value, kept_weights, own), (of_key, of_scores, scaled)):
+            here = part.of_keys(target)
+            if first is np.empty:
+                np.matmul(scores.mT, factor, out=here)
+            else:
+                here += scores.mT @ factor
         np.matmul(of_scores, keys, out=part.of_queries(of_query))
         if of_mask is not None:
             _add_to_mask(of_mask, of_scores, part)
@@ -199,7 +220,7 @@ def _add_to_mask(of_mask: Any, of_scores: Any, part: _Part) -> None:
     public=False,
     method=False,
     sequence="tensors",
-    byproducts=("logarithms",),
+    byproducts=("logarithms", "weights"),
     tensors=_attention_gradients,
 )
 def attend(tensors, allowed, options: Options):
@@ -216,6 +237,8 @@ def attend(tensors, allowed, options: Options):
     rng = np.random.default_rng(options.seed) if options.dropout else None
     result = np.empty((*x.query.shape[:-1], x.value.shape[-1]), x.query.dtype)
     logarithms = np.empty((*x.query.shape[:-1], 1), x.query.dtype)
+    keys, width = x.value.shape[-2:]
+    all_weights = np.zeros((*x.query.shape[:-1], keys), x.query.dtype) if keys <= width else None
     for part in _parts(x.shape, options.causal):
         weights = x.scores(part.of_queries(x.query) * options.scale, part, options.causal)
         largest = np.maximum.reduce(weights, -1, keepdims=True, initial=-np.inf)
@@ -229,13 +252,15 @@ def attend(tensors, allowed, options: Options):
         logarithms_here += largest
         logarithms_here[dead] = np.inf
         part.of_queries(logarithms)[...] = logarithms_here
+        if all_weights is not None:
+            np.divide(weights, sums, out=part.of_scores(all_weights))
         if options.dropout:
             weights *= _kept(rng, part, x.shape, options, weights.dtype)
         here = part.of_queries(result)
         np.matmul(weights, part.of_keys(x.value), out=here)
         here /= sums
     ndim = _ndim(tensors, allowed)
-    return result.reshape(result.shape[-ndim:]).astype(tensors[0].dtype, copy=False), logarithms
+    return result.reshape(result.shape[-ndim:]).astype(tensors[0].dtype, copy=False), logarithms, all_weights
 
 
 def check_attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float) -> None:

@@ -16,6 +16,8 @@ from retrograd.ops._losses import check_tensors
 from retrograd.ops._rules import check_kind
 from retrograd.ops.norm_layers import blocks, check_parameters, in_single, scaled, standardized
 
+_FEW = 1 << 12  # places
+
 # --- arrays of shape (N, C, places) -----------------------------------------------------------------------------------
 
 
@@ -32,7 +34,11 @@ def _per_channel(values: Any, x: Any) -> Any:
 
 def _sum(x: Any) -> Any:
     """The sum of every channel."""
-    return np.add.reduce(x if x.ndim == 2 else np.add.reduce(x, 2), 0)
+    if x.ndim == 3:
+        # a product with ones takes a quarter of the time, but rounds more with many summands
+        few = x.shape[2] <= _FEW and x.dtype.kind == "f"
+        x = x @ np.ones(x.shape[2], x.dtype) if few else np.add.reduce(x, 2)
+    return np.add.reduce(x, 0)
 
 
 def _products(x: Any, y: Any) -> Any:

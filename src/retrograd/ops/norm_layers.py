@@ -22,7 +22,7 @@ from retrograd.ops.joining import cat
 from retrograd.ops.reductions import vector_norm
 
 # Elements that are worked on at a time.
-BLOCK = 1 << 15
+BLOCK = 1 << 17
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
@@ -39,6 +39,11 @@ def in_single(*arrays: Any) -> list[Any]:
     return [x.astype(np.float32) if x is not None and x.dtype == np.float16 else x for x in arrays]
 
 
+def _sums(rows: Any) -> Any:
+    """The sums of rows, as a column: a product with ones takes a quarter of the time."""
+    return rows @ np.ones((rows.shape[1], 1), rows.dtype)
+
+
 def _normalized(rows: Any, eps: float, centred: bool, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
     """Rows minus their mean, divided by their deviation, times the weight of every column, plus its bias.
 
@@ -53,7 +58,7 @@ def _normalized(rows: Any, eps: float, centred: bool, weight: Any, bias: Any) ->
         if mean is None:
             out[...] = rows[part]
         else:
-            mean[part] = np.add.reduce(rows[part], 1, keepdims=True) / length
+            np.divide(_sums(rows[part]), length, out=mean[part])
             np.subtract(rows[part], mean[part], out=out)
         scale[part] = 1 / np.sqrt(sum_of_squares(out, 1, True) / length + eps)
         out *= scale[part]
@@ -76,7 +81,7 @@ def _gradient_of_rows(g: Any, rows: Any, weight: Any, mean: Any, scale: Any) -> 
         out *= np.vecdot(incoming, out)[:, None] * (own * own / -length)
         out += incoming
         if mean is not None:
-            out -= np.add.reduce(incoming, 1, keepdims=True) / length
+            out -= _sums(incoming) / length
         out *= own
     return result
 
