@@ -259,18 +259,7 @@ class NaNDetector:
             bad = [name for name, norm in norms.items() if not math.isfinite(norm)]
             if bad and not self._step_is_bad:
                 self._record(self._of_gradient(bad[0], names[bad[0]][0], norms[bad[0]]))
-            elif not bad:
-                self._measure(norms)
             return bool(spikes) or self._step_is_bad
-
-    def _measure(self, norms: dict[str, float]) -> None:
-        """Tell a watch with a policy for spikes, if it does not measure gradients by itself."""
-        watch = self._watch
-        if self._later is None or watch is None or not norms or not watch.listens_to("spike"):
-            return
-        if watch.measured(norms) == "withhold":
-            self._step_is_bad = True
-            self.model.zero_grad()
 
     # --- hooks ----------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from retrograd.core.blocks import get_num_threads, share_out
 from retrograd.core.monitor import silenced
 
 # Elements of one block (measured): smaller ones cost more calls, and threads that wait for the interpreter lock.
-BLOCK = 1 << 17
+BLOCK = 1 << 18
 # From so many elements on, threads pay for themselves: sooner than for a single ufunc, as there is more to do.
 LARGE = 1 << 17
 

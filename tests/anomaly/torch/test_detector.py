@@ -465,19 +465,15 @@ def test_sparse_gradients_have_norms_too() -> None:
     assert det.grad_events[0].grad_norm == pytest.approx(math.sqrt(8))
 
 
-@pytest.mark.parametrize("policy", ["record", "skip_step", "raise"])
-def test_a_watch_with_a_policy_for_spikes_is_told_of_the_norms(policy: str) -> None:
+@pytest.mark.parametrize("policy", ["record", "skip_step"])
+def test_a_watch_with_a_policy_for_spikes_judges_once(policy: str) -> None:
     model = nn.Linear(3, 1, bias=False)
     optimizer = torch.optim.Adam(model.parameters(), 0.0)
     with watch(model, optimizer, policy={"spike": policy}) as w, quiet(model, grad_norm_warn=None) as det:
         for batch in range(60):
             optimizer.zero_grad()
             ((1e5 if batch == 50 else 1.0) * model(ONES).sum()).backward()
-            if policy == "raise" and batch == 50:
-                with pytest.raises(AnomalyError, match="gradient norm"):
-                    det.check_grad_norms()
-                break
-            assert det.check_grad_norms() == (policy == "skip_step" and batch == 50)
+            assert not det.check_grad_norms()
             optimizer.step()
     assert len(w.grad_events) == 1
     if policy == "skip_step":

@@ -7,7 +7,7 @@ import functools
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,10 +24,12 @@ from retrograd.anomaly.adapters.torch.forward import ModelCalls
 from retrograd.anomaly.adapters.torch.frames import Steps, user_frame
 from retrograd.anomaly.adapters.torch.gradients import all_finite, bad_ones, finite_numbers, gradients_of, kind_of
 from retrograd.anomaly.adapters.torch.graph import leaves_behind
+from retrograd.anomaly.adapters.torch.growth import Growth
 from retrograd.anomaly.adapters.torch.lagging import Lag, LateStep
 from retrograd.anomaly.adapters.torch.loaders import rerun
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.patches import Patches
+from retrograd.anomaly.adapters.torch.preconditions import check_watchable
 from retrograd.anomaly.adapters.torch.recording import Recorder, unseen
 from retrograd.anomaly.adapters.torch.scaling import Scaling
 from retrograd.anomaly.adapters.torch.sites import SiteLog
@@ -65,12 +67,14 @@ class TorchMonitor:
         self._agreement = Agreement()
         self._lag = Lag(self._known_later)
         self._tail: Tail | None = None
+        self._growth = Growth()
         self._deferred: NaNEvent | None = None  # what this process alone knows so far
         self._recorder: Recorder | None = None
         self._optimizer: Any = watch.optimizer  # the one that stepped last
         self._steps = Steps()
         self._busy = False  # with our own work, which is not looked at
         self._withheld = False  # the coming update
+        self._withheld_from: set[int] = set()  # the leaves that it goes to
         self._hidden: list[tuple[Tensor, Tensor | None]] = []  # gradients, while an update is withheld
         self._waiting: list[Tensor] = []  # losses on a device, to be read with the gradients
         self._checked: dict[int, int] | None = None  # what clipping has shown to be finite
@@ -87,13 +91,15 @@ class TorchMonitor:
     # --- life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        _check(self.model, self.watch.optimizer)
+        check_watchable(self.model, self.watch.optimizer)
         self._patches = Patches()
         self._patches.wrap(torch.autograd, "backward", self._backward)
         self._patches.wrap(Tensor, "backward", self._without_notes)
         self._patches.wrap(torch, "compile", self._without_notes)
         self._patches.wrap(torch.nn.utils.clip_grad, "_clip_grads_with_norm_", self._clip)
         self._patches.wrap(torch.optim.lr_scheduler.LRScheduler, "step", self._schedule)
+        self._patches.wrap(torch.optim.Optimizer, "zero_grad", self._begin_anew)
+        self._patches.wrap(torch.nn.Module, "zero_grad", self._begin_anew)
         if self.watch.rerun_loaders:
             self._patches.wrap(torch.utils.data.DataLoader, "__iter__", rerun(self.watch, self._rehearsing))
         self._scaling.start(self._patches)
@@ -193,12 +199,24 @@ class TorchMonitor:
             return True
         leaves = leaves_behind(root.grad_fn for root in roots)
         if self._report(kind, event, leaves):
-            self._withheld = True
+            self._withhold(leaves)
             for leaf in leaves:
                 if leaf.grad is None:
                     leaf.grad = torch.zeros_like(leaf)  # so that an update written by hand changes nothing
             return False
         return True
+
+    def _withhold(self, leaves: Iterable[Tensor]) -> None:
+        self._withheld = True
+        self._withheld_from = {id(leaf) for leaf in leaves}
+
+    def _begin_anew(self, original: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
+        """Gradients are cleared: there is nothing left of those that were to be withheld."""
+        if self._withheld and not self._busy:
+            groups = [owner.parameters()] if isinstance(owner, torch.nn.Module) else _parameter_lists(owner)
+            if any(id(each) in self._withheld_from for group in groups for each in group):
+                self._withheld = False
+        return original(owner, *args, **kwargs)
 
     # --- the gradients --------------------------------------------------------------------------------------------
 
@@ -206,6 +224,8 @@ class TorchMonitor:
         self.watch.step += self._recorder is None
         alone = not self._agreement.active  # otherwise all wait for the update
         by_hand = alone and (self._optimizer is None or self._recorder is not None)
+        if self.watch.listens_to("spike") and not (self._withheld or expected.depth or self._recorder is not None):
+            self._measure(roots)
         early = self.watch.every_backward and self._agreement.possible
         if early and not self._withheld and not self._scaling.active:
             self._look_early(roots)
@@ -219,10 +239,27 @@ class TorchMonitor:
         self.watch.spent(self._sites.spent)
         self._sites.enter()
 
+    def _with_gradient(self, roots: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
+        """The parameters of the model, or else the leaves behind the roots, with their gradients."""
+        known = leaves_behind(root.grad_fn for root in roots) if self.model is None else self.model.parameters()
+        return [(leaf, leaf.grad) for leaf in known if leaf.grad is not None]
+
+    def _measure(self, roots: Sequence[Tensor]) -> None:
+        """Have it judged how large gradients and the last update are."""
+        leaves = [leaf for leaf, _ in self._with_gradient(roots)]
+        found = self._growth.gradients(leaves, self._scaling.factor, self._names)
+        if not found:
+            return
+        ratio = None if self.watch.optimizer is None else self._growth.update_ratio(leaves)
+        if self.watch.measured(found, ratio) == "withhold":
+            self._withhold(leaves)
+            if self._optimizer is None:
+                for leaf in leaves:
+                    leaf.grad = torch.zeros_like(leaf)
+
     def _look_early(self, roots: Sequence[Tensor]) -> None:
         """Look before the optimizer steps, which then need not look at the same gradients again."""
-        known = leaves_behind(root.grad_fn for root in roots) if self.model is None else self.model.parameters()
-        gradients = [(leaf, leaf.grad) for leaf in known if leaf.grad is not None]
+        gradients = self._with_gradient(roots)
         if self._look(gradients):
             self._checked = {id(gradient): gradient._version for _, gradient in gradients}
 
@@ -264,8 +301,9 @@ class TorchMonitor:
         event, self._deferred = self._deferred, None
         with self._at_work():
             event = self._agreement.guilty(event or self._findings().in_backward(wrong, losses))
-        if self._report(kind, event, [parameter for parameter, _ in gradients]):
-            self._withheld = True
+        parameters = [parameter for parameter, _ in gradients]
+        if self._report(kind, event, parameters):
+            self._withhold(parameters)
             return False
         return True
 
@@ -438,9 +476,12 @@ class TorchMonitor:
 
     # --- what is found --------------------------------------------------------------------------------------------
 
+    def _names(self) -> Names:
+        return Names(self.model, user_frame(sys._getframe(1)))
+
     def _findings(self, note: str | None = None, tail: Tail | None = None) -> Findings:
         return Findings(
-            Names(self.model, user_frame(sys._getframe(2))),
+            self._names(),
             self._recorder,
             self._sites,
             self._calls,
@@ -542,27 +583,9 @@ def _is_finite(value: Any) -> bool:
     return math.isfinite(value) if isinstance(value, float) else math.isfinite(value.real) and math.isfinite(value.imag)
 
 
+def _parameter_lists(optimizer: Any) -> list[list[Tensor]]:
+    return [group["params"] for group in optimizer.param_groups]
+
+
 def _seq(root: Tensor) -> int:
     return -1 if root.grad_fn is None else root.grad_fn._sequence_nr()
-
-
-def _check(model: Any, optimizer: Any) -> None:
-    """Refuse what cannot be watched, before training begins."""
-    if model is None:
-        return
-    parameters = list(model.parameters())
-    if not parameters:
-        raise ValueError(f"{type(model).__name__} has no parameters, so there is nothing to watch")
-    if any(each.device.type == "meta" for each in parameters):
-        name = next(name for name, each in model.named_parameters() if each.device.type == "meta")
-        raise ValueError(
-            f"{name} is on the meta device and has no elements yet; materialise the model (to_empty and initialise, "
-            "or load a checkpoint) before watching it"
-        )
-    if optimizer is not None:
-        own = {id(each) for each in parameters}
-        if not any(id(each) in own for group in optimizer.param_groups for each in group["params"]):
-            raise ValueError(
-                f"this {type(optimizer).__name__} updates none of the model's parameters; was it made for another "
-                "model, or before the parameters were replaced?"
-            )

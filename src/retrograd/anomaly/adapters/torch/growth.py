@@ -1,0 +1,55 @@
+"""How large gradients and updates are, for a policy about spikes."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.torch.names import Names
+from retrograd.anomaly.adapters.torch.norms import norms
+
+
+class Growth:
+    """Measures the gradients of a step and the update before it; the weights are copied for that."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, tuple[weakref.ref[Tensor], str]] = {}
+        self._before: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}
+
+    def gradients(self, leaves: Sequence[Tensor], scale: float, names: Callable[[], Names]) -> dict[str, float] | None:
+        """The norms by parameter, without the scale of a gradient scaler; None if one is not finite."""
+        values = [norm / scale for norm in norms([leaf.grad for leaf in leaves if leaf.grad is not None])]
+        if not all(map(math.isfinite, values)):
+            return None
+        return dict(zip(self._names_of(leaves, names), values, strict=True))
+
+    def _names_of(self, leaves: Sequence[Tensor], names: Callable[[], Names]) -> list[str]:
+        known = [self._names.get(id(leaf)) for leaf in leaves]
+        if any(each is None or each[0]() is not leaf for each, leaf in zip(known, leaves, strict=True)):
+            found = names()
+            self._names = {
+                id(leaf): (weakref.ref(leaf), found.tensor(leaf) or f"leaf {number} of shape {list(leaf.shape)}")
+                for number, leaf in enumerate(leaves)
+            }
+        return [self._names[id(leaf)][1] for leaf in leaves]
+
+    def update_ratio(self, leaves: Sequence[Tensor]) -> float | None:
+        """The norm of what has changed since the last call, relative to that of the weights; None if nothing has."""
+        with torch.no_grad():
+            weights = [leaf.detach() for leaf in leaves]
+            known = [(new, *self._before.get(id(leaf), (None, None)), leaf) for new, leaf in zip(weights, leaves)]  # noqa: B905
+            pairs = [
+                (new, old)
+                for new, reference, old, leaf in known
+                if reference is not None and old is not None and reference() is leaf and old.shape == new.shape
+            ]
+            change = math.hypot(*norms([new - old for new, old in pairs]))
+            size = math.hypot(*norms([old for _, old in pairs]))
+            self._before = {
+                id(leaf): (weakref.ref(leaf), new.clone()) for new, leaf in zip(weights, leaves, strict=True)
+            }
+        return change / size if change > 0.0 and size > 0.0 else None
