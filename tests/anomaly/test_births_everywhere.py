@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.anomaly import NaNEvent, diagnose
+from retrograd.anomaly import AnomalyError, NaNEvent, diagnose
 from retrograd.core.blocks import LARGE
 
 F = rg.nn.functional
@@ -517,3 +517,16 @@ def test_operands_are_those_at_the_element(dtype: str) -> None:
     assert event.operands == {"input": 6.0, "other": 0.0}
     event = event_of(lambda: (2.0 / leaf(1.0, 0.0, dtype=dtype)).sum().backward(), False)
     assert event.operands == {"input": 2.0, "other": 0.0}
+
+
+@pytest.mark.parametrize("join", [lambda data, w: rg.cat([data, w]), lambda data, w: data + w], ids=["cat", "add"])
+def test_data_that_nobody_kept_is_pointed_at(join: Callable[[Any, Any], Any]) -> None:
+    """What came in with NaN went into an operation that keeps none of its operands: at least the place is right."""
+    w, data = rg.ones(2, requires_grad=True), rg.tensor([1.0, float("nan")])
+    with pytest.raises(AnomalyError) as raised, rg.anomaly.watch():
+        joined = join(data, w)
+        (joined * 2).sum().backward()
+    event = raised.value.event
+    assert isinstance(event, NaNEvent)
+    assert "lambda data, w: data + w" in (event.code_line or "")
+    assert "look there first" in (event.note or "")

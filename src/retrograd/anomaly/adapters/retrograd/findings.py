@@ -341,7 +341,9 @@ class Inquest:
     def _unknown(self, data: ndarray, harmed: str, leaves: Sequence[AccumulateGrad] = ()) -> NaNEvent:
         """Nothing was found: say what is known, the last place before the harm among it."""
         users = [node for leaf in leaves[:1] for node in self.graph.consumers[leaf]]
-        last = users or [edge[0] for edge in self.graph.roots]
+        unkept = self.graph.unkept() if harmed == "loss" else None
+        last = users or ([edge[0] for edge in self.graph.roots] if unkept is None else [unkept])
+        hint = "" if unkept is None else _UNKEPT.format(public_name(unkept.op))
         return NaNEvent(
             kind="invalid" if np.isnan(data).any() else "overflow",
             op="unknown",
@@ -349,12 +351,15 @@ class Inquest:
             index=first_not_finite(data),
             harmed=harmed,
             path=tuple(node.name() for node in last[:1]),
-            note=f"{self._trouble}No flag was raised and the graph does not show where it was born. Iterate over the "
+            note=f"{self._trouble}{hint}No flag was raised and the graph does not show where it was born. Iterate over the "
             "batches with `for batch in w.steps(loader)`: the step is then run again with every operation recorded.",
             surroundings=Surroundings(library="retrograd", context=dict(self.describer.context)),
             **(place_fields(*sites.position_of(last[0])) if last else {}),
             **statistics(data),
         )
+
+
+_UNKEPT = "{} was given something that nobody kept: if that is data, look there first. "
 
 
 def _of_clipping(event: NaNEvent, clipping: dict[str, float]) -> NaNEvent:

@@ -159,6 +159,17 @@ class Graph:
                     if edge is None and isinstance(item, ndarray):
                         yield node, param, item
 
+    def unkept(self) -> OpNode | None:
+        """The first node with an argument that nobody kept and no gradient flows to: data, or a number."""
+        for node in self.nodes:
+            for param, value in self.arguments(node).items():
+                if isinstance(node, OpNode) and param in node.op.differentiable:
+                    items = value if isinstance(value, list) else [value]
+                    for item, edge in zip_longest(items, self.edges(node, param)):
+                        if edge is None and item is UNKNOWN:
+                            return node
+        return None
+
     def supposing(self, node: Node, param: str, value: ndarray) -> Graph:
         """The same graph, with ``value`` in the place of an argument that is lost."""
         return Graph(self.roots, self._kept, self.recorder, {**self._supposed, (node, param): value})
