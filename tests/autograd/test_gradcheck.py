@@ -35,6 +35,7 @@ def cplx(lib: Any, values: Any = z128) -> Any:
 def verdict(case: Case, lib: Any, **options: Any) -> tuple[str, str, list[str]]:
     """What a check gives: its answer or exception class, the first sentence, and the warnings."""
     sentence = ""
+    lib.manual_seed(0)  # fast mode projects on random vectors, and in float32 the first mismatch depends on them
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

@@ -351,8 +351,8 @@ class Inquest:
             index=first_not_finite(data),
             harmed=harmed,
             path=tuple(node.name() for node in last[:1]),
-            note=f"{self._trouble}{hint}No flag was raised and the graph does not show where it was born. Iterate over the "
-            "batches with `for batch in w.steps(loader)`: the step is then run again with every operation recorded.",
+            note=f"{self._trouble}{hint}No flag was raised and the graph does not show where it was born. Iterate over "
+            "the batches with `for batch in w.steps(loader)`: the step is then run again, every operation recorded.",
             surroundings=Surroundings(library="retrograd", context=dict(self.describer.context)),
             **(place_fields(*sites.position_of(last[0])) if last else {}),
             **statistics(data),
