@@ -85,14 +85,37 @@ def test_error_states_reach_the_threads() -> None:
 
 def test_an_error_in_a_thread_is_raised() -> None:
     rg.set_num_threads(2)
+    begun = threading.Event()
 
-    def function(x: Any) -> Any:
+    def work(task: int) -> None:
         if threading.current_thread() is not threading.main_thread():
+            begun.set()
             raise KeyError("from the thread")
-        return x
+        assert begun.wait(10)  # so that the other one gets a task, too
 
     with pytest.raises(KeyError, match="from the thread"):
-        blocks.run_blocked(function, np.ones(1000))
+        blocks.share_out(work, [(task,) for task in range(10)])
+
+
+def test_after_an_error_nobody_goes_on() -> None:
+    """What failed in the caller's thread is not written to any more when the caller hears of it."""
+    rg.set_num_threads(2)
+    begun, failing = threading.Event(), threading.Event()
+    done: list[int] = []
+
+    def work(task: int) -> None:
+        if threading.current_thread() is threading.main_thread():
+            assert begun.wait(10)
+            failing.set()
+            raise ValueError("from the caller")
+        begun.set()
+        assert failing.wait(10)
+        threading.Event().wait(0.05)  # the caller is on its way out by then
+        done.append(task)
+
+    with pytest.raises(ValueError, match="from the caller"):
+        blocks.share_out(work, [(task,) for task in range(10)])
+    assert len(done) == 1
 
 
 def test_number_of_threads() -> None:

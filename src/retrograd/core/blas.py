@@ -24,7 +24,7 @@ _NAMES = (
     ("cblas_{}axpby", ctypes.c_int),
 )
 _REALS = {"f": ("s", ctypes.c_float), "d": ("d", ctypes.c_double)}
-# The fastest way from an array to its address
+# The fastest way from an array to its address.
 _memory = (ctypes.c_char * 1).from_buffer
 # Elements from which on a call through ctypes pays for itself, and which an integer of 32 bits can count.
 _SMALLEST, _LARGEST = 1 << 13, 1 << 30
@@ -39,13 +39,12 @@ def scale_and_add(y: Any, x: Any, a: float, b: float, scratch: Any) -> None:
         Is written to.
     x
         May not overlap with ``y``.
-    a
-        Not 0, which BLAS takes for a sign to leave out ``x``, NaN included.
-    b
-        Likewise for ``y``, unless it is 0.
+    a, b
+        Also 0, which leaves no NaN out.
     scratch
         A vector that may be overwritten; may be ``x``.
     """
+    # BLAS takes a factor of 0 for a sign to leave the vector out, NaN included
     if _SMALLEST <= y.size <= _LARGEST and a != 0 and b != 0 and _fit(x, y):
         routine = _routine(y.dtype.char)
         if routine is not None:

@@ -104,10 +104,6 @@ def _parts(shape: Any, causal: bool) -> Iterator[_Part]:
             yield _Part(slice(sample, min(sample + samples, batch[0])), slice(start, stop), reach)
 
 
-def _has_all_queries(part: _Part, shape: Any) -> bool:
-    return part.queries.stop - part.queries.start == shape[1]
-
-
 def _kept(rng: Any, part: _Part, shape: Any, options: Options, dtype: Any) -> Any:
     """What some weights are multiplied with for dropout."""
     batch, _, keys = shape
@@ -170,8 +166,9 @@ def _gradients(
     parts = list(_parts(x.shape, causal))
     of_query = np.empty(x.query.shape, x.query.dtype)
     # the parts of a sample add to its keys and values; one that has them all writes them
-    first = np.empty if all(part.keys == x.shape[2] and _has_all_queries(part, x.shape) for part in parts) else np.zeros
-    of_key, of_value = (first(each.shape, each.dtype) for each in (x.key, x.value))
+    whole = all(part.keys == x.shape[2] and part.queries.stop - part.queries.start == x.shape[1] for part in parts)
+    make = np.empty if whole else np.zeros
+    of_key, of_value = (make(each.shape, each.dtype) for each in (x.key, x.value))
     of_mask = np.zeros_like(tensors[3]) if len(needs) == 4 and needs[3] else None
     for part in parts:
         own, keys, scaled = part.of_queries(g), part.of_keys(x.key), part.of_queries(x.query) * scale
@@ -191,7 +188,7 @@ def _gradients(
         of_scores *= weights
         for target, scores, factor in ((of_value, kept_weights, own), (of_key, of_scores, scaled)):
             here = part.of_keys(target)
-            if first is np.empty:
+            if whole:
                 np.matmul(scores.mT, factor, out=here)
             else:
                 here += scores.mT @ factor

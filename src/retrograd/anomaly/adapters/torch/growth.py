@@ -10,18 +10,27 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.names import Names
-from retrograd.anomaly.adapters.torch.norms import norms
+from retrograd.anomaly.adapters.torch.norms import GradientScale, norms
 
 
 class Growth:
     """Measures the gradients of a step and the update before it; the weights are copied for that."""
 
     def __init__(self) -> None:
+        self._scale = GradientScale()
         self._names: dict[int, tuple[weakref.ref[Tensor], str]] = {}
         self._before: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}
 
-    def gradients(self, leaves: Sequence[Tensor], scale: float, names: Callable[[], Names]) -> dict[str, float] | None:
+    def start(self) -> None:
+        self._scale.start()
+
+    def stop(self) -> None:
+        self._scale.remove()
+        self._names, self._before = {}, {}
+
+    def gradients(self, leaves: Sequence[Tensor], names: Callable[[], Names]) -> dict[str, float] | None:
         """The norms by parameter, without the scale of a gradient scaler; None if one is not finite."""
+        scale = self._scale.factor
         values = [norm / scale for norm in norms([leaf.grad for leaf in leaves if leaf.grad is not None])]
         if not all(map(math.isfinite, values)):
             return None

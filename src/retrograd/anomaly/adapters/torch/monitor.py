@@ -109,6 +109,8 @@ class TorchMonitor:
         ]
         if self._calls is not None:
             self._calls.start()
+        if self.watch.listens_to("spike"):
+            self._growth.start()
         self._sites.start()
         self._last = time.perf_counter()
 
@@ -117,6 +119,7 @@ class TorchMonitor:
         self._show_hidden()
         self._sites.stop()
         self._lag.stop()
+        self._growth.stop()
         if self._calls is not None:
             self._calls.stop()
         for handle in self._handles:
@@ -247,7 +250,7 @@ class TorchMonitor:
     def _measure(self, roots: Sequence[Tensor]) -> None:
         """Have it judged how large gradients and the last update are."""
         leaves = [leaf for leaf, _ in self._with_gradient(roots)]
-        found = self._growth.gradients(leaves, self._scaling.factor, self._names)
+        found = self._growth.gradients(leaves, self._names)
         if not found:
             return
         ratio = None if self.watch.optimizer is None else self._growth.update_ratio(leaves)

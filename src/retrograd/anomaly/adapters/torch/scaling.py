@@ -44,7 +44,6 @@ class Scaling:
         self.active = False
         self.history: deque[float] = deque(maxlen=32)
         self._scaled: tuple[Any, Tensor] | None = None
-        self._scaler: weakref.ref[Any] | None = None
         self._optimizer: Any = None
         self._stepped = False
         self._skips = 0
@@ -60,12 +59,6 @@ class Scaling:
             return self._scaled[1]
         return root
 
-    @property
-    def factor(self) -> float:
-        """What the gradients of the present step are scaled by."""
-        scaler = self._scaler() if self.active and self._scaler is not None else None
-        return 1.0 if scaler is None else scaler.get_scale()
-
     def stepped(self) -> None:
         """An optimizer has been allowed to update."""
         self._stepped = True
@@ -74,7 +67,6 @@ class Scaling:
         result = original(scaler, outputs)
         if scaler.is_enabled():
             self.active = True
-            self._scaler = weakref.ref(scaler)
             if isinstance(result, Tensor):
                 self._scaled = weakref.ref(result), outputs.detach()
         return result
