@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
-from retrograd.core import blas
+import retrograd as rg
+from retrograd.core import blas, blocks
 
 LENGTHS = [0, 1, 100, 1 << 13, (1 << 13) + 7, 50_000]
 
@@ -64,3 +67,68 @@ def test_numpy_has_such_a_routine():
         pytest.skip(f"NumPy is built with {config}")
     assert blas._routine("f") is not None
     assert blas._routine("d") is not None
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def setting():
+    """The library's number of threads, set to 2 for a test."""
+    threads = blas.threads()
+    if threads is None:
+        pytest.skip("this NumPy's BLAS cannot be told its threads")
+    before = threads.get()
+    threads.set(2)
+    yield threads
+    threads.set(before)
+
+
+def test_one_thread_is_for_a_while_only(setting):
+    with blas.on_one_thread():
+        assert setting.get() == 1
+        with blas.on_one_thread():
+            assert setting.get() == 1
+        assert setting.get() == 1
+    assert setting.get() == 2
+
+
+def test_the_setting_comes_back_after_an_error(setting):
+    with pytest.raises(KeyError), blas.on_one_thread():
+        raise KeyError
+    assert setting.get() == 2
+
+
+def test_the_last_of_several_threads_puts_it_back(setting):
+    first_left, second_in = threading.Event(), threading.Event()
+
+    def second():
+        with blas.on_one_thread():
+            second_in.set()
+            first_left.wait(10)
+
+    thread = threading.Thread(target=second)
+    with blas.on_one_thread():
+        thread.start()
+        assert second_in.wait(10)
+    assert setting.get() == 1
+    first_left.set()
+    thread.join()
+    assert setting.get() == 2
+
+
+def test_products_in_shared_work_stay_in_their_thread(setting):
+    seen = []
+    blocks.share_out(lambda: seen.append(setting.get()), [()] * 4)
+    assert seen == [1] * 4 if blocks.get_num_threads() > 1 else seen == [2] * 4
+    assert setting.get() == 2
+
+
+def test_set_num_threads_is_about_products_too(setting, monkeypatch):
+    monkeypatch.setattr(blocks, "_threads", blocks.get_num_threads())
+    rg.set_num_threads(1)
+    assert setting.get() == 1
+    with blas.on_one_thread():
+        rg.set_num_threads(2)
+        assert setting.get() == 1
+    assert setting.get() == 2

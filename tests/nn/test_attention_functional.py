@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import retrograd as rg
+from retrograd.core import blocks
 from retrograd.ops import attention
 from tests.parity import attempt, message, parity
 
@@ -67,11 +68,14 @@ def plainly(case: str, second: bool) -> list[np.ndarray]:
         return run(torch, case, second)
 
 
-@pytest.mark.parametrize("block", [1 << 15, 120, 48, 1])
+@pytest.mark.parametrize("block", [1 << 15, 120, 48, 24, 1])
+@pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("case", CASES)
-def test_values_and_gradients(case: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In blocks of everything, of some samples, of some queries, and of one query."""
+def test_values_and_gradients(case: str, block: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In blocks of everything, of some samples, of some heads, of some queries, of one; on several threads."""
     monkeypatch.setattr(attention, "BLOCK", block)
+    monkeypatch.setattr(attention, "LARGE", 1)
+    monkeypatch.setattr(blocks, "get_num_threads", lambda: threads)
     for ours, theirs in zip(run(rg, case, False), plainly(case, False), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-10)
 
@@ -118,6 +122,7 @@ def test_dropout_keeps_the_expectation() -> None:
 @pytest.mark.parametrize("block", [1 << 15, 60, 1])
 def test_backward_drops_the_same_weights(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention, "BLOCK", block)
+    monkeypatch.setattr(attention, "LARGE", 1)
     q, k, v = (rg.randn(2, 3, 4, dtype=rg.float64, requires_grad=True) for _ in range(3))
 
     def function(*operands: rg.Tensor) -> rg.Tensor:
@@ -190,3 +195,39 @@ def test_errors_are_torchs(mistake: str) -> None:
 def test_errors_name_shapes(mistake: str, words: list[str]) -> None:
     text = message(lambda: WRONG[mistake](rg, attend))
     assert [word for word in words if word not in text] == []
+
+
+# --- births -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "BLOCK", 16)
+    monkeypatch.setattr(attention, "LARGE", 1)
+    monkeypatch.setattr(blocks, "get_num_threads", lambda: 3)
+
+
+def with_a_large_last_sample() -> rg.Tensor:
+    x = rg.randn(8, 4, 4)
+    x[-1] = 1e30
+    return x.requires_grad_()
+
+
+@pytest.mark.usefixtures("several_threads")
+@pytest.mark.parametrize("attempt", range(5))
+def test_a_birth_in_any_thread(attempt: int) -> None:
+    q, k, v = with_a_large_last_sample(), with_a_large_last_sample(), rg.randn(8, 4, 4)
+    with pytest.raises(rg.anomaly.AnomalyError) as caught, rg.anomaly.watch():
+        attend(q, k, v).sum().backward()
+    assert caught.value.event.op == "scaled_dot_product_attention"
+
+
+@pytest.mark.usefixtures("several_threads")
+@pytest.mark.parametrize("attempt", range(5))
+def test_a_birth_in_any_thread_of_backward(attempt: int) -> None:
+    q, k, v = rg.randn(8, 4, 4, requires_grad=True), rg.randn(8, 4, 4), with_a_large_last_sample()
+    with pytest.raises(rg.anomaly.AnomalyError) as caught, rg.anomaly.watch():
+        result = attend(q, k, v)
+        result.register_hook(lambda g: g * 1e30)
+        result.sum().backward()
+    assert caught.value.event.op == "ScaledDotProductAttentionBackward0"

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import retrograd as rg
+from retrograd.core import blocks
 from retrograd.ops import _convolve
 from tests.parity import attempt, message, parity
 
@@ -220,6 +221,9 @@ def test_any_convolution_is_torchs(data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_convolve, "_BLOCK_BYTES", data.draw(st.sampled_from([1, 3000, 1 << 20])))
         patch.setattr(_convolve, "_FEWEST_COLUMNS", data.draw(st.sampled_from([1, 20, 256])))
+        threads = data.draw(SIZES)
+        for module in (_convolve, blocks):
+            patch.setattr(module, "get_num_threads", lambda: threads)
         for library in (torch, rg):
             leaves = [library.tensor(array).requires_grad_() for array in arrays]
             convolve = getattr(library.nn.functional, f"conv{n}d")
@@ -292,8 +296,19 @@ def overflows_in_front_of_pooling() -> Any:
     return F.max_pool2d(F.conv2d(image, weight), 2)
 
 
+def overflows_in_the_last_image() -> Any:
+    images = rg.full((32, 16, 64, 64), 1.0)
+    images[-1] = 3e38
+    return F.conv2d(images, rg.full((4, 16, 3, 3), 10.0, requires_grad=True))
+
+
 @pytest.mark.parametrize(
-    ("compute", "name"), [(overflows_in_pooling, "avg_pool2d"), (overflows_in_front_of_pooling, "convolution")]
+    ("compute", "name"),
+    [
+        (overflows_in_the_last_image, "convolution"),
+        (overflows_in_pooling, "avg_pool2d"),
+        (overflows_in_front_of_pooling, "convolution"),
+    ],
 )
 def test_a_birth_is_found_where_it_was(compute: Any, name: str) -> None:
     with pytest.raises(rg.anomaly.AnomalyError, match=f"Inf born in {name} at"), rg.anomaly.watch():

@@ -1,16 +1,22 @@
-"""``y = a*x + b*y`` in one pass over memory, by the BLAS that NumPy is linked to.
+"""What the BLAS that NumPy is linked to can do beyond products.
 
-NumPy needs a ufunc, and a pass, for each of the three operations. Its BLAS has a routine for all of them, axpby; NumPy
-uses BLAS for products only and offers no way to call it, so it is looked up in the library that NumPy has loaded. Where
-there is none, as on macOS with Accelerate, or with arrays of other dtypes, ufuncs do the same.
+``y = a*x + b*y`` in one pass over memory: NumPy needs a ufunc, and a pass, for each of the three operations. Its BLAS
+has a routine for all of them, axpby; NumPy uses BLAS for products only and offers no way to call it, so it is looked up
+in the library that NumPy has loaded. Where there is none, as on macOS with Accelerate, or with arrays of other dtypes,
+ufuncs do the same.
+
+And its threads: where work is shared among threads of ours, each product is best left to the thread that asks for it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+import os
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +34,10 @@ _REALS = {"f": ("s", ctypes.c_float), "d": ("d", ctypes.c_double)}
 _memory = (ctypes.c_char * 1).from_buffer
 # Elements from which on a call through ctypes pays for itself, and which an integer of 32 bits can count.
 _SMALLEST, _LARGEST = 1 << 13, 1 << 30
+
+_lock = threading.Lock()
+_sharing = 0  # how many share work now
+_before = 1  # the library's threads before the first of them
 
 
 def scale_and_add(y: Any, x: Any, a: float, b: float, scratch: Any) -> None:
@@ -62,6 +72,58 @@ def scale_and_add(y: Any, x: Any, a: float, b: float, scratch: Any) -> None:
         np.add(y, scratch, out=y)
 
 
+def use_threads(n: int) -> None:
+    """Have products be computed on ``n`` threads, if the library can be told so."""
+    global _before
+    setting = threads()
+    if setting is None:
+        return
+    with _lock:
+        if _sharing:
+            _before = n
+        else:
+            setting.set(n)
+
+
+@contextlib.contextmanager
+def on_one_thread() -> Iterator[None]:
+    """Have every product be computed by the thread that asks for it alone, where several threads share work.
+
+    The setting is the library's, and so every thread's; the last one to leave puts it back.
+    """
+    global _sharing, _before
+    setting = threads()
+    if setting is None:
+        yield
+        return
+    with _lock:
+        if _sharing == 0:
+            _before = setting.get()
+            setting.set(1)
+        _sharing += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _sharing -= 1
+            if _sharing == 0:
+                setting.set(_before)
+
+
+def _end_sharing() -> None:
+    """A forked child has none of the threads that were sharing work."""
+    global _lock, _sharing
+    if _sharing:
+        setting = threads()
+        assert setting is not None  # without it, nobody counts
+        setting.set(_before)
+    _lock, _sharing = threading.Lock(), 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_end_sharing)
+
+
 def _fit(x: Any, y: Any) -> bool:
     """Whether both are vectors that BLAS can be given: of one dtype, without gaps, and writable as ctypes demands."""
     return (
@@ -81,18 +143,42 @@ def _routine(char: str) -> Callable[..., None] | None:
     if char not in _REALS:
         return None
     letter, real = _REALS[char]
-    multiarray = sys.modules.get("numpy._core._multiarray_umath")
-    try:
-        library = ctypes.CDLL(multiarray.__file__)  # type: ignore[union-attr]
-    except (AttributeError, OSError, TypeError):
-        return None
+    library = _library()
     for name, integer in _NAMES:
-        # a look-up in a library extends to those that it is linked to
         routine = getattr(library, name.format(letter), None)
         if routine is not None:
             routine.restype = None
             routine.argtypes = [integer, real, ctypes.c_void_p, integer, real, ctypes.c_void_p, integer]
             return routine
+    return None
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    """The library by which NumPy computes; a look-up in it extends to those that it is linked to."""
+    multiarray = sys.modules.get("numpy._core._multiarray_umath")
+    try:
+        return ctypes.CDLL(multiarray.__file__)  # type: ignore[union-attr]
+    except (AttributeError, OSError, TypeError):
+        return None
+
+
+class _Threads(NamedTuple):
+    """The library's functions that get and set how many threads a product is computed on."""
+
+    get: Callable[[], int]
+    set: Callable[[int], None]
+
+
+@functools.cache
+def threads() -> _Threads | None:
+    """How the library is told its threads; None, if it cannot be."""
+    library = _library()
+    for name in ("scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads64_", "openblas_{}_num_threads"):
+        get, set_ = (getattr(library, name.format(verb), None) for verb in ("get", "set"))
+        if get is not None and set_ is not None:
+            set_.argtypes, set_.restype = [ctypes.c_int], None
+            return _Threads(get, set_)
     return None
 
 

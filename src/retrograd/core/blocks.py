@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrograd.core import state
+from retrograd.core.blas import on_one_thread, use_threads
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -49,8 +50,8 @@ def get_num_threads() -> int:
 def set_num_threads(n: int) -> None:
     """Set how many threads share the work on a large tensor.
 
-    This is about elementwise operations. Matrix products use the threads of the BLAS library, which is told by
-    ``OPENBLAS_NUM_THREADS`` before NumPy is imported, or by the package threadpoolctl.
+    Matrix products, NumPy's own among them, are computed on as many threads as well where NumPy's BLAS is OpenBLAS, as
+    in its wheels but for macOS. Other libraries are told by the package threadpoolctl.
 
     Parameters
     ----------
@@ -70,6 +71,7 @@ def set_num_threads(n: int) -> None:
     with _lock:
         _threads = n
         pool, _pool = _pool, None
+    use_threads(n)
     if pool is not None:
         pool.shutdown(wait=False)
 
@@ -147,8 +149,13 @@ def share(work: Callable[[int, int], None], start: int, stop: int) -> None:
 def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]]) -> None:
     """Call ``work(*task)`` for all tasks, in all threads at once; each takes the next one when it is done with one."""
     waiting = deque(tasks)
+    helpers = min(get_num_threads(), len(waiting)) - 1
+    if helpers < 1:
+        for task in waiting:
+            work(*task)
+        return
 
-    def take() -> None:
+    def take() -> None:  # a monitor knows helping threads by this name
         while True:
             try:
                 task = waiting.popleft()
@@ -156,14 +163,14 @@ def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]]) -> No
                 return
             work(*task)
 
-    helpers = min(get_num_threads(), len(waiting)) - 1
-    futures = [_workers().submit(contextvars.copy_context().run, take) for _ in range(helpers)]
-    try:
-        take()
-    finally:
-        waiting.clear()  # if this thread failed, the others end with what they are at
-        for future in futures:
-            future.result()
+    with on_one_thread():
+        futures = [_workers().submit(contextvars.copy_context().run, take) for _ in range(helpers)]
+        try:
+            take()
+        finally:
+            waiting.clear()  # if this thread failed, the others end with what they are at
+            for future in futures:
+                future.result()
     if state.monitor is not None:
         state.monitor.collect()
 

@@ -13,12 +13,14 @@ are of better shape.
 
 from __future__ import annotations
 
+import bisect
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from retrograd.core.blocks import get_num_threads, share_out
 from retrograd.ops._windows import Windows, each_element
 
 # The bytes of an unrolled block, and the columns that a product needs to be worth its call (both measured).
@@ -143,6 +145,16 @@ def _buffer(buffers: dict[str, Any], name: str, key: Any, shape: tuple[int, ...]
     return found[1]
 
 
+def _runs(blocks: Iterable[_Block]) -> list[tuple[list[_Block]]]:
+    """The blocks for each thread: those of some of the images, as many for each as can be."""
+    blocks = list(blocks)
+    images = sorted({block.images.start for block in blocks})
+    parts = min(get_num_threads(), len(images))
+    borders = [images[len(images) * part // parts] for part in range(parts)]
+    thread = [bisect.bisect_right(borders, block.images.start) - 1 for block in blocks]
+    return [([block for block, own in zip(blocks, thread, strict=True) if own == part],) for part in range(parts)]
+
+
 def correlate(input: Any, weight: Any, bias: Any, axes: tuple[Windows, ...], groups: int) -> Any:
     """Convolve ``(N, C, ...)`` with ``(O, C / groups, *kernel)``, to ``(N, O, ...)``."""
     plan = _Unrolling(len(input), input.shape[1], len(weight), groups, axes, input.itemsize)
@@ -151,18 +163,22 @@ def correlate(input: Any, weight: Any, bias: Any, axes: tuple[Windows, ...], gro
     matrix = plan.to_matrix(weight)
     if bias is not None:
         bias = bias.reshape(groups, plan.outer, *(1,) * (1 + len(axes)))
-    buffers: dict[str, Any] = {}
-    for block in plan.blocks():
-        columns = plan.columns(block, input, buffers)
-        target = plan.of_images(result, block.images, plan.outer)[:, :, :, block.rows]
-        if plan.shifts == 1 and target.shape[2] == 1:
-            np.matmul(matrix, columns, out=target.reshape(groups, plan.outer, -1))
-        else:
-            shape = (groups, plan.shifts * plan.outer, columns.shape[-1])
-            products = np.matmul(matrix, columns, out=_buffer(buffers, "products", shape, shape, input))
-            _add_shifted(products, target, plan)
-        if bias is not None:
-            target += bias
+
+    def work(blocks: list[_Block]) -> None:
+        buffers: dict[str, Any] = {}
+        for block in blocks:
+            columns = plan.columns(block, input, buffers)
+            target = plan.of_images(result, block.images, plan.outer)[:, :, :, block.rows]
+            if plan.shifts == 1 and target.shape[2] == 1:
+                np.matmul(matrix, columns, out=target.reshape(groups, plan.outer, -1))
+            else:
+                shape = (groups, plan.shifts * plan.outer, columns.shape[-1])
+                products = np.matmul(matrix, columns, out=_buffer(buffers, "products", shape, shape, input))
+                _add_shifted(products, target, plan)
+            if bias is not None:
+                target += bias
+
+    share_out(work, _runs(plan.blocks()))
     return result
 
 
@@ -182,13 +198,19 @@ def _add_shifted(products: Any, target: Any, plan: _Unrolling) -> None:
 def correlate_weight(grad: Any, input: Any, axes: tuple[Windows, ...], groups: int) -> Any:
     """The gradient of the weight for ``grad``, that of the result."""
     plan = _Unrolling(len(input), input.shape[1], grad.shape[1], groups, axes, input.itemsize)
-    buffers: dict[str, Any] = {}
-    shape = (groups, plan.elements * plan.inner, plan.shifts * plan.outer)
-    total = np.zeros_like(grad, shape=shape, order="C")
-    for block in plan.blocks():
-        columns = plan.columns(block, input, buffers)
-        total += columns @ plan.shifted(block, grad, buffers).swapaxes(1, 2)
-    return plan.from_matrix(total)
+    runs = _runs(plan.blocks())
+    totals = np.zeros_like(
+        grad, shape=(len(runs), groups, plan.elements * plan.inner, plan.shifts * plan.outer), order="C"
+    )
+
+    def work(total: Any, blocks: list[_Block]) -> None:
+        buffers: dict[str, Any] = {}
+        for block in blocks:
+            columns = plan.columns(block, input, buffers)
+            total += columns @ plan.shifted(block, grad, buffers).swapaxes(1, 2)
+
+    share_out(work, [(total, *run) for total, run in zip(totals, runs, strict=True)])
+    return plan.from_matrix(np.add.reduce(totals, axis=0))
 
 
 def correlate_input(grad: Any, weight: Any, bias: Any, axes: tuple[Windows, ...], groups: int) -> Any:
@@ -205,14 +227,18 @@ def correlate_input(grad: Any, weight: Any, bias: Any, axes: tuple[Windows, ...]
     if bias is not None:
         result += bias.reshape(-1, *(1,) * len(axes))
     matrix = plan.to_matrix(weight).swapaxes(1, 2)
-    buffers: dict[str, Any] = {}
-    for block in plan.blocks():
-        columns = matrix @ plan.shifted(block, grad, buffers)
-        target = plan.of_images(result, block.images, plan.inner)
-        counts = tuple(axis.number for axis in block.axes)
-        columns = columns.reshape(groups, plan.elements, plan.inner, target.shape[2], *counts)
-        for element, (windows, places) in enumerate(each_element(block.axes)):
-            target[(..., *places)] += columns[:, element][(..., *windows)]
+
+    def work(blocks: list[_Block]) -> None:
+        buffers: dict[str, Any] = {}
+        for block in blocks:
+            columns = matrix @ plan.shifted(block, grad, buffers)
+            target = plan.of_images(result, block.images, plan.inner)
+            counts = tuple(axis.number for axis in block.axes)
+            columns = columns.reshape(groups, plan.elements, plan.inner, target.shape[2], *counts)
+            for element, (windows, places) in enumerate(each_element(block.axes)):
+                target[(..., *places)] += columns[:, element][(..., *windows)]
+
+    share_out(work, _runs(plan.blocks()))
     return result
 
 

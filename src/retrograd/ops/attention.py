@@ -7,12 +7,14 @@ weights take no more room than the result are they kept instead.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from retrograd.core.blocks import share_out
 from retrograd.core.fit import sum_to
 from retrograd.core.op import op
 from retrograd.core.tensor import Tensor
@@ -20,8 +22,10 @@ from retrograd.ops._fused import gradients_of, sample_by_sample
 from retrograd.ops.activations import softmax
 from retrograd.ops.norm_layers import in_single
 
-# Scores that are worked on at a time; they fit the second-level cache.
-BLOCK = 1 << 15
+# Scores that are worked on at a time; they take half of the second-level cache (measured).
+BLOCK = 1 << 17
+# Scores from which on threads share the work (measured).
+LARGE = 1 << 19
 
 
 class Options(NamedTuple):
@@ -44,20 +48,33 @@ class Options(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Some queries of some samples, and how many of the first keys they attend to."""
+    """What is worked on at a time: some queries of some samples.
 
-    samples: slice
+    Attributes
+    ----------
+    samples
+        The slices of the dimensions in front.
+    queries
+        The slice of the queries.
+    keys
+        How many of the first keys these attend to.
+    number
+        The how manyth part it is.
+    """
+
+    samples: tuple[slice, ...]
     queries: slice
     keys: int
+    number: int
 
     def of_queries(self, x: Any) -> Any:
-        return x[self.samples, ..., self.queries, :]
+        return x[(*self.samples, self.queries)]
 
     def of_keys(self, x: Any) -> Any:
-        return x[self.samples, ..., : self.keys, :]
+        return x[(*self.samples, slice(self.keys))]
 
     def of_scores(self, x: Any) -> Any:
-        return x[self.samples, ..., self.queries, : self.keys]
+        return x[(*self.samples, self.queries, slice(self.keys))]
 
 
 class _Operands:
@@ -91,26 +108,46 @@ def _ndim(tensors: Any, allowed: Any) -> int:
     return max(each.ndim for each in (*tensors, *([] if allowed is None else [allowed])))
 
 
-def _parts(shape: Any, causal: bool) -> Iterator[_Part]:
-    """What is worked on at a time: several samples, or some of the queries of one."""
+def _parts(shape: Any, causal: bool) -> list[list[_Part]]:
+    """The parts, those of the same samples together."""
     batch, queries, keys = shape
-    of_query = math.prod(batch[1:]) * keys
-    samples = max(BLOCK // max(of_query * queries, 1), 1)
-    step = max(BLOCK // max(of_query, 1), 1) if samples == 1 else max(queries, 1)
-    for sample in range(0, batch[0], samples):
-        for start in range(0, queries, step):
-            stop = min(start + step, queries)
-            reach = min(stop, keys) if causal else keys
-            yield _Part(slice(sample, min(sample + samples, batch[0])), slice(start, stop), reach)
+    number = itertools.count()
+    step = max(min(queries, BLOCK // max(keys, 1)), 1)
+    cuts = [(slice(start, min(start + step, queries))) for start in range(0, queries, step)]
+    return [
+        [_Part(samples, cut, min(cut.stop, keys) if causal else keys, next(number)) for cut in cuts]
+        for samples in _samples(batch, max(BLOCK // max(queries * keys, 1), 1))
+    ]
 
 
-def _kept(rng: Any, part: _Part, shape: Any, options: Options, dtype: Any) -> Any:
+def _samples(batch: tuple[int, ...], at_once: int) -> Iterator[tuple[slice, ...]]:
+    """Slices that cut the dimensions in front, the first ones first, to not more than ``at_once`` samples."""
+    slices = []
+    for position, size in enumerate(batch):
+        inner = math.prod(batch[position + 1 :])
+        step = max(min(at_once // max(inner, 1), size), 1)
+        slices.append([slice(start, min(start + step, size)) for start in range(0, size, step)])
+    return itertools.product(*slices)
+
+
+def _kept(part: _Part, shape: Any, options: Options, dtype: Any) -> Any:
     """What some weights are multiplied with for dropout."""
-    batch, _, keys = shape
-    some = (part.samples.stop - part.samples.start, *batch[1:], part.queries.stop - part.queries.start, keys)
+    rng = np.random.default_rng((options.seed, part.number))
+    keys = shape[2]
+    some = (*(each.stop - each.start for each in (*part.samples, part.queries)), keys)
     scale = 0.0 if options.dropout == 1 else 1 / (1 - options.dropout)
     kept = np.multiply(rng.random(some, np.float32) >= options.dropout, scale, dtype=dtype)
     return kept[..., : part.keys]
+
+
+def _share(work: Callable[[list[_Part]], None], parts: list[list[_Part]], shape: Any, apart: bool = True) -> None:
+    """Call ``work`` on lists of parts, in all threads at once if these are ``apart`` and there are enough scores."""
+    batch, queries, keys = shape
+    if apart and math.prod(batch) * queries * keys >= LARGE:
+        share_out(work, [(each,) for each in parts])
+    else:
+        for each in parts:
+            work(each)
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------
@@ -130,10 +167,9 @@ def _compose(query: Any, key: Any, value: Any, mask: Any, allowed: Any, options:
     if options.dropout:
         batch = np.broadcast_shapes((1,), weights.shape[:-2], value.shape[:-2])
         shape = batch, *weights.shape[-2:]
-        rng = np.random.default_rng(options.seed)
         kept = np.zeros((*batch, *weights.shape[-2:]), query._data.dtype)
-        for part in _parts(shape, options.causal):
-            part.of_scores(kept)[...] = _kept(rng, part, shape, options, kept.dtype)
+        for part in itertools.chain.from_iterable(_parts(shape, options.causal)):
+            part.of_scores(kept)[...] = _kept(part, shape, options, kept.dtype)
         weights = weights * kept.reshape(kept.shape[-max(weights.ndim, value.ndim) :])
     return weights @ value
 
@@ -160,41 +196,44 @@ def _gradients(
     needs: tuple[bool, ...],
 ) -> list[Any]:
     x = _Operands(tensors, allowed)
-    scale, causal, dropout, seed = options
-    rng = np.random.default_rng(seed) if dropout else None
+    scale, causal, dropout, _ = options
     g, result = (each.reshape(x.query.shape[:-1] + each.shape[-1:]) for each in in_single(g, result))
-    parts = list(_parts(x.shape, causal))
+    parts = _parts(x.shape, causal)
     of_query = np.empty(x.query.shape, x.query.dtype)
     # the parts of a sample add to its keys and values; one that has them all writes them
-    whole = all(part.keys == x.shape[2] and part.queries.stop - part.queries.start == x.shape[1] for part in parts)
+    whole = all(len(each) == 1 and each[0].keys == x.shape[2] for each in parts)
     make = np.empty if whole else np.zeros
     of_key, of_value = (make(each.shape, each.dtype) for each in (x.key, x.value))
     of_mask = np.zeros_like(tensors[3]) if len(needs) == 4 and needs[3] else None
-    for part in parts:
-        own, keys, scaled = part.of_queries(g), part.of_keys(x.key), part.of_queries(x.query) * scale
-        if all_weights is None:
-            weights = x.scores(scaled, part, causal)
-            weights -= part.of_queries(logarithms)
-            np.exp(weights, out=weights)
-        else:
-            weights = part.of_scores(all_weights)
-        of_scores = own @ part.of_keys(x.value).mT
-        kept_weights = weights
-        if dropout:
-            kept = _kept(rng, part, x.shape, options, weights.dtype)
-            kept_weights = weights * kept
-            of_scores *= kept
-        of_scores -= np.vecdot(own, part.of_queries(result))[..., None]
-        of_scores *= weights
-        for target, scores, factor in ((of_value, kept_weights, own), (of_key, of_scores, scaled)):
-            here = part.of_keys(target)
-            if whole:
-                np.matmul(scores.mT, factor, out=here)
+
+    def work(parts: list[_Part]) -> None:
+        for part in parts:
+            own, keys, scaled = part.of_queries(g), part.of_keys(x.key), part.of_queries(x.query) * scale
+            if all_weights is None:
+                weights = x.scores(scaled, part, causal)
+                weights -= part.of_queries(logarithms)
+                np.exp(weights, out=weights)
             else:
-                here += scores.mT @ factor
-        np.matmul(of_scores, keys, out=part.of_queries(of_query))
-        if of_mask is not None:
-            _add_to_mask(of_mask, of_scores, part)
+                weights = part.of_scores(all_weights)
+            of_scores = own @ part.of_keys(x.value).mT
+            kept_weights = weights
+            if dropout:
+                kept = _kept(part, x.shape, options, weights.dtype)
+                kept_weights = weights * kept
+                of_scores *= kept
+            of_scores -= np.vecdot(own, part.of_queries(result))[..., None]
+            of_scores *= weights
+            for target, scores, factor in ((of_value, kept_weights, own), (of_key, of_scores, scaled)):
+                here = part.of_keys(target)
+                if whole:
+                    np.matmul(scores.mT, factor, out=here)
+                else:
+                    here += scores.mT @ factor
+            np.matmul(of_scores, keys, out=part.of_queries(of_query))
+            if of_mask is not None:
+                _add_to_mask(of_mask, of_scores, part)
+
+    _share(work, parts, x.shape, apart=of_mask is None)
     of_query *= scale
     ndim = _ndim(tensors, allowed)
     gradients = [gradient.reshape(gradient.shape[-ndim:]) for gradient in (of_query, of_key, of_value)]
@@ -204,7 +243,7 @@ def _gradients(
 def _add_to_mask(of_mask: Any, of_scores: Any, part: _Part) -> None:
     """Add the gradient of some scores to that of the mask that was broadcast to them."""
     whole = of_mask.reshape((1,) * (of_scores.ndim - of_mask.ndim) + of_mask.shape)
-    index = (part.samples, *[slice(None)] * (of_scores.ndim - 3), part.queries, slice(part.keys))
+    index = (*part.samples, part.queries, slice(part.keys))
     target = whole[tuple(slice(None) if n == 1 else own for n, own in zip(whole.shape, index, strict=True))]
     target += sum_to(of_scores, target.shape)
 
@@ -231,31 +270,34 @@ def attend(tensors, allowed, options: Options):
         Booleans: which keys a query attends to; or None.
     """
     x = _Operands(tensors, allowed)
-    rng = np.random.default_rng(options.seed) if options.dropout else None
     result = np.empty((*x.query.shape[:-1], x.value.shape[-1]), x.query.dtype)
     logarithms = np.empty((*x.query.shape[:-1], 1), x.query.dtype)
     keys, width = x.value.shape[-2:]
     all_weights = np.zeros((*x.query.shape[:-1], keys), x.query.dtype) if keys <= width else None
-    for part in _parts(x.shape, options.causal):
-        weights = x.scores(part.of_queries(x.query) * options.scale, part, options.causal)
-        largest = np.maximum.reduce(weights, -1, keepdims=True, initial=-np.inf)
-        dead = largest == -np.inf  # all keys are masked: the result is 0
-        largest[dead] = 0
-        weights -= largest
-        np.exp(weights, out=weights)
-        sums = weights @ np.ones((part.keys, 1), weights.dtype)  # twice as fast as a sum
-        sums[dead] = 1
-        logarithms_here = np.log(sums)
-        logarithms_here += largest
-        logarithms_here[dead] = np.inf
-        part.of_queries(logarithms)[...] = logarithms_here
-        if all_weights is not None:
-            np.divide(weights, sums, out=part.of_scores(all_weights))
-        if options.dropout:
-            weights *= _kept(rng, part, x.shape, options, weights.dtype)
-        here = part.of_queries(result)
-        np.matmul(weights, part.of_keys(x.value), out=here)
-        here /= sums
+
+    def work(parts: list[_Part]) -> None:
+        for part in parts:
+            weights = x.scores(part.of_queries(x.query) * options.scale, part, options.causal)
+            largest = np.maximum.reduce(weights, -1, keepdims=True, initial=-np.inf)
+            dead = largest == -np.inf  # all keys are masked: the result is 0
+            largest[dead] = 0
+            weights -= largest
+            np.exp(weights, out=weights)
+            sums = weights @ np.ones((part.keys, 1), weights.dtype)  # twice as fast as a sum
+            sums[dead] = 1
+            logarithms_here = np.log(sums)
+            logarithms_here += largest
+            logarithms_here[dead] = np.inf
+            part.of_queries(logarithms)[...] = logarithms_here
+            if all_weights is not None:
+                np.divide(weights, sums, out=part.of_scores(all_weights))
+            if options.dropout:
+                weights *= _kept(part, x.shape, options, weights.dtype)
+            here = part.of_queries(result)
+            np.matmul(weights, part.of_keys(x.value), out=here)
+            here /= sums
+
+    _share(work, _parts(x.shape, options.causal), x.shape)
     ndim = _ndim(tensors, allowed)
     return result.reshape(result.shape[-ndim:]).astype(tensors[0].dtype, copy=False), logarithms, all_weights
 

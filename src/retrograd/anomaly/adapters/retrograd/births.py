@@ -424,12 +424,12 @@ def size_of(birth: Birth) -> int:
 
 
 def in_helper_thread(frame: FrameType) -> bool:
-    """Whether a flag was raised in a thread that works on slices of a large tensor."""
+    """Whether a flag was raised in one of the threads that share the work of an operation."""
     walked: FrameType | None = frame
     while walked is not None and (
         sites.is_internal(walked.f_code) or is_library(walked.f_code.co_filename, "numpy", "scipy")
     ):
-        if walked.f_code.co_name == "work" and walked.f_code.co_filename == blocks.__file__:
+        if walked.f_code.co_name == "take" and walked.f_code.co_filename == blocks.__file__:
             return True
         walked = walked.f_back
     return False
