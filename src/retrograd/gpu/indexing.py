@@ -1,0 +1,70 @@
+"""Indices into arrays on a GPU, which must be in bounds: CuPy's kernels wrap what is not around, without a word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from retrograd.gpu.array import DeviceArray
+from retrograd.gpu.handing import call
+
+
+def get(x: DeviceArray, index: Any) -> DeviceArray:
+    return call(lambda array, index: array[index], (x, in_bounds(x, index)), {})
+
+
+def put(x: DeviceArray, index: Any, value: Any) -> None:
+    def write(array: Any, index: Any, value: Any) -> None:
+        array[index] = value
+
+    if isinstance(value, (list, tuple)):
+        value = np.asarray(value)
+    call(write, (x, in_bounds(x, index), value), {})
+
+
+def in_bounds(x: DeviceArray, index: Any) -> Any:
+    """The index, lists in it as arrays.
+
+    Raises
+    ------
+    IndexError
+        If an array of integers in it points beyond its dimension.
+    """
+    if not isinstance(index, tuple):
+        return _checked(x, (index,))[0] if _is_array(index) else index
+    return _checked(x, index) if any(map(_is_array, index)) else index
+
+
+def check(positions: Any, length: int, dim: int) -> None:
+    """Raise unless all positions lie within a dimension of some length."""
+    if positions.size and not (-length <= int(positions.min()) and int(positions.max()) < length):
+        low, high = int(positions.min()), int(positions.max())
+        raise IndexError(f"index {low if low < -length else high} is out of bounds for axis {dim} with size {length}")
+
+
+def _is_array(part: Any) -> bool:
+    return isinstance(part, (DeviceArray, np.ndarray, list, range))
+
+
+def _checked(x: DeviceArray, index: tuple[Any, ...]) -> tuple[Any, ...]:
+    parts = [np.asarray(part) if isinstance(part, (list, range)) else part for part in index]
+    parts = [part.astype(np.int64) if isinstance(part, np.ndarray) and part.size == 0 and part.dtype != bool else part
+             for part in parts]  # fmt: skip
+    rest = x.ndim - sum(_consumed(part) for part in parts)
+    dim = 0
+    for part in parts:
+        if part is Ellipsis:
+            dim += rest
+            continue
+        if isinstance(part, (DeviceArray, np.ndarray)) and part.dtype != bool and dim < x.ndim:
+            check(part, x.shape[dim], dim)
+        dim += _consumed(part)
+    return tuple(parts)
+
+
+def _consumed(part: Any) -> int:
+    """How many dimensions of an array a part of an index is for."""
+    if part is None or part is Ellipsis or isinstance(part, (bool, np.bool_)):
+        return 0
+    return part.ndim if isinstance(part, (DeviceArray, np.ndarray)) and part.dtype == bool else 1
