@@ -173,7 +173,7 @@ def test_a_learning_rate_too_high() -> None:
 
 def test_healthy_growth_is_not_a_runaway() -> None:
     event = runaway(update_ratio=1e-3, loss_history=(2.0, 1.9, 1.8), optimizer={"name": "SGD", "lr": 0.1})
-    assert diagnose(event).title == "unknown cause"
+    assert diagnose(event).number == 53
 
 
 def test_a_scale_that_keeps_falling() -> None:
@@ -455,7 +455,7 @@ def test_a_statement_that_changes_in_place() -> None:
         (27, leaf("[1.0, 100.0]"), "y = torch.log(2 + torch.exp(x))"),
         (32, f"{ZERO}; a = torch.ones(2)", "y = a / x"),
         (32, leaf("[1.0, -1.0]"), "y = x / x.sum()"),  # a sum of values is no count
-        (None, leaf("[1e30, 1.0]"), "y = (x * x).sum()"),  # no root, no float16
+        (53, leaf("[1e30, 1.0]"), "y = (x * x).sum()"),  # no root, no float16
         (None, "x = torch.tensor([float('inf'), 1.0], requires_grad=True)", "y = torch.softmax(x, -1)"),
         (16, leaf("[2.0, 2.0]"), "y = x / x.std()"),
     ],

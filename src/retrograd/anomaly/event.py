@@ -76,7 +76,8 @@ class NaNEvent(_Event):
     layer_name, module_type
         The innermost module in which it happened: ``"encoder.0"``, ``"Linear"``.
     batch_idx, step, thread
-        When, and in which thread.
+        When, and in which thread. Batches are counted from 0, as ``enumerate`` does; steps, calls of ``backward``,
+        from 1.
     path
         The names of the nodes from the birth through propagation to the harm.
     harmed

@@ -98,10 +98,10 @@ class Watch:
         self.step = 0
         self.batch_idx: int | None = None
         self.withheld = False
-        self.loss_history: deque[float] = deque(maxlen=32)
+        self.loss_history: deque[float | None] = deque(maxlen=32)
         self.rerun_loaders = False
         self.every_backward = False
-        self.grad_norm_history: deque[float] = deque(maxlen=32)
+        self.grad_norm_history: deque[float | None] = deque(maxlen=32)  # step by step as the losses
         self.update_ratio: float | None = None
         self.listeners: list[Callable[[NaNEvent | GradEvent], None]] = []
         self._events: deque[NaNEvent] = deque(maxlen=max_events)
@@ -139,6 +139,8 @@ class Watch:
         self._started = time.perf_counter()
         self._own_time = 0.0
         self.step = 0
+        self.loss_history.clear()
+        self.grad_norm_history.clear()
         _stack.append(self)
         return self
 
@@ -272,6 +274,8 @@ class Watch:
         kind, event = replay.tripped or first
         if replay.tripped is None:
             event = replace(event, reproducible=False, note=_NOT_AGAIN)
+        elif _is_birth(first[1]) and not (first[1].input_has_nan or first[1].input_has_inf) and not _is_birth(event):
+            kind, event = first[0], replace(first[1], reproducible=False, note=_CARRIED_OVER)
         else:
             event = replace(event, reproducible=True)
         self._carry_out(kind, event)
@@ -413,6 +417,18 @@ _NOT_AGAIN = (
     "The same batch, run again with the same random numbers, gave no such value: something differs between the runs "
     "that was not put back."
 )
+
+
+_CARRIED_OVER = (
+    "The same batch, run again, began with the bad values of the first run: the loop carries something over from one "
+    "step to the next, such as a hidden state or an average. The first run is shown; to have the second one tell more, "
+    "keep a copy of what is carried over and begin each step with that."
+)
+
+
+def _is_birth(event: NaNEvent) -> bool:
+    """Whether it is known in which operation bad numbers were born."""
+    return event.kind != "leaf" and event.op != "unknown"
 
 
 class _Replay:

@@ -107,7 +107,7 @@ class Surroundings:
         ``"update_ratio"``
             Norm of the last update of all parameters divided by the norm of the weights.
         ``"loss_history"``, ``"grad_norm_history"``
-            The last values, oldest first.
+            The last values, oldest first; None in steps in which nobody looked.
         ``"scale_history"``
             The last scales of a gradient scaler, oldest first.
         ``"layers"``

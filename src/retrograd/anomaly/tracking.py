@@ -71,7 +71,7 @@ def _known(source: Watch | NaNDetector) -> Iterator[tuple[str, Any]]:
 
 
 def _of_watch(watch: Watch) -> Iterator[tuple[str, Any]]:
-    yield "loss", next(reversed(watch.loss_history), None)
-    yield "grad_norm", next(reversed(watch.grad_norm_history), None)
+    for name, history in (("loss", watch.loss_history), ("grad_norm", watch.grad_norm_history)):
+        yield name, next((value for value in reversed(history) if value is not None), None)
     yield "update_ratio", watch.update_ratio
     yield "overhead", watch.overhead

@@ -3,8 +3,9 @@
 :func:`diagnose` looks at the born event alone: the operation, the kind of birth, the values of its operands, where
 they came from and who used the result (:class:`~retrograd.anomaly.surroundings.Surroundings`). It serves any tensor
 library whose adapter fills those in; with less information it says less. Rows are tried from the most specific to the
-most general: causes outside single operations, library functions with a known edge, float16, whole expressions (the
-log of a softmax before the log of zero), masks, and at last single functions at the edge of their domain.
+most general: causes outside single operations, library functions with a known edge, float16, recurrences, whole
+expressions (the log of a softmax before the log of zero), masks, single functions at the edge of their domain, and at
+last what can be said of any operation.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from retrograd.anomaly.catalogue import (
     library,
     logarithms,
     masks,
+    overflow,
     quotients,
     roots,
     training,
@@ -28,11 +30,14 @@ CAUSES: tuple[Cause, ...] = (
     *training.CAUSES,
     *library.CAUSES,
     *half_precision.CAUSES,
+    *overflow.CAUSES,
     *logarithms.CAUSES,
     *roots.CAUSES,
     *quotients.CAUSES,
     *masks.CAUSES,
     *domain.CAUSES,
+    *training.FALLBACK,
+    *overflow.FALLBACK,
 )
 """Every row, in the order in which they are tried."""
 
@@ -112,7 +117,10 @@ _WHERE_TO_LOOK = {
 
 def _unknown(scene: Scene) -> Diagnosis:
     event = scene.event
-    values = ", ".join(f"{name}={value}" for name, value in event.operands.items())
+    given = dict(event.operands)
+    if event.is_backward and scene.grad is not None:
+        given["incoming gradient"] = scene.grad
+    values = ", ".join(f"{name}={value}" for name, value in given.items())
     happened = f"{event.op} gave {event.born}{f' for {values}' if values else ''}."
     cause = f"This pattern is not in the catalogue. {happened} {_WHERE_TO_LOOK.get(event.kind, '')}"
     return Diagnosis(None, "unknown cause", cause.strip(), None)

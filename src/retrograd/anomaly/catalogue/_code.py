@@ -20,6 +20,8 @@ _OPERATORS: dict[type, str] = {
     ast.Sub: "sub",
     ast.Mult: "mul",
     ast.Div: "div",
+    ast.Mod: "remainder",
+    ast.FloorDiv: "floor_divide",
     ast.Pow: "pow",
     ast.MatMult: "matmul",
     ast.USub: "neg",

@@ -13,6 +13,8 @@ _REVERSED = {"rsub": "sub", "rdiv": "div", "rpow": "pow"}
 _SECOND = {"pow": "exponent"}
 _DEPTH = 8
 
+DIVISIONS = ("div", "remainder", "fmod", "floor_divide")
+
 
 def normal(operation: Operation, depth: int = 0) -> Operation:
     """The operation and all that it was made from, under canonical names and with reversed operators turned round."""
@@ -80,6 +82,12 @@ def number(value: Any) -> float | None:
 def value(operand: Operand | None) -> float | None:
     """The real value at the element, if known."""
     return None if operand is None else number(operand.value)
+
+
+def size_of(operand: Operand) -> float | None:
+    """The largest absolute value that went in, as far as is known."""
+    known = map(number, (operand.value, operand.min, operand.max))
+    return max((abs(each) for each in known if each is not None), default=None)
 
 
 def same(a: Operand | None, b: Operand | None) -> bool:
@@ -158,7 +166,7 @@ def plus_one(operand: Operand | None) -> Operand | None:
 
 def denominator(operation: Operation) -> Operand | None:
     """What an operation divides by."""
-    if operation.op == "div":
+    if operation.op in DIVISIONS:
         return second(operation)
     if operation.op == "reciprocal":
         return first(operation)

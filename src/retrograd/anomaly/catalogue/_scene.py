@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from retrograd.anomaly.catalogue._code import Line, Site, find
-from retrograd.anomaly.catalogue._expression import first, normal, number, same, shown, value
+from retrograd.anomaly.catalogue._expression import DIVISIONS, first, normal, number, same, shown, value
 from retrograd.anomaly.catalogue._reading import completed, enclosing, producers, reunited
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.event import NaNEvent
@@ -24,19 +24,19 @@ _NOT_ELEMENTWISE = frozenset(
 
 @dataclass(frozen=True)
 class Finding:
-    """A recognised cause: the explanation, the user's line rewritten, and the remedy's general form.
+    """A recognised cause: the explanation, the user's line rewritten, and the remedy's general form, if there is one.
 
     ``birth`` names an earlier operation whose backward gave birth and whose remedy is the one to show.
     """
 
     cause: str
     rewritten: str | None
-    general: str
+    general: str | None
     lineno: int | None = None
     birth: Operation | None = None
 
     @property
-    def remedy(self) -> str:
+    def remedy(self) -> str | None:
         return self.rewritten or self.general
 
 
@@ -174,7 +174,7 @@ class Scene:
 
     def guarded(self, site: Site | None, change: Callable[[str, Spelling], str]) -> str | None:
         """The user's line with the argument changed that decides: a quotient's denominator, else the first."""
-        if site is not None and site.written.op == "div":
+        if site is not None and site.written.op in DIVISIONS:
             return self.replaced(site, 1, change, "other", "divisor", "x2")
         return self.replaced(site, 0, change, "input")
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 
 from retrograd.anomaly.catalogue._code import atom
-from retrograd.anomaly.catalogue._expression import denominator, first, made_from, maker, second, shown, value
+from retrograd.anomaly.catalogue._expression import (
+    DIVISIONS,
+    denominator,
+    first,
+    made_from,
+    maker,
+    second,
+    shown,
+    value,
+)
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 
 _LOGS = ("log", "log2", "log10")
@@ -89,9 +98,10 @@ def fractional_power(scene: Scene) -> Finding | None:
     known, power = value(base), value(exponent)
     if (
         scene.op != "pow"
+        or scene.kind == "overflow"
         or known is None
         or known >= 0
-        or (power is not None and power == int(power) if power not in (math.inf, None) else False)
+        or (power is not None and math.isfinite(power) and power == int(power))
     ):
         return None
     site = scene.site(scene.birth)
@@ -270,13 +280,32 @@ def division_by_zero(scene: Scene) -> Finding | None:
 
         rewritten = scene.guarded(site, lambda text, _: guard(text))
         general = f"y = a / {guard(name)}"
-    top = f"{scene.at(first(scene.birth), 'a')} / " if scene.op == "div" else "1 / "
+    sign = "%" if scene.op in ("remainder", "fmod") else "//" if scene.op == "floor_divide" else "/"
+    top = f"{scene.at(first(scene.birth), 'a')} {sign} " if scene.op in DIVISIONS else "1 / "
     happened = f"1/sqrt({scene.at(below, 0.0)})" if scene.op == "rsqrt" else f"{top}{scene.at(below, 0.0)}"
     return Finding(
         f"{happened} is {'NaN' if scene.event.born == 'NaN' else 'infinite'}, and so is its derivative. If the "
         "denominator cannot be negative, add a small eps; otherwise choose what the quotient should be at zero.",
         rewritten,
         general,
+        scene.birth.lineno,
+    )
+
+
+@cause(55, "pole of the gamma function")
+def gamma_pole(scene: Scene) -> Finding | None:
+    known = value(first(scene.birth))
+    if scene.op not in ("lgamma", "digamma", "polygamma", "mvlgamma") or known is None:
+        return None
+    if known > 0 or known != int(known):
+        return None
+    low = scene.floor if scene.half else "1e-6"
+    return Finding(
+        f"{scene.op}({scene.at(first(scene.birth), 0.0)}) is infinite: the gamma function has poles at 0, -1, -2 and "
+        "so on. Concentrations (of a Beta, Gamma, Dirichlet or Student's t) must be positive: make them so by softplus "
+        "plus a floor.",
+        _clamped(scene, low),
+        _general(scene, low),
         scene.birth.lineno,
     )
 
@@ -360,6 +389,7 @@ CAUSES = (
     difference_of_infinities,
     exponential,
     division_by_zero,
+    gamma_pole,
     negative_logarithm,
     outside_domain,
     zero_logarithm,

@@ -105,7 +105,7 @@ def vanished_eps(scene: Scene) -> Finding | None:
 @cause(28, "float16 overflow")
 def overflow(scene: Scene) -> Finding | None:
     if not scene.half or scene.kind != "overflow" or scene.backward or scene.op not in _PRODUCTS:
-        return None
+        return _cast(scene) if scene.half and scene.kind == "overflow" and scene.op == "to" else None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
     wider = f".astype({spelling.module}.float32)" if spelling.numpy else ".float()"
@@ -142,6 +142,21 @@ def _values(scene: Scene) -> Iterator[tuple[str, str]]:
     for operand in scene.birth.args[:2]:
         if text := tell(operand):
             yield operand.name, text
+
+
+def _cast(scene: Scene) -> Finding:
+    known = value(first(scene.birth))
+    spelling = scene.spelling()
+    return Finding(
+        f"float16 ends at 65504, and {'this is' if known is None else 'here it is given'} "
+        f"{'beyond it' if known is None else f'{known:g}'}. Leave it in float32 or bfloat16, scale it down first, or "
+        "bound it.",
+        scene.replaced(
+            scene.site(scene.birth), 0, lambda text, spelling: spelling.clamp(text, "-65504", "65504"), "input"
+        ),
+        f"y = {spelling.clamp(scene.called(first(scene.birth), 'x'), '-65504', '65504')}.half()",
+        scene.birth.lineno,
+    )
 
 
 CAUSES = (mask_value, vanished_eps, overflow)

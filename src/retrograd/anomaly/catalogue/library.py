@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from retrograd.anomaly.catalogue._code import atom
-from retrograd.anomaly.catalogue._expression import first, named
+from retrograd.anomaly.catalogue._expression import first, named, number
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.surroundings import Operand
 
 _CTC = ("log_probs", "targets", "input_lengths", "target_lengths")
 _SOLVERS = ("cholesky", "inv", "solve", "logdet", "slogdet", "det")
@@ -12,10 +15,13 @@ _SOLVERS = ("cholesky", "inv", "solve", "logdet", "slogdet", "det")
 
 @cause(40, "CTC target longer than its input")
 def ctc(scene: Scene) -> Finding | None:
-    if scene.op != "ctc_loss":
+    if scene.op != "ctc_loss" or scene.event.input_has_nan:
         return None
     site = scene.site(scene.birth)
     inputs, targets = (named(scene.birth, name) for name in ("input_lengths", "target_lengths"))
+    shortest, longest = _extreme(inputs, min), _extreme(targets, max)
+    if shortest is not None and longest is not None and shortest > 2 * longest:
+        return None  # even if every label is repeated, it fits
     lengths = f" (target of {scene.at(targets, '?')}, input of {scene.at(inputs, '?')})" if targets and inputs else ""
     return Finding(
         f"No alignment fits: the target needs more steps than the input has{lengths}, repeated labels counting "
@@ -27,6 +33,14 @@ def ctc(scene: Scene) -> Finding | None:
     )
 
 
+def _extreme(operand: Operand | None, choose: Callable[[Iterable[float]], float]) -> float | None:
+    """The smallest or largest of several lengths."""
+    if operand is None:
+        return None
+    known = [each for each in map(number, (operand.value, operand.min, operand.max)) if each is not None]
+    return choose(known) if known else None
+
+
 @cause(41, "cross entropy with every target ignored")
 def all_ignored(scene: Scene) -> Finding | None:
     if scene.op not in ("cross_entropy", "nll_loss") or scene.kind == "overflow" or scene.event.posinf_count:
@@ -34,7 +48,8 @@ def all_ignored(scene: Scene) -> Finding | None:
     target = named(scene.birth, "target")
     ignored = named(scene.birth, "ignore_index")
     ignore = ignored.value if ignored is not None and ignored.value is not None else -100
-    if target is not None and target.min is not None and not target.min == target.max == ignore:
+    labels_known = [each for each in (target.value, target.min, target.max) if each is not None] if target else []
+    if any(each != ignore for each in labels_known):
         return None
     if scene.event.input_has_nan or scene.event.input_has_inf:
         return None
@@ -56,9 +71,30 @@ def all_ignored(scene: Scene) -> Finding | None:
     )
 
 
+@cause(54, "cross entropy whose class weights add up to zero")
+def weightless(scene: Scene) -> Finding | None:
+    weight = named(scene.birth, "weight")
+    if scene.op not in ("cross_entropy", "nll_loss") or scene.kind != "invalid" or scene.backward:
+        return None
+    if weight is None or weight.shape is None or scene.event.input_has_nan or scene.event.input_has_inf:
+        return None
+    if weight.min is not None and not weight.min <= 0:
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    name = scene.called(weight, "weight")
+    return Finding(
+        "The mean is taken over the weights of the targets' classes, and these add up to 0 in this batch: 0/0 is NaN. "
+        "A class that is to be left out belongs into ignore_index, or the batch needs another class as well.",
+        scene.replaced(site, 2, lambda text, spelling: spelling.clamp(text, "1e-8"), "weight"),
+        f"weight = {spelling.clamp(name, '1e-8')}",
+        scene.birth.lineno,
+    )
+
+
 @cause(42, "matrix that is singular or not positive definite")
 def singular(scene: Scene) -> Finding | None:
-    if scene.op not in _SOLVERS:
+    if scene.op not in _SOLVERS or not _is_singular(scene):
         return None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
@@ -84,6 +120,17 @@ def singular(scene: Scene) -> Finding | None:
     )
 
 
+def _is_singular(scene: Scene) -> bool:
+    """Whether the operation failed for want of an inverse, and not because a determinant is too large or negative."""
+    if scene.context.get("error") or scene.backward:
+        return True
+    if scene.op == "det":
+        return False
+    if scene.op in ("logdet", "slogdet"):
+        return scene.event.posinf_count == 0 and not (scene.op == "logdet" and scene.event.nan_count)
+    return True
+
+
 @cause(43, "gradient of eigenvectors or singular vectors that are not unique")
 def degenerate(scene: Scene) -> Finding | None:
     if scene.op not in ("eigh", "eig", "svd") or not scene.backward:
@@ -107,4 +154,4 @@ def degenerate(scene: Scene) -> Finding | None:
     )
 
 
-CAUSES = (ctc, all_ignored, singular, degenerate)
+CAUSES = (ctc, all_ignored, weightless, singular, degenerate)

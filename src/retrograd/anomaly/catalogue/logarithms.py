@@ -46,6 +46,8 @@ def _inner(scene: Scene, log: Operation, *path: Operation) -> Site | None:
 def log_of_softmax(scene: Scene) -> Finding | None:
     for log in scene.roots("log"):
         softmax = maker(first(log), "softmax")
+        if softmax is None and (exp := _written_out_softmax(first(log))) is not None:
+            return _log_of_written_out_softmax(scene, log, exp)
         if softmax is None:
             continue
         inner = _inner(scene, log, softmax)
@@ -58,6 +60,27 @@ def log_of_softmax(scene: Scene) -> Finding | None:
             log.lineno,
         )
     return None
+
+
+def _written_out_softmax(operand: Operand) -> Operation | None:
+    """The exponential of which an operand is the quotient by its sum."""
+    quotient = maker(operand, "div")
+    exp = maker(first(quotient), "exp") if quotient else None
+    total = maker(second(quotient), "sum") if quotient else None
+    below = maker(first(total), "exp") if total else None
+    return exp if exp is not None and below is not None and same(first(exp), first(below)) else None
+
+
+def _log_of_written_out_softmax(scene: Scene, log: Operation, exp: Operation) -> Finding:
+    spelling = scene.spelling()
+    return Finding(
+        f"This probability is exactly {scene.at(first(log), 0.0)}, and the log of that is -inf: its exponential "
+        "underflowed, or one beside it overflowed (exp ends at 88.7 in float32). log_softmax does all three steps, "
+        "exponential, sum and log, without passing through 0 or inf.",
+        None,
+        f"log_p = {spelling.tensor_call('log_softmax', scene.called(first(exp), 'logits'), 'dim=-1')}",
+        log.lineno,
+    )
 
 
 def _tanh_slope(x: str, spelling: Spelling) -> str:
@@ -170,6 +193,8 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
         happened = (
             f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf"
             if scene.op == "exp"
+            else "the sum of the exponentials overflows"
+            if scene.op == "sum"
             else "every exponential underflows to 0, and the log of 0 is -inf"
         )
         new = spelling.tensor_call("logsumexp", text, dims(summed, first(exp))) if text and summed else None
@@ -234,7 +259,7 @@ def divergence(scene: Scene) -> Finding | None:
         ratio = maker(first(log), "div")
         place = scene.chain.index(log) + 1
         product = next((operation for operation in scene.chain[place:] if operation.op in ("mul", "sum", "mean")), None)
-        if ratio is None or product is None or product.op != "mul":
+        if ratio is None or product is None or product.op != "mul" or (value(first(log)) or 0.0) < 0:
             continue
         known = [
             operand for operand in product.args if maker(operand, "log") is None and operand.producer is not scene.birth
@@ -265,10 +290,10 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
     partner = ("div", "reciprocal", "pow") if scene.op == "log" else ("log",)
     log = scene.birth if scene.op == "log" else None
     for operation in scene.elementwise():
-        if operation.op not in _SCALING:
+        if operation.op not in (*_SCALING, "pow", "square"):
             return None
         made = [found for operand in operation.args if (found := made_from(operand, *partner))]
-        meets = [found for found in made if same(_below(found), variance)]
+        meets = [found for found in made if _is_spread(_below(found), variance)]
         if operation.op in ("add", "sub") and meets:
             log = log or meets[0]
             break
@@ -296,6 +321,11 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
     )
 
 
+def _is_spread(one: Operand | None, other: Operand) -> bool:
+    """Whether two operands are the same variance, or one is the other's square."""
+    return same(one, other) or same(squared(one), other) or same(one, squared(other))
+
+
 def _below(operation: Operation) -> Operand | None:
     """What an operation takes the logarithm of or divides by."""
     return first(operation) if operation.op == "log" else unscaled(denominator(operation))
@@ -318,7 +348,9 @@ def entropy(scene: Scene) -> Finding | None:
     log = scene.birth if scene.op == "log" else None
     if scene.op == "mul":
         log = next((found for operand in scene.birth.args[:2] if (found := maker(operand, "log"))), None)
-    if log is None or not (scene.zero(first(log)) or scene.op == "mul"):
+    if log is None or not (scene.zero(first(log)) or (scene.op == "mul" and value(first(log)) is None)):
+        return None
+    if scene.op == "mul" and scene.kind != "invalid" and not scene.backward:
         return None
     products = [scene.birth] if scene.op == "mul" else []
     for operation in scene.elementwise():

@@ -195,13 +195,17 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         rewritten = scene.guarded(site, lambda x, spelling: spelling.where(condition, x, safe))
     name = scene.called(first(pole), "x")
     return Finding(
-        f"{pole.op} gives an infinity at an element that the mask is meant to remove, but 0 * inf is NaN: "
-        f"multiplying does not remove it. Make the argument safe before {pole.op}; then the product is 0 and so is "
-        "the gradient.",
+        f"{pole.op} gives an infinity at an element where {_named(mask)} is 0, but 0 * inf is NaN: multiplying does "
+        f"not remove it. Make the argument safe before {pole.op}; then the product is 0 and so is the gradient.",
         rewritten,
         f"y = {spelling.call(pole.op, spelling.where('mask != 0', name, safe))} * mask",
         pole.lineno,
     )
+
+
+def _named(mask: Operand) -> str:
+    name = mask.leaf_name or mask.text
+    return name if name and name.replace(".", "").isidentifier() else "the factor"
 
 
 def _is_mask(operand: Operand, pole: Operation) -> bool:

@@ -65,9 +65,14 @@ def written_out_softmax(scene: Scene) -> Finding | None:
             ]
             edits: dict[ast.AST, str] = {node: f"{atom(text)} - {largest}" for node in same_exps if node is not None}
             rewritten = line.replaced(edits)
+        happened = (
+            "Every exponential underflows to 0, and 0 / 0 is NaN"
+            if scene.op == "div" and value(second(quotient)) == 0
+            else f"exp({scene.at(x, 'x')}) overflows {scene.dtype} to inf, and inf / inf is NaN"
+        )
         return Finding(
-            f"exp({scene.at(x, 'x')}) overflows {scene.dtype} to inf, and inf / inf is NaN. Subtracting the largest "
-            "x first changes nothing in the quotient and keeps every exponential at most 1; softmax does so.",
+            f"{happened}. Subtracting the largest x first changes nothing in the quotient and keeps every exponential "
+            "at most 1; softmax does so.",
             rewritten,
             f"y = {spelling.tensor_call('softmax', scene.called(x, 'x'), 'dim=-1')}",
             lineno,
@@ -97,7 +102,7 @@ def cosine(scene: Scene) -> Finding | None:
     norms = [euclidean(operand) for operand in product.args[:2]] if product else [euclidean(zero)]
     quotient = next((operation for operation in scene.chain[:2] if operation.op in ("div", "mul")), scene.birth)
     dot = _dot(first(quotient)) or _dot(second(quotient))
-    if dot is None or None in norms:
+    if dot is None or None in norms or not _is_scalar_product(quotient):
         return None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
@@ -123,6 +128,12 @@ def cosine(scene: Scene) -> Finding | None:
         f"y = {spelling.functional('cosine_similarity', a, b, 'dim=-1')}",
         scene.birth.lineno,
     )
+
+
+def _is_scalar_product(quotient: Operation) -> bool:
+    """Whether both sides of a quotient have the same shape, as far as is known: a scalar product and its norms."""
+    shapes = [operand.shape for operand in quotient.args[:2] if operand.shape is not None]
+    return len(shapes) < 2 or shapes[0] == shapes[1] or quotient.op != "div"
 
 
 def _dot(operand: Operand | None) -> Operation | None:
@@ -160,9 +171,12 @@ def zero_norm(scene: Scene) -> Finding | None:
         else:
             rewritten = None
     name = scene.called(x, "x")
+    happened = "the division gives inf" if scene.kind != "invalid" else "the division gives NaN (0/0)"
+    if scene.backward:
+        happened = "the derivative of the division infinite; where a gradient of 0 meets it, that is NaN"
     return Finding(
-        "The vector is all zeros, so its norm is 0 and the division gives "
-        f"{'NaN (0/0)' if scene.kind == 'invalid' else 'inf'}. Keep the norm above a small eps, as normalize does.",
+        f"The vector is all zeros, so its norm is 0 and {happened}. Keep the norm above a small eps, as normalize "
+        "does.",
         rewritten,
         f"y = {spelling.functional('normalize', name, 'dim=-1')}",
         lineno,
@@ -313,6 +327,8 @@ def masked_row(scene: Scene) -> Finding | None:
     operand = first(scene.birth)
     largest = operand.max if operand.max is not None else operand.value
     attention = scene.op == "scaled_dot_product_attention"
+    if attention and (scene.kind != "invalid" or _has_no_mask(scene)):
+        return None
     if not attention and largest != -math.inf and not (largest is None and scene.event.input_has_inf):
         return None
     site = scene.site(scene.birth)
@@ -336,6 +352,12 @@ def masked_row(scene: Scene) -> Finding | None:
         general = "mask = mask | ~mask.any(-1, keepdim=True)"
         return Finding(_MASKED, rewritten, general, scene.birth.lineno)
     return Finding(_MASKED, rewritten, f"{name} = {general}", scene.birth.lineno)
+
+
+def _has_no_mask(scene: Scene) -> bool:
+    """Whether an attention is known to be without a mask."""
+    mask = named(scene.birth, "attn_mask", "mask", "attn_bias")
+    return mask is not None and mask.shape is None and mask.value is None and mask.constant
 
 
 _MASKED = (

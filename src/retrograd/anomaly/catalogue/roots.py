@@ -170,9 +170,9 @@ def equal_points(scene: Scene) -> Finding | None:
     spelling = scene.spelling(site)
     a, b = scene.called(first(difference), "a"), scene.called(second(difference), "b")
     return Finding(
-        "Two of the points are equal (a point and itself, on the diagonal), so their distance is sqrt(0), whose "
-        "derivative 1/(2*0) is inf; times the zero difference that makes NaN. A small eps under the root keeps it "
-        "finite; cdist and norm define the derivative at 0 as 0.",
+        "The two are equal here (a point and itself, on the diagonal; a prediction that is exact), so their distance "
+        "is sqrt(0), whose derivative 1/(2*0) is inf; times the zero difference that makes NaN. A small eps under the "
+        "root keeps it finite; cdist and norm define the derivative at 0 as 0.",
         scene.replaced(site, 0, lambda text, _: f"{text} + {eps}", "input"),
         f"d = {spelling.call('sqrt', f'(({a} - {b}) ** 2).sum(-1) + {eps}')}",
         scene.birth.lineno,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd.anomaly.catalogue._code import Line
-from retrograd.anomaly.catalogue._expression import number, shown
+from retrograd.anomaly.catalogue._expression import denominator, number, shown, size_of, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.names import canonical
 
@@ -83,6 +83,8 @@ def bad_weight(scene: Scene) -> Finding | None:
     name = _name(scene, "weight")
     updates = scene.context.get("updates")
     when = f"after {updates} updates" if updates else "when training began"
+    if name.endswith(("running_mean", "running_var")):
+        return _poisoned_average(name, _bad(scene), scene.spelling().library)
     getter = "get_buffer" if _leaf(scene) == "buffer" else "get_parameter"
     return Finding(
         f"{name} itself holds {_bad(scene)} {when}: every result is NaN from here on, and no operation of this step "
@@ -90,6 +92,18 @@ def bad_weight(scene: Scene) -> Finding | None:
         "change, an update with a non-finite gradient. The line repairs the elements, not the reason.",
         None,
         f'model.{getter}("{name}").data.nan_to_num_(0.0, 0.0, 0.0)',
+    )
+
+
+def _poisoned_average(name: str, bad: str, library: str) -> Finding:
+    layer = name.rpartition(".")[0]
+    reset = f'model.get_submodule("{layer}").reset_running_stats()' if layer else "model.reset_running_stats()"
+    return Finding(
+        f"{name} itself holds {bad}: a running average that has once met a NaN or an infinity never forgets it. A bad "
+        "batch went through this layer in training mode before; look for that one. The line begins the averages anew; "
+        "let some good batches pass in training mode before evaluating.",
+        None,
+        reset,
     )
 
 
@@ -124,7 +138,7 @@ def zero_eps(scene: Scene) -> Finding | None:
     eps = number(optimizer.get("eps"))
     if not optimizer.get("updating") or str(optimizer.get("name", "")).lower() not in _ADAPTIVE or eps is None:
         return None
-    if eps != 0 and not (scene.half and eps < _HALF_EPS):
+    if (eps != 0 and not (scene.half and eps < _HALF_EPS)) or scene.kind == "overflow":
         return None
     name = optimizer.get("name", "Adam")
     new = "1e-4" if scene.half else "1e-8"
@@ -150,7 +164,8 @@ def zero_eps(scene: Scene) -> Finding | None:
 
 @cause(44, "infinite gradients of opposite sign meet")
 def opposed_gradients(scene: Scene) -> Finding | None:
-    if scene.op != "accumulate_grad":
+    gradients = [each for each in map(value, scene.birth.args) if each is not None]
+    if scene.op != "accumulate_grad" or scene.kind != "invalid" or any(map(math.isfinite, gradients)):
         return None
     makers = [operand.producer for operand in scene.birth.args if operand.producer is not None]
     places = [f"{operation.op} (line {operation.lineno})" if operation.lineno else operation.op for operation in makers]
@@ -173,12 +188,21 @@ def _rising(history: object, factor: float) -> bool:
     return len(tail) == 3 and tail[0] < tail[1] < tail[2] and tail[2] > factor * max(min(known), 1e-30)
 
 
+def _is_of_large_numbers(scene: Scene) -> bool:
+    """Whether it was born of numbers that had grown, and not of a pole or outside of a domain."""
+    if scene.kind == "overflow":
+        below = value(denominator(scene.birth))
+        return below is None or abs(below) > 1e-18
+    sizes = [size for operand in scene.birth.args if (size := size_of(operand)) is not None]
+    return scene.kind == "invalid" and max(sizes, default=0.0) > 1e15
+
+
 @cause(47, "learning rate too high: the weights ran away")
 def runaway(scene: Scene) -> Finding | None:
     optimizer = _optimizer(scene)
     ratio = number(scene.context.get("update_ratio"))
     grown = _rising(scene.context.get("grad_norm_history"), 100.0) or _rising(scene.context.get("loss_history"), 100.0)
-    if scene.half or scene.kind not in ("overflow", "invalid") or not (grown or (ratio is not None and ratio >= 1.0)):
+    if scene.half or not _is_of_large_numbers(scene) or not (grown or (ratio is not None and ratio >= 1.0)):
         return None
     evidence = (
         f"the last update was {ratio:.3g} times as large as the weights (1e-3 is healthy)"
@@ -192,20 +216,25 @@ def runaway(scene: Scene) -> Finding | None:
             else scene.context.get("loss_history")
         )
         name = "gradient norm" if history is scene.context.get("grad_norm_history") else "loss"
-        rise = ", ".join(f"{number(value) or 0.0:.3g}" for value in list(history or ())[-4:])
+        rise = ", ".join(
+            f"{value:.3g}" for value in [each for each in map(number, history or ()) if each is not None][-4:]
+        )
         evidence = f"{evidence + '; ' if evidence else ''}the {name} went {rise}"
     rate = number(optimizer.get("lr"))
-    smaller = f"{rate / 10:g}" if rate else "lr / 10"
+    smaller = f"{(number(optimizer.get('initial_lr')) or rate) / 10:g}" if rate else "lr / 10"
     line = Line.parse(optimizer.get("code_line"))
     rewritten = None
     if line is not None and rate is not None:
         nodes = [node for written in line.operations if (node := written.keywords.get("lr")) is not None]
         rewritten = line.replaced({nodes[0]: smaller}) if nodes else None
+    start = number(optimizer.get("initial_lr"))
+    raised = f" (the schedule began with {start:g})" if start and rate and rate > 2 * start else ""
+    happened = "overflowed" if scene.kind == "overflow" else "gave NaN"
     where = "in the gradients" if scene.backward else "in the forward pass"
     return Finding(
-        f"The weights ran away before {scene.op} overflowed {where}: {evidence}. The operation is where it became "
-        f"visible, not the reason. Use a smaller learning rate{f' than {rate:g}' if rate else ''}, warm it up, or "
-        "clip the gradient norm before the step.",
+        f"The weights ran away before {scene.op} {happened} {where}: {evidence}. The operation is where it became "
+        f"visible, not the reason. Use a smaller learning rate{f' than {rate:g}{raised}' if rate else ''}, warm it "
+        "up, or clip the gradient norm before the step.",
         rewritten,
         f"optimizer = {scene.spelling().library}.optim.{optimizer.get('name', 'SGD')}(model.parameters(), "
         f"lr={smaller if rate else '1e-4'})",
@@ -220,11 +249,13 @@ def overflowing_update(scene: Scene) -> Finding | None:
         return None
     name, harmed = optimizer.get("name", "the optimizer"), scene.event.harmed or "the update"
     clip = f"{scene.spelling().library}.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    lr = number(optimizer.get("lr")) or 0.0
+    rate = f" with lr={lr:g}" if lr else ""
     lasting = "" if harmed.startswith("the update") else "; it would stay infinite in all steps to come"
     return Finding(
-        f"The gradient of {grad:.3g} is finite, but what {name} computes of it is beyond the range of {scene.dtype}, "
-        f"and so is {harmed}{lasting}. Find out why the gradient is so large, and clip the gradient norm before the "
-        "step.",
+        f"The gradient of {grad:.3g} is finite, but what {name} computes of it{rate} is beyond the range of "
+        f"{scene.dtype}, and so is {harmed}{lasting}. Find out why {'the gradient' if abs(grad) > lr else 'lr'} is so "
+        "large, and clip the gradient norm before the step.",
         f"{clip}\n{scene.event.code_line}" if (scene.event.code_line or "").endswith(".step()") else None,
         clip,
     )
@@ -249,4 +280,5 @@ def falling_scale(scene: Scene) -> Finding | None:
 
 
 LEAVES = (bad_batch, uninitialised, bad_weight)
-CAUSES = (*LEAVES, poisoned_clipping, zero_eps, opposed_gradients, runaway, overflowing_update, falling_scale)
+CAUSES = (*LEAVES, poisoned_clipping, zero_eps, opposed_gradients, runaway, overflowing_update)
+FALLBACK = (falling_scale,)

@@ -26,7 +26,8 @@ def remembered(event: NaNEvent) -> History:
     for back in range(1, length + 1):
         if event.step is not None:
             rows[-back]["step"] = event.step + 1 - back
-        rows[-back].update({name: values[-back] for name, values in series.items() if len(values) >= back})
+        known = {name: values[-back] for name, values in series.items() if len(values) >= back}
+        rows[-back].update({name: value for name, value in known.items() if value is not None})
     return rows
 
 

@@ -109,7 +109,7 @@ def _source(story: Story) -> str:
 
 
 def _operands(story: Story) -> str:
-    facts = [*story.operands, ("result", story.result), ("layer", story.layer)]
+    facts = [*story.operands, (story.result_name, story.result), ("layer", story.layer)]
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts if text)
     return f'<table class="facts">{rows}</table>' if rows else ""
 

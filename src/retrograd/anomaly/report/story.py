@@ -34,6 +34,7 @@ class Story:
     span: tuple[int, int] | None
     element: str
     operands: tuple[tuple[str, str], ...]
+    result_name: str
     result: str
     layer: str
     path: tuple[str, ...]
@@ -67,6 +68,7 @@ def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple
         span=span,
         element="" if event.index is None else f"[{', '.join(map(str, event.index))}]",
         operands=tuple((name, number(value)) for name, value in event.operands.items()),
+        result_name="gradient" if event.is_backward else "result",  # "result" may be an operand in backward
         result=result(event),
         layer=layer(event),
         path=path(event),

@@ -151,7 +151,7 @@ def _event(story: Story, style: Style) -> list[str]:
     rows.append("")
     operands = ", ".join(f"{name} = {value}" for name, value in story.operands)
     rows += _fact("operands", operands + (f" at {story.element}" if operands and story.element else ""), style)
-    rows += _fact("result", story.result, style)
+    rows += _fact(story.result_name, story.result, style)
     rows += _fact("layer", story.layer, style)
     rows += _fact("path", f" {style.arrow} ".join(story.path), style)
     rows += _fact("why", story.why, style)
@@ -228,7 +228,8 @@ def _history(history: History, style: Style) -> list[str]:
     room = max(map(len, sparks.values()), default=0)
     lines = growth.table(history, style.width - LABEL - 1 - (room + 2 if room else 0))
     drawn = ["" for _ in lines[len(names) :]] + [style.paint(sparks.get(name, ""), "dim") for name in names]
-    return _labelled("before", [f"{line}  {spark}".rstrip() for line, spark in zip(lines, drawn, strict=True)], style)
+    seen = [f"{line}  {spark}".rstrip() for line, spark in zip(lines, drawn, strict=True) if len(line.split()) > 1]
+    return _labelled("before", seen, style)
 
 
 def _advice(advice: Sequence[str], style: Style) -> list[str]:

@@ -23,6 +23,7 @@ from retrograd.core.op import Op
 from retrograd.core.record import edges_of
 from retrograd.core.state import local, next_sequence_nr
 from retrograd.core.tensor import Tensor
+from retrograd.gpu import DeviceArray
 
 
 @dataclass(eq=False)
@@ -411,7 +412,9 @@ def as_array(value: Any) -> Any:
     if isinstance(value, Tensor):
         value = value._data
     if isinstance(value, BatchedArray):  # under vmap
-        return value.array
+        value = value.array
+    if type(value) is DeviceArray:  # the inquest is held on the CPU
+        return value.get()
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):  # a named tuple is an argument of its own
         return [as_array(item) for item in value]
     return np.asarray(value) if isinstance(value, np.generic) else value

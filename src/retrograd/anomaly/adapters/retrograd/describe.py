@@ -230,6 +230,8 @@ class Describer:
         """The event of a value that came in from outside."""
         known = self.names.array(data)
         index = first_not_finite(data)
+        if role == "batch" and self.names.is_state(data):
+            role = "buffer"
         context = {"leaf": role} | ({} if known is None else {"name": known})
         consumer = next((node for node in path if not node.is_leaf), None)
         return NaNEvent(

@@ -22,6 +22,7 @@ from retrograd.anomaly.adapters.retrograd.elements import (
     statistics,
 )
 from retrograd.anomaly.adapters.retrograd.graph import Graph
+from retrograd.anomaly.adapters.retrograd.replay import flat
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.surroundings import Surroundings
@@ -122,12 +123,29 @@ class Inquest:
     def _data(self, condition: Any, harmed: str) -> NaNEvent | None:
         """An array without gradient that came in non-finite and came through, unless a birth made it."""
         for node, param, data in self.graph.constants():
-            if condition(data) and not self._made(data):
-                path = self.graph.spreads(node, self.graph.results(node))
-                if path is not None:
-                    role = "target" if param == "target" else "batch"
-                    return self.describer.leaf(data, role, param, path, harmed=harmed)
+            source = self._from_outside(data) if condition(data) else None
+            if source is None:
+                continue
+            path = self.graph.spreads(node, self.graph.results(node))
+            if path is not None:
+                role = "target" if param == "target" else "batch"
+                return self.describer.leaf(source, role, param, path, harmed=harmed)
         return None
+
+    def _from_outside(self, data: ndarray) -> ndarray | None:
+        """What came in bad and made an array bad, often itself; None if an operation of this step made it so."""
+        recorder = self.graph.recorder
+        if recorder is None:
+            return None if self._made(data) else data
+        while (call := recorder.by_result.get(id(data))) is not None:
+            given = [each for each in flat(call.operands) if is_bad(each)]
+            if not given:
+                return None
+            array = next((each for each in given if isinstance(each, ndarray)), None)
+            if array is None:  # a number
+                return data
+            data = array
+        return data
 
     def _made(self, data: ndarray) -> bool:
         """Whether an operation of this step made an array."""
@@ -241,7 +259,7 @@ class Inquest:
                 event = self._origin(birth, way, harmed) or self.describer.backward(birth, way, harmed=harmed)
                 if event is not None:
                     return self._meeting(event, way, harmed) or event
-            return self._product(arrays[0], leaves)
+            return self._spoilt(leaves) or self._product(arrays[0], leaves)
 
         return self._found(search) or self._unknown(arrays[0], self._harmed(leaves), leaves)
 
@@ -292,6 +310,16 @@ class Inquest:
                 return self.describer.product(node, data, way, harmed=self._harmed(leaves))
         return None
 
+    def _spoilt(self, leaves: Sequence[AccumulateGrad]) -> NaNEvent | None:
+        """A leaf that was not finite itself, on whose account no flag is raised any more."""
+        for leaf in self.graph.leaves():
+            data = as_array(leaf.variable)
+            for node in self.graph.consumers[leaf] if is_bad(data) else ():
+                way = self._way(node, leaves)
+                if way is not None:
+                    return self.describer.leaf(data, "parameter", None, way, harmed=self._harmed(leaves))
+        return None
+
     def _way(self, node: Node, leaves: Sequence[AccumulateGrad]) -> list[Node] | None:
         """The shortest way of a gradient from a node to one of the leaves."""
         recorder = self.graph.recorder
@@ -302,11 +330,15 @@ class Inquest:
         return min(ways, key=len, default=None)
 
     def _origin(self, birth: Birth, way: list[Node], harmed: str) -> NaNEvent | None:
-        """The forward birth, or the leaf, of an operand that a node had saved and that was not finite any more."""
+        """The forward birth, the leaf or the data of an operand that a node had saved and that was not finite any more.
+
+        What was not saved counts if it is NaN: then the result was, too.
+        """
         node = birth.node
         if not isinstance(node, OpNode) or birth.op is not None:
             return None
-        for param, value in self.describer.saved_by(birth, node).items():
+        unsaved = {param: value for param, value in self.graph.arguments(node).items() if holds_nan(value)}
+        for param, value in {**unsaved, **self.describer.saved_by(birth, node)}.items():
             if param in node.op.results or not is_bad(value):
                 continue
             for edge in self.graph.edges(node, param):
@@ -318,7 +350,17 @@ class Inquest:
                     back = None if made is None or made is node else self.graph.way(edge[0], made)  # type: ignore[index]
                     if back is not None:
                         return self.describer.forward(other, made, [*back[::-1], *way], harmed=harmed)
+                if edge is None and param in node.op.differentiable and holds_nan(value):
+                    return self._came_in(param, value, way, harmed)
         return None
+
+    def _came_in(self, param: str, data: ndarray, way: list[Node], harmed: str) -> NaNEvent | None:
+        """The event of a NaN in something without gradient: in data, or from an operation that nothing recorded."""
+        for birth in self._unrecorded():
+            if _same(result_of(birth), data):
+                return self.describer.forward(birth, None, way, harmed=harmed)
+        role = "target" if param == "target" else "batch"
+        return None if self._made(data) else self.describer.leaf(data, role, param, way, harmed=harmed)
 
     def _harmed(self, leaves: Sequence[AccumulateGrad]) -> str:
         for leaf in leaves:
@@ -344,6 +386,8 @@ class Inquest:
         unkept = self.graph.unkept() if harmed == "loss" else None
         last = users or ([edge[0] for edge in self.graph.roots] if unkept is None else [unkept])
         hint = "" if unkept is None else _UNKEPT.format(public_name(unkept.op))
+        if harmed != "loss" and (suspects := self.names.with_nan()):
+            hint = _WITH_NAN.format(" and ".join(suspects))
         return NaNEvent(
             kind="invalid" if np.isnan(data).any() else "overflow",
             op="unknown",
@@ -360,6 +404,7 @@ class Inquest:
 
 
 _UNKEPT = "{} was given something that nobody kept: if that is data, look there first. "
+_WITH_NAN = "NaN in {}: look there first, since a mask that comes later does not keep it from the gradient. "
 
 
 def _of_clipping(event: NaNEvent, clipping: dict[str, float]) -> NaNEvent:

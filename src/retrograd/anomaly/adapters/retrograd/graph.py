@@ -19,14 +19,16 @@ from retrograd.core.node import AccumulateGrad, Node, OpNode, SavedList, Version
 from retrograd.core.op import Op
 from retrograd.core.record import compute
 from retrograd.core.saved import Packed
-from retrograd.core.tensor import Edge
+from retrograd.core.tensor import Edge, Tensor
 from retrograd.core.views import replay
 
 
 def raw(entry: Any) -> Any:
-    """The array behind a saved entry, whatever was written to it since; plain values as they are."""
+    """The array behind a saved entry, UNKNOWN if something was written to it since; plain values as they are."""
     if type(entry) is Versioned:
-        entry = entry[0]
+        entry = UNKNOWN if entry[0]._version != entry[1] else entry[0]
+    elif isinstance(entry, Tensor):
+        entry = UNKNOWN if entry._version != 0 else entry
     elif type(entry) is Packed:
         try:
             entry = entry.value()
@@ -35,7 +37,7 @@ def raw(entry: Any) -> Any:
     elif type(entry) is SavedList:
         return [raw(item) for item in entry]
     elif type(entry) is tuple and len(entry) == 3 and isinstance(entry[1], list):
-        entry = entry[0]  # a result with its cell and version
+        entry = entry[0] if entry[1][0] == entry[2] else UNKNOWN  # a result with its cell and version
     return entry if isinstance(entry, tuple) else as_array(entry)
 
 
@@ -203,10 +205,12 @@ class Graph:
                 found[param] = [
                     item if edge is None else self.value(edge) for item, edge in zip(items, edges, strict=True)
                 ]
+            elif edges and edges[0] is None and param == "bias":
+                found[param] = None  # a layer has none, or a trainable one
             elif edges:
                 found[param] = self.value(edges[0])
             else:
-                found[param] = None if default is inspect.Parameter.empty else default
+                found[param] = _told_by_result(node, param, default)
             if found[param] is UNKNOWN:
                 found[param] = self._supposed.get((node, param), UNKNOWN)
         return found
@@ -254,7 +258,6 @@ class Graph:
             return []
         results = evaluate(node.op, operands)
         shapes, dtypes = (node.shape, node.dtype) if node.outputs != 1 else ([node.shape], [node.dtype])
-        # where a plain argument that nobody saved was not the default, this tells in most cases
         same = len(results) == len(shapes) and all(
             result.shape == shape and result.dtype == dtype
             for result, shape, dtype in zip(results, shapes, dtypes, strict=True)
@@ -343,8 +346,10 @@ class Graph:
             for consumer in self.consumers[node]:
                 if consumer in poisoned:
                     continue
-                results = self.results(consumer) or self._supposing(consumer, node, poisoned[node])
-                if len(results) == consumer.outputs and not any(map(is_bad, results)):
+                results = self.results(consumer)
+                if len(results) < consumer.outputs:
+                    results = self._supposing(consumer, node, poisoned[node])
+                if results and not any(map(is_bad, results)):
                     continue
                 poisoned[consumer] = results
                 before[consumer] = node
@@ -384,6 +389,16 @@ def _simplest(values: ndarray, sizes: ndarray, literal: float | None) -> Any:
     shorter = (float(f"{exact:.{digits}g}") for digits in range(1, 18))
     number = literal if literal is not None else next(each for each in shorter if abs(each - exact) <= room)
     return number if (np.abs(values - number) <= slack)[known].all() else values
+
+
+def _told_by_result(node: OpNode, param: str, default: Any) -> Any:
+    """A plain argument that was not saved, because the result tells it or does not depend on it."""
+    if param == "dtype" and node.outputs == 1:
+        return node.dtype
+    if param in ("shape", "size", "kernel") and node.outputs == 1:
+        return node.shape[2:] if node.op.factors else node.shape  # convolutions leave out samples and channels
+    # other numbers would be drawn
+    return UNKNOWN if param == "generator" or default is inspect.Parameter.empty else default
 
 
 def _lacks(value: Any) -> bool:

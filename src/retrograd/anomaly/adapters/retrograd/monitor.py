@@ -7,6 +7,7 @@ import math
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
@@ -31,6 +32,7 @@ from retrograd.anomaly.adapters.retrograd.findings import Inquest
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.norms import Growth, LeafNames, norm
 from retrograd.anomaly.adapters.retrograd.replay import Recorder, Snapshot
+from retrograd.anomaly.adapters.retrograd.source import construction_of
 from retrograd.anomaly.adapters.retrograd.updates import Updates
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent
@@ -76,6 +78,8 @@ class RetrogradMonitor(Monitor):
         self._leaf_names = LeafNames()
         self._growth = Growth()
         self._steps = Updates(self)
+        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those that have been called
+        self._is_counted = False  # whether the present step is in watch.step already
         self._pause = 0
         self._last = time.perf_counter()
         self._step_time = 0.0
@@ -87,6 +91,7 @@ class RetrogradMonitor(Monitor):
         self._flags.set_in_this_thread()
         _thread.is_entered = True
         self._clear()
+        self._is_counted = False
         self._running = True
         self._pause = 0
         self._outer = state.set_monitor(self)
@@ -224,25 +229,27 @@ class RetrogradMonitor(Monitor):
             Flags(_on_flag, underflow=self.watch.listens_to("underflow")).set_in_this_thread()
         _thread.is_entered = True
 
-    def before_backward(self, outputs: Sequence[Tensor]) -> bool:
+    def before_backward(self, outputs: Sequence[Tensor], is_step: bool = True) -> bool:
         if not _thread.is_entered:
             self.enter_thread()
-        bad = [output for output in outputs if not self._note_loss(output._data)]
+        counts = is_step and self._recorder is None
+        losses = [_loss_of(output._data) for output in outputs]
+        if counts:
+            self._is_counted = False
+            self.watch.loss_history.append(losses[0])
+            self.watch.grad_norm_history.append(None)  # until the gradients are looked at
+        bad = [output for output, loss in zip(outputs, losses, strict=True) if not _is_good(output._data, loss)]
         if not bad or expected.depth:
             return True
-        with self._timed():
-            goes_on = self._bad_loss(bad) != "withhold"
+        goes_on = False
+        try:
+            with self._timed():
+                goes_on = self._bad_loss(bad) != "withhold"
+        finally:
+            if counts and not goes_on:
+                self._count()  # there will be no end of backward to do it
         _thread.loss_is_told = goes_on
         return goes_on
-
-    def _note_loss(self, data: Any) -> bool:
-        """Remember a loss, and say whether it is finite."""
-        if data.size != 1 or data.dtype.kind != "f":
-            return is_finite(data)
-        value = data.item()
-        if self._recorder is None:
-            self.watch.loss_history.append(value)
-        return math.isfinite(value)
 
     def _bad_loss(self, outputs: Sequence[Tensor]) -> str:
         kind = "nan" if any(np.isnan(each._data).any() for each in outputs) else "inf"
@@ -250,6 +257,8 @@ class RetrogradMonitor(Monitor):
             return "go on"
         edges = [edge for each in outputs if (edge := each._resolve_edge()) is not None]
         event = self.inquest(edges).of_loss(outputs[0]._data)
+        present = self.watch.step + (self._recorder is None)  # backward has not been counted, but in the second run
+        event = replace(event, step=present, batch_idx=self.watch.batch_idx)
         self._forget()
         self._keep_weights(edges)
         action = self.watch.found(kind, event)
@@ -261,8 +270,8 @@ class RetrogradMonitor(Monitor):
         now = time.perf_counter()
         step_time, self._last = now - self._last, now
         watch = self.watch
-        if results is None:
-            watch.step += 1
+        if results is None and self._recorder is None:
+            self._count()
         told, _thread.loss_is_told = _thread.loss_is_told, False
         if not self._births and self._pause > 0 and self._recorder is None:
             self._pause -= 1
@@ -278,14 +287,18 @@ class RetrogradMonitor(Monitor):
                 affordable = watch.budget * max(self._step_time, 1e-9)
                 self._pause = min(LONGEST_PAUSE, math.ceil(spent() / affordable))
 
+    def _count(self) -> None:
+        self.watch.step += 1
+        self._is_counted = True
+
     def _look_at_gradients(self, roots: Sequence[tuple[Edge, Tensor]], results: Sequence[Tensor | None] | None) -> None:
         edges = [edge for edge, _ in roots]
         leaves = [] if results is not None else [leaf for leaf in _leaves(edges) if leaf.variable._grad is not None]
         grads = [leaf.variable._grad for leaf in leaves] if results is None else results
         arrays = [each._data for each in grads if each is not None]
         squares = sum(map(_square, arrays))
-        if results is None and self._recorder is None:
-            self.watch.grad_norm_history.append(math.sqrt(squares) if squares >= 0 else squares)
+        if results is None and self._recorder is None and self.watch.grad_norm_history:
+            self.watch.grad_norm_history[-1] = math.sqrt(squares) if squares >= 0 else squares
         bad = [] if math.isfinite(squares) else [place for place, array in enumerate(arrays) if not is_finite(array)]
         if not bad:
             self._report_passing(edges)
@@ -371,6 +384,7 @@ class RetrogradMonitor(Monitor):
             return self.watch.found(kind, event, exact=True) != "withhold"
 
     def run_step(self, optimizer: Any, step: Callable[[], Any]) -> Any:
+        self._optimizers.add(optimizer)
         return self._steps.run(optimizer, step)
 
     # --- a step that must not be taken ------------------------------------------------------------------------------
@@ -430,18 +444,28 @@ class RetrogradMonitor(Monitor):
         context: dict[str, Any] = {
             "loss_history": tuple(self.watch.loss_history),
             "grad_norm_history": tuple(self.watch.grad_norm_history),
-            "updates": self.watch.step,
+            "updates": self.watch.step - self._is_counted,
         }
         if self.watch.update_ratio is not None:
             context["update_ratio"] = self.watch.update_ratio
-        optimizer = self.watch.optimizer
+        optimizer = self._optimizer()
         if optimizer is not None:
+            groups: list[dict[str, Any]] = getattr(optimizer, "param_groups", None) or [{}]
+            settings = groups[0]  # a schedule changes these, not the defaults
             context["optimizer"] = {"name": type(optimizer).__name__} | {
-                key: value
-                for key, value in getattr(optimizer, "defaults", {}).items()
-                if isinstance(value, (int, float, bool, tuple))
+                key: value for key, value in settings.items() if isinstance(value, (int, float, bool, tuple))
             }
+            frame = sites.user_frame(sys._getframe(1))
+            made = None if frame is None else construction_of(frame, optimizer)
+            if made is not None:
+                context["optimizer"] |= {"code_line": made[0], "lineno": made[1]}
         return context
+
+    def _optimizer(self) -> Any:
+        """The one that the watch was given, or else the only one that was called."""
+        if self.watch.optimizer is not None or len(self._optimizers) != 1:
+            return self.watch.optimizer
+        return next(iter(self._optimizers), None)
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[Any]:
@@ -474,6 +498,14 @@ def _may_tell_no_flags(node: Node) -> bool:
         return True
     columns = node.shape[-1]
     return min(columns, math.prod(node.shape[:-1])) >= LONG
+
+
+def _loss_of(data: Any) -> float | None:
+    return data.item() if data.size == 1 and data.dtype.kind == "f" else None
+
+
+def _is_good(data: Any, loss: float | None) -> bool:
+    return is_finite(data) if loss is None else math.isfinite(loss)
 
 
 def _square(array: Any) -> float:

@@ -128,6 +128,8 @@ class Operations:
             called = self.names.array(value)
             if at is not None or value.ndim == 0:
                 number = value[at or ()].item()
+            elif value.size == 1:
+                number = value.item()
             if number is None or run.dim is not None:
                 low, high = extremes(feeding(value, run.index, run.shape, run.dim))
         return Operand(

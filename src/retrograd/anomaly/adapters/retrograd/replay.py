@@ -238,7 +238,7 @@ class Recorder(Observer):
         """Those of some nodes that used what an unrecorded call made, at first hand or through other such calls."""
         bad = {id(result) for result in call.results}
         for later in self.calls[self.calls.index(call) + 1 :]:
-            if not bad.isdisjoint(map(id, _flat(later.operands))) and is_bad(later.results):
+            if not bad.isdisjoint(map(id, flat(later.operands))) and is_bad(later.results):
                 if later.recorded in nodes:
                     yield later.recorded  # type: ignore[misc]
                 bad.update(map(id, later.results))
@@ -263,9 +263,10 @@ def _memory(array: ndarray) -> Any:
     return array
 
 
-def _flat(operands: Iterable[Any]) -> Iterator[Any]:
+def flat(operands: Iterable[Any]) -> Iterator[Any]:
+    """Operands, with the items of those that are lists."""
     for operand in operands:
         if isinstance(operand, list):
-            yield from _flat(operand)
+            yield from flat(operand)
         else:
             yield operand

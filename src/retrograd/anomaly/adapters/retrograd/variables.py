@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
+from numpy import ndarray
+
+from retrograd.anomaly.adapters.retrograd.elements import holds_nan
 from retrograd.anomaly.adapters.variables import named_variables
 from retrograd.core import sites
 from retrograd.core.tensor import Tensor
@@ -43,6 +46,29 @@ class Names:
             frame = frame.f_back
         return known
 
+    def is_state(self, array: ndarray) -> bool:
+        """Whether these are the elements of a parameter or buffer of a module."""
+        modules = [self._model, *(value for _, value in self._variables() if hasattr(type(value), "named_modules"))]
+        return any(module is not None and _member(module, array) is not None for module in modules)
+
+    def _variables(self) -> Iterator[tuple[str, Any]]:
+        frame = self._frame
+        while frame is not None:
+            if not sites.is_internal(frame.f_code):
+                yield from named_variables(frame)
+            frame = frame.f_back
+
+    def with_nan(self) -> list[str]:
+        """The innermost variables that hold a NaN and get no gradient."""
+        frame = self._frame
+        while frame is not None:
+            if not sites.is_internal(frame.f_code):
+                found = [name for name, value in named_variables(frame) if _is_data(value) and holds_nan(_array(value))]
+                if found:
+                    return found
+            frame = frame.f_back
+        return []
+
     def layer(self, modules: Sequence[Any]) -> dict[str, Any]:
         """The fields of an event about the module in which something happened; ``modules`` with the innermost first."""
         if not modules:
@@ -74,6 +100,13 @@ def _member(model: Any, array: Any) -> str | None:
     return next((name for name, member in members if member._data is array), None)
 
 
+def _array(value: Any) -> Any:
+    return value._data if isinstance(value, Tensor) else value
+
+
 def _is_it(value: Any, array: Any) -> bool:
-    data = value._data if isinstance(value, Tensor) else value
-    return data is array
+    return _array(value) is array
+
+
+def _is_data(value: Any) -> bool:
+    return not value.requires_grad if isinstance(value, Tensor) else isinstance(value, ndarray)

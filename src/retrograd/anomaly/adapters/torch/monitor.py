@@ -201,12 +201,15 @@ class TorchMonitor:
             self._deferred = event
             return True
         leaves = leaves_behind(root.grad_fn for root in roots)
+        counts = self._recorder is None
+        self.watch.step += counts
         if self._report(kind, event, leaves):
             self._withhold(leaves)
             for leaf in leaves:
                 if leaf.grad is None:
                     leaf.grad = torch.zeros_like(leaf)  # so that an update written by hand changes nothing
             return False
+        self.watch.step -= counts  # the end of backward counts it
         return True
 
     def _withhold(self, leaves: Iterable[Tensor]) -> None:

@@ -1,0 +1,260 @@
+"""Finite numbers whose result is beyond the range of their type: rows 51 to 53."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+from retrograd.anomaly.catalogue._code import Line, atom
+from retrograd.anomaly.catalogue._expression import first, normal, same, size_of
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.surroundings import Operand, Operation
+
+_PRODUCTS = frozenset(("matmul", "linear", "mul", "einsum"))
+_STEPS = _PRODUCTS | frozenset(("pow", "square", "add"))
+_LAYERS = frozenset(("rnn_relu", "rnn_tanh", "lstm", "gru"))
+_NORMALISATIONS = frozenset(("layer_norm", "group_norm", "batch_norm", "instance_norm", "rms_norm"))
+_LARGEST = {"float16": 65504.0, "half": 65504.0, "float64": 1.8e308, "double": 1.8e308}
+_DEPTH = 4  # operations between two runs of a line
+
+
+def _largest(scene: Scene) -> float:
+    return _LARGEST.get(scene.dtype, 3.4e38)
+
+
+# --- recurrences ------------------------------------------------------------------------------------------------------
+
+
+def _runs(operation: Operation) -> Iterator[tuple[Operation, Operand]]:
+    """The run of a line, and those before it whose result it was given, each with the operand that carries it."""
+    run: Operation | None = operation
+    while run is not None:
+        found = next(((operand, before) for operand in run.args if (before := _before(operand, operation))), None)
+        yield run, first(run) if found is None else found[0]
+        run = None if found is None else found[1]
+
+
+def _before(operand: Operand, last: Operation, depth: int = _DEPTH) -> Operation | None:
+    """The nearest run of the same line that an operand was computed from."""
+    made = operand.producer
+    if made is None or depth == 0:
+        return None
+    if (made.op, made.lineno, made.code_line) == (last.op, last.lineno, last.code_line):
+        return made
+    return next((found for inner in made.args if (found := _before(inner, last, depth - 1))), None)
+
+
+def _is_loop(last: Operation, runs: int, before: Operation | None) -> bool:
+    """Whether so many runs are more than are written in the line; elsewhere, whether they share a weight."""
+    line = Line.parse(last.code_line)
+    written = sum(each.op == last.op for each in line.operations) if line else 0
+    if written:
+        return runs > written
+    leaves = [operand for operand in last.args if operand.producer is None and not operand.constant]
+    return before is not None and any(same(leaf, other) for leaf in leaves for other in before.args)
+
+
+@cause(51, "recurrence that explodes")
+def recurrence(scene: Scene) -> Finding | None:
+    if scene.op in _LAYERS:
+        return _recurrent_layer(scene)
+    if scene.kind != "overflow" or scene.op not in _STEPS or scene.birth.lineno is None:
+        return None
+    runs = list(_runs(scene.birth))
+    later = [
+        step
+        for step in map(normal, (each for each in scene.surroundings.consumers if isinstance(each, Operation)))
+        if (step.op, step.lineno, step.code_line) == (scene.op, scene.birth.lineno, scene.birth.code_line)
+    ]
+    neighbour = runs[1][0] if len(runs) > 1 else later[0] if later else None
+    if not _is_loop(scene.birth, len(runs) + len(later), neighbour):
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    radius = (
+        "A step that multiplies by more than 1 explodes in the end: keep the weight's largest singular value at 1 or "
+        "below (orthogonal initialisation, spectral norm)"
+    )
+    if scene.backward:
+        return Finding(
+            f"This line runs on its own result, step after step, and on the way back the gradient was multiplied at "
+            f"every step until {scene.op} overflowed {scene.dtype}. {radius}, or cut the gradient off every few steps.",
+            None,
+            "h = h.detach()  # every few steps",
+            scene.birth.lineno,
+        )
+    sizes = [size for _, operand in reversed(runs) if (size := size_of(operand)) is not None]
+    grown = f" ({', '.join(f'{size:.3g}' for size in sizes)} in its last runs)" if len(sizes) > 1 else ""
+    if any(later < earlier for earlier, later in itertools.pairwise(sizes)):
+        return None
+    if scene.op not in _PRODUCTS:
+        return Finding(
+            f"This line runs on its own result, step after step, and the numbers grew{grown} until {scene.op} "
+            f"overflowed {scene.dtype}. Take smaller steps, or bound the state at every one.",
+            scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, "-1e3", "1e3"), "input"),
+            f"state = {spelling.clamp('state', '-1e3', '1e3')}",
+            scene.birth.lineno,
+        )
+    rewritten = None
+    if site is not None and site.node is site.written.node:
+        rewritten = site.replaced(spelling.call("tanh", site.line.text(site.node)))
+    return Finding(
+        f"This line runs on its own result, step after step, and the numbers grew{grown} until {scene.op} overflowed "
+        f"{scene.dtype}. {radius}, or squash or normalise the state at every step.",
+        rewritten,
+        f"h = {spelling.call('tanh', 'W @ h')}",
+        scene.birth.lineno,
+    )
+
+
+def _recurrent_layer(scene: Scene) -> Finding | None:
+    if scene.kind != "overflow" or (not scene.backward and scene.op != "rnn_relu"):
+        return None  # the states of the others are bounded
+    grew = "gradient" if scene.backward else "state"
+    module = "RNN" if scene.op.startswith("rnn") else scene.op.upper()
+    remedy = (
+        'nn.RNN(input_size, hidden_size, nonlinearity="tanh")'
+        if scene.op == "rnn_relu"
+        else "h = h.detach()  # every few steps"
+    )
+    return Finding(
+        f"The {grew} of the {module} grew from step to step until it overflowed {scene.dtype}: it is multiplied by the "
+        "same weight at every one. Keep weight_hh's largest singular value at 1 or below (orthogonal "
+        f"initialisation), {'use tanh, which bounds the state, ' if scene.op == 'rnn_relu' else ''}or take shorter "
+        "sequences.",
+        None,
+        f"{scene.spelling().library}.{remedy}" if remedy.startswith("nn.") else remedy,
+        scene.birth.lineno,
+    )
+
+
+# --- normalisation ----------------------------------------------------------------------------------------------------
+
+
+@cause(52, "normalisation of numbers whose squares overflow")
+def overflowing_variance(scene: Scene) -> Finding | None:
+    if scene.op not in _NORMALISATIONS or scene.kind not in ("invalid", "overflow"):
+        return None
+    operand = first(scene.birth)
+    size = size_of(operand)
+    if size is None or not math.isfinite(size) or size < 0.1 * math.sqrt(_largest(scene)):
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+
+    def scaled(x: str) -> str:
+        largest = f"{atom(x)}.detach().abs().amax(-1, keepdim=True).clamp(min=1)"
+        return f"{x} / {largest}" if atom(x) == x else f"{atom(x)} / {largest}"
+
+    per_row = scene.op in ("layer_norm", "rms_norm")
+    name = scene.called(operand, "x")
+    functional = spelling.functional(scene.op, scaled(name), "shape")
+    general = f"y = {functional}" if per_row else f"{name} = {scaled(name)}"
+    return Finding(
+        f"{scene.op} squares what it is given to find its spread, and that is up to {size:.3g} here: the square is "
+        f"beyond {scene.dtype}. Look for where it grew, in the layers before; normalise earlier, or use a smaller "
+        "learning rate. Dividing each row by its largest value first does not change the result.",
+        scene.replaced(site, 0, lambda text, _: scaled(text), "input") if per_row else None,
+        general,
+        scene.birth.lineno,
+    )
+
+
+# --- anything else ----------------------------------------------------------------------------------------------------
+
+_ARITHMETIC = _STEPS | frozenset(
+    (
+        "convolution",
+        "cosh",
+        "cumprod",
+        "cumsum",
+        "det",
+        "div",
+        "dot",
+        "hypot",
+        "kron",
+        "lgamma",
+        "mean",
+        "norm",
+        "outer",
+        "prod",
+        "round",
+        "scaled_dot_product_attention",
+        "sub",
+        "sum",
+        "to",
+    )
+)
+_NUMBERS = ("input", "other", "exponent", "decimals", "value")  # the parameters in which a plain number counts
+
+
+@cause(53, "numbers too large for their type")
+def too_large(scene: Scene) -> Finding | None:
+    cancelled = scene.kind == "invalid" and scene.op in _SUMS and not scene.backward
+    if not (scene.kind == "overflow" or cancelled) or scene.op not in _ARITHMETIC:
+        return None
+    if scene.event.input_has_inf or scene.event.input_has_nan:
+        return None
+    operands = [each for each in scene.birth.args if each.shape is not None or each.name in _NUMBERS]
+    sizes = [(size, operand) for operand in operands if (size := size_of(operand)) is not None and math.isfinite(size)]
+    if not sizes or (cancelled and max(sizes, key=_first)[0] < 1e-3 * math.sqrt(_largest(scene))):
+        return None
+    told = [f"{_called(operand)} is {'' if _is_one(operand) else 'up to '}{size:.3g}" for size, operand in sizes]
+    if scene.backward and scene.grad is not None:
+        told.append(f"the gradient that came in {scene.grad:.3g}")
+    what = "the gradient of " if scene.backward else ""
+    grew = _where_it_grew(max(sizes, key=_first)[1])
+    end = f"the largest {scene.dtype}, {_largest(scene):.3g}"
+    happened = (
+        f"sums in {scene.op} went beyond {end}, to inf and to -inf, which together are NaN"
+        if cancelled
+        else f"{what}{scene.op} is beyond {end}"
+    )
+    return Finding(
+        f"All numbers were finite, but {happened}: {', '.join(told)} here. {grew}",
+        None,
+        None,
+        scene.birth.lineno,
+    )
+
+
+_SUMS = ("matmul", "linear", "convolution", "dot", "einsum", "sum", "mean", "scaled_dot_product_attention")
+
+
+def _first(pair: tuple[float, Operand]) -> float:
+    return pair[0]
+
+
+def _called(operand: Operand) -> str:
+    return operand.leaf_name or operand.text or operand.name
+
+
+def _is_one(operand: Operand) -> bool:
+    return operand.min is None and operand.max is None
+
+
+def _where_it_grew(largest: Operand) -> str:
+    """Where to look for the reason of a large number: what it was made from, as far as that was as large."""
+    operand = largest
+    while (made := operand.producer) is not None:
+        size = size_of(operand)
+        before = max(made.args, key=lambda each: size_of(each) or 0.0, default=None)
+        if size is None or before is None or (size_of(before) or 0.0) < _AS_LARGE * size:
+            place = f" in line {made.lineno}" if made.lineno is not None else ""
+            return f"It grew in {made.op}{place}: look at what went in there."
+        operand = before
+    name = _called(operand)
+    if operand.requires_grad:
+        return (
+            f"{name} was as large from the beginning of the step: look at how it was initialised, and at what the last "
+            "updates have done to it (a smaller learning rate, gradients that are clipped before the step)."
+        )
+    return f"If {name} is data, scale it (zero mean, unit spread); if it was computed, look there for where it grew."
+
+
+_AS_LARGE = 0.01  # relative to what was made of it
+
+
+CAUSES = (recurrence, overflowing_variance)
+FALLBACK = (too_large,)

@@ -1,0 +1,54 @@
+"""A NaN that a mask hides from the loss, but not from the gradient, was in the data, or in a weight."""
+
+from __future__ import annotations
+
+import pytest
+
+import retrograd as rg
+from retrograd.anomaly import NaNEvent, Watch, watch
+
+HOLES = [float("nan"), 2.0]
+
+
+def observed(data: rg.Tensor, weight: rg.Tensor, *, again: bool) -> NaNEvent:
+    w: Watch = watch(policy="record")
+    with w:
+        for _ in w.steps([0]) if again else [0]:
+            rg.where(rg.isnan(data), 0.0, data * weight).sum().backward()
+    assert w.event is not None
+    return w.event
+
+
+def test_data_in_the_second_run() -> None:
+    event = observed(rg.tensor(HOLES), rg.ones(2, requires_grad=True), again=True)
+    assert (event.kind, event.index, event.harmed) == ("leaf", (0,), "the gradient of weight")
+    assert event.operands == {"data": pytest.approx(float("nan"), nan_ok=True)}
+
+
+def test_data_that_an_unrecorded_operation_spoilt() -> None:
+    w: Watch = watch(policy="record")
+    weight = rg.ones(2, requires_grad=True)
+    with w:
+        for _ in w.steps([0]):
+            data = rg.log(rg.tensor([-1.0, 2.0]))
+            rg.where(rg.isnan(data), 0.0, data * weight).sum().backward()
+    assert w.event is not None
+    assert (w.event.op, w.event.index, w.event.operands) == ("log", (0,), {"input": -1.0})
+
+
+def test_data_that_is_gone_is_named_by_its_variable() -> None:
+    event = observed(rg.tensor(HOLES), rg.ones(2, requires_grad=True), again=False)
+    assert event.op == "unknown"
+    assert event.note is not None
+    assert event.note.startswith("NaN in data: look there first")
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "steps"])
+def test_a_spoilt_weight(again: bool) -> None:
+    weight = rg.tensor(HOLES, requires_grad=True)
+    w: Watch = watch(policy="record")
+    with w:
+        for _ in w.steps([0]) if again else [0]:
+            rg.where(weight > 0, rg.sqrt(weight), 0.0).sum().backward()
+    assert w.event is not None
+    assert (w.event.kind, w.event.index, w.event.harmed) == ("leaf", (0,), "the gradient of weight")

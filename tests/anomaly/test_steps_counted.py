@@ -1,0 +1,84 @@
+"""Events say in which step they happened, and reports put each number under its own step."""
+
+from __future__ import annotations
+
+import pytest
+
+import retrograd as rg
+from retrograd.anomaly import AnomalyError, Watch, scalars, watch
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.report import format_event
+from retrograd.anomaly.report.growth import remembered
+
+BAD = (1, 4)  # which steps go wrong, counted from 1
+
+
+def loss_of(weight: rg.Tensor, step: int, where: str) -> rg.Tensor:
+    factor = 0.0 if step in BAD else 1.0
+    return rg.log(weight * factor).sum() if where == "loss" else rg.where(weight < 0, rg.sqrt(weight * factor), 1).sum()
+
+
+def train(w: Watch, where: str, *, again: bool = False) -> list[int | None]:
+    weight = rg.tensor([1.0, 4.0], requires_grad=True)
+    optimizer = rg.optim.SGD([weight], lr=0.0)
+    with w:
+        for step in w.steps(range(1, 7)) if again else range(1, 7):
+            optimizer.zero_grad()
+            try:
+                loss_of(weight, step, where).backward()
+            except AnomalyError:
+                continue
+            optimizer.step()
+    return [event.step for event in w.events]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "steps"])
+@pytest.mark.parametrize("policy", ["skip_step", "raise"])
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_steps_are_counted_from_one(where: str, policy: str, again: bool) -> None:
+    w = watch(policy=policy, budget=1.0)
+    if policy == "raise" and again:
+        with pytest.raises(AnomalyError) as caught:
+            train(w, where, again=True)
+        assert caught.value.event.step == 1
+        return
+    assert train(w, where, again=again) == [1, 4]
+    assert w.step == 6
+    assert len(w.loss_history) == len(w.grad_norm_history) == 6
+
+
+def test_a_gradient_norm_stands_under_the_step_in_which_it_was_taken() -> None:
+    w = watch(policy="record", budget=1.0)
+    weight = rg.tensor([2.0], requires_grad=True)
+    with w:
+        for factor in (1.0, 3.0, 0.0):
+            weight.grad = None
+            rg.autograd.grad((weight * 7).sum(), weight)  # is no step, and no loss
+            (rg.log(weight * factor) * factor).sum().backward()
+    (event,) = w.events
+    rows = remembered(event)
+    assert [row["step"] for row in rows] == [1, 2, 3]
+    assert [round(row["grad_norm"], 3) for row in rows[:2]] == [0.5, 1.5]
+    assert "grad_norm" not in rows[2]  # the loss was bad before there was a gradient
+    assert scalars(w)["anomaly/grad_norm"] == pytest.approx(1.5)
+
+
+def test_a_second_start_begins_to_count_anew() -> None:
+    w = watch(policy="skip_step", budget=1.0)
+    for _ in range(2):
+        assert train(w, "loss")[-2:] == [1, 4]
+        assert len(w.loss_history) == 6
+
+
+def test_a_step_in_which_nobody_looked_has_no_norm() -> None:
+    w = watch(policy="record")
+    w.grad_norm_history.extend([0.5, None])
+    w.loss_history.extend([2.0, 1.0])
+    assert scalars(w)["anomaly/grad_norm"] == 0.5
+
+
+def test_a_report_leaves_out_what_no_shown_step_has() -> None:
+    history = [{"step": 1, "loss": 2.0, "grad_norm": 0.5}, *({"step": step, "loss": 1.0} for step in range(2, 40))]
+    event = NaNEvent(kind="invalid", op="log")
+    assert "grad_norm" not in format_event(event, width=60, history=history)
+    assert "grad_norm" in format_event(event, width=60, history=history[:3])
