@@ -124,7 +124,7 @@ def main(argv: list[str] | None = None) -> int:
     accuracy = (seen == labels).mean()
     print(f"read {accuracy:.2%} of {len(labels)} held-out digits after {args.epochs} epochs in {seconds:.1f} s")
     for digit, mistaken in zip(labels[seen != labels], seen[seen != labels], strict=True):
-        print(f"  took a {digit} for a {mistaken}")
+        print(f"  took {digit} for {mistaken}")
     if accuracy < args.min_accuracy:
         print(f"held-out accuracy {accuracy:.2%} is below the required {args.min_accuracy:.2%}", flush=True)
         return 1

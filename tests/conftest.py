@@ -7,7 +7,7 @@ from hypothesis import settings
 
 pytest.register_assert_rewrite("tests.parity", "tests.ops.harness", "tests.outcomes", "tests.distributions")
 
-# Where a change is judged, it is judged by what it does and not by the examples that were drawn this time.
-settings.register_profile("judge", derandomize=True)
-if os.environ.get("RETROGRAD_CI"):
-    settings.load_profile("judge")
+# A slow machine fails no test. Where a change is judged, it is by what it does and not by the examples drawn this time.
+settings.register_profile("default", deadline=None)
+settings.register_profile("judge", deadline=None, derandomize=True)
+settings.load_profile("judge" if os.environ.get("RETROGRAD_CI") else "default")

@@ -85,6 +85,37 @@ def code_blocks(text: str) -> str:
     )
 
 
+def test_architecture_names_what_is_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
+    named = re.findall(r"[\w*]+\.py\b", text)
+    assert len(named) > 80
+    assert [name for name in named if not any(file.match(name) for file in files)] == []
+
+
+def test_architecture_names_every_package() -> None:
+    words = set(re.findall(r"\w+", (ROOT / "docs" / "architecture.md").read_text()))
+    packages = [path.parent for path in (ROOT / "src" / "retrograd").rglob("__init__.py")]
+    assert [package.name for package in packages if package.name not in words] == []
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())]
+    assert len(links) > 50
+    assert [(page.name, link) for page, link in links if "://" not in link and not leads_somewhere(page, link)] == []
+
+
+def leads_somewhere(page: Path, link: str) -> bool:
+    """Whether the file is there, and the heading in it, by the name that GitHub gives it."""
+    name, _, heading = link.partition("#")
+    target = page.parent / name if name else page
+    if not target.exists() or not heading:
+        return target.exists()
+    titles = re.findall(r"^#+ (.*)$", target.read_text(), flags=re.MULTILINE)
+    return heading in {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def test_readme_example_prints_what_it_says() -> None:
     (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     expected = re.findall(r"print\(.*?\)\s+# (.*)", block)

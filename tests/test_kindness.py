@@ -17,7 +17,7 @@ MISTAKES: list[tuple[str, Callable[[Any], Any], tuple[str, ...]]] = [
     ("shapes", lambda m: m.ones(3) + m.ones(4), ("add", "3", "4")),
     ("shapes in place", lambda m: m.ones(3).mul_(m.ones(2, 3)), ("mul_", "[3]", "[2, 3]")),
     ("matmul", lambda m: m.ones(2, 3) @ m.ones(2, 3), ("matmul", "[2, 3]")),
-    ("mm", lambda m: m.mm(m.ones(2, 3), m.ones(3)), ("mm",)),
+    ("mm", lambda m: m.mm(m.ones(2, 3), m.ones(3)), ("mm", "[2, 3] and [3]", "matmul")),
     ("cat", lambda m: m.cat([m.ones(2, 3), m.ones(3, 2)]), ("cat",)),
     ("stack", lambda m: m.stack([m.ones(2), m.ones(3)]), ("stack", "[2]", "[3]")),
     ("reshape", lambda m: m.ones(6).reshape(4, 2), ("reshape", "[4, 2]", "6")),

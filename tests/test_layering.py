@@ -15,7 +15,15 @@ PACKAGE = SOURCE / "retrograd"
 
 # A module may import from its own layer and from those below.
 LAYERS = [
-    ("retrograd.batching", "retrograd.device", "retrograd.dtypes", "retrograd.printing", "retrograd.tree"),
+    ("retrograd.array_methods",),
+    (
+        "retrograd.batching",
+        "retrograd.device",
+        "retrograd.dtypes",
+        "retrograd.gpu",
+        "retrograd.printing",
+        "retrograd.tree",
+    ),
     ("retrograd.core",),
     ("retrograd.ops",),
     (
@@ -37,6 +45,7 @@ LAYERS = [
         "retrograd.cuda",
         "retrograd.fft",
         "retrograd.linalg",
+        "retrograd.return_types",
         "retrograd.special",
         "retrograd.switches",
         "retrograd.testing",

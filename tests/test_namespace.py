@@ -40,9 +40,7 @@ FUNCTIONAL_ONLY = {
 # What torch has and this library does not, by namespace and reason.
 LEFT_OUT: dict[str, dict[str, str]] = {
     "nn": {
-        "for several GPUs in one process": "DataParallel",
         "deprecated; a Module does the same": "Container",
-        "its sums leave out or keep a channel too many; LocalResponseNorm is the documented one": "CrossMapLRN2d",
         "how linear_cross_entropy works in chunks": "LinearCrossEntropyOptions",
         "of use in torch's own constructors": "factory_kwargs",
     },

@@ -30,6 +30,7 @@ from retrograd.core.size import Size
 from retrograd.core.tensor import Tensor
 from retrograd.core.tensor_types import CPU_TYPES as _CPU_TYPES
 from retrograd.creation import (
+    UntypedStorage,
     arange,
     as_tensor,
     asarray,
@@ -489,6 +490,7 @@ _PACKAGES = {
     "func",
     "nn",
     "optim",
+    "return_types",
     "special",
     "testing",
     "utils",
@@ -528,8 +530,9 @@ def __getattr__(name: str) -> _Any:
 # fmt: off
 __all__ = [  # noqa: RUF022 (one page instead of ten)
     "BoolTensor", "ByteTensor", "CharTensor", "ComplexDoubleTensor", "ComplexFloatTensor", "DoubleTensor",
-    "FloatTensor", "Generator", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor", "Size", "Tensor", "abs",
-    "absolute", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_max_pool1d", "add", "addbmm", "addcdiv",
+    "FloatTensor", "Generator", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor", "Size", "Tensor",
+    "UntypedStorage", "abs", "absolute", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_max_pool1d", "add",
+    "addbmm", "addcdiv",
     "addcmul", "addmm", "addmv", "addr", "adjoint", "all", "allclose", "amax", "amin", "aminmax", "amp", "angle",
     "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
     "are_deterministic_algorithms_enabled", "argmax", "argmin", "argsort", "argwhere", "as_strided",

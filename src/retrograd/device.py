@@ -168,19 +168,21 @@ def _cuda_device_count(cupy: ModuleType) -> int:
 
 # A failed call raises and so is not kept: a device that appears later is found.
 @functools.cache
-def _cuda_array_module(index: int | None) -> ModuleType:
-    """Return CuPy after checking that the CUDA device `index` (None: the current one) is there."""
+def _cuda_array_module(index: int | None) -> Any:
+    """Return the library of CuPy after checking that the CUDA device `index` (None: the current one) is there."""
+    from retrograd.gpu import library  # imported late: few have a GPU
+
     cupy = _import_cupy()
     count = _cuda_device_count(cupy)
     if count == 0:
         raise RuntimeError("No CUDA device is available: CuPy is installed but finds no usable GPU or driver")
     if index is not None and index >= count:
         raise RuntimeError(f"No CUDA device cuda:{index}: this machine has {count}, numbered from 0")
-    return cupy
+    return library(cupy)
 
 
-def array_module(dev: device) -> ModuleType:
-    """Return the NumPy-like module that computes on `dev`: NumPy for the CPU, CuPy for CUDA.
+def array_module(dev: device) -> Any:
+    """Return the NumPy-like module that makes arrays on `dev`: NumPy for the CPU, CuPy in our arrays for CUDA.
 
     Raises
     ------

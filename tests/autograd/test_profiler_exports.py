@@ -6,7 +6,7 @@ import json
 import re
 import sqlite3
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -279,8 +279,11 @@ def test_nvprof_tables(recorded: Path) -> None:
     assert "Self CUDA time total: 2.600ms" in text
 
 
-def test_nvprof_ranges_are_those_that_torch_finds(recorded: Path) -> None:
-    theirs = torch.autograd.profiler.load_nvprof(str(recorded))
+def test_nvprof_ranges_are_those_that_torch_finds(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExitStack() as left_open:  # torch does not close it
+        connect = sqlite3.connect
+        monkeypatch.setattr(sqlite3, "connect", lambda path: left_open.enter_context(closing(connect(path))))
+        theirs = torch.autograd.profiler.load_nvprof(str(recorded))
     ours = load_nvprof(recorded)
     assert [(event.id, event.name) for event in ours] == [(event.id, event.name) for event in theirs]
     # torch takes nanoseconds for microseconds

@@ -138,3 +138,13 @@ def test_text_of_parameter_containers() -> None:
 def test_index_out_of_range_says_how_long_the_container_is() -> None:
     with pytest.raises(IndexError, match="index 3 is out of range for a container of 2"):
         rg.nn.Sequential(rg.nn.ReLU(), rg.nn.ReLU())[3]
+
+
+@parity
+def test_data_parallel_calls_the_module(m: Any) -> Any:
+    class Scaled(m.nn.Module):
+        def forward(self, x: Any, *, by: float = 1.0) -> Any:
+            return x * by
+
+    model = m.nn.DataParallel(Scaled(), device_ids=[0], dim=1)
+    return [model(m.ones(2), by=3.0), model.device_ids, isinstance(model.module, Scaled)]

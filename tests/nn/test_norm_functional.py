@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import retrograd as rg
-from retrograd.ops import norm_layers
+from retrograd.ops import _rows
 from tests.parity import attempt, message, parity
 
 F = rg.nn.functional
@@ -65,7 +65,7 @@ NORMS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", NORMS)
 def test_blocks_make_no_difference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With blocks of a few rows, the last of them shorter, results and gradients are torch's."""
-    monkeypatch.setattr(norm_layers, "BLOCK", 50)
+    monkeypatch.setattr(_rows, "BLOCK", 50)
     results = []
     for library in (torch, rg):
         x, w, b = (library.tensor(normal(*shape), requires_grad=True) for shape in ((7, 4, 10), (4,), (4,)))

@@ -148,3 +148,16 @@ def test_no_warning_of_ours_for_ordinary_use() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rg.nn.utils.fuse_linear_bn_eval(rg.nn.Linear(2, 3).eval(), rg.nn.BatchNorm1d(3).eval())
+
+
+@parity
+def test_cross_map_normalisation(m: Any) -> Any:
+    """For all sizes beside the number of channels; the sums of torch's gradient are not those of the result."""
+    image = m.tensor(x(2, 6, 3, 2))
+    made = [m.nn.CrossMapLRN2d(size, 0.5, 0.6, 1.5)(image) for size in range(1, 9)]
+    return [*made, m.nn.CrossMapLRN2d(3)(image), attempt(lambda: m.nn.CrossMapLRN2d(3)(image[0]))]
+
+
+def test_gradient_of_cross_map_normalisation() -> None:
+    image = rg.tensor(x(2, 6, 1, 2), requires_grad=True)
+    assert rg.autograd.gradcheck(rg.nn.CrossMapLRN2d(3, 0.5), image)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
 import retrograd as rg
 from retrograd.ops import special
-from retrograd.ops._erf import erf_single
+from retrograd.ops._erf import erf_by_blocks
 from retrograd.ops.cumulative import _LONG
 from tests.ops.harness import assert_same
 
@@ -22,7 +24,15 @@ def test_error_function_in_float32() -> None:
     np.testing.assert_array_max_ulp(ours, exact.astype(np.float32), maxulp=1)
     assert np.array_equal(np.signbit(ours), np.signbit(exact))
     strided = rg.erf(rg.from_numpy(np.stack([x, x], 1))[:, 0]).numpy()
-    np.testing.assert_array_equal(strided, erf_single(x))
+    np.testing.assert_array_equal(strided, erf_by_blocks(x))
+
+
+def test_error_function_in_float64() -> None:
+    x = np.concatenate([np.linspace(-7, 7, 3 * special._LARGE), np.logspace(-300, 0, 500), SPECIAL])
+    exact = np.array([math.erf(each) for each in x])
+    ours = rg.erf(rg.from_numpy(x)).numpy()
+    np.testing.assert_array_max_ulp(ours, exact, maxulp=4)
+    assert np.array_equal(np.signbit(ours), np.signbit(exact))
 
 
 @pytest.mark.parametrize("exponent", [-7, -3, -2.0, -1, 0, 0.5, 1, 2, 3, 3.0, 4, 5, 8.0, 2.5, 1e10, float("inf")])

@@ -101,7 +101,7 @@ def test_numpys_keyword_along(name: str) -> None:
 
 def test_named_results() -> None:
     x = rg.from_numpy(X)
-    assert type(x.max(0)).__name__ == "max"
+    assert repr(x.max(0)).startswith("retrograd.return_types.max(\nvalues=")
     assert x.sort(0)._fields == x.topk(1)._fields == x.median(0)._fields == ("values", "indices")
     assert rg.aminmax(x).min.item() == 0
     assert rg.histogram(x, 3)._fields == ("hist", "bin_edges")

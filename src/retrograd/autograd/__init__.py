@@ -29,6 +29,7 @@ from retrograd.core import state
 from retrograd.core.engine import run
 from retrograd.core.registry import add_method
 from retrograd.core.tensor import Edge, Tensor, wrap
+from retrograd.gpu import DeviceArray
 
 TensorOrTensors = Tensor | Iterable[Tensor]
 
@@ -167,10 +168,10 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         return _batched(outputs, targets, grad_outputs, keep, create_graph, allow_unused, materialize_grads)
-    edges = [_edge_of_input(tensor) for tensor in targets]
     roots = _roots(_as_tuple(outputs), grad_outputs, create_graph)
+    edges = [_edge_of_input(tensor) for tensor in targets]
     if state.monitor is not None:
-        state.monitor.before_backward(_as_tuple(outputs))
+        state.monitor.before_backward(_as_tuple(outputs), is_step=False)
     results = run(roots, retain_graph=keep, create_graph=create_graph, inputs=edges, accumulate=False)
     for position, (result, tensor) in enumerate(zip(results, targets, strict=True)):
         if result is None and not allow_unused:
@@ -248,6 +249,10 @@ def _initial(
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{position}] has a shape of {gradient.shape} and output[{position}] has a "
             f"shape of retrograd.Size({list(shape)})."
+        )
+    if DeviceArray in (type(like), type(gradient._data)) and wrap(like).device != gradient.device:
+        raise RuntimeError(
+            f"invalid gradient at index {position} - expected device {wrap(like).device} but got {gradient.device}"
         )
     if (gradient._data.dtype.kind == "c") != (dtype.kind == "c"):
         raise RuntimeError(

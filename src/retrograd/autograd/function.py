@@ -16,7 +16,7 @@ from retrograd.core.node import FREED, Node, restore, save_result, save_tensor
 from retrograd.core.observer import observed_function
 from retrograd.core.record import settle
 from retrograd.core.tensor import Edge, Tensor, bump, wrap
-from retrograd.core.views import alias_of
+from retrograd.core.views import alias_of, move_retained
 
 _IN_FUNCTION = (
     "Output {nr} of {name} is a view and is being modified inplace. This view was created inside a custom Function (or "
@@ -125,8 +125,6 @@ class FunctionCtx(Node):
 
     def _run(self, grads: Sequence[Any], edges: tuple[Edge | None, ...]) -> list[Any]:
         """Call the user's ``backward`` and check what it returns."""
-        if self._saved is None:
-            raise RuntimeError(FREED)
         name = self.name()
         if self.materialize_grads:
             shapes = [self.shape] if self.outputs == 1 else self.shape
@@ -355,35 +353,46 @@ def _wrap_output(
 ) -> Tensor:
     if is_dirty:
         if differentiable:
-            check_writable(output, ctx.name())
+            _check_written(output, ctx.name())
         bump(output)
         if differentiable:
             _rebase_output(ctx, nr, output)
-        return output
+        if differentiable or not output.requires_grad:
+            return output
     if not differentiable and output.requires_grad:
         return output.detach() if is_input else output.detach_()
     if is_input:
-        alias = alias_of(output, _IN_FUNCTION.format(nr=nr, name=ctx.name()))
+        alias = alias_of(output, _IN_FUNCTION.format(nr=nr, name=ctx.name().removesuffix("Backward")))
         alias._meta.view.set_edge(alias, (ctx, nr) if differentiable else None)  # type: ignore[union-attr]
         return alias
-    if not differentiable:
-        return output
     meta = output._meta
     if meta is not None and meta.view is not None:
-        meta.view.forbidden = _IN_FUNCTION.format(nr=nr, name=ctx.name())
-        meta.view.set_edge(output, (ctx, nr))
-    else:
+        meta.view.forbidden = _IN_FUNCTION.format(nr=nr, name=ctx.name().removesuffix("Backward"))
+        if differentiable:
+            meta.view.set_edge(output, (ctx, nr))
+    elif differentiable:
         if meta is not None:
             meta.requires_grad = False
         output._edge = (ctx, nr)
     return output
 
 
+def _check_written(output: Tensor, name: str) -> None:
+    if output.is_leaf and output.requires_grad:
+        raise RuntimeError(
+            f"a leaf Variable that requires grad has been used in an in-place operation. (by {name}, which has marked "
+            "it dirty; give it a clone())"
+        )
+    check_writable(output, name)
+
+
 def _rebase_output(ctx: FunctionCtx, nr: int, output: Tensor) -> None:
     if output._is_view():
         rebase(output, ctx)
     else:
+        move_retained(output, output._edge, (ctx, nr))
         output._edge = (ctx, nr)
+        output._grad = None
         if output._meta is not None:
             output._meta.requires_grad = False
 

@@ -129,14 +129,9 @@ def _full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any
 ) -> Any:
     levels = levels_of((a, fill_value))
-    made = np.empty(full_sizes(levels) + _new(a, shape)[len(a.levels) :], a.dtype if dtype is None else dtype)
+    made = np.empty_like(a.array, dtype=dtype, shape=full_sizes(levels) + _new(a, shape)[len(a.levels) :])
     made[...] = with_levels(fill_value, levels, made.ndim - len(levels))
     return BatchedArray(made, levels)
-
-
-_function: Any
-for _function in (np.zeros, np.ones, np.empty, np.full, np.eye, np.arange):
-    RULES[_function] = _function  # called with like=; what is not batched is the same for every sample
 
 
 # --- elementwise ------------------------------------------------------------------------------------------------------
@@ -162,6 +157,7 @@ def _elementwise(function: Any, operands: int) -> None:
     RULES[function] = answer
 
 
+_function: Any
 for _function in (np.nan_to_num, np.round, np.around, np.angle, np.sinc, np.i0, np.real_if_close, np.isposinf):
     _elementwise(_function, 1)
 _elementwise(np.isneginf, 1)

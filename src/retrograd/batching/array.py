@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from retrograd.array_methods import ArrayMethods
 
 _next_number = itertools.count().__next__
 
@@ -42,18 +43,7 @@ class Level:
 Levels = tuple[Level, ...]
 
 
-def _method(name: str) -> Any:
-    """A method that is NumPy's function of the same name."""
-    function = getattr(np, name)
-
-    def method(self: BatchedArray, *args: Any, **kwargs: Any) -> Any:
-        return function(self, *args, **kwargs)
-
-    method.__name__ = method.__qualname__ = name
-    return method
-
-
-class BatchedArray(NDArrayOperatorsMixin):
+class BatchedArray(ArrayMethods):
     """An array that looks like one sample of a batch.
 
     Its first axes are hidden: :attr:`shape`, ``axis=`` and indices are those of a sample. A hidden axis is as long as
@@ -216,7 +206,7 @@ class BatchedArray(NDArrayOperatorsMixin):
     def __array_function__(self, function: Any, types: Iterable[type], args: Any, kwargs: Any) -> Any:
         from retrograd.batching.dispatch import batched_function
 
-        return batched_function(function, types, args, kwargs)
+        return batched_function(self, function, types, args, kwargs)
 
     def __getitem__(self, index: Any) -> BatchedArray:
         from retrograd.batching.indexing import get
@@ -257,7 +247,7 @@ class BatchedArray(NDArrayOperatorsMixin):
 
     def copy(self, order: Any = "C") -> BatchedArray:
         """A copy to write to: with room for every sample."""
-        return self._with(np.array(np.broadcast_to(self.array, full_sizes(self.levels) + self.shape)))
+        return self._with(np.broadcast_to(self.array, full_sizes(self.levels) + self.shape).copy("K"))
 
     def view(self, dtype: Any = None) -> BatchedArray:
         return self._with(self.array.view() if dtype is None else self.array.view(dtype))
@@ -281,42 +271,6 @@ class BatchedArray(NDArrayOperatorsMixin):
 
     def ravel(self, order: Any = "C") -> BatchedArray:
         return self.reshape((-1,), order=order)
-
-    def flatten(self, order: Any = "C") -> BatchedArray:
-        return self.ravel(order).copy()
-
-    def sort(self, axis: int = -1, kind: Any = None) -> None:
-        self[...] = np.sort(self, axis, kind)
-
-    nonzero = _method("nonzero")
-    all = _method("all")
-    any = _method("any")
-    argmax = _method("argmax")
-    argmin = _method("argmin")
-    argpartition = _method("argpartition")
-    argsort = _method("argsort")
-    clip = _method("clip")
-    conj = _method("conj")
-    conjugate = _method("conjugate")
-    cumprod = _method("cumprod")
-    cumsum = _method("cumsum")
-    diagonal = _method("diagonal")
-    dot = _method("dot")
-    max = _method("max")
-    mean = _method("mean")
-    min = _method("min")
-    prod = _method("prod")
-    ptp = _method("ptp")
-    repeat = _method("repeat")
-    round = _method("round")
-    searchsorted = _method("searchsorted")
-    squeeze = _method("squeeze")
-    std = _method("std")
-    sum = _method("sum")
-    swapaxes = _method("swapaxes")
-    take = _method("take")
-    trace = _method("trace")
-    var = _method("var")
 
 
 # --- levels ---------------------------------------------------------------------------------------------------------
@@ -364,7 +318,7 @@ def with_levels(operand: Any, levels: Levels, ndim: int | None = None) -> Any:
         To how many dimensions a sample is filled up with ones in front; as many as it has, if not given.
     """
     if type(operand) is not BatchedArray:
-        operand = np.asanyarray(operand)
+        operand = as_array(operand)
         shape = operand.shape
         return operand.reshape((1,) * (len(levels) + max((ndim or 0) - len(shape), 0)) + shape)
     array, own = operand.array, operand.levels
@@ -389,8 +343,8 @@ def unbatched(value: Any) -> Any:
 
 
 def as_array(value: Any) -> Any:
-    """``np.asarray``, which leaves a batch as it is."""
-    return value if type(value) is BatchedArray else np.asarray(value)
+    """``np.asarray``, which leaves a batch, or an array on a GPU, as it is."""
+    return value if type(value) is BatchedArray or hasattr(value, "__cuda_array_interface__") else np.asarray(value)
 
 
 # --- hiding and revealing -------------------------------------------------------------------------------------------

@@ -45,7 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         The arguments; those of the process by default.
     """
     parser = _parser()
-    arguments = parser.parse_args(argv)
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:  # argparse itself would show the usage of retrograd, not that of its command
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if arguments.command is None:
         parser.print_help(sys.stderr)
         return 2
@@ -62,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"retrograd {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    parser.set_defaults(command=None)
+    parser.set_defaults(command=None, parser=parser)
 
     run = commands.add_parser(
         "run",
@@ -83,9 +85,14 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--report", metavar="DIR", type=Path, help="keep the findings in DIR: events.jsonl and report.html"
     )
-    run.add_argument("-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER, help="run a module, as python -m")
-    run.add_argument("script", metavar="SCRIPT", nargs=argparse.REMAINDER, help="the script, and its own arguments")
-    run.set_defaults(command=lambda arguments: _run(run, arguments))
+    run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)  # SCRIPT speaks for it
+    run.add_argument(
+        "script",
+        metavar="SCRIPT | -m MODULE",
+        nargs=argparse.REMAINDER,
+        help="what to run, then its own arguments",
+    )
+    run.set_defaults(command=_run, parser=run)
 
     report = commands.add_parser(
         "report",
@@ -96,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("path", metavar="PATH", type=Path, help="the directory, or an events.jsonl in it")
     report.add_argument("--all", action="store_true", help="show every different birth in full")
     report.add_argument("--html", action="store_true", help="write the page for a browser beside the recording, too")
-    report.set_defaults(command=_report)
+    report.set_defaults(command=_report, parser=report)
 
     demo = commands.add_parser(
         "demo",
@@ -106,17 +113,17 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     demo.add_argument("--report", metavar="DIR", type=Path, help="keep the findings in DIR, too")
-    demo.set_defaults(command=_demo)
+    demo.set_defaults(command=_demo, parser=demo)
     return parser
 
 
-def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace) -> int:
     if arguments.module is None:
         target = arguments.script[arguments.script[:1] == ["--"] :]  # "--" may end retrograd's own options
     else:
         target = arguments.module + arguments.script  # argparse splits the module's arguments at a "--"
     if not target:
-        parser.error("nothing to run: name a script, or a module after -m")
+        arguments.parser.error("nothing to run: name a script, or a module after -m")
     name, *rest = target
     start = run_script if arguments.module is None else run_module
     return _watch(lambda: start(name, rest), arguments.policy, arguments.report)

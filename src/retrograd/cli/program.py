@@ -9,7 +9,7 @@ import os
 import runpy
 import sys
 from collections.abc import Sequence
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
@@ -25,9 +25,11 @@ def run_script(path: str, arguments: Sequence[str]) -> None:
     Raises
     ------
     ProgramNotFoundError
-        If the file is not there or cannot be read.
+        If the file is not there or cannot be read, or the directory has nothing to run.
     """
     if os.path.isdir(path) or path.endswith((".zip", ".pyz")):
+        if PathFinder.find_spec("__main__", [path]) is None:
+            raise ProgramNotFoundError(f"cannot run {path}: there is no __main__.py in it")
         sys.argv[:] = [path, *arguments]
         runpy.run_path(path, run_name="__main__")
         return

@@ -13,6 +13,7 @@ from retrograd.core.size import Size
 from retrograd.device import device as _device
 from retrograd.dtypes import dtype as _dtype
 from retrograd.dtypes import from_numpy_dtype
+from retrograd.gpu import DeviceArray
 
 CPU = _device("cpu")
 
@@ -89,11 +90,7 @@ class ArrayFace:
 
     def storage_offset(self) -> int:
         """Return the distance, in elements, of the first element from the start of the storage."""
-        owner = self._data
-        while isinstance(owner.base, type(owner)):
-            owner = owner.base
-        address = _address(self._data) - _address(owner)
-        return address // self._data.itemsize
+        return storage_offset_of(self._data)
 
     def data_ptr(self) -> int:
         """Return the address of the first element."""
@@ -245,6 +242,22 @@ def _warn_of_leaving() -> None:
         UserWarning,
         stacklevel=3,
     )
+
+
+def storage_of(data: Any) -> Any:
+    """The array whose memory ``data`` is a part of."""
+    if type(data) is DeviceArray:
+        return data.storage
+    storage = data
+    while (data := getattr(data, "base", None)) is not None:
+        if isinstance(data, type(storage)):
+            storage = data
+    return storage
+
+
+def storage_offset_of(data: Any) -> int:
+    """The distance, in elements, of the first element from the start of the storage."""
+    return (_address(data) - _address(storage_of(data))) // data.itemsize
 
 
 def _address(data: Any) -> int:

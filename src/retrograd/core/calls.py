@@ -34,6 +34,7 @@ from retrograd.core.registry import add_method
 from retrograd.core.sites import LAST, caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Tensor, bump, wrap
+from retrograd.gpu import DeviceArray
 
 if TYPE_CHECKING:
     from retrograd.core.op import Op
@@ -83,6 +84,8 @@ def _product(op: Op, operator: bool) -> Callable[..., Any]:
         except Exception:
             return apply(op, [input, other], None)
         if type(result) is not ndarray:
+            if type(result) is DeviceArray and type(input._data) is not type(other._data):
+                return apply(op, [input, other], None)  # two devices
             result = settle(result)
         tensor = _new(Tensor)
         tensor._data = result
@@ -164,7 +167,7 @@ def _unary(op: Op) -> Callable[..., Any]:
         if type(result) is not ndarray:
             result = settle(result)
         edge = input._edge
-        if edge is None and input._meta is not None:
+        if edge is None and input._meta is not None and differentiable:
             edge = input._resolve_edge()
         tensor = _new(Tensor)
         tensor._data = result
@@ -218,14 +221,14 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
         a = input._data
         dtype = a.dtype
         edge = input._edge
-        if edge is None and input._meta is not None:
+        if edge is None and input._meta is not None and differentiable:
             edge = input._resolve_edge()
         if type(other) is Tensor:
             b = other._data
             if dtype is not b.dtype or (composed and dtype is HALF):
                 return apply(op, [input, other], None)
             other_edge = other._edge
-            if other_edge is None and other._meta is not None:
+            if other_edge is None and other._meta is not None and differentiable:
                 other_edge = other._resolve_edge()
         elif type(other) in _SCALARS and dtype is not HALF:
             b = other
@@ -242,6 +245,8 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
         if result.dtype is not dtype and (checks_dtype or (type(other) is not Tensor and dtype.kind != "f")):
             return apply(op, [input, other], None)
         if type(result) is not ndarray:
+            if type(result) is DeviceArray and type(other) is Tensor and type(a) is not type(b):
+                return apply(op, [input, other], None)  # two devices
             result = settle(result)
         tensor = _new(Tensor)
         tensor._data = result
@@ -324,7 +329,7 @@ def _write_unrecorded(op: Op, target: Any, other: Any) -> bool:
     data = target._data
     if type(other) is Tensor:
         b: Any = other._data
-        if b.dtype is not data.dtype:
+        if b.dtype is not data.dtype or type(b) is not type(data):
             return False
     elif type(other) is float and data.dtype.kind == "f" and data.dtype is not HALF:
         b = other
@@ -386,10 +391,10 @@ def _inplace_node(op: Op, name: str, bound: list[Any], arrays: list[Any], old: T
     if local.lift is not None:
         bound = local.lift(op, bound, target._data)
     edges = edges_of(op, bound)
-    if edges is None:
+    if edges is None or target._data.dtype.kind not in "fc":
         return None
     if target._meta is not None and target._meta.view is not None:
-        target._meta.view.check_inplace(name)
+        target._meta.view.check_inplace()
     if any(
         slot == op.params[0] and wanted
         for slot, wanted in zip(op.slots, op.plan(mask_of(op, bound, edges)), strict=True)

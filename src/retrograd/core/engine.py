@@ -53,7 +53,7 @@ def run(
     if inputs is not None:
         executed = _leading_to([edge[0] for edge, _ in roots], {edge[0] for edge in inputs})
         if accumulate:
-            executed.update(edge[0] for edge in inputs if edge[0].is_leaf)
+            executed.update(edge[0] for edge in inputs)  # they run, because of their hooks
         for position, (node, nr) in enumerate(inputs):
             captures.setdefault(node, []).append((nr, position))
     monitor = state.monitor if told else None
@@ -315,6 +315,21 @@ def _deliver(
             owned.add(target)
 
 
+def _fitted(node: Node, edges: tuple[Edge | None, ...], grads: Any) -> Any:
+    """The gradients that ``node`` made, as :func:`_deliver` would bring them to where ``edges`` lead."""
+    if grads is None:
+        return None
+    fitted = list(grads)
+    for index, (edge, gi) in enumerate(zip(edges, grads, strict=False)):
+        if edge is not None and gi is not None:
+            target, nr = edge
+            shape, dtype = target.shape, target.dtype
+            if target.outputs != 1:
+                shape, dtype = shape[nr], dtype[nr]
+            fitted[index] = fit(gi, shape, dtype, node.name(), index)
+    return fitted
+
+
 def _step(
     node: Node,
     g: Any,
@@ -360,7 +375,7 @@ def _step(
     if state.monitor is not None:
         state.monitor.look_backward(node, g, grads)
     if extras is not None and extras.posthooks:
-        grads = _posthooks(node, extras, g, grads, on_tensors)
+        grads = _posthooks(node, extras, g, _fitted(node, edges, grads), on_tensors)
     if not retain_graph:
         node.release()
     owned.discard(node)
@@ -391,6 +406,8 @@ def _is_fresh(gi: Any, g: Any, node: Node) -> bool:
     """Whether a gradient was newly made by the rule, so that a leaf may keep it without a copy."""
     if gi is g or type(gi) is not np.ndarray or gi.base is not None or not isinstance(node, OpNode):
         return False
+    if node.extras is not None and node.extras.posthooks:
+        return False  # they have seen it, and may keep it
     if type(g) is list and any(gi is item for item in g):
         return False
     return node.op.fresh and not any(_is_array_of(entry, gi) for entry in node.saved or ())

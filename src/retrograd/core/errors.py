@@ -22,11 +22,6 @@ def kind_name(value: Any) -> str:
 
 def explain(name: str, operands: Sequence[Any], error: Exception) -> Exception:
     """Turn NumPy's complaint into the exception class torch raises, naming the operation and its operands."""
-    if isinstance(error, TypeError) and _on_two_devices(operands):
-        return RuntimeError(
-            f"Expected all tensors to be on the same device, but {name} got some on the CPU and some on a GPU; "
-            f"move them with .to(device); operands: {describe(operands)}"
-        )
     if isinstance(error, np.exceptions.AxisError):
         return IndexError(f"{name}(): {_dimension_text(error)}; operands: {describe(operands)}")
     if isinstance(error, np.linalg.LinAlgError):
@@ -44,11 +39,6 @@ def explain(name: str, operands: Sequence[Any], error: Exception) -> Exception:
     if isinstance(error, TypeError) and "numpy boolean" in str(error):  # bool - bool, -bool
         return RuntimeError(f"{name}: {error}")
     return error
-
-
-def _on_two_devices(operands: Sequence[Any]) -> bool:
-    arrays = [value for value in operands if hasattr(value, "shape") and not isinstance(value, np.generic)]
-    return len({hasattr(value, "__cuda_array_interface__") for value in arrays}) == 2
 
 
 def describe(operands: Sequence[Any]) -> str:

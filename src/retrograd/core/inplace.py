@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.array_face import storage_of, storage_offset_of
 from retrograd.core.node import Node
 from retrograd.core.state import local
-from retrograd.core.tensor import Edge, Tensor, bump, wrap
-from retrograd.core.views import Step, replay
+from retrograd.core.tensor import Edge, Meta, Tensor, bump, wrap
+from retrograd.core.views import Step, move_retained, replay
 from retrograd.dtypes import can_cast, from_numpy_dtype
 
 
@@ -34,14 +35,21 @@ def mark_inference(tensor: Tensor) -> None:
     tensor._cell = INFERENCE_CELL
 
 
-def check_writable(target: Any, name: str) -> None:
-    """Raise, before anything is changed, if ``target`` may not be written to now."""
+def check_writable(target: Any, name: str, elements: bool = True) -> None:
+    """Raise, before anything is changed, if ``target`` may not be written to now.
+
+    Parameters
+    ----------
+    elements
+        Whether its elements are written to, and not just its shape.
+    """
     if not isinstance(target, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(target).__name__}")
-    meta = target._meta
-    if not target._data.flags.writeable:
-        base = target._base
-        writable = None if base is None else _writable(target._data, base._data)
+    data = target._data  # an uninitialized tensor says so before anything else
+    if target._meta is not None:
+        _check_history(target, target._meta, name)
+    if elements and not data.flags.writeable:
+        writable = _writable(data)
         if writable is None:
             raise RuntimeError(
                 f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single "
@@ -51,8 +59,10 @@ def check_writable(target: Any, name: str) -> None:
         target._data = writable
     if local.before_write is not None:
         local.before_write(target)
-    if meta is None:
-        return
+
+
+def _check_history(target: Tensor, meta: Meta, name: str) -> None:
+    """Raise if recording a write to ``target`` would be ambiguous or lose a gradient."""
     if meta.inference and not local.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. "
@@ -62,10 +72,14 @@ def check_writable(target: Any, name: str) -> None:
         return
     if meta.view is not None:
         base = meta.view.base
-        if base._edge is None and base._meta is not None and base._meta.requires_grad:
-            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-        if meta.view.forbidden is not None and (base.requires_grad or meta.view.edge is not None):
-            raise RuntimeError(meta.view.forbidden)
+        if base.requires_grad or target.requires_grad:
+            meta.view.check_inplace()
+            if base.is_leaf:
+                raise RuntimeError(
+                    "a view of a leaf Variable that requires grad is being used in an in-place operation. "
+                    f"({name} on a view of shape {list(target.shape)} of a leaf of shape {list(base.shape)}; "
+                    "write inside `with retrograd.no_grad():`, or to a view of a clone())"
+                )
     if meta.requires_grad and target._edge is None:
         raise RuntimeError(
             "a leaf Variable that requires grad is being used in an in-place operation. "
@@ -74,9 +88,10 @@ def check_writable(target: Any, name: str) -> None:
         )
 
 
-def _writable(data: Any, base: Any) -> Any:
-    """A part of an expanded view of ``base``, such that it may be written to; None if elements of it are the same."""
-    if type(data) is not np.ndarray or not base.flags.writeable:
+def _writable(data: Any) -> Any:
+    """An expanded array, or a part of one, such that it may be written to; None if elements of it are the same."""
+    storage = storage_of(data)
+    if type(data) is not np.ndarray or not storage.flags.writeable or not storage.flags.forc:
         return None
     extent = data.itemsize
     for step, length in sorted(zip(data.strides, data.shape, strict=True)):
@@ -84,10 +99,8 @@ def _writable(data: Any, base: Any) -> Any:
             if step < extent:
                 return None
             extent = step * length
-    while isinstance(base.base, np.ndarray):
-        base = base.base
-    start = data.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-    return np.ndarray(data.shape, data.dtype, base, start, data.strides) if base.flags.forc else None
+    start = storage_offset_of(data) * data.itemsize
+    return np.ndarray(data.shape, data.dtype, storage, start, data.strides)
 
 
 def overwrite(name: str, target: Tensor, result: Any) -> None:
@@ -133,21 +146,24 @@ def rebase(target: Tensor, node: Node) -> None:
     meta = target._meta
     view = None if meta is None else meta.view
     if view is None:
-        move_retained(target, (node, 0))
+        move_retained(target, target._edge, (node, 0))
         target._edge = (node, 0)
         if meta is not None:
             meta.requires_grad = False
         return
     base = view.base
-    slices = CopySlices(base._resolve_edge(), base, view.steps, node)
+    slices = CopySlices(base._resolve_edge(), base, view.steps_from_base(), node)
     base_meta = base._meta
-    move_retained(base, (slices, 0))
+    move_retained(base, base._edge, (slices, 0))
     base._edge = (slices, 0)
     if base_meta is not None:
         base_meta.requires_grad = False
     meta.requires_grad = False  # type: ignore[union-attr]
+    former = view.edge
     view.edge = (slices, 0)  # not None, so that the edge is made anew
     view.version = -1
+    if former is not None and former[0].extras is not None and former[0].extras.retained:
+        move_retained(target, former, view.current_edge(target))
 
 
 class Overwritten(Node):
@@ -169,43 +185,48 @@ class Overwritten(Node):
         return [wrap(np.zeros_like(g._data))]
 
 
-def move_retained(tensor: Tensor, edge: Edge) -> None:
-    """``retain_grad`` follows the tensor to the node of its new value."""
-    old = tensor._edge
-    if old is not None and old[0].extras is not None:
-        ref = old[0].extras.retained.get(old[1])
-        if ref is not None and ref() is tensor:
-            del old[0].extras.retained[old[1]]
-            edge[0].own_extras().retained[edge[1]] = ref
-
-
 class CopySlices(Node):
     """The history of a base one of whose views was written to.
 
     The gradient of the old base is the incoming one with the written part replaced by what the operation passes back.
     """
 
-    __slots__ = ("fn", "steps")
+    __slots__ = ("fn", "order", "steps")
 
     def __init__(self, base_edge: Edge | None, base: Tensor, steps: tuple[Step, ...], fn: Node) -> None:
         # the first edge of fn leads to the view's old history, whose gradient goes to the base instead
         super().__init__((base_edge, *fn.next[1:]), base._data.shape, base._data.dtype)
         self.fn = fn
         self.steps = steps
+        # how the dimensions of the base follow each other in memory, if there are steps that go by strides
+        strided = any(op.name == "as_strided" for op, _, _ in steps)
+        self.order = sorted(range(len(self.shape)), key=lambda k: -base._data.strides[k]) if strided else None
+
+    def _in_order(self, g: Any) -> Any:
+        """The gradient as an array, lying in memory as the base does if that matters."""
+        if isinstance(g, np.generic):  # a 0-d array that went through a ufunc
+            return np.array(g)
+        if self.order is None:
+            return g
+        copy = np.transpose(g, self.order)
+        copy = copy.contiguous() if isinstance(copy, Tensor) else np.ascontiguousarray(copy)
+        return np.transpose(copy, np.argsort(self.order).tolist())
 
     def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
+        g = self._in_order(g)
         part = replay(g, self.steps)
         first, *others = self._passed(self.fn.backward(part, edges))
         if edges[0] is None:
             return [None, *others]
-        rest = np.array(g) if isinstance(g, np.generic) else g.copy()
+        rest = g.copy() if self.order is None else np.array(g, order="K")
         written = replay(rest, self.steps)
         if not written.flags.writeable:
-            written = _writable(written, rest)
+            written = _writable(written)
         written[...] = 0 if first is None else first
         return [rest, *others]
 
     def backward_recorded(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
+        g = self._in_order(g)
         part = replay(g, self.steps)
         first, *others = self._passed(self.fn.backward_recorded(part, edges))
         if edges[0] is None:

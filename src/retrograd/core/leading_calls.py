@@ -18,6 +18,7 @@ from retrograd.core.sites import LAST, caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Meta, Tensor
 from retrograd.core.views import NO_GRAD_VIEW, View, shares_memory
+from retrograd.gpu import DeviceArray
 
 if TYPE_CHECKING:
     from retrograd.core.op import Op
@@ -95,6 +96,8 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
         if has_byproducts:
             result, *byproducts = result
         if type(result) is not ndarray:
+            if type(result) is DeviceArray and ndarray in map(type, operands):
+                return general(*args, **kwargs)  # two devices, perhaps
             result = settle(result)
             if type(result) is tuple or type(result) is list:
                 return general(*args, **kwargs)
@@ -103,7 +106,7 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
         tensor._data = result
         tensor._cell = tensor._meta = tensor._grad = None
         edge = input._edge
-        if edge is None and meta is not None:
+        if edge is None and meta is not None and differentiable:
             edge = input._resolve_edge()
         if mode == NO_GRAD or not differentiable or result.dtype.kind not in "fc":
             edge = None
@@ -161,10 +164,11 @@ def _make_view(tensor: Tensor, input: Tensor, edge: Any, step: Any, mode: int) -
     tensor._edge = None
     tensor._meta = Meta()
     tensor._meta.view = view = _new_view(View)
-    origin = None if input._meta is None else input._meta.view
+    meta = input._meta
+    origin = None if meta is None else meta.view
     if origin is None:
         view.base = input
-        view.steps = (step,)
+        view.steps = (step,) if meta is None or meta.moved is None else (*meta.moved.there, step)
         view.forbidden = NO_GRAD_VIEW if mode == NO_GRAD else None
     else:
         view.base = origin.base

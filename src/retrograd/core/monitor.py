@@ -25,8 +25,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Monitor:
     """What may be done at the boundaries of a training step; every method does nothing."""
 
-    def before_backward(self, outputs: Sequence[Tensor]) -> bool:
-        """Look at what a backward starts from, and say whether it may start."""
+    def before_backward(self, outputs: Sequence[Tensor], is_step: bool = True) -> bool:
+        """Look at what a backward starts from, and say whether it may start.
+
+        ``is_step`` is False for one that returns gradients and leaves every ``.grad`` alone.
+        """
         return True
 
     def errstate(self) -> AbstractContextManager[Any]:

@@ -405,6 +405,8 @@ class AccumulateGrad(Node):
         A new gradient lies in memory as its leaf does; see :class:`retrograd.autograd.enforce_grad_layout_policy`.
         """
         variable = self.variable
+        if not variable._meta.requires_grad:  # type: ignore[union-attr]
+            return  # it was frozen since
         if state.monitor is not None:
             state.monitor.before_accumulate(variable)
         with leaf_lock:
@@ -415,8 +417,6 @@ class AccumulateGrad(Node):
                 elif not owned or (local.grad_layout and g.strides != variable._data.strides):
                     g = _copy_laid_out_as(variable._data, g)
                 variable._grad = wrap(g)
-            elif grad._edge is not None:
-                variable._grad = grad.detach() + wrap(g)
             else:
                 grad._data += g
                 bump(grad)
@@ -427,14 +427,16 @@ class AccumulateGrad(Node):
         With a graph, it is added out of place, so that the sum has one too.
         """
         variable = self.variable
+        if not variable._meta.requires_grad:  # type: ignore[union-attr]
+            return
         if state.monitor is not None:
             state.monitor.before_accumulate(variable)
         with leaf_lock:
             grad = variable._grad
-            if local.grad_enabled:
-                variable._grad = g if grad is None else grad + g
-            elif grad is None or grad._edge is not None:
-                variable._grad = g.clone() if grad is None else grad + g
+            if grad is None:
+                variable._grad = g.clone()
+            elif local.grad_enabled:
+                variable._grad = grad + g
             else:
                 grad += g
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +26,7 @@ import numpy as np
 
 from retrograd.core import calls, record, registry
 from retrograd.core.monitor import looked_at, silenced
+from retrograd.core.named_results import named_results, with_named_results
 from retrograd.core.node import (
     MultiOpNode,
     MultiSequenceOpNode,
@@ -47,6 +47,10 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
+# Parameters that a result tells by its shape and dtype, and such as have no influence on it.
+_TOLD_BY_RESULT = frozenset(("shape", "size", "kernel", "dtype", "memory_format", "non_blocking", "generator"))
+
+
 class Op:
     """An operation: its function on arrays, its rules, and the save plan compiled from them.
 
@@ -65,7 +69,7 @@ class Op:
     rules : tuple of (callable, tuple of int)
         For each differentiable parameter, its rule and the slots of what the rule names.
     slots : tuple of str
-        Everything that some rule names.
+        Everything that some rule names, and the plain arguments.
     factors : tuple of str
         The parameters in each of which it is linear; in the other differentiable ones it is linear taken together.
     node_class : type
@@ -125,6 +129,8 @@ class Op:
         self.byproducts = byproducts
 
         self.outputs = outputs
+        if outputs is not None:
+            with_named_results.append(self)
         # what a rule may name of the results: all of them, or one of several by its own name
         self.results = ("result", *(outputs or ()))
 
@@ -155,9 +161,13 @@ class Op:
                 if wanted not in slots:
                     slots.append(wanted)
             compiled.append((rules[argument], tuple(slots.index(wanted) for wanted in named)))
-        self.slots = tuple(slots)
+        # plain arguments are kept even if no rule wants them: who explains a result has to compute it once more
+        told = {*self.differentiable, *_TOLD_BY_RESULT}
+        self.kept = tuple(name for name in self.params if name in plain.__annotations__ and name not in told)
+        self.slots = tuple(dict.fromkeys((*slots, *self.kept))) if rules else tuple(slots)
         self.rules = tuple(compiled)
-        self.releases = any(slot in self.results or slot in self.differentiable for slot in used)
+        tensors = {name for name in self.params if name not in plain.__annotations__}
+        self.releases = any(slot in self.results or slot in tensors for slot in used)
         self._plans: dict[int, tuple[bool, ...]] = {}
 
         base = SequenceOpNode if sequence is not None else OpNode
@@ -191,8 +201,7 @@ class Op:
         """The named tuple of several results; made when first needed, because making one takes long."""
         if self.outputs is None:
             return tuple
-        named: Any = namedtuple(self.name, self.outputs)  # type: ignore[misc]
-        return named._make
+        return named_results(self.label, self.outputs)._make
 
     def _check_name(self, argument: str, wanted: str) -> None:
         if wanted in (*self.params, *self.results, *self.byproducts, "result_shape", "needs"):
@@ -216,7 +225,9 @@ class Op:
         found = self._plans.get(mask)
         if found is None:
             wanted = {slot for position, (_, slots) in enumerate(self.rules) if mask >> position & 1 for slot in slots}
-            found = self._plans[mask] = tuple(position in wanted for position in range(len(self.slots)))
+            found = self._plans[mask] = tuple(
+                position in wanted or name in self.kept for position, name in enumerate(self.slots)
+            )
         return found
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

@@ -7,7 +7,7 @@ for the plainest cases in less time.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Edge, Tensor, wrap
 from retrograd.core.views import new_view
 from retrograd.dtypes import default_float, from_numpy_dtype, result_dtype
+from retrograd.gpu import DeviceArray
 
 if TYPE_CHECKING:
     from retrograd.core.op import Op
@@ -56,12 +57,31 @@ def to_arrays(bound: list[Any]) -> tuple[list[Any], bool]:
         if kind in PLAIN:
             continue
         if kind is Tensor or isinstance(value, Tensor):
-            arrays[position] = value._data
+            data = arrays[position] = value._data
             found = True
+            if type(data) is DeviceArray:
+                check_one_device(bound)
         elif (kind is list or kind is tuple) and holds_tensor(value):
             arrays[position] = [item._data if isinstance(item, Tensor) else item for item in value]
             found = True
     return arrays, found
+
+
+def check_one_device(values: Iterable[Any]) -> None:
+    """Raise if tensors are on several devices; a number in a tensor without dimensions may be anywhere.
+
+    Raises
+    ------
+    RuntimeError
+        With torch's words.
+    """
+    devices = dict.fromkeys(str(value.device) for value in values if isinstance(value, Tensor) and value._data.ndim)
+    if len(devices) > 1:
+        first, second, *_ = devices
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}! "
+            "Move them to one with .to(device)"
+        )
 
 
 def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
@@ -218,6 +238,8 @@ def _check_sequence(op: Op, value: Any) -> None:
             f"{op.name}(): argument '{op.sequence}' must be tuple of Tensors, not {type(value).__name__}; "
             "take it apart with unbind() first"
         )
+    if any(isinstance(item, Tensor) and type(item._data) is DeviceArray for item in value):
+        check_one_device(value)
     for k, item in enumerate(value):
         if not isinstance(item, (Tensor, ndarray)):
             raise TypeError(f"expected Tensor as element {k} in argument 0 of {op.name}(), but got {kind_name(item)}")

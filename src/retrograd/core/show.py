@@ -23,7 +23,6 @@ def show_tensor(tensor: Tensor) -> str:
         )
         samples = f"shape={list(batch.shape)}, batch={list(batch.hidden)}"
         return f"BatchedTensor({samples}, values=\n{indent(every, '    ')}\n)"
-    node = tensor.grad_fn
     tangent = None if local.tangents is None else local.tangents.tangent(tensor)
     heading = "Parameter containing:\n" if "_is_param" in tensor.__dict__ else ""
     return heading + printing.format_tensor(
@@ -31,7 +30,15 @@ def show_tensor(tensor: Tensor) -> str:
         default_float=dtypes.default_float(),
         default_complex=dtypes.default_complex(),
         requires_grad=tensor.requires_grad,
-        grad_fn_name=None if node is None else node.name(),
+        grad_fn_name=_history_of(tensor),
         tangent=None if tangent is None else show_tensor(tangent),
         device=None if not tensor.is_cuda else str(tensor.device),
     )
+
+
+def _history_of(tensor: Tensor) -> str | None:
+    try:
+        node = tensor.grad_fn
+    except RuntimeError:  # a view whose base was written to, against the rules; the error comes when it is used
+        return "Invalid"
+    return None if node is None else node.name()

@@ -22,7 +22,7 @@ from retrograd.dtypes import default_float
 
 if TYPE_CHECKING:
     from retrograd.core.node import Node
-    from retrograd.core.views import View
+    from retrograd.core.views import Moves, View
 
 Edge = tuple["Node", int]
 
@@ -33,6 +33,7 @@ class Meta:
     requires_grad: bool = False  # of a leaf; other tensors have an edge instead
     accumulator: Callable[[], Node | None] | None = None  # weak, because the accumulator holds the leaf
     view: View | None = None
+    moved: Moves | None = None  # of a base whose dimensions were changed in place, beside which there are views
     hooks: Hooks | None = None  # of a leaf; those of other tensors live on the node
     post_accumulate_hooks: Hooks | None = None
     inference: bool = False
@@ -106,10 +107,14 @@ class Tensor(ArrayFace):
         meta = self._meta
         if meta is None:
             return False
-        return meta.requires_grad or (meta.view is not None and meta.view.current_edge(self) is not None)
+        return meta.requires_grad or (meta.view is not None and meta.view.last_edge(self) is not None)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if value and not self.is_leaf:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. This one was computed, and requires grad."
+            )
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -146,7 +151,10 @@ class Tensor(ArrayFace):
     @property
     def is_leaf(self) -> bool:
         """Whether it was made by the user rather than computed by a recorded operation."""
-        return self.grad_fn is None
+        if self._edge is not None:
+            return False
+        meta = self._meta
+        return meta is None or meta.view is None or meta.view.last_edge(self) is None
 
     @property
     def grad_fn(self) -> Node | None:
@@ -192,8 +200,8 @@ class Tensor(ArrayFace):
                 raise RuntimeError("can't assign Variable as its own grad")
             if value._data.shape != self._data.shape:
                 raise RuntimeError(
-                    f"assigned grad has data of a different size: shape {list(value.shape)}, "
-                    f"expected {list(self.shape)}"
+                    f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
+                    f"'{list(self.shape)}'. Please ensure that the gradient and the tensor are the same size"
                 )
             if value._data.dtype != self._data.dtype:
                 raise RuntimeError(
@@ -209,7 +217,8 @@ class Tensor(ArrayFace):
     @property
     def retains_grad(self) -> bool:
         """Whether :meth:`retain_grad` was called on this non-leaf tensor."""
-        edge = self._edge if self._edge is not None else (None if self.is_leaf else self._resolve_edge())
+        meta = self._meta
+        edge = meta.view.last_edge(self) if meta is not None and meta.view is not None else self._edge
         if edge is None:
             return False
         extras = edge[0].extras

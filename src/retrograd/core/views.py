@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from retrograd.core.state import local
+from retrograd.core.state import local, set_grad_enabled
 from retrograd.core.tensor import Edge, Tensor, cell_of, wrap
 
 if TYPE_CHECKING:
@@ -12,6 +12,25 @@ if TYPE_CHECKING:
 
 # A step from a tensor (or an array) to a view of it.
 Step = tuple["Op", list[Any], "int | None"]
+
+
+class Moves(NamedTuple):
+    """What in-place forms such as ``t_`` did to a base: its views' steps begin from the dimensions it had before."""
+
+    there: tuple[Step, ...]
+    back: tuple[Step, ...]
+
+    @classmethod
+    def of(cls, base: Tensor) -> Moves:
+        """Those of a tensor, which mostly has made none."""
+        return (None if base._meta is None else base._meta.moved) or _NO_MOVES
+
+    def then(self, there: Step, back: Step) -> Moves:
+        """These, and one more."""
+        return Moves((*self.there, there), (back, *self.back))
+
+
+_NO_MOVES = Moves((), ())
 
 
 class View:
@@ -43,25 +62,56 @@ class View:
     def current_edge(self, tensor: Tensor) -> Edge | None:
         """The edge of the view; made anew from the base's history if the storage was written to meanwhile."""
         if self.version != tensor._version:
+            if self.is_lost(tensor):
+                if local.grad_enabled and self.forbidden is not None:
+                    raise RuntimeError(self.forbidden.replace("is being", _INDIRECTLY, 1))
+                return self.edge
             base_edge = self.base._resolve_edge()
             edge = self.edge
             if base_edge is None:
                 edge = None
             elif edge is not None or not self.base.is_leaf:
-                previous, local.grad_enabled = local.grad_enabled, True
+                previous = set_grad_enabled(True)  # whoever asks, and when: the answer is kept
                 try:
-                    fresh = replay(self.base, self.steps)
+                    fresh = replay(self.base, self.steps_from_base())
                 finally:
-                    local.grad_enabled = previous
+                    set_grad_enabled(previous)
                 meta = fresh._meta
                 edge = fresh._edge if meta is None or meta.view is None else meta.view.edge
+                move_retained(tensor, self.edge, edge)
             self.set_edge(tensor, edge)
         return self.edge
 
-    def check_inplace(self, name: str) -> None:
+    def steps_from_base(self) -> tuple[Step, ...]:
+        """The steps that lead here from the base as it is now."""
+        return Moves.of(self.base).back + self.steps
+
+    def last_edge(self, tensor: Tensor) -> Edge | None:
+        """The edge of the view: the last one it had, if it is lost."""
+        return self.edge if self.is_lost(tensor) else self.current_edge(tensor)
+
+    def is_lost(self, tensor: Tensor) -> bool:
+        """Whether the storage was written to since, which leaves a view like this without a history that is right."""
+        return (
+            self.forbidden is not None
+            and self.version != tensor._version
+            and (self.edge is not None or not self.base.is_leaf)
+            and self.base.requires_grad
+        )
+
+    def check_inplace(self) -> None:
         """Raise if torch would not allow an in-place operation on this view."""
         if self.forbidden is not None:
             raise RuntimeError(self.forbidden)
+
+
+def move_retained(tensor: Tensor, old: Edge | None, new: Edge | None) -> None:
+    """``retain_grad`` follows a tensor to the node of its new value."""
+    if old is not None and new is not None and old[0].extras is not None:
+        ref = old[0].extras.retained.get(old[1])
+        if ref is not None and ref() is tensor:
+            del old[0].extras.retained[old[1]]
+            new[0].own_extras().retained[new[1]] = ref
 
 
 def replay(base: Any, steps: tuple[Step, ...]) -> Any:
@@ -75,6 +125,8 @@ def replay(base: Any, steps: tuple[Step, ...]) -> Any:
     return base
 
 
+_INDIRECTLY = "its base or another view of its base has been"
+
 NO_GRAD_VIEW = (
     "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case "
     "is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace "
@@ -82,10 +134,17 @@ NO_GRAD_VIEW = (
     "the inplace to be tracked)."
 )
 
+INFERENCE_VIEW = (
+    NO_GRAD_VIEW.replace("no_grad mode", "inference mode")
+    .replace("with grad mode enabled", "in normal mode")
+    .replace("no_grad block", "inference_mode block")
+)
+
 
 def _multi_view_message(op: Op, nr: int) -> str:
+    name = op.node_name.removesuffix("Backward0")
     return (
-        f"Output {nr} of {op.node_name} is a view and is being modified inplace. This view is the output of a function "
+        f"Output {nr} of {name} is a view and is being modified inplace. This view is the output of a function "
         "that returns multiple views. Such functions do not allow the output views to be modified inplace. You should "
         "replace the inplace operation by an out-of-place one."
     )
@@ -114,8 +173,8 @@ def new_view(op: Op, bound: list[Any], arrays: list[Any], result: Any, nr: int |
         tensor._own_meta().inference = True
         return tensor
     origin = source._meta.view if source._meta is not None else None
-    steps: tuple[Step, ...] = ((op, bound[1:], nr),)
-    forbidden = None if local.grad_enabled else NO_GRAD_VIEW
+    steps: tuple[Step, ...] = (*Moves.of(source).there, (op, bound[1:], nr))
+    forbidden = None if local.grad_enabled else INFERENCE_VIEW if local.inference else NO_GRAD_VIEW
     base = source
     if origin is not None:
         base, steps, forbidden = origin.base, origin.steps + steps, origin.forbidden or forbidden
@@ -128,5 +187,7 @@ def new_view(op: Op, bound: list[Any], arrays: list[Any], result: Any, nr: int |
 def alias_of(tensor: Tensor, forbidden: str) -> Tensor:
     """A view of all of ``tensor``, on which in-place operations are forbidden for the reason given."""
     alias = wrap(tensor._data, None, cell_of(tensor))
-    alias._own_meta().view = View(tensor, (), forbidden)
+    origin = None if tensor._meta is None else tensor._meta.view
+    base, steps = (tensor, Moves.of(tensor).there) if origin is None else (origin.base, origin.steps)
+    alias._own_meta().view = View(base, steps, forbidden)
     return alias

@@ -31,8 +31,10 @@ from retrograd.creation.signal_windows import (
     hann_window,
     kaiser_window,
 )
+from retrograd.creation.storage import UntypedStorage
 
 __all__ = [
+    "UntypedStorage",
     "arange",
     "as_tensor",
     "asarray",

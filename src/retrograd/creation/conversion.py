@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from retrograd.core.registry import method
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.creation.request import NumpyDType, Request, dtype_of_number
 from retrograd.device import array_module
@@ -73,11 +73,10 @@ def new_tensor(
 
 def _tensor(name: str, data: Any, dtype: Any, device: Any, requires_grad: bool, pin_memory: bool) -> Tensor:
     if isinstance(data, Tensor):
-        warnings.warn(
+        warn_user(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
             f"sourceTensor.detach().clone().requires_grad_(True), rather than retrograd.{name}(sourceTensor).",
             UserWarning,
-            stacklevel=3,
         )
     if dtype is device is None and not requires_grad and not pin_memory:
         request = Request(name, {})
@@ -283,7 +282,7 @@ def _converted(array: Any, dtype: NumpyDType | None) -> Any:
     if dtype is None or array.dtype == dtype:
         return array
     if array.dtype.kind == "c" and dtype.kind not in "cb":
-        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=5)
+        warn_user("Casting complex values to real discards the imaginary part", UserWarning)
         array = array.real
     with np.errstate(all="ignore"):
         return array.astype(dtype)
@@ -421,10 +420,9 @@ def _element(leaf: Any, dtype: NumpyDType) -> Any:
             "only one element tensors can be converted to Python scalars; join larger ones with retrograd.stack"
         )
     if isinstance(leaf, Tensor) and leaf.requires_grad:
-        warnings.warn(
+        warn_user(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior. "
             "Consider using tensor.detach() first, or retrograd.stack, which gradients flow through.",
             UserWarning,
-            stacklevel=7,
         )
     return array.item()

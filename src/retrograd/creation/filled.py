@@ -19,6 +19,7 @@ from retrograd.creation.request import (
     shape_of,
     strided,
 )
+from retrograd.gpu import as_strided as strided_view
 
 __all__ = [
     "empty",
@@ -130,7 +131,7 @@ def _empty_strided(request: Request, size: Any, stride: Any) -> Tensor:
     strides = tuple(step * request.dtype.itemsize for step in steps)
 
     def make(xp: Any) -> Any:
-        return xp.lib.stride_tricks.as_strided(xp.empty(extent, request.dtype), shape, strides)
+        return strided_view(xp.empty(extent, request.dtype), shape, strides)
 
     return request.make(make)
 

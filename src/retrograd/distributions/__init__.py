@@ -13,8 +13,9 @@ from retrograd.distributions.discrete import (
     Poisson,
 )
 from retrograd.distributions.distribution import Distribution
-from retrograd.distributions.gamma import Beta, Chi2, Dirichlet, Gamma, StudentT
+from retrograd.distributions.gamma import Beta, Chi2, Dirichlet, FisherSnedecor, Gamma, InverseGamma, StudentT
 from retrograd.distributions.kl import kl_divergence, register_kl
+from retrograd.distributions.mixture import MixtureSameFamily
 from retrograd.distributions.multivariate import Independent, MultivariateNormal
 from retrograd.distributions.transformed import LogNormal, TransformedDistribution
 from retrograd.distributions.transforms import (
@@ -39,13 +40,16 @@ __all__ = [
     "Distribution",
     "ExpTransform",
     "Exponential",
+    "FisherSnedecor",
     "Gamma",
     "Geometric",
     "Gumbel",
     "HalfNormal",
     "Independent",
+    "InverseGamma",
     "Laplace",
     "LogNormal",
+    "MixtureSameFamily",
     "MultivariateNormal",
     "Normal",
     "OneHotCategorical",

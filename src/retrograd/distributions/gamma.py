@@ -1,4 +1,4 @@
-"""The gamma distribution and those made of it. Their samples carry no gradients to the parameters."""
+"""The gamma distribution and those made of it, whose samples follow the parameters by implicit differentiation."""
 
 from __future__ import annotations
 
@@ -8,22 +8,27 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.tensor import wrap
 from retrograd.distributions import constraints
+from retrograd.distributions._implicit import dirichlet, standard_gamma
 from retrograd.distributions.distribution import Distribution, broadcast_all
 from retrograd.ops.joining import stack
 from retrograd.random.generator import default_generator
 from retrograd.random.sampling import module_of
 
-__all__ = ["Beta", "Chi2", "Dirichlet", "Gamma", "StudentT"]
+__all__ = ["Beta", "Chi2", "Dirichlet", "FisherSnedecor", "Gamma", "InverseGamma", "StudentT"]
+
+
+def _draw(concentration: Any) -> Any:
+    """A sample of the gamma distribution of rate 1 for each element; never 0, and without a history."""
+    array = concentration._data
+    drawn = np.asarray(default_generator.on(module_of(array)).standard_gamma(array), array.dtype, like=array)
+    return wrap(np.maximum(drawn, np.finfo(array.dtype).tiny))
 
 
 def _standard_gamma(concentration: Any) -> Any:
-    """A sample of the gamma distribution of rate 1 for each element; never 0."""
-    array = concentration._data
-    drawn = np.asarray(default_generator.on(module_of(array)).standard_gamma(array), array.dtype)
-    return wrap(np.maximum(drawn, np.finfo(array.dtype).tiny))
+    """A sample of the gamma distribution of rate 1 for each element, which follows the concentration."""
+    return standard_gamma(concentration, _draw(concentration))
 
 
 class Gamma(Distribution):
@@ -31,6 +36,7 @@ class Gamma(Distribution):
 
     arg_constraints: ClassVar = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative
+    has_rsample = True
     concentration: Any
     rate: Any
 
@@ -50,10 +56,8 @@ class Gamma(Distribution):
     def variance(self) -> Any:
         return self.concentration / self.rate**2
 
-    @no_grad()
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        shape = self._extended_shape(sample_shape)
-        return _standard_gamma(self.concentration.expand(shape)) / self.rate
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return _standard_gamma(self.concentration.expand(self._extended_shape(sample_shape))) / self.rate
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
@@ -79,11 +83,95 @@ class Chi2(Gamma):
         super().__init__(0.5 * self.df, 0.5, validate_args)
 
 
+class InverseGamma(Distribution):
+    """The distribution of ``1 / x``, with x of the gamma distribution."""
+
+    arg_constraints: ClassVar = {"concentration": constraints.positive, "rate": constraints.positive}
+    support = constraints.positive
+    has_rsample = True
+    concentration: Any
+    rate: Any
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        self.concentration, self.rate = broadcast_all(concentration, rate)
+        super().__init__(self.rate.shape, (), validate_args)
+
+    def _inverse(self) -> Gamma:
+        return Gamma(self.concentration, self.rate, validate_args=False)
+
+    @property
+    def mean(self) -> Any:
+        return (self.rate / (self.concentration - 1)).masked_fill(self.concentration <= 1, math.inf)
+
+    @property
+    def mode(self) -> Any:
+        return self.rate / (self.concentration + 1)
+
+    @property
+    def variance(self) -> Any:
+        a = self.concentration
+        return (self.rate**2 / ((a - 1) ** 2 * (a - 2))).masked_fill(a <= 2, math.inf)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return 1 / self._inverse().rsample(sample_shape)
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return self._inverse().log_prob(1 / value) - 2 * value.log()
+
+    def cdf(self, value: Any) -> Any:
+        self._validate_sample(value)
+        return 1 - self._inverse().cdf(1 / value)
+
+    def entropy(self) -> Any:
+        a = self.concentration
+        return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()
+
+
+class FisherSnedecor(Distribution):
+    """The distribution of the quotient of two independent :class:`Chi2` variables, each divided by its ``df``."""
+
+    arg_constraints: ClassVar = {"df1": constraints.positive, "df2": constraints.positive}
+    support = constraints.positive
+    has_rsample = True
+    df1: Any
+    df2: Any
+
+    def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
+        self.df1, self.df2 = broadcast_all(df1, df2)
+        super().__init__(self.df1.shape, (), validate_args)
+
+    @property
+    def mean(self) -> Any:
+        return (self.df2 / (self.df2 - 2)).masked_fill(self.df2 <= 2, math.nan)
+
+    @property
+    def mode(self) -> Any:
+        return ((self.df1 - 2) / self.df1 * (self.df2 / (self.df2 + 2))).masked_fill(self.df1 <= 2, math.nan)
+
+    @property
+    def variance(self) -> Any:
+        n, m = self.df1, self.df2.masked_fill(self.df2 <= 4, math.nan)
+        return 2 * m**2 * (n + m - 2) / (n * (m - 2) ** 2 * (m - 4))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        shape = self._extended_shape(sample_shape)
+        above, below = (_standard_gamma((df / 2).expand(shape)) / df for df in (self.df1, self.df2))
+        return above / below
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        half, other, ratio = self.df1 / 2, self.df2 / 2, self.df1 / self.df2
+        normaliser = half.lgamma() + other.lgamma() - (half + other).lgamma() - half * ratio.log()
+        return (half - 1) * value.log() - (half + other) * (ratio * value).log1p() - normaliser
+
+
 class StudentT(Distribution):
     """Student's t distribution with ``df`` degrees of freedom, moved by ``loc`` and stretched by ``scale``."""
 
     arg_constraints: ClassVar = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
+    has_rsample = True
     df: Any
     loc: Any
     scale: Any
@@ -105,8 +193,7 @@ class StudentT(Distribution):
         finite = self.scale**2 * self.df / (self.df - 2)
         return finite.masked_fill(self.df <= 2, math.inf).masked_fill(self.df <= 1, math.nan)
 
-    @no_grad()
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         normal = self.df.new_empty(shape).normal_()
         return self.loc + self.scale * normal * (self.df / (2 * _standard_gamma((self.df / 2).expand(shape)))).sqrt()
@@ -131,6 +218,7 @@ class Dirichlet(Distribution):
 
     arg_constraints: ClassVar = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
+    has_rsample = True
     concentration: Any
 
     def __init__(self, concentration: Any, validate_args: bool | None = None) -> None:
@@ -156,10 +244,10 @@ class Dirichlet(Distribution):
         total = self.concentration.sum(-1, keepdim=True)
         return self.concentration * (total - self.concentration) / (total**2 * (total + 1))
 
-    @no_grad()
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        parts = _standard_gamma(self.concentration.expand(self._extended_shape(sample_shape)))
-        return parts / parts.sum(-1, keepdim=True)
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        concentration = self.concentration.expand(self._extended_shape(sample_shape))
+        parts = _draw(concentration)
+        return dirichlet(concentration, parts / parts.sum(-1, keepdim=True))
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
@@ -180,6 +268,7 @@ class Beta(Distribution):
 
     arg_constraints: ClassVar = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
+    has_rsample = True
     concentration1: Any
     concentration0: Any
 
@@ -203,8 +292,8 @@ class Beta(Distribution):
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (total**2 * (total + 1))
 
-    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        return self._as_dirichlet().sample(sample_shape)[..., 0]
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return self._as_dirichlet().rsample(sample_shape)[..., 0]
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)

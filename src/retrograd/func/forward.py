@@ -6,12 +6,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from retrograd.autograd import grad as gradients_of
 from retrograd.core import state
 from retrograd.core.forward import Level, laid_out_as
-from retrograd.core.tensor import Tensor, wrap
+from retrograd.core.jvp import zeros_like
+from retrograd.core.tensor import Tensor
 from retrograd.func._scope import Argnums, Scope, as_tensors, check_tensors, chosen, replaced, split_aux
 from retrograd.func.reverse import jacrev, one_hot_basis, pulled_back
 from retrograd.tree import flatten, tree_map, unflatten
@@ -74,7 +73,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
             "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
             "with strict=True."
         )
-    pushed = [_zeros(leaf) if tangent is None else tangent for leaf, tangent in zip(outputs, found, strict=True)]
+    pushed = [zeros_like(leaf) if tangent is None else tangent for leaf, tangent in zip(outputs, found, strict=True)]
     result = (output, unflatten(shape, pushed))
     return (*result, aux) if has_aux else result
 
@@ -83,10 +82,6 @@ def _dual(level: Level, value: Tensor, vector: Tensor) -> Tensor:
     dual = value.view_as(value)
     level.set(dual, laid_out_as(vector, dual))
     return dual
-
-
-def _zeros(tensor: Tensor) -> Tensor:
-    return wrap(np.zeros_like(tensor._data))
 
 
 def _checked_pair(name: str, primals: Any, tangents: Any) -> tuple[list[Tensor], list[Tensor], Any]:
@@ -138,7 +133,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         outputs, structure = flatten(output)
         check_tensors(outputs, name)
         # the product of a vector with the Jacobian is linear in the vector: its transpose is what is wanted
-        vectors = [scope.argument(_zeros(leaf)) for leaf in outputs]
+        vectors = [scope.argument(zeros_like(leaf)) for leaf in outputs]
         live = [(leaf, vector) for leaf, vector in zip(outputs, vectors, strict=True) if leaf.requires_grad]
         products: Sequence[Any] = [None] * len(arguments)
         if live:

@@ -10,6 +10,7 @@ import numpy as np
 
 from retrograd.autograd import grad as gradients_of
 from retrograd.core import state
+from retrograd.core.jvp import zeros_like
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.func._scope import (
     Argnums,
@@ -140,7 +141,7 @@ def pulled_back(
         if output.requires_grad
     ]
     if not pairs or not arguments:
-        return [_zeros(argument) for argument in arguments]
+        return [zeros_like(argument) for argument in arguments]
     found = gradients_of(
         [output for output, _ in pairs],
         arguments,
@@ -150,13 +151,9 @@ def pulled_back(
         allow_unused=True,
     )
     return [
-        _zeros(argument) if gradient is None else scope.released(gradient)
+        zeros_like(argument) if gradient is None else scope.released(gradient)
         for gradient, argument in zip(found, arguments, strict=True)
     ]
-
-
-def _zeros(tensor: Tensor) -> Tensor:
-    return wrap(np.zeros_like(tensor._data))
 
 
 # --- vector-Jacobian products -----------------------------------------------------------------------------------------
@@ -301,7 +298,7 @@ def jacrev(
                 *basis
             )
         else:
-            rows = [wrap(np.zeros((0, *leaf.shape), leaf._data.dtype)) for leaf in inputs]
+            rows = [wrap(np.zeros((0, *leaf.shape), leaf._data.dtype, like=leaf._data)) for leaf in inputs]
         parts = [row.split([leaf.numel() for leaf in outputs]) for row in rows]
         blocks = [
             unflatten(
@@ -321,7 +318,7 @@ def one_hot_basis(tensors: Sequence[Tensor]) -> list[Tensor]:
     count = sum(tensor.numel() for tensor in tensors)
     basis, start = [], 0
     for tensor in tensors:
-        rows = np.zeros((count, tensor.numel()), tensor._data.dtype)
+        rows = np.zeros((count, tensor.numel()), tensor._data.dtype, like=tensor._data)
         np.fill_diagonal(rows[start : start + tensor.numel()], 1)
         basis.append(wrap(rows.reshape((count, *tensor.shape))))
         start += tensor.numel()

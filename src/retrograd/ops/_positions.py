@@ -34,7 +34,7 @@ def _on_axis(values: Any, axis: int, ndim: int) -> Any:
 
 def _ramp(length: int, step: int, axis: int, ndim: int) -> Any:
     """Multiples of ``step`` along ``axis``."""
-    return _on_axis(np.arange(0, length * step, step), axis, ndim)
+    return _on_axis(np.arange(length) * step, axis, ndim)
 
 
 _kept_ramp = functools.lru_cache(maxsize=64)(_ramp)

@@ -19,6 +19,7 @@ from retrograd.core.op import elementwise, without_flags
 from retrograd.core.registry import late, numpy_functions
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.gpu import computed_on_cpu
 from retrograd.ops._rules import not_implemented
 
 
@@ -36,6 +37,8 @@ class _Special:
                 name="scipy",
             ) from error
         function = getattr(special, name)
+        if not isinstance(function, np.ufunc):  # which is not dispatched
+            function = computed_on_cpu(function)
         setattr(self, name, function)  # so that the next time it is found without coming here
         return function
 

@@ -5,22 +5,30 @@ They are safe at both ends: nothing overflows on the way to a finite result.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from retrograd.core.blocks import BLOCK
 from retrograd.core.calls import inplace
 from retrograd.core.op import elementwise, op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import as_dtype
+from retrograd.ops._normal import normal_single
+from retrograd.ops._rows import (
+    as_rows,
+    log_softmax_rows,
+    log_softmax_rows_derivative,
+    softmax_rows,
+    softmax_rows_derivative,
+)
 from retrograd.ops._rules import conj, keep
 from retrograd.ops._scipy import answers_for
 from retrograd.ops.special import SQRT_2PI, erf
+
+_LARGE = 1 << 12  # elements, from which on a way that has more overhead takes less time
 
 # --- what they share --------------------------------------------------------------------------------------------------
 
@@ -38,6 +46,16 @@ def in_rules(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(input) if isinstance(input, Tensor) else plain(input)
 
     return call
+
+
+def positive_part(x: Any) -> Any:
+    """``maximum(x, 0)`` of real floating-point numbers; NumPy's maximum with a number takes four times as long."""
+    return x.clip(0, np.inf)
+
+
+def negative_part(x: Any) -> Any:
+    """``minimum(x, 0)`` of real floating-point numbers."""
+    return x.clip(-np.inf, 0)
 
 
 def _check_float(name: str, input: Any) -> None:
@@ -61,14 +79,7 @@ def _check_real(name: str, input: Any) -> None:
 def relu(input):
     """Return ``max(input, 0)``; the derivative at 0 is 0."""
     _check_real("relu", input)
-    # NumPy's maximum with a number takes three times as long as with an array
-    wide = input.ndim and 64 <= input.shape[-1] <= BLOCK
-    return np.maximum(input, _zeros(input.shape[-1], input.dtype) if wide else 0)
-
-
-@functools.lru_cache(maxsize=16)
-def _zeros(length: int, dtype: np.dtype) -> Any:
-    return np.zeros(length, dtype)
+    return positive_part(input) if input.dtype.kind == "f" and input.size >= _LARGE else np.maximum(input, 0)
 
 
 def hardtanh_derivative(g: Any, input: Any, min_val: float, max_val: float) -> Any:
@@ -84,26 +95,26 @@ def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0):
     if input.dtype.kind == "u" and min_val < 0:
         raise RuntimeError(f"hardtanh: cannot clamp the unsigned {input.dtype} to negative limits")
     number = input.dtype.type
-    return np.minimum(np.maximum(input, number(min_val)), number(max_val))
+    return input.clip(number(min_val), number(max_val))
 
 
 @elementwise(method=False, input=lambda g, result: zeroed(g, (result <= 0) | (result >= 6)))
 def relu6(input):
     """Return ``input`` clamped to ``[0, 6]``; the derivative at the ends is 0."""
     _check_real("relu6", input)
-    return np.minimum(np.maximum(input, 0), 6)
+    return input.clip(0, 6)
 
 
 def leaky_relu_derivative(g: Any, input: Any, negative_slope: float) -> Any:
-    positive = input > 0
-    return zeroed(g, ~positive) + negative_slope * zeroed(g, positive)
+    positive = (input > 0).astype(g.dtype)
+    return g * (positive + negative_slope * (1 - positive))
 
 
 @elementwise(method=False, input=leaky_relu_derivative)
 def leaky_relu(input, negative_slope: float = 0.01):
     """Return ``input`` where it is positive, ``negative_slope * input`` elsewhere."""
     _check_float("leaky_relu", input)
-    return np.maximum(input, 0) + negative_slope * np.minimum(input, 0)
+    return positive_part(input) + negative_slope * negative_part(input)
 
 
 def prelu_derivative(g: Any, input: Any, weight: Any) -> Any:
@@ -119,7 +130,7 @@ def prelu_derivative(g: Any, input: Any, weight: Any) -> Any:
     weight=lambda g, input: g * zeroed(input, input > 0),
 )
 def _prelu_kernel(input, weight):
-    return np.maximum(input, 0) + weight * np.minimum(input, 0)
+    return positive_part(input) + weight * negative_part(input)
 
 
 @composite()
@@ -175,46 +186,45 @@ def softshrink(input, lambd: float = 0.5):
     _check_float("softshrink", input)
     if lambd < 0:
         raise RuntimeError(f"softshrink: lambda must be greater than or equal to 0, but found {lambd}")
-    return input - np.minimum(np.maximum(input, -lambd), lambd)
+    return input - input.clip(-lambd, lambd)
 
 
 @elementwise(method=False, input=lambda g, input: zeroed(g / 6, ~((input > -3) & (input < 3))))
 def hardsigmoid(input):
     """Return ``input / 6 + 1 / 2`` clamped to ``[0, 1]``; the derivative at the ends is 0."""
     _check_float("hardsigmoid", input)
-    return np.minimum(np.maximum(input + 3, 0), 6) / 6
+    return (input + 3).clip(0, 6) / 6
 
 
 def hardswish_derivative(g: Any, input: Any) -> Any:
-    left, right = input <= -3, ~(input < 3)
-    return zeroed(g * (input / 3 + 0.5), left | right) + zeroed(g, ~right)
+    return keep(g * (input / 3 + 0.5), np.abs(input) < 3) + keep(g, ~(input < 3))
 
 
 @elementwise(method=False, input=hardswish_derivative)
 def hardswish(input):
     """Return ``input * hardsigmoid(input)``; the derivative is 0 up to -3 and 1 from 3."""
     _check_float("hardswish", input)
-    return input * (np.minimum(np.maximum(input + 3, 0), 6) / 6)
+    return input * ((input + 3).clip(0, 6) / 6)
 
 
 # --- exponential linear units -----------------------------------------------------------------------------------------
 
 
-def _negative_part(input: Any) -> Any:
+def _left_of_zero(input: Any) -> Any:
     """``minimum(input, 0)``, whose derivative at 0 is 0, as the second derivatives of torch want it."""
     return zeroed(input, ~(input < 0))
 
 
 def elu_derivative(g: Any, input: Any, alpha: float) -> Any:
     left = input <= 0
-    return zeroed(g, left) + alpha * np.exp(_negative_part(input)) * zeroed(g, ~left)
+    return zeroed(g, left) + alpha * np.exp(_left_of_zero(input)) * zeroed(g, ~left)
 
 
 @elementwise(method=False, input=elu_derivative)
 def elu(input, alpha: float = 1.0):
     """Return ``input`` where it is positive, ``alpha * (exp(input) - 1)`` elsewhere."""
     _check_float("elu", input)
-    return np.maximum(input, 0) + alpha * np.expm1(np.minimum(input, 0))
+    return positive_part(input) + alpha * np.expm1(negative_part(input))
 
 
 # chosen so that mean 0 and variance 1 persist from layer to layer (Klambauer et al., 2017)
@@ -226,12 +236,12 @@ SELU_SCALE = 1.0507009873554804934193349852946
 def selu(input):
     """Return the self-normalising :func:`elu`: 1.0507 times that with ``alpha = 1.6733``."""
     _check_float("selu", input)
-    return SELU_SCALE * (np.maximum(input, 0) + SELU_ALPHA * np.expm1(np.minimum(input, 0)))
+    return SELU_SCALE * (positive_part(input) + SELU_ALPHA * np.expm1(negative_part(input)))
 
 
 def celu_derivative(g: Any, input: Any, alpha: float) -> Any:
     left = input <= 0
-    return zeroed(g, left) + np.exp(_negative_part(input) / alpha) * zeroed(g, ~left)
+    return zeroed(g, left) + np.exp(_left_of_zero(input) / alpha) * zeroed(g, ~left)
 
 
 @elementwise(method=False, input=celu_derivative)
@@ -240,7 +250,7 @@ def celu(input, alpha: float = 1.0):
     _check_float("celu", input)
     if alpha == 0:
         raise RuntimeError("celu: ZeroDivisionError: alpha cannot be 0 for CELU")
-    return np.maximum(input, 0) + alpha * np.expm1(np.minimum(input, 0) / alpha)
+    return positive_part(input) + alpha * np.expm1(negative_part(input) / alpha)
 
 
 # --- smooth -----------------------------------------------------------------------------------------------------------
@@ -253,7 +263,9 @@ def sigmoid(input):
     if input.dtype.kind == "c":
         return 1 / (1 + np.exp(-input))
     e = np.exp(-np.abs(input))  # at most 1
-    return np.maximum(e, input >= 0) / (1 + e)
+    result = np.maximum(e, (input >= 0).astype(e.dtype))
+    result /= 1 + e
+    return result
 
 
 logistic = in_rules(sigmoid)
@@ -263,7 +275,7 @@ logistic = in_rules(sigmoid)
 def logsigmoid(input):
     """Return ``log(sigmoid(input))``."""
     _check_float("logsigmoid", input)
-    return np.minimum(input, 0) - np.log1p(np.exp(-np.abs(input)))
+    return negative_part(input) - np.log1p(np.exp(-np.abs(input)))
 
 
 def softplus_derivative(g: Any, input: Any, beta: float, threshold: float) -> Any:
@@ -275,7 +287,7 @@ def softplus(input, beta: float = 1.0, threshold: float = 20.0):
     """Return ``log(1 + exp(beta * input)) / beta``, and ``input`` itself where ``beta * input > threshold``."""
     _check_float("softplus", input)
     x = input * beta
-    return np.where(x > threshold, input, (np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))) / beta)
+    return np.where(x > threshold, input, (positive_part(x) + np.log1p(np.exp(-np.abs(x)))) / beta)
 
 
 def silu_derivative(g: Any, input: Any) -> Any:
@@ -311,10 +323,17 @@ error_function = in_rules(erf)
 CUBIC = 0.044715  # fitted by Hendrycks and Gimpel, "Gaussian error linear units", 2016
 
 
+def normal_distribution(x: Any) -> Any:
+    """The distribution function of the standard normal distribution, with torch's absolute accuracy."""
+    if type(x) is np.ndarray and x.dtype == np.float32 and x.size >= _LARGE:
+        return normal_single(x)
+    return 0.5 * (1 + error_function(x * math.sqrt(0.5)))
+
+
 def gelu_derivative(g: Any, input: Any, approximate: str) -> Any:
     if approximate == "none":
-        normal = 0.5 * (1 + error_function(input * math.sqrt(0.5)))
-        return g * (normal + input * np.exp(input * input / -2) / SQRT_2PI)
+        density = np.exp(input * input * -0.5) * (1 / SQRT_2PI)
+        return g * (normal_distribution(input) + input * density)
     t = np.tanh(SQRT_2_OVER_PI * (input + CUBIC * input * input * input))
     slope = SQRT_2_OVER_PI * (1 + 3 * CUBIC * input * input)
     return g * (0.5 * (1 + t) + 0.5 * input * (1 - t * t) * slope)
@@ -325,7 +344,7 @@ def gelu(input, approximate: str = "none"):
     """Return ``input`` times the normal distribution function, or its ``"tanh"`` approximation."""
     _check_float("gelu", input)
     if approximate == "none":
-        return 0.5 * input * (1 + error_function(input * math.sqrt(0.5)))
+        return input * normal_distribution(input)
     if approximate == "tanh":
         return 0.5 * input * (1 + np.tanh(SQRT_2_OVER_PI * (input + CUBIC * input * input * input)))
     raise RuntimeError(f"gelu: approximate argument must be either none or tanh, but got {approximate!r}")
@@ -369,6 +388,9 @@ def _to_normalise(name: str, input: Any, dim: int, dtype: Any) -> tuple[Any, Any
 
 
 def softmax_derivative(g: Any, result: Any, dim: int) -> Any:
+    rows, of_rows = as_rows(result, dim), as_rows(g, dim)
+    if rows is not None and of_rows is not None:
+        return softmax_rows_derivative(of_rows, rows).reshape(result.shape)
     return result * (g - np.add.reduce(g * result, axis=dim, keepdims=True))
 
 
@@ -382,12 +404,18 @@ def softmax(input, dim: int, dtype=None):
     tensor([0.5000, 0.5000])
     """
     input, largest = _to_normalise("softmax", input, dim, dtype)
+    rows = as_rows(input, dim)
+    if rows is not None:
+        return softmax_rows(rows, largest.reshape(-1, 1)).reshape(input.shape)
     exp = np.exp(input - largest)
     exp /= np.add.reduce(exp, axis=dim, keepdims=True)
     return exp
 
 
 def log_softmax_derivative(g: Any, result: Any, dim: int) -> Any:
+    rows, of_rows = as_rows(result, dim), as_rows(g, dim)
+    if rows is not None and of_rows is not None:
+        return log_softmax_rows_derivative(of_rows, rows).reshape(result.shape)
     return g - np.exp(result) * np.add.reduce(g, axis=dim, keepdims=True)
 
 
@@ -395,6 +423,9 @@ def log_softmax_derivative(g: Any, result: Any, dim: int) -> Any:
 def log_softmax(input, dim: int, dtype=None):
     """Return ``log(softmax(input, dim))``, without overflow or loss of small probabilities."""
     input, largest = _to_normalise("log_softmax", input, dim, dtype)
+    rows = as_rows(input, dim)
+    if rows is not None:
+        return log_softmax_rows(rows, largest.reshape(-1, 1)).reshape(input.shape)
     shifted = input - largest
     return shifted - np.log(np.add.reduce(np.exp(shifted), axis=dim, keepdims=True))
 

@@ -120,7 +120,7 @@ def _adaptive_max(input: Any, axes: tuple[Spans, ...]) -> tuple[Any, Any]:
     shape = (*lead, *(axis.number for axis in axes))
     values = np.empty_like(input, shape=shape, order="C")
     indices: Any = np.empty_like(input, shape=shape, dtype=np.int64, order="C")
-    places = np.arange(math.prod(input.shape[-n:])).reshape(input.shape[-n:])
+    places = np.arange(math.prod(input.shape[-n:]), like=input).reshape(input.shape[-n:])
     for window in itertools.product(*(range(axis.number) for axis in axes)):
         cut = tuple(slice(axis.starts[i], axis.stops[i]) for axis, i in zip(axes, window, strict=True))
         inside = places[cut].reshape(-1)

@@ -199,11 +199,11 @@ def _gradients(
     scale, causal, dropout, _ = options
     g, result = (each.reshape(x.query.shape[:-1] + each.shape[-1:]) for each in in_single(g, result))
     parts = _parts(x.shape, causal)
-    of_query = np.empty(x.query.shape, x.query.dtype)
+    of_query = np.empty(x.query.shape, x.query.dtype, like=x.query)
     # the parts of a sample add to its keys and values; one that has them all writes them
     whole = all(len(each) == 1 and each[0].keys == x.shape[2] for each in parts)
     make = np.empty if whole else np.zeros
-    of_key, of_value = (make(each.shape, each.dtype) for each in (x.key, x.value))
+    of_key, of_value = (make(each.shape, each.dtype, like=each) for each in (x.key, x.value))
     of_mask = np.zeros_like(tensors[3]) if len(needs) == 4 and needs[3] else None
 
     def work(parts: list[_Part]) -> None:
@@ -270,10 +270,10 @@ def attend(tensors, allowed, options: Options):
         Booleans: which keys a query attends to; or None.
     """
     x = _Operands(tensors, allowed)
-    result = np.empty((*x.query.shape[:-1], x.value.shape[-1]), x.query.dtype)
-    logarithms = np.empty((*x.query.shape[:-1], 1), x.query.dtype)
+    result = np.empty((*x.query.shape[:-1], x.value.shape[-1]), x.query.dtype, like=x.query)
+    logarithms = np.empty((*x.query.shape[:-1], 1), x.query.dtype, like=x.query)
     keys, width = x.value.shape[-2:]
-    all_weights = np.zeros((*x.query.shape[:-1], keys), x.query.dtype) if keys <= width else None
+    all_weights = np.zeros((*x.query.shape[:-1], keys), x.query.dtype, like=x.query) if keys <= width else None
 
     def work(parts: list[_Part]) -> None:
         for part in parts:

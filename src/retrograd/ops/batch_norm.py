@@ -13,8 +13,9 @@ from retrograd.core.state import set_grad_enabled
 from retrograd.core.tensor import Tensor
 from retrograd.ops._fused import gradient_of, sample_by_sample
 from retrograd.ops._losses import check_tensors
+from retrograd.ops._rows import blocks
 from retrograd.ops._rules import check_kind
-from retrograd.ops.norm_layers import blocks, check_parameters, in_single, scaled, standardized
+from retrograd.ops.norm_layers import check_parameters, in_single, scaled, standardized
 
 _FEW = 1 << 12  # places
 
@@ -54,7 +55,7 @@ def _parts(x: Any) -> Any:
 def _products_with_deviations(g: Any, x: Any, mean: Any) -> Any:
     """The sum of ``g * (x - mean)`` of every channel."""
     mean = _per_channel(mean, x)
-    total = np.zeros(x.shape[1], x.dtype)
+    total = np.zeros(x.shape[1], x.dtype, like=x)
     for part in _parts(x):
         total += _products(g[part], x[part] - mean)
     return total
@@ -62,7 +63,7 @@ def _products_with_deviations(g: Any, x: Any, mean: Any) -> Any:
 
 def _sum_of_squares(x: Any, mean: Any) -> Any:
     mean = _per_channel(mean, x)
-    total = np.zeros(x.shape[1], x.dtype)
+    total = np.zeros(x.shape[1], x.dtype, like=x)
     for part in _parts(x):
         deviations = x[part] - mean
         total += _products(deviations, deviations)

@@ -242,16 +242,16 @@ def _cross_entropy(input, target, weight=None, ignore_index: int = -100, reducti
     logits = _classes_first(input)
     if logits.dtype == np.float16:
         logits = logits.astype(np.float32)
-    if len(logits) <= FEW:
-        logits = np.ascontiguousarray(logits)
+    if len(logits) <= FEW and not logits.flags.c_contiguous:
+        logits = logits.copy()
     number, count = logits.shape
     classes, weights = _read(target, number, weight, ignore_index, logits.dtype)
 
     slopes = logits - np.maximum.reduce(logits, 0)
     flat = slopes.ravel("K")
     of_class, of_sample = [step // slopes.itemsize for step in slopes.strides]
-    at = np.arange(0, count * of_sample, of_sample or 1)
-    at += classes * of_class
+    at = classes * of_class
+    at += np.arange(0, count * of_sample, of_sample or 1)
     chosen = flat.take(at)
     np.exp(slopes, out=slopes)
     sums = np.add.reduce(slopes, 0)

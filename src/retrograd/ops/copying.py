@@ -16,6 +16,7 @@ from retrograd.core.tensor_types import DTYPES, TensorType
 from retrograd.device import array_module, as_device
 from retrograd.device import device as Device
 from retrograd.dtypes import as_dtype, fits
+from retrograd.gpu import DeviceArray
 
 # --- copies -------------------------------------------------------------------------------------------------------
 
@@ -87,7 +88,7 @@ def _transfer(input, device: Device, source: Device):
         return input.get()
     xp: Any = array_module(device)
     with xp.cuda.Device(device.index or 0):
-        return xp.asarray(input)
+        return xp.asarray(input, blocking=True)
 
 
 @method
@@ -266,7 +267,15 @@ def _copied(input, src, non_blocking: bool = False):
     return _overwritten(input, src)
 
 
-add_method("copy_", calls.inplace(_copied.op, "copy_"))
+_copy_on_device = calls.inplace(_copied.op, "copy_")
+
+
+@method
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Copy ``src`` over the elements of this tensor, broadcast and converted, from whatever device it is on."""
+    if isinstance(src, Tensor) and DeviceArray in (type(self._data), type(src._data)):
+        src = to(src, device=self.device)
+    return _copy_on_device(self, src)
 
 
 def fill_value(name: str, value: Any, dtype: np.dtype) -> Any:

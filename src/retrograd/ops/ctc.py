@@ -45,9 +45,9 @@ class _States(NamedTuple):
 
 def _states(targets: Any, target_lengths: Any, blank: int) -> _States:
     count, longest = targets.shape
-    labels = np.full((count, 2 * longest + 1), blank)
+    labels = np.full_like(targets, blank, shape=(count, 2 * longest + 1), order="C")
     labels[:, 1::2] = np.where(np.arange(longest) < target_lengths[:, None], targets, blank)
-    jumps = np.zeros(labels.shape, bool)
+    jumps = np.zeros(labels.shape, bool, like=labels)
     jumps[:, 2:] = labels[:, 2:] != labels[:, :-2]
     return _States(labels, jumps, 2 * target_lengths)
 
@@ -174,7 +174,7 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank: int, zer
 
 
 def _lengths(name: str, lengths: Any, count: int, most: int) -> Any:
-    values = np.atleast_1d(np.asarray(lengths._data if isinstance(lengths, Tensor) else lengths))
+    values = np.atleast_1d(lengths.numpy(force=True) if isinstance(lengths, Tensor) else np.asarray(lengths))
     if values.dtype.kind not in "iu":
         raise RuntimeError(f"ctc_loss: {name} must be integral, got {values.dtype}")
     if values.shape != (count,):
@@ -188,7 +188,7 @@ def _lengths(name: str, lengths: Any, count: int, most: int) -> Any:
 
 def _padded(targets: Any, lengths: Any) -> Any:
     """Targets that were joined into a vector, as one row per sample."""
-    rows = np.zeros((len(lengths), int(lengths.max(initial=0))), np.int64)
+    rows = np.zeros((len(lengths), int(lengths.max(initial=0))), np.int64, like=targets)
     rows[np.arange(rows.shape[1]) < lengths[:, None]] = targets
     return rows
 
@@ -255,6 +255,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     wrong = used[(used < 0) | (used >= classes)]
     if wrong.size:
         raise RuntimeError(f"ctc_loss: target out of range: {wrong[0]}, for {classes} classes")
+    inputs, lengths = (np.asarray(values, like=x._data) for values in (inputs, lengths))
     losses = _ctc_loss(x, labels, inputs, lengths, blank, zero_infinity)
     if reduction == "mean":
         return (losses / np.maximum(lengths, 1).astype(losses._data.dtype)).mean()

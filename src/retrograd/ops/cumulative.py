@@ -14,6 +14,7 @@ from retrograd.ops._picking import lifted
 from retrograd.ops._reducing import cast, checked_dim
 from retrograd.ops._rules import conj, everywhere, normalize_dim
 from retrograd.ops.extremes import check_ordered
+from retrograd.ops.selecting import scatter_zeros
 
 
 def along(x: Any, dim: int, start: int | None, stop: int | None) -> Any:
@@ -24,24 +25,59 @@ def along(x: Any, dim: int, start: int | None, stop: int | None) -> Any:
 def _accumulate(ufunc: np.ufunc, x: Any, dim: int) -> Any:
     """Running results as torch computes them: integers in int64, others with twice the precision on the way."""
     kind = x.dtype.char
-    if kind in "dD":
-        return _run(ufunc, x.copy(), dim)
-    if kind in "efF":
-        return _run(ufunc, x.astype({"e": "f", "f": "d", "F": "D"}[kind]), dim).astype(x.dtype)
-    return ufunc.accumulate(x, dim, np.int64)
+    if kind in _WIDE:
+        return _run(ufunc, x, dim, np.dtype(_WIDE[kind]), x.dtype)
+    return _run(ufunc, x, dim, np.dtype(np.int64), np.dtype(np.int64))
 
 
-def _run(ufunc: np.ufunc, x: Any, dim: int) -> Any:
-    """``ufunc.accumulate`` in place; slice by slice where slices are long: their elements need not wait for others."""
-    slices = np.moveaxis(x, dim, 0) if type(x) is np.ndarray and x.ndim > 1 else None
-    if slices is None or x.size < _LONG * len(slices) or slices.strides[0] < _LONG * x.itemsize:
-        return ufunc.accumulate(x, dim, out=x)
-    for before, here in itertools.pairwise(slices):
-        ufunc(before, here, out=here)
-    return x
+_WIDE = {"e": "f", "f": "d", "F": "D", "d": "d", "D": "D"}
+
+
+def _run(ufunc: np.ufunc, x: Any, dim: int, wide: np.dtype, narrow: np.dtype) -> Any:
+    """``ufunc.accumulate``, computed in one dtype and returned in another.
+
+    Slice by slice where that pays: their elements need not wait for others.
+    """
+    if type(x) is not np.ndarray or x.size < _MANY:
+        return ufunc.accumulate(x.astype(wide), dim).astype(narrow, copy=False)
+    if dim % x.ndim == x.ndim - 1 and abs(x.strides[-1]) == x.itemsize:
+        return _run_rows(ufunc, x.reshape(-1, x.shape[-1]), wide, narrow).reshape(x.shape)
+    x = x.astype(wide)
+    slices = np.moveaxis(x, dim, 0)
+    if x.size >= _LONG * len(slices) and slices.strides[0] >= _LONG * x.itemsize:
+        _run_slices(ufunc, slices)
+    else:
+        ufunc.accumulate(x, dim, out=x)
+    return x.astype(narrow, copy=False)
 
 
 _LONG = 512  # elements of a slice
+_MANY = 1 << 14
+
+
+def _run_slices(ufunc: np.ufunc, slices: Any) -> None:
+    for before, here in itertools.pairwise(slices):
+        ufunc(before, here, out=here)
+
+
+def _run_rows(ufunc: np.ufunc, x: Any, wide: np.dtype, narrow: np.dtype) -> Any:
+    """Accumulate along the rows of a matrix, turned around; long rows in several parts side by side."""
+    rows, length = x.shape
+    parts = min(max(_LONG // rows, 1), length // 16)
+    if parts < 1:
+        return ufunc.accumulate(x.astype(wide), 1).astype(narrow, copy=False)
+    whole = length // parts * parts
+    slices = x[:, :whole].reshape(rows * parts, -1).T.astype(wide, order="C")
+    _run_slices(ufunc, slices)
+    if parts > 1:
+        before = ufunc.accumulate(slices[-1].reshape(rows, parts)[:, :-1], 1)
+        later = slices.reshape(-1, rows, parts)[:, :, 1:]
+        ufunc(before, later, out=later)
+    result = np.empty(x.shape, narrow)
+    result[:, :whole] = slices.T.reshape(rows, whole)
+    rest = np.concatenate((slices[-1].reshape(rows, parts)[:, -1:], x[:, whole:]), 1, dtype=wide)
+    result[:, whole:] = ufunc.accumulate(rest, 1)[:, 1:]
+    return result
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------
@@ -152,12 +188,7 @@ def logcumsumexp(input, dim: int):
 
 def _cumextreme_rule(g, indices, dim):
     """An extreme collects the gradients of all places where it is still the extreme."""
-    (g, _) = g
-    if g.ndim == 0:
-        return g
-    dim = normalize_dim(dim, g.ndim)
-    still = along(indices, dim, 1, None) == along(indices, dim, None, -1)
-    return recurrence(g, still.astype(g.dtype), dim, True) * (indices == _places(indices, dim))
+    return scatter_zeros(g[0], indices.shape, dim, indices)
 
 
 def _places(x: Any, dim: int) -> Any:
@@ -167,9 +198,10 @@ def _places(x: Any, dim: int) -> Any:
 
 def _cumextreme(name: str, ufunc: np.ufunc, x: Any, dim: int) -> Any:
     check_ordered(name, x)
-    values = ufunc.accumulate(x, dim)
+    values = _run(ufunc, x, dim, x.dtype, x.dtype)
     reached = (x == values) | (x != x)
-    return values, np.maximum.accumulate(np.where(reached, _places(x, dim), 0), dim)
+    places = reached * _places(x, dim)
+    return values, _run(np.maximum, places, dim, places.dtype, places.dtype)
 
 
 @op(outputs=("values", "indices"), differentiable_outputs=(0,), input=_cumextreme_rule)

@@ -34,5 +34,6 @@ def pdist(input, p: float = 2.0) -> Tensor:
         raise RuntimeError(f"pdist only supports floating-point dtypes, got: {input.dtype}")
     if p < 0:
         raise RuntimeError(f"pdist only supports non-negative p values, but got {p}")
-    first, second = (wrap(index.astype(np.int64)) for index in np.triu_indices(input.shape[0], 1))
+    pairs = np.triu_indices(input.shape[0], 1)
+    first, second = (wrap(np.asarray(index, np.int64, like=input._data)) for index in pairs)
     return vector_norm(index_select(input, 0, first) - index_select(input, 0, second), p, dim=1)

@@ -137,13 +137,13 @@ def _bags(offsets: Any, count: int, include_last_offset: bool) -> tuple[Any, int
     ends = np.append(offsets[1:], count)
     if include_last_offset:  # what lies behind the last one belongs to the bag before it
         offsets, ends = offsets[:-1], np.append(ends[:-2], count)
-    return np.repeat(np.arange(len(offsets)), ends - offsets), len(offsets)
+    return np.repeat(np.arange(len(offsets), like=offsets), ends - offsets), len(offsets)
 
 
 def _largest(rows: Any, bag_of: Any, number: int) -> tuple[Any, Any]:
     """For every bag and column the position of the largest row, the first of several, and which bags have one."""
     present, starts = np.unique(bag_of, return_index=True)
-    first = np.zeros((number, rows.shape[1]), np.int64)
+    first = np.zeros((number, rows.shape[1]), np.int64, like=bag_of)
     if present.size:
         largest = np.maximum.reduceat(rows, starts, 0)
         is_largest = (rows == np.repeat(largest, np.diff(np.append(starts, len(rows))), 0)) | np.isnan(rows)
@@ -235,7 +235,7 @@ def embedding_bag(
     _check_bounds(name, indices, len(weight), RuntimeError)
     if input.ndim == 2:
         number = len(input)
-        bag_of = np.repeat(np.arange(number), input.shape[1])
+        bag_of = np.repeat(np.arange(number, like=indices), input.shape[1])
     else:
         bag_of, number = _bags(offsets._data, len(indices), include_last_offset)
     if max_norm is not None:

@@ -330,7 +330,7 @@ def affine_grid(theta, size: Sequence[int], align_corners: bool | None = None) -
     axes = [_steps(length, bool(align_corners)) for length in size[2:]]
     ones = np.ones(tuple(size[2:]))
     corners = np.stack([*reversed(np.meshgrid(*axes, indexing="ij")), ones], -1).astype(theta._data.dtype)
-    grid = matmul(wrap(corners.reshape(-1, n + 1)), theta.mT)
+    grid = matmul(wrap(np.asarray(corners.reshape(-1, n + 1), like=theta._data)), theta.mT)
     return grid.reshape(size[0], *size[2:], n)
 
 

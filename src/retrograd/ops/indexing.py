@@ -19,10 +19,12 @@ from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.ops._positions import ALL, along, combine_at, of_index
 from retrograd.ops._rules import normalize_dim
-from retrograd.ops.copying import cast, write
+from retrograd.ops.copying import cast, fill_value, write
 
 # The dtypes of what picks elements.
 _PICKING = frozenset(map(np.dtype, ("int64", "int32", "bool")))
+
+_NUMBERS = frozenset((bool, int, float, complex))
 
 # --- views --------------------------------------------------------------------------------------------------------
 
@@ -320,6 +322,8 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         raise TypeError(
             f"can't assign a {type(value).__name__} to a tensor of dtype {self.dtype}; make it a tensor first"
         )
+    if type(value) in _NUMBERS:
+        _check_number(value, self._data.dtype)
     basic, picked = parse(index, self._data.shape)
     untied = self._meta is None and self._edge is None and local.before_write is None and local.tangents is None
     if untied and _is_plain(value) and self._data.flags.writeable:
@@ -332,6 +336,16 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         target.copy_(_without_leading_ones(value, target.ndim))
     else:
         target.index_put_(picked, value.to(self.dtype))
+
+
+def _check_number(value: Any, dtype: np.dtype) -> None:
+    """Raise if a number cannot be stored in ``dtype``."""
+    if type(value) is not complex and -128 <= value <= 127:
+        return
+    if dtype.kind in "bfiu" and type(value) is complex and not value.imag:
+        value = value.real
+    if dtype != np.float16 or type(value) is complex:  # torch makes infinities there
+        fill_value("__setitem__", value, dtype)
 
 
 def _without_leading_ones(value: Any, ndim: int) -> Any:

@@ -58,9 +58,15 @@ def cat(tensors: Sequence[Any], dim: int = 0):
         raise ValueError("cat(): expected a non-empty list of Tensors")
     dtype = _common_dtype(tensors)
     try:
-        return np.concatenate(tensors, dim, dtype=dtype)
+        return _joined(tensors, dim, dtype)
     except ValueError:
-        return np.concatenate(_fitting(tensors, dim), dim, dtype=dtype)
+        return _joined(_fitting(tensors, dim), dim, dtype)
+
+
+def _joined(parts: Sequence[Any], dim: int, dtype: np.dtype) -> Any:
+    """``np.concatenate``, lying row by row whatever the parts do, so that it can be viewed in other shapes."""
+    result = np.concatenate(parts, dim, dtype=dtype)
+    return np.ascontiguousarray(result) if type(result) is np.ndarray and not result.flags.c_contiguous else result
 
 
 def _fitting(tensors: Sequence[Any], dim: int) -> Sequence[Any]:
@@ -106,7 +112,7 @@ def stack(tensors: Sequence[Any], dim: int = 0):
                 f"{list(tensor.shape)} at entry {k}"
             )
     dim = normalize_axis_index(dim, tensors[0].ndim + 1)
-    return np.concatenate([tensor[along(dim, None)] for tensor in tensors], dim, dtype=_common_dtype(tensors))
+    return _joined([tensor[along(dim, None)] for tensor in tensors], dim, _common_dtype(tensors))
 
 
 concat = concatenate = cat

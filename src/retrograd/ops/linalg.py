@@ -7,12 +7,12 @@ algorithmic differentiation" (2008), with adjoints where it has transposes. G_A 
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from retrograd.core.named_results import named_results
 from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.ops._matrices import adjoint, check_floating, check_info, check_square, columns_times
@@ -30,7 +30,7 @@ def _invert(A: Any) -> tuple[Any, Any]:
 
     A singular matrix of a batch gets NaN for an inverse, and leaves the others alone.
     """
-    info = np.zeros(A.shape[:-2], np.int32)
+    info = np.zeros(A.shape[:-2], np.int32, like=A)
     try:
         return np.linalg.inv(A), info
     except np.linalg.LinAlgError:
@@ -227,7 +227,7 @@ def _solve(name: str, A: Any, B: Any, left: bool, solve_matrices: Callable[[Any,
     return X[..., 0] if vector else X
 
 
-_Solved = namedtuple("linalg_solve_ex", ["result", "info"])  # type: ignore[name-match]
+_Solved = named_results("linalg_solve_ex", ["result", "info"])
 
 
 @composite(name="linalg.solve_ex", method=False)

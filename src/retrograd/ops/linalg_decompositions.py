@@ -9,13 +9,13 @@ S. Zhang, "Automatic differentiation for complex valued SVD" (2019).
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from retrograd.core.errors import LinAlgError
+from retrograd.core.named_results import named_results
 from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
@@ -94,7 +94,7 @@ def _check_phase(name: str, products: Any) -> None:
 
 def _factorise(A: Any, upper: bool) -> tuple[Any, Any]:
     """Cholesky factors, and for each matrix the order of its first minor that is not positive definite, or 0."""
-    info = np.zeros(A.shape[:-2], np.int32)
+    info = np.zeros(A.shape[:-2], np.int32, like=A)
     try:
         return np.linalg.cholesky(A, upper=upper), info
     except np.linalg.LinAlgError:
@@ -218,7 +218,7 @@ def qr(A, mode: Literal["reduced", "complete", "r"] = "reduced"):
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(f"linalg.qr: mode '{mode}' is none of 'reduced', 'complete' and 'r'")
     if mode == "r":
-        return np.empty(0, A.dtype), np.linalg.qr(A, mode)
+        return np.empty(0, A.dtype, like=A), np.linalg.qr(A, mode)
     return tuple(np.linalg.qr(A, mode))
 
 
@@ -415,7 +415,7 @@ def _singular_values(A: Any) -> Any:
     return np.linalg.svd(A, compute_uv=False)
 
 
-_SVD = namedtuple("svd", ["U", "S", "V"])  # type: ignore[name-match]
+_SVD = named_results("svd", ["U", "S", "V"])
 
 
 @composite(name="svd")

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from retrograd.core.named_results import named_results
 from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
@@ -117,7 +117,7 @@ def _least_squares(A, B, rcond: float):
     return adjoint(Vh) @ (_reciprocals(S, A, None, rcond)[..., None] * (adjoint(U) @ B))
 
 
-_LeastSquares = namedtuple("linalg_lstsq", ["solution", "residuals", "rank", "singular_values"])  # type: ignore[name-match]
+_LeastSquares = named_results("linalg_lstsq", ["solution", "residuals", "rank", "singular_values"])
 _DRIVERS = ("gelsy", "gelsd", "gelss", "gels")
 
 

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import importlib
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
+from retrograd.core.named_results import named_results
 from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
+from retrograd.gpu import computed_on_cpu
 from retrograd.ops._matrices import check_floating, check_info, check_matrix, check_square
 from retrograd.ops._rules import conj, not_implemented
 
@@ -39,6 +40,7 @@ def _routine(name: str, dtype: np.dtype, hermitian: bool) -> Any:
     differentiable_outputs=(0,),
     A=not_implemented("linalg.ldl_factor_ex", "A"),
 )
+@computed_on_cpu
 def ldl_factor_ex(A, hermitian: bool = False, check_errors: bool = False):
     """Return ``(LD, pivots, info)`` without raising for singular matrices, for which ``info`` is not 0.
 
@@ -59,7 +61,7 @@ def ldl_factor_ex(A, hermitian: bool = False, check_errors: bool = False):
 
 
 _SINGULAR = "D[{info},{info}] is zero, and using the factors to solve a system would divide by it."
-_Factors = namedtuple("linalg_ldl_factor", ["LD", "pivots"])  # type: ignore[name-match]
+_Factors = named_results("linalg_ldl_factor", ["LD", "pivots"])
 
 
 @composite(name="linalg.ldl_factor", method=False)
@@ -99,6 +101,7 @@ def _solution_gradient(g: Any, LD: Any, pivots: Any, hermitian: bool) -> Any:
     LD=not_implemented("linalg.ldl_solve", "LD"),
     B=_solution_gradient,
 )
+@computed_on_cpu
 def ldl_solve_factored(LD, pivots, B, hermitian: bool):
     """The solutions for each matrix of the batch."""
     batch = np.broadcast_shapes(LD.shape[:-2], B.shape[:-2])

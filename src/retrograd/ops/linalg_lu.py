@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
+from retrograd.core.named_results import named_results
 from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
+from retrograd.gpu import computed_on_cpu
 from retrograd.ops._matrices import adjoint as adjoint_of
 from retrograd.ops._matrices import check_floating, check_info, check_matrix
 from retrograd.ops.linalg_triangular import substitute
@@ -22,6 +23,7 @@ lapack_kernel: Any = without_flags(kernel)
 _PANEL = 32
 
 
+@computed_on_cpu
 def _factorise(A: Any) -> tuple[Any, Any]:
     """L (without its diagonal of ones) and U in one array, and the row each row was exchanged with, counted from 0."""
     *batch, m, n = A.shape
@@ -47,7 +49,7 @@ def _zero_pivots(LU: Any) -> Any:
     """Which diagonal element of each U is the first that is zero, counted from 1; 0 if none is."""
     zero = np.diagonal(LU, axis1=-2, axis2=-1) == 0
     if zero.shape[-1] == 0:
-        return np.zeros(zero.shape[:-1], np.int32)
+        return np.zeros(zero.shape[:-1], np.int32, like=zero)
     return np.where(zero.any(-1), zero.argmax(-1) + 1, 0).astype(np.int32)
 
 
@@ -58,6 +60,7 @@ def first_zero_pivot(A: Any) -> int:
 
 
 @lapack_kernel(public=False, method=False)
+@computed_on_cpu
 def permutation_matrix(pivots, m: int, dtype: Any):
     """The matrix P of ``A = P L U``, from the row exchanges (counted from 1) that led to ``L U``."""
     *batch, k = pivots.shape
@@ -123,8 +126,8 @@ _ZERO_PIVOT = (
     "If you still want to perform the factorization, use linalg.lu or linalg.lu_factor_ex."
 )
 
-_Factors = namedtuple("linalg_lu_factor", ["LU", "pivots"])  # type: ignore[name-match]
-_Parts = namedtuple("linalg_lu", ["P", "L", "U"])  # type: ignore[name-match]
+_Factors = named_results("linalg_lu_factor", ["LU", "pivots"])
+_Parts = named_results("linalg_lu", ["P", "L", "U"])
 
 
 @composite(name="linalg.lu_factor", method=False)

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
+from retrograd.core.named_results import named_results
 from retrograd.core.op import kernel, without_flags
 from retrograd.core.registry import composite
+from retrograd.core.tensor import wrap
 from retrograd.ops._matrices import adjoint, check_floating, check_matrix, check_square
 
 lapack_kernel: Any = without_flags(kernel)
@@ -82,7 +83,7 @@ def solve_triangular(A, B, *, upper: bool, left: bool = True, unitriangular: boo
     return substitute(A.mT, B.mT, not upper, unitriangular).mT
 
 
-_Triangular = namedtuple("triangular_solve", ["solution", "cloned_coefficient"])  # type: ignore[name-match]
+_Triangular = named_results("triangular_solve", ["solution", "cloned_coefficient"])
 
 
 @composite()
@@ -110,5 +111,5 @@ def cholesky_inverse(L, upper: bool = False):
     """Return the inverse of ``L Lᴴ`` (``Uᴴ U`` for an ``upper`` factor in place of ``L``)."""
     check_square("cholesky_inverse", L)
     check_floating("cholesky_inverse", L)
-    half = substitute(adjoint(L) if upper else L, np.eye(L.shape[-1], dtype=L.dtype), False)
+    half = substitute(adjoint(L) if upper else L, wrap(np.eye(L.shape[-1], dtype=L._data.dtype, like=L._data)), False)
     return adjoint(half) @ half

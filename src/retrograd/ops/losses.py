@@ -124,8 +124,12 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
 
 
 def _huber(g: Any, first: Any, second: Any, reduction: str, delta: float) -> Any:
-    difference = first - second
-    return spread(g, reduction, first) * np.where(np.abs(difference) <= delta, difference, delta * np.sign(difference))
+    return spread(g, reduction, first) * _limited(first - second, delta)
+
+
+def _limited(x: Any, limit: float) -> Any:
+    """``x``, of which no more than ``limit`` counts; the derivative at the limits is 0."""
+    return x.clip(-limit, limit) if type(x) is np.ndarray else np.where(np.abs(x) < limit, x, limit * np.sign(x))
 
 
 @op(
@@ -138,7 +142,8 @@ def _huber(g: Any, first: Any, second: Any, reduction: str, delta: float) -> Any
 def _huber_loss(input, target, reduction: str, delta: float):
     check_kind("huber_loss", "f", input)
     size = np.abs(input - target)
-    return reduced(np.where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta)), reduction)
+    limited = size.clip(0, delta)
+    return reduced(limited * (size - 0.5 * limited), reduction)
 
 
 @composite(method=False, reported=False)
@@ -175,8 +180,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 
 
 def _smooth(g: Any, first: Any, second: Any, reduction: str, beta: float) -> Any:
-    difference = first - second
-    return spread(g, reduction, first) * np.where(np.abs(difference) < beta, difference / beta, np.sign(difference))
+    return spread(g, reduction, first) * (_limited(first - second, beta) / beta)
 
 
 @op(
@@ -190,7 +194,8 @@ def _smooth(g: Any, first: Any, second: Any, reduction: str, beta: float) -> Any
 def _smooth_l1_loss(input, target, reduction: str, beta: float):
     check_kind("smooth_l1_loss", "f", input)
     size = np.abs(input - target)
-    return reduced(np.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta), reduction)
+    limited = size.clip(0, beta) / beta
+    return reduced(limited * (size - 0.5 * beta * limited), reduction)
 
 
 @composite(method=False, reported=False)

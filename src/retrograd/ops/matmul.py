@@ -86,12 +86,16 @@ def matmul(input, other):
 composite(name="linalg.matmul", method=False)(matmul)
 
 
+_CASES_OF_MATMUL = ("mm", "bmm", "mv", "dot")
+
+
 def _check_ndims(name: str, ndims: tuple[int, ...], *operands: Any) -> None:
     """Raise unless the operands have these numbers of dimensions."""
-    for operand, ndim in zip(operands, ndims, strict=True):
-        if getattr(operand, "ndim", ndim) != ndim:
-            wanted = ", ".join(f"{n}-D" for n in ndims)
-            raise RuntimeError(f"{name}(): expected tensors that are {wanted}, but got shape {list(operand.shape)}")
+    if any(getattr(operand, "ndim", ndim) != ndim for operand, ndim in zip(operands, ndims, strict=True)):
+        wanted = " and ".join(f"{ndim}-D" for ndim in ndims)
+        shapes = " and ".join(str(list(np.shape(operand))) for operand in operands)
+        advice = "; matmul (@) takes others" if name in _CASES_OF_MATMUL else ""
+        raise RuntimeError(f"{name}(): expected {wanted} tensors, but got shapes {shapes}{advice}")
 
 
 @op(

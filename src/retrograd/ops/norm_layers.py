@@ -6,7 +6,7 @@ On arrays, a few rows at a time, so that they stay in the cache from the first p
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,32 +16,18 @@ from retrograd.core.registry import composite
 from retrograd.ops._fused import gradient_of, sample_by_sample
 from retrograd.ops._losses import check_tensors
 from retrograd.ops._reducing import sum_of_squares
+from retrograd.ops._rows import blocks, row_sums
 from retrograd.ops._rules import check_kind
 from retrograd.ops.conditional import clamp_min
 from retrograd.ops.joining import cat
 from retrograd.ops.reductions import vector_norm
 
-# Elements that are worked on at a time.
-BLOCK = 1 << 17
-
 # --- rows -------------------------------------------------------------------------------------------------------------
-
-
-def blocks(count: int, length: int) -> Iterator[slice]:
-    """Slices of ``count`` rows of a length, each about a block long."""
-    step = max(BLOCK // max(length, 1), 1)
-    for start in range(0, count, step):
-        yield slice(start, start + step)
 
 
 def in_single(*arrays: Any) -> list[Any]:
     """Half-precision arrays as single precision, which is what is computed in; others, and None, as they are."""
     return [x.astype(np.float32) if x is not None and x.dtype == np.float16 else x for x in arrays]
-
-
-def _sums(rows: Any) -> Any:
-    """The sums of rows, as a column: a product with ones takes a quarter of the time."""
-    return rows @ np.ones((rows.shape[1], 1), rows.dtype)
 
 
 def _normalized(rows: Any, eps: float, centred: bool, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
@@ -51,14 +37,14 @@ def _normalized(rows: Any, eps: float, centred: bool, weight: Any, bias: Any) ->
     """
     count, length = rows.shape
     result = np.empty_like(rows)
-    mean = np.empty((count, 1), rows.dtype) if centred else None
-    scale = np.empty((count, 1), rows.dtype)
+    mean = np.empty((count, 1), rows.dtype, like=rows) if centred else None
+    scale = np.empty((count, 1), rows.dtype, like=rows)
     for part in blocks(count, length):
         out = result[part]
         if mean is None:
             out[...] = rows[part]
         else:
-            np.divide(_sums(rows[part]), length, out=mean[part])
+            np.divide(row_sums(rows[part]), length, out=mean[part])
             np.subtract(rows[part], mean[part], out=out)
         scale[part] = 1 / np.sqrt(sum_of_squares(out, 1, True) / length + eps)
         out *= scale[part]
@@ -81,7 +67,7 @@ def _gradient_of_rows(g: Any, rows: Any, weight: Any, mean: Any, scale: Any) -> 
         out *= np.vecdot(incoming, out)[:, None] * (own * own / -length)
         out += incoming
         if mean is not None:
-            out -= _sums(incoming) / length
+            out -= row_sums(incoming) / length
         out *= own
     return result
 
@@ -89,7 +75,7 @@ def _gradient_of_rows(g: Any, rows: Any, weight: Any, mean: Any, scale: Any) -> 
 @sample_by_sample
 def _gradient_of_weight(g: Any, rows: Any, mean: Any, scale: Any) -> Any:
     """The gradient of the weights of the columns."""
-    total = np.zeros(rows.shape[1], rows.dtype)
+    total = np.zeros(rows.shape[1], rows.dtype, like=rows)
     for part in blocks(*rows.shape):
         deviations = rows[part] if mean is None else rows[part] - mean[part]
         total += scale[part, 0] @ (deviations * g[part])

@@ -156,7 +156,7 @@ def _fill_masked(input: Any, mask: Any, value: Any) -> None:
 def masked_fill(input, mask, value):
     """Put ``value``, a number or a 0-d tensor, where ``mask`` (broadcast with ``input``) is true."""
     check_mask("masked_fill", mask)
-    return np.where(mask, np.asarray(fill_value("masked_fill", value, input.dtype)).astype(input.dtype), input)
+    return np.where(mask, fill_value("masked_fill", value, input.dtype).astype(input.dtype), input)
 
 
 @method

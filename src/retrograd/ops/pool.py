@@ -98,8 +98,8 @@ def _max_over_windows(input: Any, axes: Axes) -> tuple[Any, Any]:
         np.maximum(best, input[(..., *elements)], out=best)
     # the first element that is equal: how many come before it, counted without a branch
     elements_of_window = math.prod(axis.kernel for axis in axes)
-    position: Any = np.zeros(shape, np.min_scalar_type(elements_of_window))
-    missing: Any = np.ones(shape, bool)
+    position: Any = np.zeros(shape, np.min_scalar_type(elements_of_window), like=input)
+    missing: Any = np.ones(shape, bool, like=input)
     for windows, elements in each_element(axes):
         missing[(..., *windows)] &= input[(..., *elements)] != values[(..., *windows)]
         position += missing
@@ -116,7 +116,7 @@ def _places_of(position: Any, axes: Axes) -> Any:
     for axis in axes:
         starts = np.add.outer(starts * axis.size, np.arange(axis.number) * axis.stride - axis.before)
         steps = np.add.outer(steps * axis.size, np.arange(axis.kernel) * axis.dilation)
-    return steps.reshape(-1)[position] + starts
+    return np.asarray(steps.reshape(-1), like=position)[position] + starts
 
 
 def _max_pool_operation(n: int) -> Callable[..., Any]:

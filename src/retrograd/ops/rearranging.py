@@ -82,13 +82,13 @@ def repeat_interleave(input, repeats: Any = None, dim: int | None = None, *, out
     [1, 1, 2]
     """
     if repeats is None:
-        input, repeats, dim = wrap(np.arange(input.numel())), input, 0
+        input, repeats, dim = wrap(np.arange(input.numel(), like=input._data)), input, 0
     if dim is None:
         input, dim = input.reshape(-1), 0
     elif not input.ndim:
         input = input.reshape(1)
     dim = normalize_dim(dim, input.ndim)
-    times = np.asarray(repeats._data if isinstance(repeats, Tensor) else repeats)
+    times = repeats.numpy(force=True) if isinstance(repeats, Tensor) else np.asarray(repeats)
     if times.dtype.kind not in "iu":
         raise NotImplementedError(f'"repeat_interleave" not implemented for repeats of dtype {times.dtype}')
     if times.size and times.min() < 0:
@@ -104,7 +104,7 @@ def repeat_interleave(input, repeats: Any = None, dim: int | None = None, *, out
         raise RuntimeError(f"repeat_interleave: output_size is {output_size}, but the repeats add up to {total}")
     if times.size == 1:
         return _repeat_each(input, int(times.reshape(())), dim)
-    return index_select(input, dim, wrap(np.repeat(np.arange(length), times)))
+    return index_select(input, dim, wrap(np.asarray(np.repeat(np.arange(length), times), like=input._data)))
 
 
 # --- rolling and flipping -----------------------------------------------------------------------------------------

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from retrograd.core.fit import sum_to
-from retrograd.core.inplace import check_writable, move_retained
+from retrograd.core.inplace import check_writable
 from retrograd.core.op import view as view_op
 from retrograd.core.registry import add_method, composite
 from retrograd.core.size import Size
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump
-from retrograd.core.views import shares_memory
+from retrograd.core.views import Moves, move_retained, shares_memory
 from retrograd.dtypes import as_dtype
 from retrograd.ops._positions import along
 from retrograd.ops._rules import conj, normalize_dim, normalize_dims
@@ -72,15 +72,17 @@ def _view_shape(input, shape: Sequence[int]):
     return result
 
 
-@view_op(name="view", public=False, method=False)
-def _view_dtype(input, dtype: Any):
+def _view_dtype(input: Tensor, dtype: Any) -> Tensor:
+    """The same memory and its writes; not a view to autograd, because no gradient can pass through it."""
     wanted = as_dtype(dtype).numpy
+    result = input.detach()
     try:
-        return input.view(wanted)
+        result._data = input._data.view(wanted)
     except (ValueError, TypeError) as error:
         raise RuntimeError(
             f"view: cannot see a {input.dtype} tensor of shape {_text(input.shape)} as {wanted}: {error}"
         ) from None
+    return result
 
 
 @composite(reported=False)
@@ -98,31 +100,50 @@ def view(input, *shape: Any, size: Any = None, dtype: Any = None):
         (shape,) = shape
         if not isinstance(shape, (tuple, list)):
             dtype = shape
-    if dtype is not None:
-        return _view_dtype(input, dtype)
-    return _view_shape(input, shape)
+    if dtype is None:
+        return _view_shape(input, shape)
+    return _view_dtype(input, dtype)
 
 
 @composite(reported=False)
 def reshape_as(input, other):
     """Return ``input`` in the shape of ``other``."""
-    return reshape(input, other.shape)
+    return reshape(input, _shape_of("reshape_as", other))
 
 
 @composite(reported=False)
 def view_as(input, other):
     """Return a view of ``input`` in the shape of ``other``."""
-    return _view_shape(input, other.shape)
+    return _view_shape(input, _shape_of("view_as", other))
 
 
-@view_op(node_name="ViewBackward0", input=lambda g, input_shape: g.reshape(input_shape))
-def flatten(input, start_dim: int = 0, end_dim: int = -1):
-    """Join the dimensions from ``start_dim`` to ``end_dim`` into one; a view where possible."""
+def _shape_of(name: str, other: Any) -> Any:
+    if not hasattr(other, "shape"):
+        raise TypeError(f"{name}(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
+    return other.shape
+
+
+@view_op(
+    name="flatten",
+    public=False,
+    method=False,
+    node_name="ViewBackward0",
+    input=lambda g, input_shape: g.reshape(input_shape),
+)
+def _flatten(input, start_dim: int, end_dim: int):
     shape = input.shape or (1,)
     start, end = normalize_dim(start_dim, input.ndim), normalize_dim(end_dim, input.ndim)
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     return input.reshape(*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
+
+
+@composite(reported=False)
+def flatten(input, start_dim: int = 0, end_dim: int = -1):
+    """Join the dimensions from ``start_dim`` to ``end_dim`` into one; a view where possible, or the tensor itself."""
+    if input.ndim == 1 and start_dim in (0, -1) and end_dim in (0, -1):
+        return input
+    return _flatten(input, start_dim, end_dim)
 
 
 @view_op(node_name="ViewBackward0", input=lambda g, input_shape: g.reshape(input_shape))
@@ -195,7 +216,7 @@ def broadcast_to(input, size: Sequence[int]):
 @composite(reported=False)
 def expand_as(input, other):
     """Repeat ``input`` to the shape of ``other``, without copying."""
-    return expand(input, other.shape)
+    return expand(input, _shape_of("expand_as", other))
 
 
 @composite(method=False)
@@ -225,6 +246,9 @@ def broadcast_tensors(*tensors: Any):
     """Expand all tensors to the one shape they broadcast to."""
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         (tensors,) = tensors
+    for k, tensor in enumerate(tensors):
+        if not hasattr(tensor, "shape"):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(tensor).__name__}")
     try:
         shape = np.broadcast_shapes(*(tensor.shape for tensor in tensors))
     except ValueError:
@@ -233,7 +257,7 @@ def broadcast_tensors(*tensors: Any):
             + ", ".join(_text(tensor.shape) for tensor in tensors)
             + " do not broadcast"
         ) from None
-    return tuple(expand(tensor, shape) for tensor in tensors)
+    return tuple(tensor if tensor.shape == shape else expand(tensor, shape) for tensor in tensors)
 
 
 # --- the order of dimensions --------------------------------------------------------------------------------------
@@ -402,19 +426,35 @@ def _in_place(function: Any, *aliases: str) -> None:
     name = f"{function.op.name}_"
 
     def call(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_writable(input, name)
+        check_writable(input, name, elements=False)
+        shape, has_views = input.shape, input._cell is not None
         result = function(input, *args, **kwargs)
         input._data = result._data
         bump(input)
         if local.tangents is not None:
             local.tangents.move(result, input)
         view = None if result._meta is None else result._meta.view
-        if view is not None and input._meta is not None and input._meta.view is not None:
-            input._meta.view = view
-            view.version = input._version
-        elif view is not None and view.edge is not None:
-            move_retained(input, view.edge)
-            input._edge = view.edge
+        former = None if input._meta is None else input._meta.view
+        if view is not None and former is not None:
+            input._meta.view = view  # type: ignore[union-attr]
+            view.forbidden = former.forbidden
+            # not recorded: the edge is made anew from the base when next asked for
+            unrecorded = view.edge is None and former.edge is not None
+            view.version = -1 if unrecorded else input._version
+            if view.edge is None:
+                view.edge = former.edge
+            else:
+                move_retained(input, former.edge, view.edge)
+        elif view is not None:
+            if has_views:
+                step = view.steps[-1]
+                back = step if function in (t, transpose) else (_view_shape.op, [shape], None)
+                input._own_meta().moved = Moves.of(input).then(step, back)
+            if view.edge is not None:
+                move_retained(input, input._edge, view.edge)
+                input._edge = view.edge
+            elif input._meta is not None:
+                input._meta.accumulator = None  # it would make gradients fit the old shape
         return input
 
     call.__name__ = call.__qualname__ = name

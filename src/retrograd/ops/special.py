@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.registry import composite
-from retrograd.ops._erf import erf_single
+from retrograd.ops._erf import erf_by_blocks
 from retrograd.ops._rules import conj, not_implemented
 from retrograd.ops._scipy import answers_for, narrowed, sc, scipy_elementwise, scipy_ufunc, special_ufunc
 from retrograd.ops.exponential import exp2, expm1, log1p
@@ -31,20 +31,17 @@ _LARGE = 1 << 12  # elements, from which on NumPy's two dozen passes take less t
 def erf(input):
     """Return the error function ``2 / sqrt(pi) * integral of exp(-t**2) from 0 to input``.
 
-    The one special function that works without SciPy, too, though slowly in float64: :func:`gelu` needs it.
+    The one special function that works without SciPy, too: :func:`gelu` needs it.
     """
-    if type(input) is np.ndarray and input.dtype == np.float32 and input.size >= _LARGE:
-        return erf_single(input)
+    by_blocks = type(input) is np.ndarray and input.dtype.char in "fd"
+    if by_blocks and input.size >= _LARGE:
+        return erf_by_blocks(input)
     try:
-        result = sc.erf(input)
+        return narrowed(sc.erf(input), input)
     except ModuleNotFoundError:
-        if input.dtype.kind != "f":
+        if not by_blocks:
             raise
-        if input.dtype == np.float32:
-            return erf_single(input)
-        result = np.frompyfunc(math.erf, 1, 1)(input)
-        return np.asarray(result, input.dtype)
-    return narrowed(result, input)
+        return erf_by_blocks(input)
 
 
 @scipy_ufunc("erfc", input=lambda g, input: g * conj(-2 / SQRT_PI * np.exp(-input * input)))

@@ -129,7 +129,7 @@ def check_ranked(name: str, x: Any) -> None:
 def _median_of_values(x: Any) -> Any:
     """The lower median of a vector; NaN if there is one among its elements, or if it has none."""
     if x.size == 0:
-        return np.array(np.nan if x.dtype.kind == "f" else np.iinfo(x.dtype).min, x.dtype)
+        return np.full_like(x, np.nan if x.dtype.kind == "f" else np.iinfo(x.dtype).min, shape=())
     ranked = np.partition(x, ((x.size - 1) // 2, x.size - 1))  # NaN comes last
     return ranked[-1] if np.isnan(ranked[-1]) else ranked[(x.size - 1) // 2]
 
@@ -200,7 +200,7 @@ def mode(input, dim: int = -1, keepdim: bool = False):
     ranked = np.take_along_axis(np.moveaxis(input, dim, -1), order, -1)
     # how many equal elements end at each place: the first of the longest runs belongs to the smallest value
     place = np.arange(ranked.shape[-1])
-    new = np.ones(ranked.shape, bool)
+    new = np.ones(ranked.shape, bool, like=ranked)
     new[..., 1:] = ranked[..., 1:] != ranked[..., :-1]
     run = place - np.maximum.accumulate(np.where(new, place, 0), -1)
     index = np.take_along_axis(order, run.argmax(-1, keepdims=True), -1)
@@ -302,7 +302,7 @@ def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, int
 
     last = ranked.shape[-1] - 1  # the rank of the last element, or the last that is not NaN
     nan = np.isnan(ranked._data)
-    vector = q.reshape((-1,)) if isinstance(q, Tensor) else np.array([q], ranked.dtype.numpy)
+    vector = q.reshape((-1,)) if isinstance(q, Tensor) else np.array([q], ranked.dtype.numpy, like=ranked._data)
     if name == "nanquantile":
         last = np.maximum(last - nan.sum(-1, keepdims=True), 0).astype(ranked.dtype.numpy)
     rank = vector * last

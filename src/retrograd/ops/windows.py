@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.array_face import storage_of, storage_offset_of
 from retrograd.core.op import kernel, view
 from retrograd.core.registry import composite
+from retrograd.gpu import as_strided as strided
 from retrograd.ops._positions import along
 from retrograd.ops._rules import normalize_dim
 
@@ -65,20 +67,6 @@ def unfold(input, dimension: int, size: int, step: int):
 Layout = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
-def _owner(array: Any) -> Any:
-    """The array whose memory it is."""
-    owner = array
-    while (array := getattr(array, "base", None)) is not None:
-        if isinstance(array, type(owner)):
-            owner = array
-    return owner
-
-
-def _offset(array: Any) -> int:
-    address = array.__array_interface__["data"][0] - _owner(array).__array_interface__["data"][0]
-    return address // array.itemsize
-
-
 def _element_strides(array: Any) -> tuple[int, ...]:
     return tuple(step // array.itemsize for step in array.strides)
 
@@ -118,15 +106,20 @@ def restride(grad, source: Layout, target: Layout):
 def _as_strided(input, layout: Layout, input_layout: Layout):
     shape, strides, offset = layout
     # relative to the first element, because a gradient has the layout of the input but not its storage
-    start = _offset(input) + offset - input_layout[2]
-    owner = _owner(input)
-    if start < 0 or _extent((shape, strides, start)) > owner.size:
+    start = storage_offset_of(input) + offset - input_layout[2]
+    storage = storage_of(input)
+    length = storage.nbytes // input.itemsize
+    if start < 0 or _extent((shape, strides, start)) > length:
         raise RuntimeError(
             f"as_strided: sizes {list(shape)}, strides {list(strides)}, storage offset {offset} are out of bounds for "
-            f"a storage of {owner.size} elements"
+            f"a storage of {length} elements"
         )
-    flat = np.lib.stride_tricks.as_strided(owner, (owner.size,), (owner.itemsize,))
-    return np.lib.stride_tricks.as_strided(flat[start:], shape, [step * owner.itemsize for step in strides])
+    flat = strided(storage, (storage.size,), (storage.itemsize,)).view(input.dtype)
+    result = strided(flat[start:], shape, [step * input.itemsize for step in strides])
+    repeats = any(step == 0 and length > 1 for length, step in zip(shape, strides, strict=True))
+    if repeats and type(result) is np.ndarray:
+        result.flags.writeable = False
+    return result
 
 
 @composite()
@@ -143,5 +136,5 @@ def as_strided(input, size: Sequence[int], stride: Sequence[int], storage_offset
     if any(step < 0 for step in stride):
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
     data = input._data
-    own: Layout = (data.shape, _element_strides(data), _offset(data))
+    own: Layout = (data.shape, _element_strides(data), storage_offset_of(data))
     return _as_strided(input, (tuple(size), tuple(stride), own[2] if storage_offset is None else storage_offset), own)

@@ -62,7 +62,7 @@ def as_vector(array: Any) -> Any:
     """The elements of an array in C order, complex ones as pairs; on the memory of the array if it is contiguous."""
     if array.ndim == 1 and array.flags.c_contiguous and array.dtype.kind != "c":
         return array
-    flat = np.ascontiguousarray(array).reshape(-1)
+    flat = (array if array.flags.c_contiguous else array.copy()).reshape(-1)
     return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
 
 
@@ -76,13 +76,16 @@ def run_updates(updates: Sequence[Update]) -> None:
         blocks = [array[low:high] for array in arrays]
         update.kernel(*blocks, *[_temporary(number, blocks[0]) for number in range(update.temporaries)])
 
-    sizes = [arrays[0].size for arrays in vectors]
+    sizes = [arrays[0].size if type(arrays[0]) is np.ndarray else 0 for arrays in vectors]
     total, threads = sum(sizes), get_num_threads()
     if threads == 1 or total < LARGE:
         for block in _blocks(sizes, BLOCK):
             work(*block)
     else:
         share_out(work, _blocks(sizes, BLOCK))
+    for number, (param, *_) in enumerate(vectors):
+        if type(param) is not np.ndarray:  # blocks are for the cache of a CPU
+            work(number, 0, param.size)
     for update, (param, _, *state) in zip(updates, vectors, strict=True):
         for array, vector in zip((update.param, *update.state), (param, *state), strict=True):
             if not array.flags.c_contiguous:

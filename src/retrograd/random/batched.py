@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.batching.array import BatchedArray, Level, expanded, levels_of
+from retrograd.batching.array import BatchedArray, Level, expanded, levels_of, unbatched
 from retrograd.batching.samples import RandomnessError
 from retrograd.core.state import local
 
@@ -37,7 +37,7 @@ def with_room(array: Any) -> Any:
     missing = [level for level in differing_levels() if level not in own]
     levels = tuple(sorted({*own, *missing}, key=lambda level: level.number))
     sizes = tuple([level.size for level in levels])
-    return BatchedArray(np.empty(sizes + array.shape, array.dtype), levels) if levels else array
+    return BatchedArray(np.empty_like(unbatched(array), shape=sizes + array.shape), levels) if levels else array
 
 
 class BatchedDraws:

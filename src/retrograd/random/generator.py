@@ -14,6 +14,7 @@ from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.device import array_module, as_device
 from retrograd.device import device as _device
+from retrograd.gpu.draws import DeviceDraws
 from retrograd.random.batched import BatchedDraws
 
 __all__ = [
@@ -39,8 +40,8 @@ class Generator:
     Parameters
     ----------
     device
-        Where its samples will be wanted. Any generator serves every device: on a GPU, CuPy draws the numbers, each time
-        from a seed that this generator draws.
+        Where its samples will be wanted. Any generator serves every device: numbers are drawn on the CPU and copied to
+        a GPU, so that a seed gives the same ones everywhere.
 
     Examples
     --------
@@ -130,10 +131,10 @@ class Generator:
         return _restored(str(self._device), self._to_bytes())
 
     def on(self, xp: Any) -> Any:
-        """What draws the numbers in an array module: NumPy's generator, or CuPy's from a seed drawn here."""
+        """What draws the numbers of an array module: NumPy's generator; for a GPU, they are copied there."""
         if xp is np:
             return BatchedDraws(self._numpy) if local.vmaps else self._numpy
-        return xp.random.default_rng(int(self._numpy.integers(2**63)))
+        return DeviceDraws(self._numpy, xp.asarray)
 
     def _to_bytes(self) -> bytes:
         """State and increment of PCG64, the half of a 64-bit number kept for the next 32 bits, and the seed."""

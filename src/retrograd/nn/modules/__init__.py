@@ -59,6 +59,7 @@ from retrograd.nn.modules.conv import (
     ConvTranspose2d,
     ConvTranspose3d,
 )
+from retrograd.nn.modules.data_parallel import DataParallel
 from retrograd.nn.modules.distance import (
     CosineSimilarity,
     PairwiseDistance,
@@ -127,6 +128,7 @@ from retrograd.nn.modules.module import (
     Module,
 )
 from retrograd.nn.modules.normalization import (
+    CrossMapLRN2d,
     GroupNorm,
     LayerNorm,
     LocalResponseNorm,
@@ -245,6 +247,8 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "CrossMapLRN2d",
+    "DataParallel",
     "Dropout",
     "Dropout1d",
     "Dropout2d",

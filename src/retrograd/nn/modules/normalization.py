@@ -12,7 +12,7 @@ from retrograd.nn.modules._errors import MISFITS, misfit
 from retrograd.nn.modules.module import Module
 from retrograd.nn.parameter import Parameter
 
-__all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 def _reset_affine(weight: Tensor | None, bias: Tensor | None) -> None:
@@ -226,3 +226,61 @@ class LocalResponseNorm(Module):
     def extra_repr(self) -> str:
         """Return the parameters."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """Divide by a power of the sum of squares over neighbouring channels, as Torch's first version did.
+
+    :class:`LocalResponseNorm` is the one to use; this one is for models that were made with it. As there, the first
+    channel is never taken out of the sum again, so that it has a part in the divisor of all later channels. The
+    gradient is that of what is computed, which torch's is not.
+
+    Shapes: ``(N, C, H, W) -> (N, C, H, W)``.
+
+    Parameters
+    ----------
+    size
+        How many channels are neighbours.
+    alpha, beta, k
+        The divisor is ``(k + alpha / size * sum) ** beta``.
+
+    Raises
+    ------
+    ValueError
+        If the input has other than 4 dimensions.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the normalised input."""
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        taken = _neighbours(input.shape[1], self.size)
+        squares = (input * input).flatten(2)
+        sums = (input.new_tensor(taken) @ squares).reshape(input.shape)
+        return input / (sums * (self.alpha / self.size) + self.k) ** self.beta
+
+    def extra_repr(self) -> str:
+        """Return the parameters."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+def _neighbours(channels: int, size: int) -> list[list[int]]:
+    """For every channel the ones in its sum: those of the channel before, one more ahead, and one less behind."""
+    ahead = int((size - 1) / 2 + 1)
+    row = [int(channel < ahead) for channel in range(channels)]
+    rows = [row]
+    for channel in range(1, channels):
+        row = row.copy()
+        if channel + ahead - 1 < channels:
+            row[channel + ahead - 1] = 1
+        if channel > ahead:
+            row[channel - ahead] = 0
+        rows.append(row)
+    return rows

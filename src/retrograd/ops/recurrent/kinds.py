@@ -23,7 +23,7 @@ class Lstm(Recurrence):
     def advance(self, gates: Any, states: list[Any], weight: Any) -> None:
         hidden, cell = states
         shape = gates.shape[1:]
-        scale = np.empty(shape, gates.dtype)
+        scale = np.empty(shape, gates.dtype, like=gates)
         scale[...] = np.array(self.scale)[:, None, None]
         shift = 1 - scale
         of_hidden, other = np.empty_like(scale), np.empty_like(scale[0])
@@ -63,7 +63,7 @@ class Lstm(Recurrence):
         by_gates[:, 3] *= squashed
         weight, projection = self._by_gate(self.x.weight_hh), self.x.weight_hr
         at_hidden, at_cell = carried
-        passed = np.empty((self.count, *at_hidden.shape), gates.dtype)
+        passed = np.empty((self.count, *at_hidden.shape), gates.dtype, like=gates)
         at_output = np.empty_like(incoming) if projection is not None else incoming
         matmul, multiply, reduce = np.matmul, np.multiply, np.add.reduce
         last_first = [
@@ -107,7 +107,7 @@ class Gru(Recurrence):
 
     def advance(self, gates: Any, states: list[Any], weight: Any) -> None:
         (hidden,) = states
-        of_hidden = np.empty((3, *gates.shape[2:]), gates.dtype)
+        of_hidden = np.empty((3, *gates.shape[2:]), gates.dtype, like=gates)
         of_both, of_candidate = of_hidden[:2], of_hidden[2]
         bias = np.zeros_like(of_candidate)
         if self.x.bias_hh is not None:
@@ -128,7 +128,7 @@ class Gru(Recurrence):
             next_h += n
 
     def _gradients_of_gates(self, rows: int) -> tuple[Any, Any]:
-        first, second = np.empty((2, rows, self.count * self.size), self.input.dtype)
+        first, second = np.empty((2, rows, self.count * self.size), self.input.dtype, like=self.input)
         return first, second
 
     def retreat(self, gates: Any, states: list[Any], carried: list[Any], rows: list[Any]) -> list[Any]:
@@ -144,7 +144,7 @@ class Gru(Recurrence):
         np.multiply(hidden[:-1] - n, z * (1 - z), by_z)
         weight = self._by_gate(self.x.weight_hh)
         (at_hidden,) = carried
-        passed = np.empty((4, *at_hidden.shape), gates.dtype)
+        passed = np.empty((4, *at_hidden.shape), gates.dtype, like=gates)
         products, kept = passed[:3], passed[3]
         matmul, multiply, reduce = np.matmul, np.multiply, np.add.reduce
         last_first = [each[::-1] for each in (by_gates, by_gates[:, :3], z, incoming)]

@@ -81,8 +81,8 @@ class Recurrence:
         first = [x.hidden] if x.cell is None else [x.hidden, x.cell]
         last = [np.empty_like(each) for each in first]
         dtype, rows = self.input.dtype, len(self.input) + sum(run.batch for run in self.runs)
-        states = [np.empty((rows, each.shape[1]), dtype) for each in first]
-        gates = np.empty((len(self.input) * self.slots, size), dtype)
+        states = [np.empty((rows, each.shape[1]), dtype, like=each) for each in first]
+        gates = np.empty((len(self.input) * self.slots, size), dtype, like=self.input)
         scale = np.array(self.scale, dtype)[:, None, None]
         weight = np.multiply(self._by_gate(x.weight_hh), scale).swapaxes(1, 2).copy()
         of_input = self._part_of_input(scale)
@@ -172,7 +172,7 @@ class Recurrence:
 
     def _gradients_of_gates(self, rows: int) -> tuple[Any, Any]:
         """Room for the gradients of the gates before their nonlinearities, as far as they come from input and state."""
-        both = np.empty((rows, self.count * self.size), self.input.dtype)
+        both = np.empty((rows, self.count * self.size), self.input.dtype, like=self.input)
         return both, both
 
     def retreat(self, gates: Any, states: list[Any], carried: list[Any], rows: list[Any]) -> list[Any]:

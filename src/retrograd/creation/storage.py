@@ -1,0 +1,170 @@
+"""Tensors and the memory they lie in: what it is, and how a tensor comes to lie in another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.array_face import storage_of, storage_offset_of
+from retrograd.core.inplace import check_writable
+from retrograd.core.registry import method
+from retrograd.core.state import local
+from retrograd.core.tensor import Tensor, bump, wrap
+from retrograd.device import device as _device
+
+
+class UntypedStorage:
+    """The memory that a tensor and its views lie in, as :meth:`Tensor.untyped_storage` gives it.
+
+    Examples
+    --------
+    >>> x = rg.zeros(4)
+    >>> x[1:].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    True
+    """
+
+    __slots__ = ("_all",)
+
+    def __init__(self, owner: Tensor) -> None:
+        self._all = wrap(storage_of(owner._data))
+
+    def data_ptr(self) -> int:
+        """Return the address of the first byte."""
+        return self._all.data_ptr()
+
+    def nbytes(self) -> int:
+        """Return the length in bytes."""
+        return self._all.nbytes
+
+    size = __len__ = nbytes
+
+    @property
+    def device(self) -> _device:
+        """Where it is."""
+        return self._all.device
+
+    def __repr__(self) -> str:
+        return f"UntypedStorage(device={self.device}, nbytes={self.nbytes()})"
+
+
+@method
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """Return the memory that the tensor lies in, to ask where it is and how large; views share that of their base."""
+    return UntypedStorage(self)
+
+
+def _from_first_element(data: Any) -> Any:
+    """The memory from the first element of ``data`` on, in one dimension; a copy of ``data`` if there are gaps."""
+    storage = storage_of(data)
+    if type(storage) is not np.ndarray or not storage.flags.forc:
+        return data.reshape(-1)
+    offset = storage_offset_of(data) * data.itemsize
+    length = (storage.nbytes - offset) // data.itemsize
+    return np.ndarray((length,), data.dtype, storage if storage.flags.c_contiguous else storage.T, offset)
+
+
+@method
+def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
+    """Give the tensor another shape, in place: the same memory as far as it goes, new memory where there is too little.
+
+    Other tensors on its memory keep the old one. New elements have no particular values.
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor requires grad.
+
+    Examples
+    --------
+    >>> rg.arange(6).resize_(2, 2)
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    if self.requires_grad:
+        raise RuntimeError(
+            "cannot resize variables that require grad. Use reshape() for another view of the same elements, "
+            "or make a new tensor."
+        )
+    shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    if any(length < 0 for length in shape):
+        raise RuntimeError(f"resize_(): sizes must not be negative, but got {list(shape)}")
+    check_writable(self, "resize_", elements=False)
+    if shape != self._data.shape:
+        flat = _from_first_element(self._data)
+        count = math.prod(shape)
+        if count > flat.size:
+            known = flat
+            flat = np.empty_like(known, shape=count)
+            flat[: known.size] = known
+        _lie_in(self, flat[:count].reshape(shape))
+    bump(self)
+    return self
+
+
+@method
+def resize_as_(self: Tensor, tensor: Tensor, memory_format: Any = None) -> Tensor:
+    """Give the tensor the shape of another one, in place; see :meth:`Tensor.resize_`."""
+    return resize_(self, tensor.shape)
+
+
+@method
+def set_(
+    self: Tensor,
+    source: Tensor | UntypedStorage | None = None,
+    storage_offset: int = 0,
+    size: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+) -> Tensor:
+    """Let the tensor lie in the memory of another one, in place; without ``source``, let it be empty.
+
+    Parameters
+    ----------
+    source
+        A tensor of the same dtype, or a storage.
+    storage_offset, size, stride
+        Which part of it, as in :func:`retrograd.as_strided`; by default all.
+
+    Raises
+    ------
+    RuntimeError
+        If the dtypes differ, or if gradients would have to flow: neither the old elements nor ``source`` may require
+        grad while recording.
+
+    Examples
+    --------
+    >>> x, y = rg.zeros(2), rg.tensor([1.0, 2.0])
+    >>> x.set_(y).mul_(10)
+    tensor([10., 20.])
+    >>> y
+    tensor([10., 20.])
+    """
+    check_writable(self, "set_", elements=False)
+    given: Tensor
+    if isinstance(source, UntypedStorage):
+        given = source._all.view(self.dtype)
+        size = given.shape if size is None else size
+    else:
+        given = wrap(np.empty_like(self._data, shape=0)) if source is None else source
+    if given._data.dtype != self._data.dtype:
+        raise RuntimeError(f"Could not set tensor of type {given.dtype} to a tensor of type {self.dtype}")
+    if local.grad_enabled and (self.requires_grad or given.requires_grad):
+        raise RuntimeError(
+            "set_(): the derivative is not implemented; use detach(), or write inside retrograd.no_grad()"
+        )
+    if size is not None:
+        if stride is None:
+            stride = [math.prod(size[k + 1 :]) for k in range(len(size))]
+        given = given.detach().as_strided(size, stride, storage_offset)
+    _lie_in(self, given._data.view())
+    bump(self)
+    return self
+
+
+def _lie_in(tensor: Tensor, data: Any) -> None:
+    """Replace the array of a tensor that has no history."""
+    tensor._data = data
+    if tensor._meta is not None:
+        tensor._meta.view = tensor._meta.moved = tensor._meta.accumulator = None

@@ -1,0 +1,60 @@
+"""Several results have names, and a class of which another process knows, too."""
+
+from __future__ import annotations
+
+import copy
+import operator
+import pickle
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import retrograd as rg
+
+X = [[4.0, 1.0], [1.0, 3.0]]
+CALLS = {
+    "max": lambda lib, x: x.max(0),
+    "sort": lambda lib, x: lib.sort(x),
+    "median": lambda lib, x: x.median(1),
+    "svd": lambda lib, x: lib.svd(x),
+    "linalg_svd": lambda lib, x: lib.linalg.svd(x),
+    "linalg_lu": lambda lib, x: lib.linalg.lu(x),
+    "linalg_slogdet": lambda lib, x: lib.linalg.slogdet(x),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_classes_and_texts_are_those_of_torch(name: str) -> None:
+    ours, theirs = CALLS[name](rg, rg.tensor(X)), CALLS[name](torch, torch.tensor(X))
+    assert type(ours) is getattr(rg.return_types, name)
+    assert type(theirs) is getattr(torch.return_types, name)
+    heading, *fields = repr(theirs).splitlines()
+    assert repr(ours).splitlines()[0] == heading.replace("torch", "retrograd")
+    assert [field.partition("=")[0] for field in fields if "=" in field] == list(ours._fields)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_they_can_be_copied_and_pickled(name: str) -> None:
+    result = CALLS[name](rg, rg.tensor(X))
+    for again in (copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
+        assert type(again) is type(result)
+        assert all(rg.equal(one, other) for one, other in zip(again, result, strict=True))
+
+
+def test_a_process_that_has_made_none_reads_them() -> None:
+    text = pickle.dumps(rg.tensor(X).max(0)).hex()
+    program = f"import pickle; print(pickle.loads(bytes.fromhex({text!r})).indices)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "tensor([0, 1])\n"
+
+
+def test_an_operator_names_them() -> None:
+    with pytest.raises(TypeError, match=r"'Tensor' and 'retrograd\.return_types\.min'"):
+        operator.isub(rg.tensor(X), rg.tensor(X).min(0))
+
+
+def test_a_name_that_is_none() -> None:
+    with pytest.raises(AttributeError, match="return_types"):
+        rg.return_types.exp  # noqa: B018
