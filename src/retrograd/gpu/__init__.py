@@ -8,6 +8,5 @@ Operations and rules stay plain NumPy. The arrays that they make for themselves 
 
 from retrograd.gpu.array import DeviceArray, as_strided
 from retrograd.gpu.fallback import computed_on_cpu
-from retrograd.gpu.library import library
 
-__all__ = ["DeviceArray", "as_strided", "computed_on_cpu", "library"]
+__all__ = ["DeviceArray", "as_strided", "computed_on_cpu"]

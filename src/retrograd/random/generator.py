@@ -14,7 +14,6 @@ from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.device import array_module, as_device
 from retrograd.device import device as _device
-from retrograd.gpu.draws import DeviceDraws
 from retrograd.random.batched import BatchedDraws
 
 __all__ = [
@@ -134,6 +133,8 @@ class Generator:
         """What draws the numbers of an array module: NumPy's generator; for a GPU, they are copied there."""
         if xp is np:
             return BatchedDraws(self._numpy) if local.vmaps else self._numpy
+        from retrograd.gpu.draws import DeviceDraws  # imported late: few have a GPU
+
         return DeviceDraws(self._numpy, xp.asarray)
 
     def _to_bytes(self) -> bytes:
