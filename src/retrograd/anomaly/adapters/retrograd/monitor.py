@@ -273,13 +273,16 @@ class RetrogradMonitor(Monitor):
         if results is None and self._recorder is None:
             self._count()
         told, _thread.loss_is_told = _thread.loss_is_told, False
+        leaves = _thread.leaves
+        if state.local.graph_task is None:  # the outermost backward of this thread
+            _thread.leaves = []
         if not self._births and self._pause > 0 and self._recorder is None:
             self._pause -= 1
             return
         births = bool(self._births)
         with self._timed() as spent:
             if not expected.depth and not told:
-                self._look_at_gradients(roots, results)
+                self._look_at_gradients(roots, results, leaves)
             self._forget()
         if not births:
             self._step_time = step_time if self._step_time == 0 else 0.5 * (self._step_time + step_time)
@@ -291,9 +294,15 @@ class RetrogradMonitor(Monitor):
         self.watch.step += 1
         self._is_counted = True
 
-    def _look_at_gradients(self, roots: Sequence[tuple[Edge, Tensor]], results: Sequence[Tensor | None] | None) -> None:
+    def _look_at_gradients(
+        self, roots: Sequence[tuple[Edge, Tensor]], results: Sequence[Tensor | None] | None, reached: Sequence[Tensor]
+    ) -> None:
+        """Look at the gradients that a backward returned, or accumulated in the leaves it reached."""
         edges = [edge for edge, _ in roots]
-        leaves = [] if results is not None else [leaf for leaf in _leaves(edges) if leaf.variable._grad is not None]
+        leaves: list[Any] = []
+        if results is None:
+            edges_of_leaves = (leaf._resolve_edge() for leaf in reached if leaf._grad is not None)
+            leaves = [edge[0] for edge in edges_of_leaves if edge is not None]
         grads = [leaf.variable._grad for leaf in leaves] if results is None else results
         arrays = [each._data for each in grads if each is not None]
         squares = sum(map(_square, arrays))
@@ -356,6 +365,7 @@ class RetrogradMonitor(Monitor):
                     self.watch.found(kind, event)
 
     def before_accumulate(self, leaf: Tensor) -> None:
+        _thread.leaves.append(leaf)
         if self._snapshot is not None and self.watch.replaying:
             self._snapshot.note_grad(leaf)
 
@@ -479,6 +489,9 @@ class RetrogradMonitor(Monitor):
 class _Thread(threading.local):
     is_entered = False  # whether its flags are listened to
     loss_is_told = False  # whether a bad loss was told of, so that its gradients are no news
+
+    def __init__(self) -> None:
+        self.leaves: list[Tensor] = []  # those that the backward under way has reached
 
 
 _thread = _Thread()
