@@ -324,6 +324,8 @@ def test_ctrl_c_ends_a_loop(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env={**ENVIRONMENT, "PYTHONPATH": str(SOURCE)},
+        # a shell starts what it leaves in the background with the signal ignored, which children inherit
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
