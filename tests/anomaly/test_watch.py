@@ -880,3 +880,22 @@ def test_random_numbers_move_on_after_a_step_that_was_run_again() -> None:
     first, tripped, again, after = drawn
     assert tripped == again
     assert len({tuple(each) for each in (first, tripped, after)}) == 3
+
+
+def test_leaves_of_a_backward_that_failed_do_not_count_for_the_next():
+    class Fails(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            raise KeyError
+
+    first, second, third = (rg.ones(1, requires_grad=True) for _ in range(3))
+    with rg.anomaly.watch() as w:
+        with pytest.raises(KeyError):
+            (Fails.apply(second) + 3 * first).sum().backward()
+        assert first.grad is not None
+        (4 * third).sum().backward()
+    assert w.grad_norm_history[-1] == 4

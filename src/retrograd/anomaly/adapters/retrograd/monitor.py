@@ -232,6 +232,8 @@ class RetrogradMonitor(Monitor):
     def before_backward(self, outputs: Sequence[Tensor], is_step: bool = True) -> bool:
         if not _thread.is_entered:
             self.enter_thread()
+        if state.local.graph_task is None:  # the last one may have ended with an error
+            _thread.leaves = []
         counts = is_step and self._recorder is None
         losses = [_loss_of(output._data) for output in outputs]
         if counts:
