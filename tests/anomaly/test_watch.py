@@ -899,3 +899,35 @@ def test_leaves_of_a_backward_that_failed_do_not_count_for_the_next():
         assert first.grad is not None
         (4 * third).sum().backward()
     assert w.grad_norm_history[-1] == 4
+
+
+def silently_bad(weight: Tensor, bias: Tensor, factor: float) -> None:
+    """A step whose gradients are NaN for the factor NaN, without any flag, while the loss is fine."""
+    y = rg.ones(2, weight.shape[1]) @ weight.t() + bias
+    y.register_hook(lambda g: g * factor)
+    y.sum().backward()
+
+
+@pytest.mark.parametrize("policy", ["raise", "skip_step"])
+def test_a_silent_birth_is_found_in_the_step_in_which_it_happens(policy: str) -> None:
+    weight, bias = rg.ones(3, 5000, requires_grad=True), rg.zeros(3, requires_grad=True)
+    optimizer = rg.optim.SGD([weight, bias], lr=0.1)
+    with rg.anomaly.watch(policy=policy, budget=1e-9) as w:  # the large gradient is hardly ever looked at
+        for step in range(1, 30):
+            optimizer.zero_grad()
+            try:
+                silently_bad(weight, bias, float("nan") if step == 20 else 1.0)
+            except AnomalyError:
+                continue
+            optimizer.step()
+            assert np.isfinite(weight.numpy(force=True)).all()
+    assert [event.step for event in w.events] == [20]
+
+
+def test_what_a_policy_lets_pass_is_not_looked_at_in_every_step() -> None:
+    weight, bias = rg.ones(3, 5, requires_grad=True), rg.zeros(3, requires_grad=True)
+    with rg.anomaly.watch(policy="record", budget=1e-9) as w:
+        for step in range(1, 60):
+            weight.grad = bias.grad = None
+            silently_bad(weight, bias, float("nan") if step >= 20 else 1.0)
+    assert [event.step for event in w.events] == [20]

@@ -43,13 +43,15 @@ from retrograd.core.anomaly import is_finite
 from retrograd.core.errors import LinAlgError
 from retrograd.core.monitor import Monitor
 from retrograd.core.node import AccumulateGrad, Node
-from retrograd.core.tensor import Edge, Tensor, wrap
+from retrograd.core.tensor import Edge, Tensor, accumulator_of, wrap
 
 MOST_BIRTHS = 64  # of one step
 MOST_BYTES = 64 << 20  # of arrays that they keep alive
 LONGEST_PAUSE = 64  # steps between two looks at the gradients when no flag was raised
+SMALL = 1 << 12  # elements of a gradient that are looked at in every step
 LONG = 1024  # sums of so many products take a hundred times as long as a look at them (measured)
 WARM_UP = 3  # steps after which it is known how long one takes
+LOOKS = 0.25  # of the watch's budget; noting lines and NumPy's reading of flags take the rest
 
 
 class RetrogradMonitor(Monitor):
@@ -81,6 +83,7 @@ class RetrogradMonitor(Monitor):
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those that have been called
         self._is_counted = False  # whether the present step is in watch.step already
         self._pause = 0
+        self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
         self._last = time.perf_counter()
         self._step_time = 0.0
 
@@ -89,11 +92,12 @@ class RetrogradMonitor(Monitor):
     def start(self) -> None:
         self._flags = Flags(self.on_flag, underflow=self.watch.listens_to("underflow"))
         self._flags.set_in_this_thread()
-        _thread.is_entered = True
+        _thread.notes.is_entered = True
         self._clear()
         self._is_counted = False
         self._running = True
         self._pause = 0
+        self._lets_pass = False
         self._outer = state.set_monitor(self)
 
     def stop(self) -> None:
@@ -104,7 +108,7 @@ class RetrogradMonitor(Monitor):
             inner = inner._outer
         if inner is self:
             self._flags.restore()
-            _thread.is_entered = Flags.are_listened_to()
+            _thread.notes.is_entered = Flags.are_listened_to()
             state.set_monitor(self._outer)
         elif inner is not None:  # one that was started later goes on
             inner._outer = self._outer
@@ -227,20 +231,25 @@ class RetrogradMonitor(Monitor):
     def enter_thread(self) -> None:
         if not Flags.are_listened_to():
             Flags(_on_flag, underflow=self.watch.listens_to("underflow")).set_in_this_thread()
-        _thread.is_entered = True
+        _thread.notes.is_entered = True
 
     def before_backward(self, outputs: Sequence[Tensor], is_step: bool = True) -> bool:
-        if not _thread.is_entered:
+        this = _thread.notes
+        if not this.is_entered:
             self.enter_thread()
-        if state.local.graph_task is None:  # the last one may have ended with an error
-            _thread.leaves = []
+        if this.leaves and state.local.graph_task is None:  # the last one ended with an error
+            this.leaves = []
+        losses, bad = [], []
+        for output in outputs:
+            loss = _loss_of(output._data)
+            losses.append(loss)
+            if not (is_finite(output._data) if loss is None else math.isfinite(loss)):
+                bad.append(output)
         counts = is_step and self._recorder is None
-        losses = [_loss_of(output._data) for output in outputs]
         if counts:
             self._is_counted = False
             self.watch.loss_history.append(losses[0])
             self.watch.grad_norm_history.append(None)  # until the gradients are looked at
-        bad = [output for output, loss in zip(outputs, losses, strict=True) if not _is_good(output._data, loss)]
         if not bad or expected.depth:
             return True
         goes_on = False
@@ -250,7 +259,7 @@ class RetrogradMonitor(Monitor):
         finally:
             if counts and not goes_on:
                 self._count()  # there will be no end of backward to do it
-        _thread.loss_is_told = goes_on
+        this.loss_is_told = goes_on
         return goes_on
 
     def _bad_loss(self, outputs: Sequence[Tensor]) -> str:
@@ -274,23 +283,29 @@ class RetrogradMonitor(Monitor):
         watch = self.watch
         if results is None and self._recorder is None:
             self._count()
-        told, _thread.loss_is_told = _thread.loss_is_told, False
-        leaves = _thread.leaves
+        this = _thread.notes
+        told, this.loss_is_told = this.loss_is_told, False
+        leaves = this.leaves
         if state.local.graph_task is None:  # the outermost backward of this thread
-            _thread.leaves = []
-        if not self._births and self._pause > 0 and self._recorder is None:
-            self._pause -= 1
-            return
+            this.leaves = []
         births = bool(self._births)
-        with self._timed() as spent:
+        if not births and self._pause > 0 and self._recorder is None:
+            self._pause -= 1
+            if self._lets_pass or told or results is not None or expected.depth or _seem_finite(leaves):
+                return
+        start = time.perf_counter()
+        try:
             if not expected.depth and not told:
-                self._look_at_gradients(roots, results, leaves)
+                self._lets_pass = self._look_at_gradients(roots, results, leaves)
             self._forget()
+        finally:
+            spent = time.perf_counter() - start
+            watch.spent(spent)
         if not births:
             self._step_time = step_time if self._step_time == 0 else 0.5 * (self._step_time + step_time)
             if watch.step >= WARM_UP and not watch.listens_to("spike"):
-                affordable = watch.budget * max(self._step_time, 1e-9)
-                self._pause = min(LONGEST_PAUSE, math.ceil(spent() / affordable))
+                affordable = LOOKS * watch.budget * max(self._step_time, 1e-9)
+                self._pause = min(LONGEST_PAUSE, math.ceil(spent / affordable))
 
     def _count(self) -> None:
         self.watch.step += 1
@@ -298,33 +313,39 @@ class RetrogradMonitor(Monitor):
 
     def _look_at_gradients(
         self, roots: Sequence[tuple[Edge, Tensor]], results: Sequence[Tensor | None] | None, reached: Sequence[Tensor]
-    ) -> None:
-        """Look at the gradients that a backward returned, or accumulated in the leaves it reached."""
-        edges = [edge for edge, _ in roots]
-        leaves: list[Any] = []
+    ) -> bool:
+        """Look at the gradients that a backward returned, or accumulated in the leaves it reached.
+
+        Returns whether bad ones were let pass.
+        """
         if results is None:
-            edges_of_leaves = (leaf._resolve_edge() for leaf in reached if leaf._grad is not None)
-            leaves = [edge[0] for edge in edges_of_leaves if edge is not None]
-        grads = [leaf.variable._grad for leaf in leaves] if results is None else results
+            leaves = [leaf for leaf in reached if leaf._grad is not None and leaf.requires_grad]
+            grads: Sequence[Tensor | None] = [leaf._grad for leaf in leaves]
+        else:
+            leaves, grads = [], results
         arrays = [each._data for each in grads if each is not None]
         squares = sum(map(_square, arrays))
         if results is None and self._recorder is None and self.watch.grad_norm_history:
             self.watch.grad_norm_history[-1] = math.sqrt(squares) if squares >= 0 else squares
         bad = [] if math.isfinite(squares) else [place for place, array in enumerate(arrays) if not is_finite(array)]
+        edges = [edge for edge, _ in roots]
         if not bad:
             self._report_passing(edges)
             if leaves and self._recorder is None and self.watch.listens_to("spike"):
-                self._measure(edges, [leaf.variable for leaf in leaves])
-            return
-        arrays, leaves = [arrays[place] for place in bad], [leaves[place] for place in bad if leaves]
+                self._measure(edges, leaves)
+            return False
+        arrays = [arrays[place] for place in bad]
         kind = "nan" if any(np.isnan(array).any() for array in arrays) else "inf"
         if not self.watch.listens_to(kind):
-            return
-        event = self.inquest(edges).of_gradients(leaves, arrays, [each._data for _, each in roots])
+            return True
+        nodes: list[Any] = [accumulator_of(leaves[place]) for place in bad if leaves]
+        event = self.inquest(edges).of_gradients(nodes, arrays, [each._data for _, each in roots])
         self._forget()
         self._keep_weights(edges)
-        if self.watch.found(kind, event) == "withhold":
-            self._withhold(edges)
+        if self.watch.found(kind, event) != "withhold":
+            return True
+        self._withhold(edges)
+        return False
 
     def _measure(self, edges: Sequence[Edge], leaves: Sequence[Tensor]) -> None:
         """Have it judged how large gradients and the last update are."""
@@ -367,7 +388,7 @@ class RetrogradMonitor(Monitor):
                     self.watch.found(kind, event)
 
     def before_accumulate(self, leaf: Tensor) -> None:
-        _thread.leaves.append(leaf)
+        _thread.notes.leaves.append(leaf)
         if self._snapshot is not None and self.watch.replaying:
             self._snapshot.note_grad(leaf)
 
@@ -488,12 +509,18 @@ class RetrogradMonitor(Monitor):
             self.watch.spent(time.perf_counter() - start)
 
 
-class _Thread(threading.local):
-    is_entered = False  # whether its flags are listened to
-    loss_is_told = False  # whether a bad loss was told of, so that its gradients are no news
+class _Notes:
+    """What is known of a thread."""
 
     def __init__(self) -> None:
+        self.is_entered = False  # whether its flags are listened to
+        self.loss_is_told = False  # whether a bad loss was told of, so that its gradients are no news
         self.leaves: list[Tensor] = []  # those that the backward under way has reached
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.notes = _Notes()
 
 
 _thread = _Thread()
@@ -519,8 +546,13 @@ def _loss_of(data: Any) -> float | None:
     return data.item() if data.size == 1 and data.dtype.kind == "f" else None
 
 
-def _is_good(data: Any, loss: float | None) -> bool:
-    return is_finite(data) if loss is None else math.isfinite(loss)
+def _seem_finite(leaves: Sequence[Tensor]) -> bool:
+    """Whether the small gradient that backward came to last is finite: it has passed through most of the graph."""
+    for leaf in reversed(leaves):
+        grad = leaf._grad
+        if grad is not None and grad._data.size <= SMALL:
+            return is_finite(grad._data)
+    return True
 
 
 def _square(array: Any) -> float:
@@ -528,8 +560,7 @@ def _square(array: Any) -> float:
     if array.dtype.kind not in "fc":
         return 0.0
     flat = array.astype(np.float32) if array.dtype.itemsize == 2 else array
-    with np.errstate(all="ignore"):
-        return float(np.vdot(flat, flat).real)
+    return float(np.vdot(flat, flat).real)  # raises no flags
 
 
 def _leaves(edges: Sequence[Edge]) -> list[AccumulateGrad]:

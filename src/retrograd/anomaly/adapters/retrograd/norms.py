@@ -18,8 +18,7 @@ def norm(array: ndarray) -> float:
         array = np.stack((array.real, array.imag))
     flat = array.reshape(-1)
     if array.dtype.itemsize >= 4:
-        with np.errstate(all="ignore"):
-            square = float(np.vdot(flat, flat))
+        square = float(np.vdot(flat, flat))  # raises no flags
         if _SMALLEST < square < math.inf:
             return math.sqrt(square)
     largest = float(np.abs(flat).max(initial=0.0))
