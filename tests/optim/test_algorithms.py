@@ -160,6 +160,48 @@ def test_large_parameters(name: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
+def test_small_parameters_of_many_kinds(name: str) -> None:
+    """Updated together or alone: of two types, out of order in memory, beside a large one, in two groups."""
+    rng = np.random.default_rng(3)
+    numbers = [rng.standard_normal((3, 4)) for _ in range(5)]
+
+    def run(library: Any) -> list[Any]:
+        single, double = library.float32, library.float64
+        params = [
+            library.tensor(numbers[0], dtype=double, requires_grad=True),
+            library.tensor(numbers[1], dtype=single, requires_grad=True),
+            library.tensor(numbers[2], dtype=double).t().requires_grad_(),
+            library.tensor(numbers[3][:, ::2], dtype=double, requires_grad=True),
+            library.tensor(np.resize(numbers[4], 5000), dtype=double, requires_grad=True),
+        ]
+        optimizer = getattr(library.optim, name)([{"params": params[:3]}, {"params": params[3:], "lr": 0.03}], lr=0.01)
+        for step in range(1, 6):
+            for p in params:
+                p.grad = (p.detach() * 0.3 + 0.1 * step).to(p.dtype)
+            optimizer.step()
+        return params
+
+    assert_same(run(rg), run(torch), "float32")
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_parameters_on_the_same_memory(name: str) -> None:
+    """Each moves it, one after the other."""
+
+    def run(library: Any) -> Any:
+        p = library.tensor([1.0, -2.0, 3.0], requires_grad=True)
+        tied, part = p.detach().requires_grad_(), p.detach()[1:].requires_grad_()
+        optimizer = getattr(library.optim, name)([p, tied, part], lr=0.1)
+        for step in range(1, 5):
+            for number, each in enumerate((p, tied, part)):
+                each.grad = library.full_like(each.detach(), 0.2 * step - 0.3 * number)
+            optimizer.step()
+        return p
+
+    assert_same([run(rg)], [run(torch)], "float32")
+
+
+@pytest.mark.parametrize("name", VARIANTS)
 def test_float16(name: str) -> None:
     optimizer, reference, ours, theirs = both(name, {"eps": 1e-3} if name in ("Adam", "NAdam") else {}, "float16")
     train(optimizer, ours, 3)

@@ -147,7 +147,10 @@ def share(work: Callable[[int, int], None], start: int, stop: int) -> None:
 
 
 def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]]) -> None:
-    """Call ``work(*task)`` for all tasks, in all threads at once; each takes the next one when it is done with one."""
+    """Call ``work(*task)`` for all tasks, in all threads at once; each takes another one when it is done with one.
+
+    This thread takes the first one that is left, the others take the last.
+    """
     waiting = deque(tasks)
     helpers = min(get_num_threads(), len(waiting)) - 1
     if helpers < 1:
@@ -155,10 +158,10 @@ def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]]) -> No
             work(*task)
         return
 
-    def take() -> None:  # a monitor knows helping threads by this name
+    def take(pop: Callable[[], Any] = waiting.pop) -> None:  # a monitor knows helping threads by this name
         while True:
             try:
-                task = waiting.popleft()
+                task = pop()
             except IndexError:
                 return
             work(*task)
@@ -166,7 +169,7 @@ def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]]) -> No
     with on_one_thread():
         futures = [_workers().submit(contextvars.copy_context().run, take) for _ in range(helpers)]
         try:
-            take()
+            take(waiting.popleft)
         finally:
             waiting.clear()  # if this thread failed, the others end with what they are at
             for future in futures:

@@ -1,13 +1,14 @@
 """Updates that treat every element alike, block by block.
 
 An update such as Adam's is a number of passes over five arrays. Done block by block, with each block's arrays in the
-cache, it reads and writes memory once; and threads share the blocks of all parameters of a step.
+cache, it reads and writes memory once; and threads share the blocks of all parameters of a step. Small parameters are
+updated together, as one vector: the calls for each would take longer than the arithmetic.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ from retrograd.core.monitor import silenced
 BLOCK = 1 << 18
 # From so many elements on, threads pay for themselves: sooner than for a single ufunc, as there is more to do.
 LARGE = 1 << 17
+# Elements up to which parameters are updated together (measured).
+SMALL = 1 << 12
 
 
 class _Scratch(threading.local):
@@ -66,30 +69,79 @@ def as_vector(array: Any) -> Any:
     return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
 
 
+class _Task:
+    """The updates of parameters that have a kernel in common, as one of vectors: their elements in a row.
+
+    Parameters
+    ----------
+    updates
+        One, or several of small parameters of one dtype.
+    """
+
+    def __init__(self, updates: Sequence[Update]) -> None:
+        self.kernel, self.temporaries = updates[0].kernel, updates[0].temporaries
+        self.columns = list(zip(*[(each.param, each.grad, *each.state) for each in updates], strict=True))
+        if len(updates) == 1:
+            self.vectors = [as_vector(array) for (array,) in self.columns]
+        else:
+            self.vectors = [np.concatenate([as_vector(array) for array in column]) for column in self.columns]
+        self.size = self.vectors[0].size
+        self.on_cpu = type(self.vectors[0]) is np.ndarray
+
+    def run(self, low: int, high: int) -> None:
+        """Run the kernel on a part of the vectors."""
+        parts = [vector[low:high] for vector in self.vectors]
+        self.kernel(*parts, *[_temporary(number, parts[0]) for number in range(self.temporaries)])
+
+    def put_back(self) -> None:
+        """Write to the arrays what is only in the vectors."""
+        for column, vector in zip(self.columns, self.vectors, strict=True):
+            if column is self.columns[1] or (len(column) == 1 and column[0].flags.c_contiguous):
+                continue  # gradients are not written to
+            numbers = vector.view(column[0].dtype) if column[0].dtype.kind == "c" else vector
+            end = 0
+            for array in column:
+                start, end = end, end + array.size
+                array[...] = numbers[start:end] if array.ndim == 1 else numbers[start:end].reshape(array.shape)
+
+
+def _tasks(updates: Sequence[Update]) -> list[_Task]:
+    """The tasks of a step, those of small parameters first: a thread that helps needs a moment to wake up."""
+    together: dict[Any, list[Update]] = {}
+    alone = []
+    # one that is on the memory of another is updated after it, not from what was there before
+    are_apart = len({_owner(update) for update in updates}) == len(updates)
+    for update in updates:
+        param = update.param
+        if are_apart and param.size <= SMALL and type(param) is np.ndarray:
+            together.setdefault((update.kernel, param.dtype), []).append(update)
+        else:
+            alone.append([update])
+    return [_Task(each) for each in (*together.values(), *alone)]
+
+
+def _owner(update: Update) -> int:
+    """Which array's memory the parameter is on."""
+    base = getattr(update.param, "base", None)
+    return id(update.param if base is None else base)
+
+
 @silenced
 def run_updates(updates: Sequence[Update]) -> None:
     """Run the kernels of a step over their parameters."""
-    vectors = [[as_vector(array) for array in (update.param, update.grad, *update.state)] for update in updates]
-
-    def work(number: int, low: int, high: int) -> None:
-        update, arrays = updates[number], vectors[number]
-        blocks = [array[low:high] for array in arrays]
-        update.kernel(*blocks, *[_temporary(number, blocks[0]) for number in range(update.temporaries)])
-
-    sizes = [arrays[0].size if type(arrays[0]) is np.ndarray else 0 for arrays in vectors]
-    total, threads = sum(sizes), get_num_threads()
-    if threads == 1 or total < LARGE:
-        for block in _blocks(sizes, BLOCK):
-            work(*block)
+    tasks = _tasks(updates)
+    blocks = [
+        (task, low, min(low + BLOCK, task.size)) for task in tasks if task.on_cpu for low in range(0, task.size, BLOCK)
+    ]
+    if get_num_threads() == 1 or sum(task.size for task in tasks if task.on_cpu) < LARGE:
+        for block in blocks:
+            _Task.run(*block)
     else:
-        share_out(work, _blocks(sizes, BLOCK))
-    for number, (param, *_) in enumerate(vectors):
-        if type(param) is not np.ndarray:  # blocks are for the cache of a CPU
-            work(number, 0, param.size)
-    for update, (param, _, *state) in zip(updates, vectors, strict=True):
-        for array, vector in zip((update.param, *update.state), (param, *state), strict=True):
-            if not array.flags.c_contiguous:
-                array[...] = (vector.view(array.dtype) if array.dtype.kind == "c" else vector).reshape(array.shape)
+        share_out(_Task.run, blocks)
+    for task in tasks:
+        if not task.on_cpu:  # blocks are for the cache of a CPU
+            task.run(0, task.size)
+        task.put_back()
 
 
 def _temporary(number: int, like: Any) -> Any:
@@ -100,10 +152,3 @@ def _temporary(number: int, like: Any) -> Any:
     if key not in _scratch.arrays:
         _scratch.arrays[key] = np.empty(BLOCK, like.dtype)
     return _scratch.arrays[key][: like.size]
-
-
-def _blocks(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int, int]]:
-    """Blocks of at most so many elements: the number of the vector, begin and end."""
-    for number, size in enumerate(sizes):
-        for low in range(0, size, most):
-            yield number, low, min(low + most, size)

@@ -53,9 +53,10 @@ def number(value: Any) -> Any:
 
 def count_step(state: dict[str, Any]) -> float:
     """Count a step, and return the number of it."""
-    step = state["step"]._data
-    step += 1
-    return float(step)
+    array = state["step"]._data
+    step = array.item() + 1
+    array[...] = step
+    return step
 
 
 def filled_like(param: Tensor, value: float = 0.0) -> Tensor:
@@ -69,8 +70,9 @@ def filled_like(param: Tensor, value: float = 0.0) -> Tensor:
 class ElementwiseOptimizer(Optimizer):
     """An optimizer that is given by a kernel.
 
-    A subclass says what it remembers of a parameter and makes a kernel for each step: a function of slices of the
-    parameter, of the gradient, of the tensors it remembers, and of temporaries. Kernels write in place.
+    A subclass says what it remembers of a parameter and makes kernels for each step: functions of slices of the
+    parameter, of the gradient, of the tensors it remembers, and of temporaries. Kernels write in place. Parameters of
+    one group whose numbers are the same share a kernel.
     """
 
     _kept: tuple[str, ...] = ()  # the names of the tensors that the kernel works on
@@ -87,8 +89,12 @@ class ElementwiseOptimizer(Optimizer):
             state.update(self._new_state(group, param))
         return state
 
-    def _kernel(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[Kernel, tuple[str, ...]]:
-        """The kernel of this step, and the names of the tensors of the state that it works on."""
+    def _numbers(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[float, ...]:
+        """Count a step of a parameter, and return the numbers that its kernel depends on beside the group's options."""
+        return (count_step(state),)
+
+    def _kernel(self, group: Group, numbers: tuple[float, ...]) -> tuple[Kernel, tuple[str, ...]]:
+        """The kernel of this step for such numbers, and the names of the tensors of the state that it works on."""
         raise NotImplementedError
 
     @no_grad()
@@ -111,19 +117,27 @@ class ElementwiseOptimizer(Optimizer):
         moving = [(group, p, p._grad) for group in self.param_groups for p in group["params"] if p._grad is not None]
         for _, param, _ in moving:
             check_writable(param, f"{type(self).__name__}.step")
-        run_updates([self._update(group, param, grad._data) for group, param, grad in moving])
+        kernels: dict[Any, tuple[Kernel, tuple[str, ...], int]] = {}
+        updates = []
+        for group, param, grad in moving:
+            state = self._state_of(group, param)
+            numbers = self._numbers(group, param, state)
+            key = id(group), numbers
+            if key not in kernels:
+                kernels[key] = self._complete_kernel(group, numbers)
+            kernel, names, temporaries = kernels[key]
+            updates.append(Update(kernel, param._data, grad._data, [state[name]._data for name in names], temporaries))
+        run_updates(updates)
         for _, param, _ in moving:
             bump(param)
         return loss
 
-    def _update(self, group: Group, param: Tensor, grad: Any) -> Update:
-        state = self._state_of(group, param)
-        kernel, names = self._kernel(group, param, state)
-        kept = [state[name]._data for name in names]
+    def _complete_kernel(self, group: Group, numbers: tuple[float, ...]) -> tuple[Kernel, tuple[str, ...], int]:
+        """A kernel that heeds the options which all optimizers have, the names of its state, how many temporaries."""
+        kernel, names = self._kernel(group, numbers)
         if not group["maximize"] and number(group.get("weight_decay", 0)) == 0:
-            return Update(kernel, param._data, grad, kept, self._temporaries)
-        kernel = _with_common_options(kernel, group)
-        return Update(kernel, param._data, grad, kept, self._temporaries + 1)
+            return kernel, names, self._temporaries
+        return _with_common_options(kernel, group), names, self._temporaries + 1
 
 
 def _with_common_options(kernel: Kernel, group: Group) -> Kernel:

@@ -14,7 +14,6 @@ from retrograd.optim._elementwise import (
     check,
     check_implementation,
     check_lr,
-    count_step,
     number,
 )
 from retrograd.optim.optimizer import Group
@@ -81,9 +80,8 @@ class Adadelta(ElementwiseOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _kernel(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[Kernel, tuple[str, ...]]:
+    def _kernel(self, group: Group, numbers: tuple[float, ...]) -> tuple[Kernel, tuple[str, ...]]:
         lr, rho, eps = number(group["lr"]), group["rho"], group["eps"]
-        count_step(state)
 
         def average(squares: Any, values: Any, a: Any) -> None:
             np.multiply(values, values, out=a)

@@ -15,7 +15,6 @@ from retrograd.optim._elementwise import (
     check,
     check_implementation,
     check_lr,
-    count_step,
     filled_like,
     number,
 )
@@ -91,9 +90,10 @@ class Adagrad(ElementwiseOptimizer):
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         return {"step": tensor(0.0), "sum": filled_like(param, group["initial_accumulator_value"])}
 
-    def _kernel(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[Kernel, tuple[str, ...]]:
+    def _kernel(self, group: Group, numbers: tuple[float, ...]) -> tuple[Kernel, tuple[str, ...]]:
+        (step,) = numbers
         eps = group["eps"]
-        lr = number(group["lr"]) / (1 + (count_step(state) - 1) * group["lr_decay"])
+        lr = number(group["lr"]) / (1 + (step - 1) * group["lr_decay"])
 
         def adagrad(param: Any, grad: Any, total: Any, a: Any) -> None:
             np.multiply(grad, grad, out=a)

@@ -16,7 +16,6 @@ from retrograd.optim._elementwise import (
     check_betas,
     check_implementation,
     check_lr,
-    count_step,
     filled_like,
     number,
 )
@@ -119,9 +118,9 @@ class Adam(ElementwiseOptimizer):
             state["max_exp_avg_sq"] = filled_like(param)
         return state
 
-    def _kernel(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[Kernel, tuple[str, ...]]:
+    def _kernel(self, group: Group, numbers: tuple[float, ...]) -> tuple[Kernel, tuple[str, ...]]:
+        (step,) = numbers
         beta1, beta2 = map(number, group["betas"])
-        step = count_step(state)
         # sqrt(v / c2) + eps is (sqrt(v) + eps * root) / root, which saves a pass
         root = math.sqrt(1 - beta2**step)
         eps, step_size = group["eps"] * root, number(group["lr"]) / (1 - beta1**step) * root

@@ -15,7 +15,6 @@ from retrograd.optim._elementwise import (
     check_betas,
     check_implementation,
     check_lr,
-    count_step,
     number,
 )
 from retrograd.optim.optimizer import Group
@@ -81,10 +80,11 @@ class Adamax(ElementwiseOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _kernel(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[Kernel, tuple[str, ...]]:
+    def _kernel(self, group: Group, numbers: tuple[float, ...]) -> tuple[Kernel, tuple[str, ...]]:
+        (step,) = numbers
         beta1, beta2 = group["betas"]
         eps = group["eps"]
-        step_size = number(group["lr"]) / (1 - beta1 ** count_step(state))
+        step_size = number(group["lr"]) / (1 - beta1**step)
 
         def adamax(param: Any, grad: Any, exp_avg: Any, exp_inf: Any, a: Any) -> None:
             scale_and_add(exp_avg, grad, 1 - beta1, beta1, a)

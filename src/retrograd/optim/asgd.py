@@ -84,11 +84,16 @@ class ASGD(ElementwiseOptimizer):
         eta = tensor(float(number(group["lr"])))
         return {"step": tensor(0.0), "eta": eta, "mu": tensor(1.0), "ax": filled_like(param)}
 
-    def _kernel(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[Kernel, tuple[str, ...]]:
+    def _numbers(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[float, ...]:
         eta, mu = number(state["eta"]), number(state["mu"])
-        step, lr, lambd = count_step(state), number(group["lr"]), group["lambd"]
-        state["eta"]._data[...] = lr / (1 + lambd * lr * step) ** group["alpha"]
+        step, lr = count_step(state), number(group["lr"])
+        state["eta"]._data[...] = lr / (1 + group["lambd"] * lr * step) ** group["alpha"]
         state["mu"]._data[...] = 1 / max(1, step - group["t0"])
+        return eta, mu
+
+    def _kernel(self, group: Group, numbers: tuple[float, ...]) -> tuple[Kernel, tuple[str, ...]]:
+        eta, mu = numbers
+        lambd = group["lambd"]
 
         def asgd(param: Any, grad: Any, mean: Any, a: Any) -> None:
             np.multiply(param, 1 - lambd * eta, out=param)

@@ -93,16 +93,21 @@ class NAdam(ElementwiseOptimizer):
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         return {"step": tensor(0.0), "mu_product": tensor(1.0), **super()._new_state(group, param)}
 
-    def _kernel(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[Kernel, tuple[str, ...]]:
-        beta1, beta2 = group["betas"]
-        lr, step = number(group["lr"]), count_step(state)
-        mu, mu_next = (beta1 * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"])) for t in (step, step + 1))
+    def _numbers(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[float, ...]:
+        step = count_step(state)
+        mu, mu_next = (group["betas"][0] * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"])) for t in (step, step + 1))
         product = state["mu_product"]._data
         product *= mu
+        return step, mu, mu_next, float(product)
+
+    def _kernel(self, group: Group, numbers: tuple[float, ...]) -> tuple[Kernel, tuple[str, ...]]:
+        step, mu, mu_next, product = numbers
+        beta1, beta2 = group["betas"]
+        lr = number(group["lr"])
         root = math.sqrt(1 - beta2**step)
         eps = group["eps"] * root
-        of_grad = lr * (1 - mu) / (1 - float(product)) * root
-        of_exp_avg = lr * mu_next / (1 - float(product) * mu_next) * root
+        of_grad = lr * (1 - mu) / (1 - product) * root
+        of_exp_avg = lr * mu_next / (1 - product * mu_next) * root
 
         def nadam(param: Any, grad: Any, exp_avg: Any, exp_avg_sq: Any, a: Any, b: Any) -> None:
             update_moments(grad, exp_avg, exp_avg_sq, beta1, beta2, a)

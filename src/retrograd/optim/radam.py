@@ -16,7 +16,6 @@ from retrograd.optim._elementwise import (
     check_betas,
     check_implementation,
     check_lr,
-    count_step,
     number,
 )
 from retrograd.optim.adam import update_moments
@@ -86,9 +85,10 @@ class RAdam(ElementwiseOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _kernel(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[Kernel, tuple[str, ...]]:
+    def _kernel(self, group: Group, numbers: tuple[float, ...]) -> tuple[Kernel, tuple[str, ...]]:
+        (step,) = numbers
         beta1, beta2 = group["betas"]
-        eps, step = group["eps"], count_step(state)
+        eps = group["eps"]
         step_size = number(group["lr"]) / (1 - beta1**step)
         # the length of the average of squares, as if it were a simple one: equation 4 of the paper
         rho_inf = 2 / (1 - beta2) - 1

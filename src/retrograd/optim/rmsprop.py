@@ -14,7 +14,6 @@ from retrograd.optim._elementwise import (
     check,
     check_implementation,
     check_lr,
-    count_step,
     filled_like,
     number,
 )
@@ -95,10 +94,9 @@ class RMSprop(ElementwiseOptimizer):
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         return {**super()._new_state(group, param), **{name: filled_like(param) for name in self._names(group)}}
 
-    def _kernel(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[Kernel, tuple[str, ...]]:
+    def _kernel(self, group: Group, numbers: tuple[float, ...]) -> tuple[Kernel, tuple[str, ...]]:
         lr, alpha, eps = number(group["lr"]), group["alpha"], group["eps"]
         momentum, centered = group["momentum"], group["centered"]
-        count_step(state)
 
         def rmsprop(param: Any, grad: Any, square_avg: Any, *others: Any) -> None:
             *kept, a = others

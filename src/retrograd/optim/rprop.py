@@ -14,7 +14,6 @@ from retrograd.optim._elementwise import (
     check,
     check_implementation,
     check_lr,
-    count_step,
     filled_like,
     number,
 )
@@ -80,10 +79,9 @@ class Rprop(ElementwiseOptimizer):
         first = number(group["lr"])
         return {"step": tensor(0.0), "prev": filled_like(param), "step_size": filled_like(param, first)}
 
-    def _kernel(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[Kernel, tuple[str, ...]]:
+    def _kernel(self, group: Group, numbers: tuple[float, ...]) -> tuple[Kernel, tuple[str, ...]]:
         shrink, grow = group["etas"]
         smallest, largest = group["step_sizes"]
-        count_step(state)
 
         def rprop(param: Any, grad: Any, prev: Any, step_size: Any, a: Any, b: Any) -> None:
             np.multiply(grad, prev, out=a)

@@ -101,7 +101,14 @@ class SGD(ElementwiseOptimizer):
     def _state_of(self, group: Group, param: Tensor) -> dict[str, Any]:
         return self.state[param] if group["momentum"] != 0 else {}
 
-    def _kernel(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[Kernel, tuple[str, ...]]:
+    def _numbers(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[float, ...]:
+        if group["momentum"] != 0 and state.get("momentum_buffer") is None:
+            state["momentum_buffer"] = filled_like(param)
+            return (1,)  # the momentum begins with the first gradient, whatever the dampening
+        return (1 - group["dampening"],)
+
+    def _kernel(self, group: Group, numbers: tuple[float, ...]) -> tuple[Kernel, tuple[str, ...]]:
+        (fresh,) = numbers
         lr, momentum, nesterov = number(group["lr"]), group["momentum"], group["nesterov"]
 
         def plain(param: Any, grad: Any, a: Any) -> None:
@@ -109,10 +116,6 @@ class SGD(ElementwiseOptimizer):
 
         if momentum == 0:
             return plain, ()
-        fresh = 1 - group["dampening"]
-        if state.get("momentum_buffer") is None:  # the momentum begins with the first gradient, whatever the dampening
-            state["momentum_buffer"] = filled_like(param)
-            fresh = 1
 
         def with_momentum(param: Any, grad: Any, buffer: Any, a: Any) -> None:
             scale_and_add(buffer, grad, fresh, momentum, a)
