@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappop, heappush, heappushpop
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -155,23 +156,23 @@ def _leading_to(roots: Sequence[Node], targets: set[Node]) -> set[Node]:
     """The nodes reachable from ``roots`` that have a target behind them."""
     # leaves aside, nothing older than all targets has one behind it
     oldest = min((0 if node.is_leaf else node.seq for node in targets), default=0)
-    leads: dict[Node, bool] = {}
-    stack = [(node, False) for node in roots]
+    reached = set(roots)
+    stack = list(reached)
     while stack:
-        node, children_done = stack.pop()
-        if children_done:
-            leads[node] = any(
-                edge is not None and (edge[0] in targets or leads.get(edge[0], False)) for edge in node.next
-            )
-        elif node not in leads:
-            leads[node] = False
-            stack.append((node, True))
-            stack.extend(
-                (edge[0], False)
-                for edge in node.next
-                if edge is not None and edge[0] not in leads and edge[0].seq >= oldest
-            )
-    return {node for node, found in leads.items() if found}
+        for edge in stack.pop().next:
+            if edge is not None and edge[0] not in reached and edge[0].seq >= oldest:
+                reached.add(edge[0])
+                stack.append(edge[0])
+    leading: set[Node] = set()
+    for node in sorted(reached, key=_age):  # whatever is behind a node comes before it
+        for edge in node.next:
+            if edge is not None and (edge[0] in targets or edge[0] in leading):
+                leading.add(node)
+                break
+    return leading
+
+
+_age = attrgetter("seq")
 
 
 def _loop(
@@ -203,20 +204,29 @@ def _loop(
 
     observer = state.local.observer
     anomaly = state.local.anomaly
-    plain = executed is None and not on_tensors and observer is None
+    plain = not on_tensors and observer is None
+    # where gradients go, if not everywhere
+    wanted = None if executed is None else executed | captures.keys()
     while ready:
         node = heappop(ready)[1]
         g = arrived.pop(node, None)
         while True:
             following: Node | None = None
-            if plain and node.plain and node.extras is None and g is not None and not (node.aside and g.size >= LARGE):
+            if (
+                plain
+                and node.plain
+                and node.extras is None
+                and g is not None
+                and not (node.aside and g.size >= LARGE)
+                and (executed is None or (node in executed and node not in captures))
+            ):
                 # The usual step, written out because it is where the time goes: an operation with one output and nobody
                 # listening. What it does is _step() and deliver() below.
                 saved = node.saved  # type: ignore[attr-defined]
                 if saved is None:
                     raise RuntimeError(FREED)
                 for (rule, slots), edge in zip(node.rules, node.next):  # type: ignore[attr-defined,assignment]  # noqa: B905
-                    if edge is None:
+                    if edge is None or (wanted is not None and edge[0] not in wanted):
                         continue
                     if not slots:
                         gi = rule(g)
@@ -251,7 +261,7 @@ def _loop(
                             heappush(ready, (-target.seq, target))
                 if node.releases and not retain_graph:
                     node.saved = None  # type: ignore[attr-defined]
-            elif plain and node.is_leaf and g is not None and _unobserved(node):
+            elif plain and executed is None and node.is_leaf and g is not None and _unobserved(node):
                 node.accumulate(g, node in owned)  # type: ignore[attr-defined]
                 owned.discard(node)
                 if anomaly is not None:
