@@ -152,3 +152,26 @@ def test_indices_of_triangles(name, shape, offset):
 )
 def test_arguments_of_triangles(name, call):
     compare(lambda lib: call(getattr(lib, name), lib))
+
+
+@pytest.mark.filterwarnings("ignore:.*range is deprecated")
+@cases(
+    lambda lib: lib.range(1, 4),
+    lambda lib: lib.range(1, 4, 0.5),
+    lambda lib: lib.range(4, 1, -1),
+    lambda lib: lib.range(0, 3.7),
+    lambda lib: lib.range(0, 1, 0.1),
+    lambda lib: lib.range(0, 5, 2, dtype=lib.int64),
+    lambda lib: lib.range(0.5, 3, dtype=lib.int64),
+    lambda lib: lib.range(1, 3, requires_grad=True),
+    lambda lib: lib.range(4, 1),
+    lambda lib: lib.range(1, 4, 0),
+    lambda lib: lib.range(3),
+)
+def test_range(call):
+    compare(call, 1e-6)
+
+
+def test_range_is_deprecated():
+    with pytest.warns(UserWarning, match=r"retrograd\.range is deprecated .* use retrograd\.arange"):
+        rg.range(0, 1)

@@ -17,6 +17,12 @@ A = [[0.5], [1.5], [3.0]]
 B = [0.7, 2.5]
 SIMPLEX = [[0.2, 0.5, 0.3], [0.6, 0.0, 0.4]]
 MATRIX = [[2.0, 0.3, 0.0], [0.3, 1.0, -0.4], [0.0, -0.4, 0.5]]
+WISHART = [[5.0, 1.0, 0.5], [1.0, 4.0, -1.0], [0.5, -1.0, 3.0]]
+LOW_RANK = {
+    "loc": [0.1, 0.2, 0.3],
+    "cov_factor": [[[1.0, 0.5], [0.0, 2.0], [-1.0, 0.3]]] * 2,
+    "cov_diag": [0.5, 1.0, 2.0],
+}
 
 # name, parameters, values of the support
 CASES: list[tuple[str, dict[str, Any], Any]] = [
@@ -41,6 +47,7 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("Geometric", {"logits": [-1.0, 0.5]}, [[0.0], [3.0]]),
     ("Binomial", {"total_count": 4, "probs": [0.2, 0.7]}, [[0.0], [3.0], [4.0]]),
     ("Binomial", {"total_count": [3.0, 5.0], "logits": [-1.0, 0.5]}, [[0.0], [3.0]]),
+    ("Binomial", {"total_count": 3, "probs": [0.5, 0.25]}, [[0.0], [3.0]]),
     ("Poisson", {"rate": [0.0, 0.5, 4.0]}, [[0.0], [0.0]]),
     ("Poisson", {"rate": [0.5, 4.0]}, [[2.0], [7.0]]),
     ("Categorical", {"probs": SIMPLEX}, [[0.0, 2.0], [2.0, 0.0]]),
@@ -49,6 +56,26 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("MultivariateNormal", {"loc": [0.1, 0.2, 0.3], "covariance_matrix": MATRIX}, [[1.0, 0.0, -1.0]] * 2),
     ("MultivariateNormal", {"loc": [[0.1, 0.2, 0.3]] * 2, "precision_matrix": MATRIX}, [1.0, 0.0, -1.0]),
     ("MultivariateNormal", {"loc": [0.1, 0.2], "scale_tril": [[[2.0, 0.0], [0.3, 1.0]]] * 2}, [1.0, 0.0]),
+    ("LowRankMultivariateNormal", LOW_RANK, [[1.0, 0.0, -1.0]] * 2),
+    ("HalfCauchy", {"scale": A}, [0.0, 0.4, 2.0]),
+    ("Weibull", {"scale": A, "concentration": [1.5, 2.5]}, [[0.2, 3.0]]),
+    ("Pareto", {"scale": [[0.5], [0.8], [1.0]], "alpha": [2.5, 3.5]}, [[1.2, 3.0]]),
+    ("Kumaraswamy", {"concentration1": A, "concentration0": B}, [[0.2, 0.9]]),
+    ("LogisticNormal", {"loc": [[0.1, -1.0]] * 3, "scale": [0.5, 2.0]}, [0.2, 0.5, 0.3]),
+    ("VonMises", {"loc": B, "concentration": [[0.01], [1.5], [50.0]]}, [[-1.5, 0.3]]),
+    ("ContinuousBernoulli", {"probs": [0.02, 0.3, 0.52, 0.7, 0.98]}, [[0.0], [0.3], [0.9], [1.0]]),
+    ("ContinuousBernoulli", {"logits": [-3.0, 0.01, 0.5, 1.5, 8.0]}, [[0.0], [0.3], [1.0]]),
+    ("NegativeBinomial", {"total_count": [0.5, 3.0], "probs": [0.2, 0.7]}, [[0.0], [3.0]]),
+    ("NegativeBinomial", {"total_count": [4.0, 3.0], "logits": [-1.0, 0.5]}, [[0.0], [3.0]]),
+    ("Multinomial", {"total_count": 4, "probs": SIMPLEX}, [[2.0, 1.0, 1.0], [3.0, 0.0, 1.0]]),
+    ("Multinomial", {"total_count": 3, "logits": [[0.1, -2.0, 3.0], [0.0, 0.0, 0.0]]}, [0.0, 1.0, 2.0]),
+    ("OneHotCategoricalStraightThrough", {"logits": [[0.1, -2.0, 3.0]]}, [0.0, 1.0, 0.0]),
+    ("RelaxedBernoulli", {"temperature": 0.7, "probs": [0.2, 0.9]}, [[0.2], [0.9]]),
+    ("RelaxedBernoulli", {"temperature": 2.0, "logits": [-1.0, 3.0]}, [[0.2], [0.9]]),
+    ("RelaxedOneHotCategorical", {"temperature": 0.7, "probs": [[0.1, 0.6, 0.3]] * 2}, [0.2, 0.5, 0.3]),
+    ("RelaxedOneHotCategorical", {"temperature": 2.0, "logits": [0.1, -2.0, 3.0]}, [[0.2, 0.5, 0.3]] * 2),
+    ("Wishart", {"df": [3.5, 7.0], "covariance_matrix": MATRIX}, WISHART),
+    ("Wishart", {"df": 4.0, "precision_matrix": [MATRIX] * 2}, WISHART),
 ]
 IDS = [f"{name}-{next(reversed(parameters))}" for name, parameters, _ in CASES]
 
@@ -65,9 +92,13 @@ def checked() -> Iterator[None]:
 def make(m: Any, name: str, parameters: dict[str, Any], **options: Any) -> tuple[Any, list[Any]]:
     """The distribution, and its parameters as leaves."""
     leaves = {
-        key: m.tensor(value, dtype=m.float64, requires_grad=key != "total_count") for key, value in parameters.items()
+        key: value
+        if isinstance(value, int)
+        else m.tensor(value, dtype=m.float64, requires_grad=name != "Binomial" or key != "total_count")
+        for key, value in parameters.items()
     }
-    return getattr(m.distributions, name)(**leaves, **options), [leaf for leaf in leaves.values() if leaf.requires_grad]
+    d = getattr(m.distributions, name)(**leaves, **options)
+    return d, [leaf for leaf in leaves.values() if isinstance(leaf, m.Tensor) and leaf.requires_grad]
 
 
 def check(program: Program) -> None:
@@ -103,7 +134,7 @@ def test_formulas_and_their_gradients(name: str, parameters: dict[str, Any], val
             "entropy": report(d.entropy),
             "moments": [report(lambda key=key: getattr(d, key)) for key in ("mean", "variance", "stddev")],
             "support": [d.support.event_dim, d.support.is_discrete, d.support.check(value)],
-            "mode": attempt(lambda: d.mode) if name != "Uniform" else None,
+            "mode": attempt(lambda: d.mode) if name not in WRONG_MODES else None,
             "values": attempt(lambda: [d.enumerate_support(), d.enumerate_support(expand=False)]),
             "both": [d.probs, d.logits] if hasattr(d, "probs") else None,
         }
@@ -111,9 +142,39 @@ def test_formulas_and_their_gradients(name: str, parameters: dict[str, Any], val
     check(compare)
 
 
+WRONG_MODES = {"Uniform", "Kumaraswamy"}  # torch's are not where the density is largest
+
 # torch shows nothing of these
-SUBCLASSES = {"LogNormal", "HalfNormal", "Chi2", "Beta", "OneHotCategorical", "InverseGamma"}
-QUANTILES = {"Normal", "HalfNormal", "Laplace", "Cauchy", "Gumbel", "Exponential", "Uniform", "LogNormal"}
+SUBCLASSES = {
+    "LogNormal",
+    "HalfNormal",
+    "HalfCauchy",
+    "Chi2",
+    "Beta",
+    "OneHotCategorical",
+    "OneHotCategoricalStraightThrough",
+    "InverseGamma",
+    "LogisticNormal",
+    "Multinomial",
+    "RelaxedBernoulli",
+    "RelaxedOneHotCategorical",
+    "Wishart",
+}
+QUANTILES = {
+    "Normal",
+    "HalfNormal",
+    "HalfCauchy",
+    "Laplace",
+    "Cauchy",
+    "Gumbel",
+    "Exponential",
+    "Uniform",
+    "LogNormal",
+    "Weibull",
+    "Pareto",
+    "Kumaraswamy",
+    "ContinuousBernoulli",
+}
 WITH_QUANTILES = [case for case in CASES if case[0] in QUANTILES]
 
 
@@ -142,6 +203,15 @@ SCALARS: list[tuple[str, dict[str, float], Any]] = [
     ("FisherSnedecor", {"df1": 3.0, "df2": 5.0}, stats.f(3, 5)),
     ("StudentT", {"df": 3.0, "loc": 1.0, "scale": 2.0}, stats.t(3, 1, 2)),
     ("Beta", {"concentration1": 0.5, "concentration0": 2.0}, stats.beta(0.5, 2)),
+    ("HalfCauchy", {"scale": 2.0}, stats.halfcauchy(0, 2)),
+    ("Weibull", {"scale": 2.0, "concentration": 1.5}, stats.weibull_min(1.5, scale=2)),
+    ("Pareto", {"scale": 2.0, "alpha": 1.5}, stats.pareto(1.5, scale=2)),
+    ("GeneralizedPareto", {"loc": 1.0, "scale": 2.0, "concentration": 0.4}, stats.genpareto(0.4, 1, 2)),
+    ("GeneralizedPareto", {"loc": 1.0, "scale": 2.0, "concentration": -0.4}, stats.genpareto(-0.4, 1, 2)),
+    ("VonMises", {"loc": 0.0, "concentration": 1e-6}, stats.vonmises(1e-6)),
+    ("VonMises", {"loc": 0.5, "concentration": 2.0}, stats.vonmises(2.0, 0.5)),
+    ("VonMises", {"loc": 0.5, "concentration": 5e3}, stats.vonmises(5e3, 0.5)),
+    ("VonMises", {"loc": 0.5, "concentration": 4e6}, stats.norm(0.5, 5e-4)),
 ]
 
 
@@ -161,6 +231,7 @@ DISCRETE: list[tuple[str, dict[str, Any], Any]] = [
     ("Geometric", {"probs": 0.4}, stats.geom(0.4, loc=-1).pmf(np.arange(40))),
     ("Binomial", {"total_count": 3, "probs": 0.4}, stats.binom(3, 0.4).pmf(np.arange(4))),
     ("Poisson", {"rate": 1.5}, stats.poisson(1.5).pmf(np.arange(20))),
+    ("NegativeBinomial", {"total_count": 2.5, "probs": 0.4}, stats.nbinom(2.5, 0.6).pmf(np.arange(40))),
     ("Categorical", {"probs": [0.1, 0.2, 0.7]}, [0.1, 0.2, 0.7]),
 ]
 
@@ -189,7 +260,7 @@ def test_sample_shapes(name: str, parameters: dict[str, Any], values: Any) -> No
 
 
 # their samples are drawn by rejection: with the same chance they may be others (see test_implicit_samples.py)
-IMPLICIT = {"Gamma", "Chi2", "InverseGamma", "FisherSnedecor", "Beta", "Dirichlet", "StudentT"}
+IMPLICIT = {"Gamma", "Chi2", "InverseGamma", "FisherSnedecor", "Beta", "Dirichlet", "StudentT", "Wishart"}
 REPARAMETRISED = [
     (name, parameters)
     for name, parameters, _ in CASES
@@ -391,6 +462,47 @@ MISTAKES: list[Callable[[Any], Any]] = [
     lambda m: m.distributions.Normal(0.0, 1.0).sample(3),
     lambda m: m.distributions.TransformedDistribution(m.distributions.Normal(0.0, 1.0), [m.exp]),
     lambda m: m.distributions.Distribution.set_default_validate_args("yes"),
+    lambda m: m.distributions.LowRankMultivariateNormal(m.tensor(0.0), m.ones(2, 1), m.ones(2)),
+    lambda m: m.distributions.LowRankMultivariateNormal(m.zeros(2), m.ones(2), m.ones(2)),
+    lambda m: m.distributions.LowRankMultivariateNormal(m.zeros(2), m.ones(3, 1), m.ones(2)),
+    lambda m: m.distributions.LowRankMultivariateNormal(m.zeros(2), m.ones(2, 1), m.ones(3)),
+    lambda m: m.distributions.LowRankMultivariateNormal(m.zeros(2), m.ones(2, 1), m.tensor(1.0)),
+    lambda m: m.distributions.LowRankMultivariateNormal(m.zeros(2), m.ones(4, 2, 1), m.ones(3, 2)),
+    lambda m: m.distributions.LKJCholesky(1),
+    lambda m: m.distributions.LKJCholesky(3, -1.0),
+    lambda m: m.distributions.LKJCholesky(3).log_prob(m.ones(3, 3)),
+    lambda m: m.distributions.LKJCholesky(3).mean,
+    lambda m: m.distributions.Wishart(m.tensor(1.0), m.eye(2)),
+    lambda m: m.distributions.Wishart(m.tensor(4.0), m.ones(2)),
+    lambda m: m.distributions.Wishart(m.tensor(4.0), m.ones(2, 2)),
+    lambda m: m.distributions.Wishart(m.tensor(4.0), m.eye(2)).log_prob(m.ones(2, 2)),
+    lambda m: m.distributions.Multinomial(m.tensor([3, 2]), m.ones(3)),
+    lambda m: m.distributions.Multinomial(-3, m.ones(3)),
+    lambda m: m.distributions.Multinomial(3),
+    lambda m: m.distributions.Multinomial(3, m.ones(3)).log_prob(m.tensor([1.0, 1.0, 2.0])),
+    lambda m: m.distributions.Multinomial(3, m.ones(3)).log_prob(m.tensor([-1.0, 2.0, 2.0])),
+    lambda m: m.distributions.NegativeBinomial(3.0),
+    lambda m: m.distributions.NegativeBinomial(-3.0, m.tensor(0.5)),
+    lambda m: m.distributions.NegativeBinomial(3.0, m.tensor(1.0)),
+    lambda m: m.distributions.NegativeBinomial(3.0, m.tensor(0.5)).log_prob(m.tensor(1.5)),
+    lambda m: m.distributions.NegativeBinomial(3.0, m.tensor(0.5)).rsample(),
+    lambda m: m.distributions.RelaxedBernoulli(m.tensor(0.5), 2.0),
+    lambda m: m.distributions.RelaxedBernoulli(m.tensor(0.5)),
+    lambda m: m.distributions.RelaxedBernoulli(m.tensor(0.5), 0.3).mean,
+    lambda m: m.distributions.RelaxedOneHotCategorical(m.tensor(0.5), m.ones(3)).log_prob(m.ones(3)),
+    lambda m: m.distributions.VonMises(m.tensor(0.0), m.tensor(-1.0)),
+    lambda m: m.distributions.VonMises(m.tensor(0.0), m.tensor(1.0)).rsample(),
+    lambda m: m.distributions.Weibull(1.0, 0.0),
+    lambda m: m.distributions.Weibull(1.0, 1.0).log_prob(m.tensor(-1.0)),
+    lambda m: m.distributions.Pareto(1.0, 0.0),
+    lambda m: m.distributions.Pareto(1.0, 1.0).log_prob(m.tensor(0.5)),
+    lambda m: m.distributions.GeneralizedPareto(0.0, 1.0, -0.5).log_prob(m.tensor(3.0)),
+    lambda m: m.distributions.Kumaraswamy(-1.0, 1.0),
+    lambda m: m.distributions.HalfCauchy(-1.0),
+    lambda m: m.distributions.HalfCauchy(1.0).log_prob(m.tensor(-1.0)),
+    lambda m: m.distributions.ContinuousBernoulli(),
+    lambda m: m.distributions.ContinuousBernoulli(2.0, validate_args=True),
+    lambda m: m.distributions.LogisticNormal(m.zeros(2), -m.ones(2)),
 ]
 
 
@@ -410,6 +522,10 @@ def test_messages_name_the_parameter_and_the_values() -> None:
         lambda m: m.distributions.Categorical(m.ones(3)).log_prob(m.tensor(3)),
         lambda m: m.distributions.MultivariateNormal(m.zeros(2), m.ones(2, 2)),
         lambda m: m.distributions.Dirichlet(m.tensor([0.0, 1.0])),
+        lambda m: m.distributions.NegativeBinomial(3.0, m.tensor(1.0)),
+        lambda m: m.distributions.Pareto(1.0, 1.0).log_prob(m.tensor(0.5)),
+        lambda m: m.distributions.GeneralizedPareto(0.0, 1.0, -0.5).log_prob(m.tensor(3.0)),
+        lambda m: m.distributions.LKJCholesky(1),
     ):
         ours = message(lambda mistake=mistake: mistake(rg))
         assert ours.replace("retrograd.", "torch.") == message(lambda mistake=mistake: mistake(torch)).replace(

@@ -7,11 +7,12 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.creation.request import NumpyDType, Options, Request, as_int, as_number, as_real
 from retrograd.dtypes import default_complex, default_float, int64
 
-__all__ = ["arange", "linspace", "logspace", "tril_indices", "triu_indices"]
+__all__ = ["arange", "linspace", "logspace", "range", "tril_indices", "triu_indices"]
 
 
 def arange(start: Any = None, end: Any = None, step: Any = None, **options: Unpack[Options]) -> Tensor:
@@ -54,6 +55,44 @@ def arange(start: Any = None, end: Any = None, step: Any = None, **options: Unpa
     if by == 0:
         raise RuntimeError("arange(): step must be nonzero")
     length = -((first - last) // by) if isinstance(first + last + by, int) else math.ceil((last - first) / by)
+    return request.make(lambda xp: _progression(xp, first, by, length, request.dtype))
+
+
+def range(start: Any = 0, end: Any = None, step: Any = 1, **options: Unpack[Options]) -> Tensor:
+    """Return the numbers from ``start`` to ``end``, **inclusive**, by ``step``. Deprecated: use :func:`arange`.
+
+    The dtype is the default one, of real numbers, also if all arguments are integers.
+
+    Raises
+    ------
+    RuntimeError
+        If ``step`` is zero or leads away from ``end``.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     rg.range(1, 2, 0.5)
+    tensor([1.0000, 1.5000, 2.0000])
+    """
+    warn_user(
+        "retrograd.range is deprecated because its behavior is inconsistent with Python's range builtin. Instead, use "
+        "retrograd.arange, which produces values in [start, end)."
+    )
+    if end is None:
+        raise TypeError('range() missing 1 required positional arguments: "end"')
+    request = Request("range", options, default_float())
+    first, last, by = (as_real("range", name, x) for name, x in (("start", start), ("end", end), ("step", step)))
+    if request.dtype.kind in "iu":
+        first, last, by = int(first), int(last), int(by)
+    if by == 0:
+        raise RuntimeError("range(): step must be nonzero")
+    if (last - first) * by < 0:
+        raise RuntimeError(
+            f"range(): upper bound and lower bound inconsistent with step sign: from {first} to {last} by {by}"
+        )
+    length = int((last - first) / by) + 1
     return request.make(lambda xp: _progression(xp, first, by, length, request.dtype))
 
 

@@ -6,19 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from retrograd.creation import empty
 from retrograd.distributions import constraints
-from retrograd.distributions.distribution import Distribution, broadcast_all
+from retrograd.distributions.distribution import Distribution
+from retrograd.distributions.exp_family import ExponentialFamily
+from retrograd.distributions.utils import broadcast_all, euler_constant, finfo
 from retrograd.random import rand
 
-__all__ = ["Cauchy", "Exponential", "Gumbel", "HalfNormal", "Laplace", "Normal", "Uniform"]
-
-_EULER = 0.57721566490153286  # Euler's constant
+__all__ = ["Cauchy", "Exponential", "Gumbel", "Laplace", "Normal", "Uniform"]
 
 
-class _Elementwise(Distribution):
+class Elementwise(Distribution):
     """A distribution of numbers, one for each element of its parameters."""
 
     def _set(self, validate_args: bool | None, **parameters: Any) -> None:
@@ -32,7 +30,7 @@ class _Elementwise(Distribution):
         return empty(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device)
 
 
-class Normal(_Elementwise):
+class Normal(Elementwise, ExponentialFamily):
     """Gauss's distribution.
 
     Parameters
@@ -91,50 +89,15 @@ class Normal(_Elementwise):
     def entropy(self) -> Any:
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
 
-
-class HalfNormal(_Elementwise):
-    """The absolute value of a normal variable of mean 0 and standard deviation ``scale``."""
-
-    arg_constraints: ClassVar = {"scale": constraints.positive}
-    support = constraints.nonnegative
-    has_rsample = True
-    scale: Any
-
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        self._set(validate_args, scale=scale)
-
     @property
-    def mean(self) -> Any:
-        return self.scale * math.sqrt(2 / math.pi)
+    def _natural_params(self) -> tuple[Any, ...]:
+        return self.loc / self.variance, -0.5 / self.variance
 
-    @property
-    def mode(self) -> Any:
-        return self.scale.new_zeros(self.scale.shape)
-
-    @property
-    def variance(self) -> Any:
-        return self.scale**2 * (1 - 2 / math.pi)
-
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        return (self._noise(sample_shape, self.scale).normal_() * self.scale).abs()
-
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
-        density = -(value**2) / (2 * self.scale**2) - self.scale.log() + 0.5 * math.log(2 / math.pi)
-        return density.where(value >= 0, -math.inf)
-
-    def cdf(self, value: Any) -> Any:
-        self._validate_sample(value)
-        return (value / (self.scale * math.sqrt(2))).erf()
-
-    def icdf(self, value: Any) -> Any:
-        return self.scale * value.erfinv() * math.sqrt(2)
-
-    def entropy(self) -> Any:
-        return 0.5 + 0.5 * math.log(math.pi / 2) + self.scale.log()
+    def _log_normalizer(self, x: Any, y: Any) -> Any:
+        return -(x**2) / (4 * y) + 0.5 * (math.pi / -y).log()
 
 
-class Laplace(_Elementwise):
+class Laplace(Elementwise):
     """The distribution with density ``exp(-abs(x - loc) / scale) / (2 scale)``."""
 
     arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
@@ -157,7 +120,7 @@ class Laplace(_Elementwise):
         return 2 * self.scale**2
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        eps = float(np.finfo(self.loc._data.dtype).eps)
+        eps = float(finfo(self.loc).eps)
         u = self._noise(sample_shape, self.loc).uniform_(eps - 1, 1)
         return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
 
@@ -178,7 +141,7 @@ class Laplace(_Elementwise):
         return 1 + (2 * self.scale).log()
 
 
-class Cauchy(_Elementwise):
+class Cauchy(Elementwise):
     """The distribution with density ``1 / (pi scale (1 + ((x - loc) / scale)^2))``, which has no mean."""
 
     arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
@@ -220,7 +183,7 @@ class Cauchy(_Elementwise):
         return math.log(4 * math.pi) + self.scale.log()
 
 
-class Gumbel(_Elementwise):
+class Gumbel(Elementwise):
     """The distribution of ``loc - scale * log(-log(u))``, with u uniform: that of a maximum."""
 
     arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
@@ -234,7 +197,7 @@ class Gumbel(_Elementwise):
 
     @property
     def mean(self) -> Any:
-        return self.loc + self.scale * _EULER
+        return self.loc + self.scale * euler_constant
 
     @property
     def mode(self) -> Any:
@@ -260,10 +223,10 @@ class Gumbel(_Elementwise):
         return self.loc - self.scale * (-value.log()).log()
 
     def entropy(self) -> Any:
-        return self.scale.log() + (1 + _EULER)
+        return self.scale.log() + (1 + euler_constant)
 
 
-class Exponential(_Elementwise):
+class Exponential(Elementwise, ExponentialFamily):
     """The distribution of the time until the next of events that come ``rate`` times per unit of time."""
 
     arg_constraints: ClassVar = {"rate": constraints.positive}
@@ -305,8 +268,15 @@ class Exponential(_Elementwise):
     def entropy(self) -> Any:
         return 1 - self.rate.log()
 
+    @property
+    def _natural_params(self) -> tuple[Any, ...]:
+        return (-self.rate,)
 
-class Uniform(_Elementwise):
+    def _log_normalizer(self, x: Any) -> Any:
+        return -(-x).log()
+
+
+class Uniform(Elementwise):
     """The distribution that is even between ``low`` and ``high``."""
 
     has_rsample = True
@@ -318,9 +288,9 @@ class Uniform(_Elementwise):
 
     @property
     def arg_constraints(self) -> Any:  # type: ignore[override]
-        return {"low": constraints.less_than(self.high), "high": constraints.real}
+        return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
 
-    @property
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
         return constraints.interval(self.low, self.high)
 

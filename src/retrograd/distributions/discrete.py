@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,34 +12,37 @@ from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.size import Size
 from retrograd.creation import arange, empty, eye, tensor
 from retrograd.distributions import constraints
-from retrograd.distributions.distribution import Distribution, broadcast_all
-from retrograd.nn.functional import binary_cross_entropy_with_logits, one_hot
+from retrograd.distributions.distribution import Distribution
+from retrograd.distributions.exp_family import ExponentialFamily
+from retrograd.distributions.utils import broadcast_all, finfo, lazy_property, logits_to_probs, probs_to_logits
+from retrograd.nn.functional import binary_cross_entropy_with_logits, logsigmoid, one_hot, softplus
 from retrograd.random import bernoulli, binomial, multinomial, poisson
 
-__all__ = ["Bernoulli", "Binomial", "Categorical", "Geometric", "OneHotCategorical", "Poisson"]
+__all__ = [
+    "Bernoulli",
+    "Binomial",
+    "Categorical",
+    "Geometric",
+    "OneHotCategorical",
+    "OneHotCategoricalStraightThrough",
+    "Poisson",
+]
 
 
-def _clamped(probs: Any) -> Any:
-    """Probabilities a little away from 0 and 1, so that their logarithms are finite."""
-    eps = float(np.finfo(probs._data.dtype).eps)
-    return probs.clamp(eps, 1 - eps)
-
-
-class _ByProbability(Distribution):
+class ByProbability(Distribution):
     """A distribution that is given by probabilities, or by their logarithms or log-odds."""
 
     _by: str
 
-    @cached_property
+    @lazy_property
     def probs(self) -> Any:
         """The probability of a yes."""
-        return self.logits.sigmoid()
+        return logits_to_probs(self.logits, is_binary=True)
 
-    @cached_property
+    @lazy_property
     def logits(self) -> Any:
         """The logarithm of the odds of a yes."""
-        probs = _clamped(self.probs)
-        return probs.log() - (-probs).log1p()
+        return probs_to_logits(self.probs, is_binary=True)
 
     def _choose(self, probs: Any, logits: Any) -> Any:
         """The one of the two that was given."""
@@ -53,11 +55,16 @@ class _ByProbability(Distribution):
     def _parameter(self) -> Any:
         return getattr(self, self._by)
 
+    @property
+    def param_shape(self) -> Size:
+        """The shape of ``probs``."""
+        return self._parameter.shape
+
     def _given(self) -> tuple[str, ...]:
         return (*(name for name in self.arg_constraints if name not in ("probs", "logits")), self._by)
 
 
-class _YesOrNo(_ByProbability):
+class _YesOrNo(ByProbability):
     """One that depends on a probability for each element."""
 
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -68,7 +75,7 @@ class _YesOrNo(_ByProbability):
         super().__init__(value.shape, (), validate_args)
 
 
-class Bernoulli(_YesOrNo):
+class Bernoulli(_YesOrNo, ExponentialFamily):
     """1 with probability ``probs``, 0 otherwise.
 
     Parameters
@@ -112,6 +119,13 @@ class Bernoulli(_YesOrNo):
     def entropy(self) -> Any:
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
+    @property
+    def _natural_params(self) -> tuple[Any, ...]:
+        return (self.logits,)
+
+    def _log_normalizer(self, x: Any) -> Any:
+        return softplus(x)
+
     def enumerate_support(self, expand: bool = True) -> Any:
         return _enumerated(arange(2, dtype=self._parameter.dtype, device=self._parameter.device), self, expand)
 
@@ -148,7 +162,7 @@ class Geometric(_YesOrNo):
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         probs = self.probs
         u = empty(self._extended_shape(sample_shape), dtype=probs.dtype, device=probs.device)
-        u.uniform_(float(np.finfo(probs._data.dtype).tiny), 1)
+        u.uniform_(float(finfo(probs).tiny), 1)
         return (u.log() / (-probs).log1p()).floor()
 
     def log_prob(self, value: Any) -> Any:
@@ -161,7 +175,7 @@ class Geometric(_YesOrNo):
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs
 
 
-class Binomial(_ByProbability):
+class Binomial(ByProbability):
     """How many of ``total_count`` trials give a yes, which has probability ``probs`` in each."""
 
     arg_constraints: ClassVar = {
@@ -180,7 +194,7 @@ class Binomial(_ByProbability):
         setattr(self, self._by, value)
         super().__init__(value.shape, (), validate_args)
 
-    @property
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
         return constraints.integer_interval(0, self.total_count)
 
@@ -205,9 +219,7 @@ class Binomial(_ByProbability):
         self._validate_sample(value)
         n = self.total_count
         ways = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
-        # log(1 + exp(logits)) without overflow
-        positive = self.logits.clamp(min=0)
-        return ways + value * self.logits - n * (positive + (-self.logits.abs()).exp().log1p())
+        return ways + value * self.logits + n * logsigmoid(-self.logits)
 
     def entropy(self) -> Any:
         log_prob = self.log_prob(self.enumerate_support(expand=False))
@@ -220,7 +232,7 @@ class Binomial(_ByProbability):
         return _enumerated(arange(1 + int(total.max()), dtype=total.dtype, device=total.device), self, expand)
 
 
-class Categorical(_ByProbability):
+class Categorical(ByProbability):
     """One of the categories 0 to K - 1.
 
     Parameters
@@ -257,22 +269,17 @@ class Categorical(_ByProbability):
         """The shape of a sample."""
         return ()
 
-    @cached_property
+    @lazy_property
     def probs(self) -> Any:
         """The probabilities."""
-        return self.logits.softmax(-1)
+        return logits_to_probs(self.logits)
 
-    @cached_property
+    @lazy_property
     def logits(self) -> Any:
         """The logarithms of the probabilities."""
-        return _clamped(self.probs).log()
+        return probs_to_logits(self.probs)
 
-    @property
-    def param_shape(self) -> Size:
-        """The shape of ``probs``."""
-        return self._parameter.shape
-
-    @property
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
         return constraints.integer_interval(0, self._events - 1)
 
@@ -309,7 +316,7 @@ class Categorical(_ByProbability):
         return logits.gather(-1, category.expand(*shape, 1)).squeeze(-1)
 
     def entropy(self) -> Any:
-        least = float(np.finfo(self.logits._data.dtype).min)
+        least = float(finfo(self.logits).min)
         return -(self.logits.clamp(min=least) * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Any:
@@ -351,7 +358,28 @@ class OneHotCategorical(Categorical):
         return values.expand(n, *self._batch_shape, n) if expand else values
 
 
-class Poisson(Distribution):
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """As :class:`OneHotCategorical`; gradients of samples pass through to the probabilities.
+
+    The gradient of a sample is taken for that of ``probs`` (Bengio, Léonard, Courville, "Estimating or propagating
+    gradients through stochastic neurons for conditional computation", 2013), which is biased.
+
+    Examples
+    --------
+    >>> logits = rg.zeros(3, requires_grad=True)
+    >>> sample = rg.distributions.OneHotCategoricalStraightThrough(logits=logits).rsample()
+    >>> (sample * rg.tensor([3.0, 0.0, 0.0])).sum().backward()
+    >>> logits.grad
+    tensor([ 0.6667, -0.3333, -0.3333])
+    """
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())
+
+
+class Poisson(ExponentialFamily):
     """How many events there are of a kind that is expected ``rate`` times."""
 
     arg_constraints: ClassVar = {"rate": constraints.nonnegative}
@@ -381,3 +409,10 @@ class Poisson(Distribution):
         zero = tensor(0.0, dtype=self.rate.dtype, device=self.rate.device)
         weighted = (value * self.rate.log()).where(value > 0, zero)  # no event at rate 0 is certain
         return weighted - self.rate - (value + 1).lgamma()
+
+    @property
+    def _natural_params(self) -> tuple[Any, ...]:
+        return (self.rate.log(),)
+
+    def _log_normalizer(self, x: Any) -> Any:
+        return x.exp()

@@ -6,35 +6,12 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from retrograd.autograd.grad_mode import no_grad
+from retrograd.core.sites import warn_user
 from retrograd.core.size import Size
 from retrograd.core.tensor import Tensor
-from retrograd.creation import tensor
-from retrograd.distributions.constraints import Constraint
-from retrograd.ops.shape import broadcast_tensors
+from retrograd.distributions.constraints import Constraint, is_dependent
 
 __all__ = ["Distribution"]
-
-
-def broadcast_all(*values: Any) -> list[Any]:
-    """Numbers and tensors as tensors of one shape; numbers get the dtype of the tensors.
-
-    Raises
-    ------
-    ValueError
-        If there is something else among them.
-    """
-    for value in values:
-        if not isinstance(value, Tensor | bool | int | float):
-            raise ValueError(f"parameters must be numbers or tensors, but one is a {type(value).__name__}")
-    first = next((value for value in values if isinstance(value, Tensor)), None)
-    if first is None:
-        made: list[Any] = [tensor(float(value)) for value in values]
-    else:
-        made = [
-            value if isinstance(value, Tensor) else tensor(value, dtype=first.dtype, device=first.device)
-            for value in values
-        ]
-    return list(broadcast_tensors(*made))
 
 
 class Distribution:
@@ -89,6 +66,8 @@ class Distribution:
     def _check_parameters(self) -> None:
         for name in self._given():
             constraint, value = self.arg_constraints[name], getattr(self, name)
+            if is_dependent(constraint):
+                continue
             valid = constraint.check(value)
             if not bool(valid.all()):
                 raise ValueError(
@@ -150,6 +129,11 @@ class Distribution:
         """Return samples of shape ``sample_shape + batch_shape + event_shape``, without a history."""
         with no_grad():
             return self.rsample(sample_shape)
+
+    def sample_n(self, n: int) -> Any:
+        """Return ``n`` samples, as ``sample((n,))`` does. Deprecated."""
+        warn_user("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning)
+        return self.sample((n,))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Return samples that are differentiable functions of the parameters."""

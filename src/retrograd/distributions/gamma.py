@@ -11,7 +11,9 @@ import numpy as np
 from retrograd.core.tensor import wrap
 from retrograd.distributions import constraints
 from retrograd.distributions._implicit import dirichlet, standard_gamma
-from retrograd.distributions.distribution import Distribution, broadcast_all
+from retrograd.distributions.distribution import Distribution
+from retrograd.distributions.exp_family import ExponentialFamily
+from retrograd.distributions.utils import broadcast_all
 from retrograd.ops.joining import stack
 from retrograd.random.generator import default_generator
 from retrograd.random.sampling import module_of
@@ -31,7 +33,7 @@ def _standard_gamma(concentration: Any) -> Any:
     return standard_gamma(concentration, _draw(concentration))
 
 
-class Gamma(Distribution):
+class Gamma(ExponentialFamily):
     """The distribution with density proportional to ``x ** (concentration - 1) * exp(-rate * x)``."""
 
     arg_constraints: ClassVar = {"concentration": constraints.positive, "rate": constraints.positive}
@@ -71,6 +73,13 @@ class Gamma(Distribution):
     def entropy(self) -> Any:
         a = self.concentration
         return a - self.rate.log() + a.lgamma() + (1 - a) * a.digamma()
+
+    @property
+    def _natural_params(self) -> tuple[Any, ...]:
+        return self.concentration - 1, -self.rate
+
+    def _log_normalizer(self, x: Any, y: Any) -> Any:
+        return (x + 1).lgamma() - (x + 1) * (-y).log()
 
 
 class Chi2(Gamma):
@@ -213,7 +222,7 @@ class StudentT(Distribution):
         return self.scale.log() + spread + 0.5 * self.df.log() + log_beta
 
 
-class Dirichlet(Distribution):
+class Dirichlet(ExponentialFamily):
     """A distribution of probabilities: vectors of positive numbers that sum to one."""
 
     arg_constraints: ClassVar = {"concentration": constraints.independent(constraints.positive, 1)}
@@ -259,8 +268,15 @@ class Dirichlet(Distribution):
         log_beta = a.lgamma().sum(-1) - total.lgamma()
         return log_beta - (a.shape[-1] - total) * total.digamma() - ((a - 1) * a.digamma()).sum(-1)
 
+    @property
+    def _natural_params(self) -> tuple[Any, ...]:
+        return (self.concentration,)
 
-class Beta(Distribution):
+    def _log_normalizer(self, x: Any) -> Any:
+        return x.lgamma().sum(-1) - x.sum(-1).lgamma()
+
+
+class Beta(ExponentialFamily):
     """A distribution of numbers between 0 and 1.
 
     The density is proportional to ``x ** (concentration1 - 1) * (1 - x) ** (concentration0 - 1)``.
@@ -301,3 +317,10 @@ class Beta(Distribution):
 
     def entropy(self) -> Any:
         return self._as_dirichlet().entropy()
+
+    @property
+    def _natural_params(self) -> tuple[Any, ...]:
+        return self.concentration1, self.concentration0
+
+    def _log_normalizer(self, x: Any, y: Any) -> Any:
+        return x.lgamma() + y.lgamma() - (x + y).lgamma()

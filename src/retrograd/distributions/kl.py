@@ -7,12 +7,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from retrograd.distributions.continuous import Exponential, Gumbel, Laplace, Normal, Uniform
+from retrograd.distributions.continuous import Cauchy, Exponential, Gumbel, Laplace, Normal
 from retrograd.distributions.discrete import Bernoulli, Binomial, Categorical, Geometric, Poisson
 from retrograd.distributions.distribution import Distribution
+from retrograd.distributions.exp_family import ExponentialFamily
 from retrograd.distributions.gamma import Beta, Dirichlet, Gamma
-from retrograd.distributions.multivariate import Independent, MultivariateNormal, summed
-from retrograd.distributions.transformed import LogNormal
+from retrograd.distributions.low_rank import LowRankMultivariateNormal
+from retrograd.distributions.multivariate import Independent, MultivariateNormal
+from retrograd.distributions.transformed import TransformedDistribution
+from retrograd.distributions.utils import euler_constant, summed
 from retrograd.linalg import solve_triangular
 from retrograd.nn.functional import softplus
 
@@ -71,11 +74,6 @@ def _normal(p: Normal, q: Normal) -> Any:
     return 0.5 * (ratio + ((p.loc - q.loc) / q.scale) ** 2 - 1 - ratio.log())
 
 
-@register_kl(LogNormal, LogNormal)
-def _log_normal(p: LogNormal, q: LogNormal) -> Any:
-    return _normal(p.base_dist, q.base_dist)
-
-
 @register_kl(Laplace, Laplace)
 def _laplace(p: Laplace, q: Laplace) -> Any:
     distance = (p.loc - q.loc).abs()
@@ -83,23 +81,22 @@ def _laplace(p: Laplace, q: Laplace) -> Any:
     return -ratio.log() + distance / q.scale + ratio * (-distance / p.scale).exp() - 1
 
 
+@register_kl(Cauchy, Cauchy)
+def _cauchy(p: Cauchy, q: Cauchy) -> Any:
+    # Chyzak and Nielsen, "A closed-form formula for the Kullback-Leibler divergence between Cauchy distributions", 2019
+    return (((p.scale + q.scale) ** 2 + (p.loc - q.loc) ** 2) / (4 * p.scale * q.scale)).log()
+
+
 @register_kl(Gumbel, Gumbel)
 def _gumbel(p: Gumbel, q: Gumbel) -> Any:
     ratio, shift = p.scale / q.scale, (p.loc - q.loc) / q.scale
-    euler = 0.57721566490153286
-    return -ratio.log() + euler * (ratio - 1) + shift + (-shift + (1 + ratio).lgamma()).exp() - 1
+    return -ratio.log() + euler_constant * (ratio - 1) + shift + (-shift + (1 + ratio).lgamma()).exp() - 1
 
 
 @register_kl(Exponential, Exponential)
 def _exponential(p: Exponential, q: Exponential) -> Any:
     ratio = q.rate / p.rate
     return ratio - 1 - ratio.log()
-
-
-@register_kl(Uniform, Uniform)
-def _uniform(p: Uniform, q: Uniform) -> Any:
-    beyond = (q.low > p.low) | (q.high < p.high)
-    return ((q.high - q.low) / (p.high - p.low)).log().masked_fill(beyond, math.inf)
 
 
 @register_kl(Gamma, Gamma)
@@ -156,14 +153,27 @@ def _poisson(p: Poisson, q: Poisson) -> Any:
     return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
 
 
-@register_kl(MultivariateNormal, MultivariateNormal)
-def _multivariate_normal(p: MultivariateNormal, q: MultivariateNormal) -> Any:
+def _check_dimensions(p: Any, q: Any) -> None:
     if p.event_shape != q.event_shape:
         raise ValueError(f"KL of normal distributions of {p.event_shape[0]} and {q.event_shape[0]} dimensions")
+
+
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+@register_kl(MultivariateNormal, MultivariateNormal)
+def _multivariate_normal(p: Any, q: MultivariateNormal) -> Any:
+    _check_dimensions(p, q)
     spread = (solve_triangular(q.scale_tril, p.scale_tril, upper=False) ** 2).sum((-2, -1))
     shift = solve_triangular(q.scale_tril, (q.loc - p.loc).unsqueeze(-1), upper=False).squeeze(-1)
     determinants = q._half_log_det() - p._half_log_det()
     return determinants + 0.5 * (spread + (shift**2).sum(-1) - p.event_shape[0])
+
+
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+def _low_rank(p: Any, q: LowRankMultivariateNormal) -> Any:
+    _check_dimensions(p, q)
+    lengths = q._mean_squared_length(p) + q._squared_length(q.loc - p.loc)
+    return q._half_log_det() - p._half_log_det() + 0.5 * (lengths - p.event_shape[0])
 
 
 @register_kl(Independent, Independent)
@@ -173,3 +183,22 @@ def _independent(p: Independent, q: Independent) -> Any:
             f"KL of Independents with {p.reinterpreted_batch_ndims} and {q.reinterpreted_batch_ndims} dimensions"
         )
     return summed(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
+
+
+@register_kl(TransformedDistribution, TransformedDistribution)
+def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Any:
+    if p.transforms != q.transforms or p.event_shape != q.event_shape:
+        raise NotImplementedError(
+            f"KL of functions of random variables is known for the same functions only, but these are {p!r} and {q!r}"
+        )
+    return kl_divergence(p.base_dist, q.base_dist)
+
+
+@register_kl(ExponentialFamily, ExponentialFamily)
+def _exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> Any:
+    if type(p) is not type(q):
+        raise NotImplementedError(
+            f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}; "
+            "of two exponential families, the divergence is known if they are the same"
+        )
+    return p._divergence(q)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from retrograd.autograd.grad_mode import no_grad
+from retrograd.distributions import constraints
 from retrograd.distributions.discrete import Categorical
 from retrograd.distributions.distribution import Distribution
 from retrograd.ops.activations import log_softmax
@@ -65,6 +66,10 @@ class MixtureSameFamily(Distribution):
         mixed = self.mixture_distribution.expand(batch_shape)
         parts = self.component_distribution.expand((*batch_shape, self.component_distribution.batch_shape[-1]))
         return type(self)(mixed, parts, validate_args=False)._checked_as(self)
+
+    @constraints.dependent_property
+    def support(self) -> Any:
+        return constraints.MixtureSameFamilyConstraint(self.component_distribution.support)
 
     @property
     def _components(self) -> int:

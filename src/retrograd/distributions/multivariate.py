@@ -4,20 +4,60 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, ClassVar
 
 from retrograd.core.size import Size
 from retrograd.creation import empty
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import Distribution
+from retrograd.distributions.utils import lazy_property, summed
 from retrograd.linalg import cholesky, inv, solve_triangular
 from retrograd.ops.shape import broadcast_shapes
 
 __all__ = ["Independent", "MultivariateNormal"]
 
 
-class MultivariateNormal(Distribution):
+class ByCovariance(Distribution):
+    """A distribution that is given by a positive definite matrix, by its inverse, or by its lower Cholesky factor."""
+
+    _by: str
+
+    def _choose(self, covariance_matrix: Any, precision_matrix: Any, scale_tril: Any) -> Any:
+        """The one of the three that was given."""
+        matrices = {
+            "covariance_matrix": covariance_matrix,
+            "precision_matrix": precision_matrix,
+            "scale_tril": scale_tril,
+        }
+        given = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
+        if len(given) != 1:
+            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
+        ((self._by, matrix),) = given
+        if matrix.ndim < 2:
+            raise ValueError(f"{self._by} must be at least two-dimensional, with optional leading batch dimensions")
+        return matrix
+
+    @lazy_property
+    def scale_tril(self) -> Any:
+        """The lower Cholesky factor of the covariance."""
+        return cholesky(self.covariance_matrix)
+
+    @lazy_property
+    def covariance_matrix(self) -> Any:
+        """The covariance."""
+        return inv(self.precision_matrix) if self._by == "precision_matrix" else self.scale_tril @ self.scale_tril.mT
+
+    @lazy_property
+    def precision_matrix(self) -> Any:
+        """The inverse of the covariance."""
+        return inv(self.covariance_matrix)
+
+    def _half_log_det(self) -> Any:
+        """Half the logarithm of the determinant of the covariance."""
+        return self.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+class MultivariateNormal(ByCovariance):
     """Gauss's distribution of vectors.
 
     Parameters
@@ -55,17 +95,7 @@ class MultivariateNormal(Distribution):
     ) -> None:
         if loc.ndim < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        matrices = {
-            "covariance_matrix": covariance_matrix,
-            "precision_matrix": precision_matrix,
-            "scale_tril": scale_tril,
-        }
-        given = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
-        if len(given) != 1:
-            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        ((self._by, matrix),) = given
-        if matrix.ndim < 2:
-            raise ValueError(f"{self._by} must be at least two-dimensional, with optional leading batch dimensions")
+        matrix = self._choose(covariance_matrix, precision_matrix, scale_tril)
         batch, n = broadcast_shapes(matrix.shape[:-2], loc.shape[:-1]), loc.shape[-1]
         self.loc = loc.expand(*batch, n)
         setattr(self, self._by, matrix.expand(*batch, n, n))
@@ -73,21 +103,6 @@ class MultivariateNormal(Distribution):
 
     def _given(self) -> tuple[str, ...]:
         return "loc", self._by
-
-    @cached_property
-    def scale_tril(self) -> Any:
-        """The lower Cholesky factor of the covariance."""
-        return cholesky(self.covariance_matrix)
-
-    @cached_property
-    def covariance_matrix(self) -> Any:
-        """The covariance."""
-        return inv(self.precision_matrix) if self._by == "precision_matrix" else self.scale_tril @ self.scale_tril.mT
-
-    @cached_property
-    def precision_matrix(self) -> Any:
-        """The inverse of the covariance."""
-        return inv(self.covariance_matrix)
 
     @property
     def mean(self) -> Any:
@@ -103,9 +118,6 @@ class MultivariateNormal(Distribution):
         shape = self._extended_shape(sample_shape)
         noise: Any = empty(shape, dtype=self.loc.dtype, device=self.loc.device).normal_()
         return self.loc + (self.scale_tril @ noise.unsqueeze(-1)).squeeze(-1)
-
-    def _half_log_det(self) -> Any:
-        return self.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
@@ -161,7 +173,7 @@ class Independent(Distribution):
     def has_enumerate_support(self) -> bool:  # type: ignore[override]
         return self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
 
-    @property
+    @constraints.dependent_property
     def support(self) -> Any:
         base, count = self.base_dist.support, self.reinterpreted_batch_ndims
         return constraints.independent(base, count) if count else base
@@ -197,8 +209,3 @@ class Independent(Distribution):
 
     def __repr__(self) -> str:
         return f"Independent({self.base_dist!r}, {self.reinterpreted_batch_ndims})"
-
-
-def summed(value: Any, ndims: int) -> Any:
-    """The sum over the last dimensions."""
-    return value.sum(tuple(range(-ndims, 0))) if ndims else value

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.distributions import constraints
-from retrograd.distributions.continuous import Normal
 from retrograd.distributions.distribution import Distribution
-from retrograd.distributions.multivariate import summed
-from retrograd.distributions.transforms import ComposeTransform, ExpTransform, Transform
+from retrograd.distributions.multivariate import Independent
+from retrograd.distributions.transforms import ComposeTransform, Transform
+from retrograd.distributions.utils import summed
 
-__all__ = ["LogNormal", "TransformedDistribution"]
+__all__ = ["TransformedDistribution"]
 
 
 class TransformedDistribution(Distribution):
@@ -21,7 +21,8 @@ class TransformedDistribution(Distribution):
     Parameters
     ----------
     base_distribution
-        The distribution of the samples.
+        The distribution of the samples. If the transforms take larger events, dimensions of its batch become
+        dimensions of the event.
     transforms
         The function, or several, the first one first.
 
@@ -42,23 +43,40 @@ class TransformedDistribution(Distribution):
         self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
         if not all(isinstance(transform, Transform) for transform in self.transforms):
             raise ValueError(f"transforms must be a Transform or a list of Transforms, but was {transforms}")
+        whole = ComposeTransform(self.transforms)
+        shape, event_dim = base_distribution.batch_shape + base_distribution.event_shape, whole.domain.event_dim
+        if len(shape) < event_dim:
+            raise ValueError(
+                f"base_distribution needs to have shape with size at least {event_dim}, but got {tuple(shape)}."
+            )
+        image = whole.forward_shape(shape)
+        needed = whole.inverse_shape(image)
+        own = len(base_distribution.event_shape)
+        if tuple(needed) != tuple(shape):  # parameters of the transforms make the batch larger
+            base_distribution = base_distribution.expand(needed[: len(needed) - own])
+        if event_dim > own:
+            base_distribution = Independent(base_distribution, event_dim - own)
         self.base_dist = base_distribution
-        super().__init__(base_distribution.batch_shape, base_distribution.event_shape, validate_args)
+        cut = len(image) - (whole.codomain.event_dim + max(own - event_dim, 0))
+        super().__init__(image[:cut], image[cut:], validate_args)
 
     def expand(self, batch_shape: Sequence[int]) -> Any:
-        base = self.base_dist.expand(batch_shape)
+        whole = ComposeTransform(self.transforms)
+        shape = whole.inverse_shape((*batch_shape, *self.event_shape))
+        base = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
         return TransformedDistribution(base, self.transforms, validate_args=False)._checked_as(self)
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
         return self.base_dist.has_rsample
 
-    @property
+    @constraints.dependent_property
     def support(self) -> Any:
         if not self.transforms:
             return self.base_dist.support
-        codomain, ndims = self.transforms[-1].codomain, len(self._event_shape)
-        return constraints.independent(codomain, ndims) if ndims else codomain
+        codomain = self.transforms[-1].codomain
+        ndims = len(self._event_shape) - codomain.event_dim
+        return constraints.independent(codomain, ndims) if ndims > 0 else codomain
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         with no_grad():
@@ -74,12 +92,14 @@ class TransformedDistribution(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
-        ndims, correction = len(self._event_shape), 0.0
+        event_dim, correction = len(self._event_shape), 0.0
         for transform in reversed(self.transforms):
             x = transform._invert(value)
-            correction = correction - summed(transform.log_abs_det_jacobian(x, value), ndims)
+            event_dim += transform.domain.event_dim - transform.codomain.event_dim
+            slope = transform.log_abs_det_jacobian(x, value)
+            correction = correction - summed(slope, event_dim - transform.domain.event_dim)
             value = x
-        return self.base_dist.log_prob(value) + correction
+        return summed(self.base_dist.log_prob(value), event_dim - len(self.base_dist.event_shape)) + correction
 
     def cdf(self, value: Any) -> Any:
         self._validate_sample(value)
@@ -95,44 +115,11 @@ class TransformedDistribution(Distribution):
         return f"{type(self).__name__}({self.base_dist!r}, {self.transforms!r})"
 
 
-class LogNormal(TransformedDistribution):
-    """The distribution of ``exp(x)``, with x normal."""
+class NamedTransform(TransformedDistribution):
+    """One with parameters of its own, which are attributes."""
 
-    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
-    base_dist: Normal
+    def _given(self) -> tuple[str, ...]:
+        return tuple(self.arg_constraints)
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        super().__init__(Normal(loc, scale, validate_args=validate_args), ExpTransform(), validate_args)
-
-    def expand(self, batch_shape: Sequence[int]) -> LogNormal:
-        base = self.base_dist.expand(batch_shape)
-        return LogNormal(base.loc, base.scale, validate_args=False)._checked_as(self)
-
-    @property
-    def loc(self) -> Any:
-        """The mean of the logarithm."""
-        return self.base_dist.loc
-
-    @property
-    def scale(self) -> Any:
-        """The standard deviation of the logarithm."""
-        return self.base_dist.scale
-
-    @property
-    def mean(self) -> Any:
-        return (self.loc + self.scale**2 / 2).exp()
-
-    @property
-    def mode(self) -> Any:
-        return (self.loc - self.scale**2).exp()
-
-    @property
-    def variance(self) -> Any:
-        square = self.scale**2
-        return square.expm1() * (2 * self.loc + square).exp()
-
-    def entropy(self) -> Any:
-        return self.base_dist.entropy() + self.loc
-
-    def __repr__(self) -> str:
-        return repr(self.base_dist).replace("Normal", "LogNormal", 1)
+    expand = Distribution.expand
+    __repr__ = Distribution.__repr__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrograd.nn import functional, init, modules, parameter, utils
+from retrograd.nn import attention, functional, init, modules, parameter, utils
 from retrograd.nn.modules import (
     CELU,
     ELU,
@@ -336,6 +336,7 @@ __all__ = [
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",
+    "attention",
     "functional",
     "init",
     "modules",

@@ -1,0 +1,176 @@
+"""Distributions of how often something happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from retrograd.autograd.grad_mode import no_grad
+from retrograd.creation import arange
+from retrograd.distributions import constraints
+from retrograd.distributions.discrete import Binomial, ByProbability, Categorical
+from retrograd.distributions.distribution import Distribution
+from retrograd.distributions.gamma import Gamma
+from retrograd.distributions.utils import broadcast_all, lazy_property
+from retrograd.nn.functional import logsigmoid
+from retrograd.random import poisson
+
+__all__ = ["Multinomial", "NegativeBinomial"]
+
+
+class Multinomial(Distribution):
+    """How often each of k categories comes in ``total_count`` independent draws.
+
+    Parameters
+    ----------
+    total_count
+        How many draws, for all distributions of a batch.
+    probs
+        The weights of the categories, of shape (..., k); they need not sum to one.
+    logits
+        Instead of that, the logarithms of the weights.
+
+    Examples
+    --------
+    >>> dice = rg.distributions.Multinomial(10, rg.ones(6))
+    >>> dice.sample().sum(), dice.mean
+    (tensor(10.), tensor([1.6667, 1.6667, 1.6667, 1.6667, 1.6667, 1.6667]))
+    """
+
+    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
+
+    def __init__(
+        self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        if not isinstance(total_count, int):
+            raise NotImplementedError(
+                f"inhomogeneous total_count is not supported: it must be an int, but is a {type(total_count).__name__}"
+            )
+        if total_count < 0:
+            raise ValueError(f"total_count must not be negative, but is {total_count}")
+        self.total_count = total_count
+        self._categorical = Categorical(probs, logits, validate_args)
+        super().__init__(self._categorical.batch_shape, self.param_shape[-1:], validate_args)
+
+    @property
+    def probs(self) -> Any:
+        """The probabilities of the categories."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Any:
+        """The logarithms of the probabilities."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of ``probs``."""
+        return self._categorical.param_shape
+
+    def _given(self) -> tuple[str, ...]:
+        return self._categorical._given()
+
+    def expand(self, batch_shape: Sequence[int]) -> Multinomial:
+        wider = self._categorical.expand(batch_shape)
+        given = {name: getattr(wider, name) for name in wider._given()}
+        return Multinomial(self.total_count, **given, validate_args=False)._checked_as(self)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self) -> Any:
+        return constraints.multinomial(self.total_count)
+
+    @property
+    def mean(self) -> Any:
+        return self.total_count * self.probs
+
+    @property
+    def variance(self) -> Any:
+        return self.total_count * self.probs * (1 - self.probs)
+
+    @no_grad()
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        counts = self.probs.new_zeros(self._extended_shape(sample_shape))
+        if self.total_count == 0:
+            return counts
+        drawn = self._categorical.sample((self.total_count, *sample_shape)).movedim(0, -1)
+        return counts.scatter_add_(-1, drawn, counts.new_ones(drawn.shape))
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        ways = (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1)
+        possible = logits.masked_fill((value == 0) & logits.isinf(), 0.0)  # what does not come needs no probability
+        return ways + (possible * value).sum(-1)
+
+    def entropy(self) -> Any:
+        # of the sequence of draws, less what their order says: E log of the number of orders with the same counts
+        n = self.total_count
+        count = arange(1, n + 1, dtype=self.probs.dtype, device=self.probs.device)
+        each = Binomial(n, probs=self.probs, validate_args=False)
+        chances = each.log_prob(count.reshape(-1, *(1 for _ in self.probs.shape))).exp()
+        orders = (count + 1).lgamma().reshape(-1, *(1 for _ in self.probs.shape))
+        total = (count.new_full((), float(n)) + 1).lgamma()
+        return n * self._categorical.entropy() - total + (chances * orders).sum((0, -1))
+
+
+class NegativeBinomial(ByProbability):
+    """How many yes come before ``total_count`` noes; a yes has probability ``probs`` each time.
+
+    It is a Poisson distribution whose rate is gamma distributed, so that ``total_count`` need be no integer.
+
+    Parameters
+    ----------
+    total_count
+        How many noes.
+    probs, logits
+        The probability of a yes, below 1, or the logarithm of its odds.
+
+    Examples
+    --------
+    >>> rg.distributions.NegativeBinomial(3.0, rg.tensor(0.5)).mean
+    tensor(3.)
+    """
+
+    arg_constraints: ClassVar = {
+        "total_count": constraints.nonnegative,
+        "probs": constraints.half_open_interval(0.0, 1.0),
+        "logits": constraints.real,
+    }
+    support = constraints.nonnegative_integer
+    total_count: Any
+
+    def __init__(
+        self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        total, value = broadcast_all(total_count, self._choose(probs, logits))
+        self.total_count = total.to(value.dtype)
+        setattr(self, self._by, value)
+        super().__init__(value.shape, (), validate_args)
+
+    @property
+    def mean(self) -> Any:
+        return self.total_count * self.logits.exp()
+
+    @property
+    def mode(self) -> Any:
+        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0)
+
+    @property
+    def variance(self) -> Any:
+        return self.mean / (-self.logits).sigmoid()
+
+    @lazy_property
+    def _rate(self) -> Gamma:
+        """The distribution of the rate of the yes."""
+        return Gamma(self.total_count, (-self.logits).exp(), validate_args=False)
+
+    @no_grad()
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
+        return poisson(self._rate.sample(sample_shape))
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        total = self.total_count
+        ways = (total + value).lgamma() - (1 + value).lgamma() - total.lgamma()
+        ways = ways.masked_fill(total + value == 0, 0.0)
+        return ways + total * logsigmoid(-self.logits) + value * logsigmoid(self.logits)

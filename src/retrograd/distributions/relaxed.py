@@ -1,0 +1,214 @@
+"""Relaxations of yes and no and of categories: numbers between 0 and 1 that follow the parameters.
+
+Maddison, Mnih and Teh, "The Concrete distribution", and Jang, Gu and Poole, "Categorical reparameterization with
+Gumbel-softmax", both 2017. The lower the temperature, the nearer are samples to 0 and 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from retrograd.creation import as_tensor
+from retrograd.distributions import constraints
+from retrograd.distributions.discrete import ByProbability, Categorical
+from retrograd.distributions.distribution import Distribution
+from retrograd.distributions.transformed import TransformedDistribution
+from retrograd.distributions.transforms import ExpTransform, SigmoidTransform, Transform
+from retrograd.distributions.utils import broadcast_all, clamp_probs
+from retrograd.nn.functional import softplus
+from retrograd.random import rand
+
+__all__ = ["ExpRelaxedCategorical", "LogitRelaxedBernoulli", "RelaxedBernoulli", "RelaxedOneHotCategorical"]
+
+
+def _temperature_like(temperature: Any, parameter: Any) -> Any:
+    return as_tensor(temperature, dtype=parameter.dtype, device=parameter.device)
+
+
+class LogitRelaxedBernoulli(ByProbability):
+    """The logarithm of the odds of a :class:`RelaxedBernoulli` variable.
+
+    Parameters
+    ----------
+    temperature
+        How far from 0 and 1 that one is.
+    probs, logits
+        The probability of a 1, or the logarithm of its odds.
+    """
+
+    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        (value,) = broadcast_all(self._choose(probs, logits))
+        self.temperature = _temperature_like(temperature, value)
+        setattr(self, self._by, value)
+        super().__init__(value.shape, (), validate_args)
+
+    def expand(self, batch_shape: Sequence[int]) -> LogitRelaxedBernoulli:
+        given = {self._by: self._parameter.expand(batch_shape)}
+        return LogitRelaxedBernoulli(self.temperature, **given, validate_args=False)._checked_as(self)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        logits = self.logits
+        u = clamp_probs(rand(self._extended_shape(sample_shape), dtype=logits.dtype, device=logits.device))
+        return (u.log() - (-u).log1p() + logits) / self.temperature
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        distance = logits - value * self.temperature
+        return self.temperature.log() + distance - 2 * softplus(distance)
+
+
+class ExpRelaxedCategorical(Distribution):
+    """The logarithm of a :class:`RelaxedOneHotCategorical` variable.
+
+    Parameters
+    ----------
+    temperature
+        How far from 0 and 1 that one is.
+    probs, logits
+        The weights of the categories, of shape (..., k), or their logarithms.
+    """
+
+    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits, validate_args)
+        self.temperature = _temperature_like(temperature, self._categorical.logits)
+        super().__init__(self._categorical.batch_shape, self.param_shape[-1:], validate_args)
+
+    @property
+    def probs(self) -> Any:
+        """The probabilities of the categories."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Any:
+        """The logarithms of the probabilities."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of ``probs``."""
+        return self._categorical.param_shape
+
+    def _given(self) -> tuple[str, ...]:
+        return self._categorical._given()
+
+    def expand(self, batch_shape: Sequence[int]) -> ExpRelaxedCategorical:
+        wider = self._categorical.expand(batch_shape)
+        given = {name: getattr(wider, name) for name in wider._given()}
+        return ExpRelaxedCategorical(self.temperature, **given, validate_args=False)._checked_as(self)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
+        logits = self.logits
+        u = clamp_probs(rand(self._extended_shape(sample_shape), dtype=logits.dtype, device=logits.device))
+        return ((logits - (-u.log()).log()) / self.temperature).log_softmax(-1)
+
+    def log_prob(self, value: Any) -> Any:
+        self._validate_sample(value)
+        count = self._event_shape[0]
+        scores = (self.logits - value * self.temperature).log_softmax(-1)
+        return scores.sum(-1) + (count - 1) * self.temperature.log() + math.lgamma(count)
+
+
+class _Relaxed(TransformedDistribution):
+    """The image of one of those above, whose parameters it has."""
+
+    has_rsample = True
+    base_dist: Any
+    _base: ClassVar[Any]
+    _transform: ClassVar[type[Transform]]
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        base = self._base(temperature, probs, logits, validate_args=validate_args)
+        super().__init__(base, self._transform(), validate_args)
+
+    def expand(self, batch_shape: Sequence[int]) -> Any:
+        wider = self.base_dist.expand(batch_shape)
+        given = {name: getattr(wider, name) for name in wider._given()}
+        return type(self)(self.temperature, **given, validate_args=False)._checked_as(self)
+
+    def _given(self) -> tuple[str, ...]:
+        return self.base_dist._given()
+
+    @property
+    def temperature(self) -> Any:
+        """The temperature."""
+        return self.base_dist.temperature
+
+    @property
+    def probs(self) -> Any:
+        """The probability, or the probabilities."""
+        return self.base_dist.probs
+
+    @property
+    def logits(self) -> Any:
+        """The logarithm of the odds of a yes, or the logarithms of the probabilities."""
+        return self.base_dist.logits
+
+    def __repr__(self) -> str:
+        shown = Distribution.__repr__(self).removesuffix(")")
+        return f"{shown}, temperature: {self.temperature.detach().tolist()})"
+
+
+class RelaxedBernoulli(_Relaxed):
+    """A number between 0 and 1 in place of a yes or no: near to one of them, and differentiable.
+
+    Parameters
+    ----------
+    temperature
+        The lower, the nearer.
+    probs, logits
+        The probability that it is near 1, or the logarithm of its odds.
+
+    Examples
+    --------
+    >>> logits = rg.zeros(3, requires_grad=True)
+    >>> gate = rg.distributions.RelaxedBernoulli(rg.tensor(0.5), logits=logits).rsample()
+    >>> gate.sum().backward()
+    >>> bool((logits.grad > 0).all())
+    True
+    """
+
+    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.unit_interval
+    _base = LogitRelaxedBernoulli
+    _transform = SigmoidTransform
+
+
+class RelaxedOneHotCategorical(_Relaxed):
+    """Probabilities in place of a category: near to 1 for one, and differentiable.
+
+    Parameters
+    ----------
+    temperature
+        The lower, the nearer.
+    probs, logits
+        The weights of the categories, of shape (..., k), or their logarithms.
+
+    Examples
+    --------
+    >>> logits = rg.zeros(4, requires_grad=True)
+    >>> choice = rg.distributions.RelaxedOneHotCategorical(rg.tensor(0.5), logits=logits).rsample((2,))
+    >>> choice.shape, choice.requires_grad
+    (retrograd.Size([2, 4]), True)
+    """
+
+    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.simplex
+    _base = ExpRelaxedCategorical
+    _transform = ExpTransform

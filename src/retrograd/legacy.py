@@ -1,0 +1,28 @@
+"""Functions that older programs call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["detach", "norm_except_dim"]
+
+
+def detach(input: Any) -> Any:
+    """Return ``input.detach()``: the same numbers, without a history."""
+    return input.detach()
+
+
+def norm_except_dim(v: Any, pow: float = 2, dim: int = 0) -> Any:
+    """Return the norms of the slices of ``v``, one for each index of the dimension ``dim``; of all of it if that is -1.
+
+    Examples
+    --------
+    >>> rg.norm_except_dim(rg.tensor([[3.0, 4.0], [0.0, 2.0]]))
+    tensor([[5.],
+            [2.]])
+    """
+    if dim == -1:
+        return v.norm(pow)
+    first = v.movedim(dim, 0)
+    norms = first.reshape(first.shape[0], -1).norm(pow, 1)
+    return norms.reshape(-1, *(1 for _ in v.shape[1:])).movedim(0, dim)
