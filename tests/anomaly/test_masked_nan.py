@@ -36,11 +36,23 @@ def test_data_that_an_unrecorded_operation_spoilt() -> None:
     assert (w.event.op, w.event.index, w.event.operands) == ("log", (0,), {"input": -1.0})
 
 
-def test_data_that_is_gone_is_named_by_its_variable() -> None:
+def test_data_that_is_gone_is_found_among_the_variables() -> None:
     event = observed(rg.tensor(HOLES), rg.ones(2, requires_grad=True), again=False)
-    assert event.op == "unknown"
-    assert event.note is not None
-    assert event.note.startswith("NaN in data: look there first")
+    assert (event.kind, event.index, event.harmed) == ("leaf", (0,), "the gradient of weight")
+    assert event.operands == {"data": pytest.approx(float("nan"), nan_ok=True)}
+    assert (event.nan_count, event.size, event.output_stats) == (1, 2, {"min": 2.0, "max": 2.0, "mean": 2.0})
+
+
+def test_a_bad_variable_that_does_not_fit_is_pointed_at() -> None:
+    """The data itself is gone; what it was made from has another shape."""
+    raw = rg.tensor([[1.0, float("nan")]])
+    weight = rg.ones(2, requires_grad=True)
+    w: Watch = watch(policy="record")
+    with w:
+        rg.where(weight > 5, raw.T.reshape(-1) * weight, 0.0).sum().backward()
+    assert w.event is not None
+    assert w.event.op == "unknown"
+    assert (w.event.note or "").startswith("NaN in raw: look there first")
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "steps"])

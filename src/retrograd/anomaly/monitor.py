@@ -18,6 +18,7 @@ from retrograd.anomaly.catalogue import explain
 from retrograd.anomaly.event import GradEvent, NaNEvent
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
 from retrograd.anomaly.libraries import depth_of_user
+from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, advice, message_of, outcome_of
 from retrograd.anomaly.policies import ACTIONS, Action, policies_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -67,6 +68,8 @@ class Watch:
         The share of the time since then that went into checks at the boundaries.
     rerun_loaders : bool
         Whether every loop over a ``torch.utils.data.DataLoader`` is one over :meth:`steps`; to be set before the start.
+    tells_once : bool
+        Whether :meth:`tell_once` has something to say yet.
     every_backward : bool
         Whether the gradients are looked at when each backward ends, and not only before an update, which another
         program's loop may do beyond the step that can be run again; to be set before the start.
@@ -90,6 +93,7 @@ class Watch:
         self.model = model
         self.optimizer = optimizer
         self.policies = policies_of(policy)
+        self.tells_once = not isinstance(policy, Mapping) or "overflow" not in policy
         self.allow = frozenset(allow)
         self.allow_modules = tuple(allow_modules)
         self.budget = budget
@@ -273,9 +277,9 @@ class Watch:
         self._put_back(replay)
         kind, event = replay.tripped or first
         if replay.tripped is None:
-            event = replace(event, reproducible=False, note=_NOT_AGAIN)
-        elif _is_birth(first[1]) and not (first[1].input_has_nan or first[1].input_has_inf) and not _is_birth(event):
-            kind, event = first[0], replace(first[1], reproducible=False, note=_CARRIED_OVER)
+            event = replace(event, reproducible=False, note=NOT_AGAIN)
+        elif _is_certain(first[1]) and not (first[1].input_has_nan or first[1].input_has_inf) and not _is_birth(event):
+            kind, event = first[0], replace(first[1], reproducible=False, note=CARRIED_OVER)
         else:
             event = replace(event, reproducible=True)
         self._carry_out(kind, event)
@@ -297,7 +301,7 @@ class Watch:
             if event is not None and self.listens_to("nan"):
                 event = self._completed(event)
                 self._record("nan", event, "raise")
-                error.add_note("\n".join(_advice(event)) if event.kind == "error" else message_of(event))
+                error.add_note("\n".join(advice(event)) if event.kind == "error" else message_of(event))
 
     # --- what adapters tell -----------------------------------------------------------------------------------------
 
@@ -343,6 +347,12 @@ class Watch:
                 self._replay.tripped = kind, event
             return "withhold"
         return self._carry_out(kind, event)
+
+    def tell_once(self, event: NaNEvent) -> None:
+        """Warn of an overflow that did no harm but makes training pointless, once, if no policy was given for these."""
+        self.tells_once = False
+        message = f"{message_of(self._completed(event))}\n{ONCE}"
+        warnings.warn(message, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
 
     def measured(self, norms: Mapping[str, float], update_ratio: float | None = None) -> str:
         """Take over how large the gradients of a step are; say what is to be done, as :meth:`found` does.
@@ -408,27 +418,15 @@ class Watch:
         return "withhold" if action == "skip_step" else "go on"
 
 
-_GROWING = (
-    "Everything is still finite, but this grew far beyond what is usual, as it does before an overflow. Lower the "
-    "learning rate, warm it up, or clip the gradient norm before the step."
-)
-
-_NOT_AGAIN = (
-    "The same batch, run again with the same random numbers, gave no such value: something differs between the runs "
-    "that was not put back."
-)
-
-
-_CARRIED_OVER = (
-    "The same batch, run again, began with the bad values of the first run: the loop carries something over from one "
-    "step to the next, such as a hidden state or an average. The first run is shown; to have the second one tell more, "
-    "keep a copy of what is carried over and begin each step with that."
-)
-
-
 def _is_birth(event: NaNEvent) -> bool:
     """Whether it is known in which operation bad numbers were born."""
     return event.kind != "leaf" and event.op != "unknown"
+
+
+def _is_certain(event: NaNEvent) -> bool:
+    """Whether that is known for certain."""
+    unkept = event.surroundings is not None and event.surroundings.context.get("unkept")
+    return _is_birth(event) and not unkept
 
 
 class _Replay:
@@ -437,40 +435,6 @@ class _Replay:
     def __init__(self, snapshots: Sequence[Any]) -> None:
         self.snapshots = snapshots
         self.tripped: tuple[str, NaNEvent] | None = None
-
-
-def outcome_of(kind: str, event: NaNEvent | GradEvent, action: str) -> str:
-    """What becomes of the step, in the words of a report."""
-    if isinstance(event, GradEvent):
-        return {"raise": "update withheld", "skip_step": "update left out"}.get(action, "no harm so far")
-    if event.kind == "error":
-        return "the error went on"
-    if kind not in ("nan", "inf"):
-        return "no harm so far"
-    if action in ("raise", "skip_step"):
-        outcome = "update withheld" if action == "raise" else "update left out"
-        return outcome if event.kind == "leaf" else f"{outcome}, weights are clean"
-    return "warned only, training went on" if action == "warn" else "recorded only, training went on"
-
-
-def message_of(event: NaNEvent | GradEvent) -> str:
-    """What an exception says: the finding, its line, why, and what to write instead."""
-    if isinstance(event, GradEvent):
-        return f"{event}\n{_GROWING}"
-    lines = [f"{event}"]
-    if event.harmed:
-        lines[0] += f"; it reached {event.harmed}"
-    if event.code_line:
-        lines.append(f"    {event.code_line}")
-    return "\n".join([*lines, *_advice(event, event.note)])
-
-
-def _advice(event: NaNEvent, note: str | None = None) -> list[str]:
-    """Why, and what to write instead."""
-    lines = [text for text in (event.cause, note) if text]
-    if event.remedy:
-        lines += ["Write instead:", *(f"    {line}" for line in event.remedy.splitlines())]
-    return lines
 
 
 def _adapters_for(watch: Watch) -> list[Adapter]:
@@ -509,7 +473,8 @@ def watch(
         changes no weight, training goes on), or a function of the event that returns one of these. A dictionary gives
         one for each kind: ``"nan"`` and ``"inf"`` for values that reached the loss or a gradient (by default both
         "raise"), ``"overflow"`` and ``"underflow"`` for births that did no harm, ``"spike"`` for gradients that grow
-        beyond what is usual (by default all "ignore").
+        beyond what is usual (by default all "ignore"; but where nothing is said of "overflow", a warning tells once of
+        a normalisation whose variance overflowed: it gives zeros, and training stalls without any NaN).
     allow : iterable of str
         Operations whose infinities are meant, such as ``"log"``: they are not suspects.
     allow_modules : iterable of str

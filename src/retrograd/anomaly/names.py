@@ -20,7 +20,7 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "asin": ("arcsin",),
     "atan2": ("arctan2",),
     "atanh": ("arctanh",),
-    "batch_norm": ("native_batch_norm", "cudnn_batch_norm"),
+    "batch_norm": ("native_batch_norm", "cudnn_batch_norm", "batch_norm_stats"),
     "binary_cross_entropy": ("bce_loss",),
     "binary_cross_entropy_with_logits": ("bce_with_logits_loss",),
     "cdist": (),
@@ -156,3 +156,11 @@ def canonical(name: str) -> str:
     if squashed.startswith("scaleddotproduct"):
         return "scaled_dot_product_attention"
     return _CAMEL.sub("_", stem).lower()
+
+
+_NORMALISATIONS = frozenset(("batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"))
+
+
+def is_normalisation(name: str) -> bool:
+    """Whether an operation subtracts a mean and divides by a spread."""
+    return canonical(name) in _NORMALISATIONS

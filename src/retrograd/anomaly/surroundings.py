@@ -85,7 +85,8 @@ class Surroundings:
     grad_value
         For a birth in backward, the gradient that arrived at the element.
     library
-        ``"torch"`` or ``"retrograd"``: whose functions a remedy should name where the user's line does not tell.
+        ``"torch"``, ``"retrograd"`` or ``"numpy"``: whose functions a remedy should name where the user's line does not
+        tell.
     context
         What the monitor knows beyond operations. Keys, all optional:
 
@@ -93,6 +94,10 @@ class Surroundings:
             ``"batch"``, ``"target"``, ``"parameter"`` or ``"buffer"``: what a non-finite leaf is.
         ``"name"``
             The leaf's name: a variable such as ``"images"``, a parameter such as ``"encoder.0.weight"``.
+        ``"untraced"``
+            True if it is not known whether an operation made the leaf, one that no gradient goes through.
+        ``"assigned"``
+            The line that gave the leaf's variable its value, and its number, if they are known.
         ``"updates"``
             How many optimizer steps the leaf has seen since the watch began.
         ``"uninitialised"``
@@ -114,6 +119,11 @@ class Surroundings:
             The layers of the last call of a model, as :class:`~retrograd.anomaly.NaNDetector` saw them: a dict for each
             with ``"layer"``, ``"absmin"`` and ``"absmax"`` of what it put out, and ``"before"``, the latter in earlier
             calls, oldest first.
+        ``"called_in_backward"``
+            True if a hook, or the backward of a Function of the user's, has called the operation: what it gave was
+            born, and not its derivative.
+        ``"unkept"``
+            True if something that went into the operation was not kept, so that the birth may lie in what made that.
         ``"error"``
             The text of the exception, where an operation raised one instead of giving a value (``LinAlgError``).
     """

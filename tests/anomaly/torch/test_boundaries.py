@@ -321,5 +321,5 @@ def test_other_ways_to_start_backward() -> None:
     with rg.anomaly.watch(policy="record") as w:
         torch.autograd.backward([y], [torch.ones(2)], retain_graph=True)
         torch.autograd.backward(y.sum() * 0)
-    assert [event.harmed for event in w.events] == ["loss", "the gradient of x", "loss", "the gradient of x"]
-    assert [event.op for event in w.events][::2] == ["log", "log"]
+    assert [event.harmed for event in w.events] == ["loss", "loss"]
+    assert [event.op for event in w.events] == ["log", "log"]

@@ -99,7 +99,7 @@ def test_watches_in_each_other() -> None:
     x = torch.zeros(2, requires_grad=True)
     with rg.anomaly.watch(policy="record") as outer, rg.anomaly.watch(policy="record") as inner:
         torch.log(x).sum().backward()
-    assert [event.op for event in (*outer.events, *inner.events)] == ["log", "LogBackward0"] * 2
+    assert [event.op for event in (*outer.events, *inner.events)] == ["log"] * 2
     assert surroundings() == before
 
 

@@ -80,7 +80,10 @@ def test_operation_line_and_element(loss: Any, op: str, index: tuple[int, ...], 
     assert (event.op, event.index, event.is_backward) == (op, index, True)
     assert event.harmed is not None
     assert event.harmed.startswith("the gradient of ")
-    if loss is not own or event.lineno is not None:  # a Function's call is no function of torch's
+    if loss is own:  # a Function's call is no function of torch's
+        assert event.function is not None
+        assert event.function.endswith("Root.backward")
+    else:
         assert event.lineno == line_of(f"# {loss.__name__}", loss)
 
 

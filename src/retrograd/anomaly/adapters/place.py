@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
+import re
+from functools import lru_cache
 from types import CodeType
 from typing import Any
 
@@ -29,3 +32,34 @@ def place_fields(code: CodeType | None, at: int) -> dict[str, Any]:
         fields["col"] = len(lines[0].encode()[: site.col].decode()) - indent
         fields["end_col"] = len(fields["code_line"]) - rest
     return fields
+
+
+def written_at(code: CodeType | None, at: int) -> ast.expr | None:
+    """The expression that an instruction belongs to, as it is written."""
+    place = place_fields(code, at)
+    if "col" not in place:
+        return None
+    try:
+        return ast.parse(place["code_line"][place["col"] : place["end_col"]], mode="eval").body
+    except SyntaxError:  # part of an augmented assignment
+        return None
+
+
+@lru_cache(maxsize=256)
+def variables_read(code: CodeType | None, at: int) -> frozenset[str]:
+    """The names of the variables in that expression, with and without what follows: ``batch``, ``batch.x``."""
+    written = written_at(code, at)
+    nodes = [] if written is None else list(ast.walk(written))
+    return frozenset(ast.unparse(each) for each in nodes if isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)))
+
+
+def assignment_of(code: CodeType | None, at: int, name: str) -> tuple[str, int] | None:
+    """The last line before an instruction, in its function, that gives a variable its value, and its number."""
+    if code is None or not name.isidentifier():
+        return None
+    pattern = re.compile(rf"{name}\s*=[^=]")
+    for lineno in range(sites.line_of(code, at) - 1, code.co_firstlineno - 1, -1):
+        line = linecache.getline(code.co_filename, lineno).strip()
+        if pattern.match(line):
+            return line, lineno
+    return None

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
+from retrograd.anomaly.adapters.place import variables_read
+
 _MOST = 200  # items of a container that are looked through
 _PLAIN = frozenset(("builtins", "numpy", "torch"))  # modules whose objects hold no variables of the user's
 _FRAME_AND_HERE = 3  # references to a dictionary that nobody else holds: the frame's, ours, the argument's
@@ -25,6 +27,12 @@ def local_variables(frame: FrameType) -> dict[str, Any]:
     if of_function and type(variables) is dict and sys.getrefcount(variables) <= _FRAME_AND_HERE:
         variables.clear()
     return found
+
+
+def variables_at(frame: FrameType) -> dict[str, Any]:
+    """The local variables that the expression reads which a frame is at."""
+    read = variables_read(frame.f_code, frame.f_lasti)
+    return {name: value for name, value in local_variables(frame).items() if name in read}
 
 
 def named_variables(frame: FrameType) -> Iterator[tuple[str, Any]]:

@@ -62,7 +62,7 @@ class Scene:
         self.surroundings = event.surroundings or Surroundings()
         self.context: Mapping[str, Any] = self.surroundings.context
         self.kind = event.kind
-        self.backward = event.is_backward
+        self.backward = event.is_backward and not self.context.get("called_in_backward")
         self.grad = number(self.surroundings.grad_value)
         birth = normal(self.surroundings.operation or self._from_event())
         if birth.code_line is None:
@@ -171,6 +171,11 @@ class Scene:
         if site is None or node is None:
             return None
         return site.line.replaced({node: change(site.line.text(node), self.spelling(site))})
+
+    def replaced_whole(self, site: Site | None, change: Callable[[str], str]) -> str | None:
+        """The user's line with an operation changed to another one of its first argument."""
+        text = site.written.text(0, "input") if site is not None else None
+        return None if site is None or text is None else site.replaced(change(text))
 
     def guarded(self, site: Site | None, change: Callable[[str, Spelling], str]) -> str | None:
         """The user's line with the argument changed that decides: a quotient's denominator, else the first."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from retrograd.anomaly.catalogue._code import MODULES, Line, Site, atom
 
-_LIBRARIES = {"torch": "torch", "retrograd": "rg"}
+_LIBRARIES = {"torch": "torch", "retrograd": "rg", "numpy": "np"}
 _NUMPY = ("np", "numpy", "jnp")
 
 
@@ -29,7 +29,7 @@ class Spelling:
             root = site.written.prefix.split(".")[0]
             if root and (root not in MODULES or root in ("torch", "rg", "retrograd", *_NUMPY)):
                 module = root
-        tensors = own if module in _NUMPY else module
+        tensors = module if module not in _NUMPY else "rg" if own in _NUMPY else own
         functional = "F" if "F" in modules else f"{tensors}.nn.functional"
         return Spelling(module, tensors, site is not None and site.written.form == "method", functional)
 

@@ -168,7 +168,8 @@ def power_at_zero(scene: Scene) -> Finding | None:
 
 @cause(10, "derivative of a square root at zero")
 def root_at_zero(scene: Scene) -> Finding | None:
-    if scene.op != "sqrt" or not scene.backward or not scene.zero(first(scene.birth)):
+    is_zero = scene.zero(first(scene.birth)) or scene.event.operands.get("result") == 0
+    if scene.op != "sqrt" or not scene.backward or not is_zero:
         return None
     eps = scene.floor
     spelling = scene.spelling()
@@ -259,6 +260,28 @@ def exponential(scene: Scene) -> Finding | None:
     )
 
 
+@cause(None, "division by an exponential that underflowed")
+def underflowed_exponential(scene: Scene) -> Finding | None:
+    below = denominator(scene.birth)
+    exp = maker(below, "exp")
+    if exp is None or value(below) != 0:
+        return None
+    low = f"-{_EXPONENTIALS['exp'][_width(scene)]}"
+    site = scene.site(exp, scene.site(scene.birth)) or scene.site(exp)
+    x = first(exp)
+    name = scene.called(x, "x")
+    spelling = scene.spelling(site)
+    return Finding(
+        f"exp({scene.at(x, name)}) underflows to 0 in {scene.dtype}, and the division by it is "
+        f"{'NaN' if scene.event.born == 'NaN' else 'infinite'}. To divide by exp({name}) is to multiply by "
+        f"exp(-{name}), and its logarithm is the exponent itself: stay in log space where you can, and bound "
+        "the exponent.",
+        scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, low), "input") if exp.code_line else None,
+        f"scale = {spelling.call('exp', spelling.clamp(name, low))}",
+        exp.lineno,
+    )
+
+
 @cause(32, "division by zero")
 def division_by_zero(scene: Scene) -> Finding | None:
     below = first(scene.birth) if scene.op == "rsqrt" else denominator(scene.birth)
@@ -283,9 +306,13 @@ def division_by_zero(scene: Scene) -> Finding | None:
     sign = "%" if scene.op in ("remainder", "fmod") else "//" if scene.op == "floor_divide" else "/"
     top = f"{scene.at(first(scene.birth), 'a')} {sign} " if scene.op in DIVISIONS else "1 / "
     happened = f"1/sqrt({scene.at(below, 0.0)})" if scene.op == "rsqrt" else f"{top}{scene.at(below, 0.0)}"
+    born = "NaN" if scene.event.born == "NaN" else "infinite"
+    what = f"{happened} is {born}, and so is its derivative"
+    if scene.backward and known:
+        what = f"The derivative of {happened} divides by the square of {shown(known)}, which is 0: it is {born}"
     return Finding(
-        f"{happened} is {'NaN' if scene.event.born == 'NaN' else 'infinite'}, and so is its derivative. If the "
-        "denominator cannot be negative, add a small eps; otherwise choose what the quotient should be at zero.",
+        f"{what}. If the denominator cannot be negative, add a small eps; otherwise choose what the quotient should be "
+        "at zero.",
         rewritten,
         general,
         scene.birth.lineno,
@@ -388,6 +415,7 @@ CAUSES = (
     root_at_zero,
     difference_of_infinities,
     exponential,
+    underflowed_exponential,
     division_by_zero,
     gamma_pole,
     negative_logarithm,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from retrograd.anomaly.catalogue._code import atom
-from retrograd.anomaly.catalogue._expression import first, named, number
+from retrograd.anomaly.catalogue._expression import first, made_from, named, number, shown
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.surroundings import Operand
 
@@ -131,6 +131,41 @@ def _is_singular(scene: Scene) -> bool:
     return True
 
 
+@cause(None, "logarithm of a negative determinant")
+def negative_determinant(scene: Scene) -> Finding | None:
+    operand = first(scene.birth)
+    logdet = scene.op == "logdet"
+    if logdet:
+        known = number(each.value) if (each := named(scene.birth, "det")) is not None else None
+        matrix = operand
+    else:
+        known, parts = number(operand.value), made_from(operand, "det", "slogdet", depth=2)
+        if scene.op not in ("log", "log2", "log10") or parts is None:
+            return None
+        matrix = first(parts)
+    if (
+        scene.kind != "invalid"
+        or scene.backward
+        or (known is None and not logdet)
+        or (known is not None and known >= 0)
+    ):
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    name = scene.called(matrix, "A")
+    size = "" if known is None else f", {shown(known)}" if known != -1 or logdet else " (its sign is -1)"
+    module = f"{spelling.library}.linalg"
+    return Finding(
+        f"The determinant of {name} is negative{size}, and the logarithm of a negative number is not real. A "
+        "covariance or kernel matrix, whose determinant is positive, must be symmetric positive definite: make it so, "
+        f"as in {name} = L @ L.T + 1e-6 * eye, and take the logarithm from its Cholesky factor. If only the size of "
+        "the determinant counts, as in a change of variables, slogdet gives its logarithm, and the sign apart.",
+        scene.replaced_whole(site, lambda text: f"{module}.slogdet({text}).logabsdet") if logdet else None,
+        f"sign, logabsdet = {module}.slogdet({name})",
+        scene.birth.lineno if logdet else None,
+    )
+
+
 @cause(43, "gradient of eigenvectors or singular vectors that are not unique")
 def degenerate(scene: Scene) -> Finding | None:
     if scene.op not in ("eigh", "eig", "svd") or not scene.backward:
@@ -154,4 +189,31 @@ def degenerate(scene: Scene) -> Finding | None:
     )
 
 
-CAUSES = (ctc, all_ignored, weightless, singular, degenerate)
+@cause(None, "running variance that is negative")
+def negative_variance(scene: Scene) -> Finding | None:
+    variance = named(scene.birth, "running_var", "var")
+    if scene.op not in ("batch_norm", "instance_norm") or scene.event.input_has_nan or variance is None:
+        return None
+    known = next((each for each in map(number, (variance.value, variance.min)) if each is not None), None)
+    eps = named(scene.birth, "eps")
+    if known is None or known + (number(eps.value if eps else None) or 0.0) > 0:
+        return None
+    name = variance.leaf_name or "running_var"
+    index = scene.event.index
+    channel = f"[{index[1]}]" if index is not None and len(index) > 1 else ""
+    layer = scene.event.layer_name
+    reset = f'model.get_submodule("{layer}").reset_running_stats()' if layer else "layer.reset_running_stats()"
+    if layer is None and variance.leaf_name and not name.endswith("running_var"):
+        reset = f"{name} = {scene.spelling().clamp(name, '0')}"
+    return Finding(
+        f"{name}{channel} is {shown(known)}, and no variance is negative: in evaluation the layer divides by the root "
+        f"of it plus eps, which is {'NaN' if known < 0 else 'inf'}. It was written there: look at what was loaded into "
+        "it (another layer's state, differences or averages of state dicts) or at what changes it in place. The line "
+        "begins the running statistics anew; let some batches pass in training mode before evaluating.",
+        None,
+        reset,
+        scene.birth.lineno,
+    )
+
+
+CAUSES = (negative_variance, ctc, all_ignored, weightless, singular, negative_determinant, degenerate)

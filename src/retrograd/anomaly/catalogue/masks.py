@@ -172,6 +172,9 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         products = [operation for operation in scene.elementwise() if operation.op == "mul"]
     else:
         return None
+    argument = value(first(pole))
+    if argument is not None and argument < 0 and pole.op in ("log", "log2", "log10", "sqrt", "rsqrt"):
+        return None  # outside of the domain, mask or not
     masked = [(product, operand) for product in products for operand in product.args[:2] if _is_mask(operand, pole)]
     if not masked:
         return None
@@ -203,6 +206,33 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     )
 
 
+@cause(None, "infinity of a mask that came through")
+def mask_that_came_through(scene: Scene) -> Finding | None:
+    if scene.op not in ("masked_fill", "where") or scene.backward or scene.event.nan_count:
+        return None
+    written = next((each for each in scene.birth.args if each.constant and number(each.value) in _INFINITIES), None)
+    if written is None:
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    bound = f"{spelling.library}.finfo({spelling.library}.{scene.dtype}).{'min' if written.value < 0 else 'max'}"
+    node = site.written.argument(2, "value", "other") if site is not None else None
+    return Finding(
+        f"{scene.op} writes {written.value} where the mask says so. That is harmless as long as what follows takes it "
+        "away again, as softmax, logsumexp and the maximum of a row do that has another element; here it came through "
+        f"to {scene.event.harmed or 'the result'}, so a row or the whole was masked. Leave such rows out, or write the "
+        "smallest finite number and look at what it does there.",
+        site.line.replaced({node: bound})
+        if site is not None and node is not None and scene.op == "masked_fill"
+        else None,
+        f"m = x.masked_fill(mask, {bound})",
+        scene.birth.lineno,
+    )
+
+
+_INFINITIES = (math.inf, -math.inf)
+
+
 def _named(mask: Operand) -> str:
     name = mask.leaf_name or mask.text
     return name if name and name.replace(".", "").isidentifier() else "the factor"
@@ -220,4 +250,4 @@ def _is_mask(operand: Operand, pole: Operation) -> bool:
     return known is False or number(known) == 0
 
 
-CAUSES = (masked_division, masked_branch, multiplied_mask)
+CAUSES = (masked_division, masked_branch, multiplied_mask, mask_that_came_through)

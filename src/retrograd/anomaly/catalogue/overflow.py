@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from retrograd.anomaly.catalogue._code import Line, atom
 from retrograd.anomaly.catalogue._expression import first, normal, same, size_of
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.names import is_normalisation
 from retrograd.anomaly.surroundings import Operand, Operation
 
 _PRODUCTS = frozenset(("matmul", "linear", "mul", "einsum"))
 _STEPS = _PRODUCTS | frozenset(("pow", "square", "add"))
 _LAYERS = frozenset(("rnn_relu", "rnn_tanh", "lstm", "gru"))
-_NORMALISATIONS = frozenset(("layer_norm", "group_norm", "batch_norm", "instance_norm", "rms_norm"))
 _LARGEST = {"float16": 65504.0, "half": 65504.0, "float64": 1.8e308, "double": 1.8e308}
 _DEPTH = 4  # operations between two runs of a line
 
@@ -134,7 +134,7 @@ def _recurrent_layer(scene: Scene) -> Finding | None:
 
 @cause(52, "normalisation of numbers whose squares overflow")
 def overflowing_variance(scene: Scene) -> Finding | None:
-    if scene.op not in _NORMALISATIONS or scene.kind not in ("invalid", "overflow"):
+    if not is_normalisation(scene.op) or scene.kind not in ("invalid", "overflow"):
         return None
     operand = first(scene.birth)
     size = size_of(operand)
@@ -143,22 +143,31 @@ def overflowing_variance(scene: Scene) -> Finding | None:
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
 
+    per_row = scene.op in ("layer_norm", "rms_norm")
+
     def scaled(x: str) -> str:
-        largest = f"{atom(x)}.detach().abs().amax(-1, keepdim=True).clamp(min=1)"
+        largest = f"{atom(x)}.detach().abs().{'amax(-1, keepdim=True)' if per_row else 'max()'}.clamp(min=1)"
         return f"{x} / {largest}" if atom(x) == x else f"{atom(x)} / {largest}"
 
-    per_row = scene.op in ("layer_norm", "rms_norm")
     name = scene.called(operand, "x")
     functional = spelling.functional(scene.op, scaled(name), "shape")
     general = f"y = {functional}" if per_row else f"{name} = {scaled(name)}"
+    silent = _IN_SILENCE if scene.event.harmed is None else ""
     return Finding(
         f"{scene.op} squares what it is given to find its spread, and that is up to {size:.3g} here: the square is "
-        f"beyond {scene.dtype}. Look for where it grew, in the layers before; normalise earlier, or use a smaller "
-        "learning rate. Dividing each row by its largest value first does not change the result.",
+        f"beyond {scene.dtype}. {silent}Look for where it grew, in the layers before; normalise earlier, or use a "
+        f"smaller learning rate. Dividing {'each row' if per_row else 'everything'} by its largest value first does "
+        "not change the result.",
         scene.replaced(site, 0, lambda text, _: scaled(text), "input") if per_row else None,
         general,
         scene.birth.lineno,
     )
+
+
+_IN_SILENCE = (
+    "What is divided by an infinite spread is 0 whatever came in, and no gradient comes back through it: training "
+    "stalls, and no NaN ever says so. "
+)
 
 
 # --- anything else ----------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from retrograd.anomaly.catalogue._expression import (
     root,
     same,
     second,
+    squared,
     value,
 )
 from retrograd.anomaly.catalogue._reductions import dims
@@ -35,7 +36,7 @@ def _divided_by_zero(scene: Scene) -> Operand | None:
 
 @cause(5, "softmax written out, without its largest value taken out")
 def written_out_softmax(scene: Scene) -> Finding | None:
-    if scene.op == "div" and scene.kind == "divide":
+    if (scene.op, scene.kind) in (("div", "divide"), ("exp", "invalid")):
         return None
     for quotient in scene.roots("div", through=("exp", "sum")):
         exp = maker(first(quotient), "exp")
@@ -310,6 +311,9 @@ def empty_mean(scene: Scene) -> Finding | None:
     counted = maker(zero, "sum", "count_nonzero", "numel") is not None or (zero.constant and zero.producer is None)
     if not counted or made_from(first(scene.birth), "sum") is None:
         return None
+    total = maker(zero, "sum")
+    if (total is not None and squared(first(total)) is not None) or value(first(scene.birth)) not in (0, None):
+        return None  # a sum of squares, or one of something that is there
     rewritten = (
         scene.replaced(site, 1, lambda text, _: f"max({text}, 1)", "other")
         if zero.constant
@@ -321,7 +325,10 @@ def empty_mean(scene: Scene) -> Finding | None:
 @cause(19, "softmax of a row that is masked completely")
 def masked_row(scene: Scene) -> Finding | None:
     if scene.op == "sub":
-        return _masked_row_by_hand(scene)
+        return _masked_row_by_hand(scene, scene.birth) if "exp" in scene.later[:1] else None
+    if scene.op == "exp" and scene.kind == "invalid" and not scene.backward:
+        difference = maker(first(scene.birth), "sub")  # what it gave is not known, but exp makes no NaN
+        return None if difference is None else _masked_row_by_hand(scene, difference)
     if scene.op not in ("softmax", "log_softmax", "scaled_dot_product_attention"):
         return None
     operand = first(scene.birth)
@@ -329,7 +336,8 @@ def masked_row(scene: Scene) -> Finding | None:
     attention = scene.op == "scaled_dot_product_attention"
     if attention and (scene.kind != "invalid" or _has_no_mask(scene)):
         return None
-    if not attention and largest != -math.inf and not (largest is None and scene.event.input_has_inf):
+    unsure = scene.event.input_has_inf or (scene.kind == "invalid" and scene.context.get("unkept"))
+    if not attention and largest != -math.inf and not (largest is None and unsure):
         return None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
@@ -367,23 +375,23 @@ _MASKED = (
 )
 
 
-def _masked_row_by_hand(scene: Scene) -> Finding | None:
-    left, right = first(scene.birth), second(scene.birth)
-    if maker(right, "amax", "max", "logsumexp") is None or "exp" not in scene.later[:1]:
+def _masked_row_by_hand(scene: Scene, difference: Operation) -> Finding | None:
+    left, right = first(difference), second(difference)
+    if maker(right, "amax", "max", "logsumexp") is None:
         return None
     if value(left) not in (-math.inf, None) or value(right) not in (-math.inf, None):
         return None
-    site = scene.site(scene.birth)
+    site = scene.site(difference)
     spelling = scene.spelling(site)
     rewritten = None
     if site and (texts := (site.written.text(0), site.written.text(1, "other"))) and texts[0] and texts[1]:
-        difference = site.line.text(site.node)
-        rewritten = site.replaced(spelling.where(f"{spelling.module}.isneginf({texts[1]})", "0.0", difference))
+        written = site.line.text(site.node)
+        rewritten = site.replaced(spelling.where(f"{spelling.module}.isneginf({texts[1]})", "0.0", written))
     return Finding(
         _MASKED,
         rewritten,
         f"z = {spelling.where(f'{spelling.module}.isneginf(largest)', '0.0', 'scores - largest')}",
-        scene.birth.lineno,
+        difference.lineno,
     )
 
 

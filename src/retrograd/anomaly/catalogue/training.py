@@ -11,6 +11,7 @@ from retrograd.anomaly.catalogue._code import Line
 from retrograd.anomaly.catalogue._expression import denominator, number, shown, size_of, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.names import canonical
+from retrograd.anomaly.surroundings import Operation
 
 _ADAPTIVE = frozenset(("adam", "adamw", "nadam", "radam", "adamax", "sparseadam", "rmsprop", "adagrad", "adadelta"))
 _HALF_EPS = 2.0**-25  # below this, float16 rounds to zero
@@ -34,18 +35,53 @@ def _bad(scene: Scene) -> str:
     return " and ".join(parts) if parts else "non-finite values"
 
 
+@cause(None, "number that is NaN")
+def nan_number(scene: Scene) -> Finding | None:
+    given = next(
+        (
+            each
+            for each in scene.birth.args
+            if each.constant and isinstance(each.value, float) and math.isnan(each.value)
+        ),
+        None,
+    )
+    is_leaf = _leaf(scene) == "batch" and scene.event.output_shape == () and not scene.context.get("name")
+    if not is_leaf and (given is None or scene.backward or scene.kind == "leaf"):
+        return None
+    user = next((each.op for each in scene.surroundings.consumers if isinstance(each, Operation)), scene.op)
+    name = scene.called(given, next(iter(scene.event.operands), "other"))
+    text = name if given is not None and name in (given.text, given.leaf_name) else None
+    return Finding(
+        f"{canonical(user) if is_leaf else scene.op} was given the number NaN ({name}); no operation of this step made "
+        "it. It was computed in Python or NumPy before, or read: the mean of an empty list, a statistic or a schedule "
+        "divided by zero, an entry that was missing. Look at where it got its value.",
+        None,
+        f"assert {text} == {text}, {text}" if text else None,
+        scene.birth.lineno,
+    )
+
+
 @cause(48, "non-finite values in the batch")
 def bad_batch(scene: Scene) -> Finding | None:
     role = _leaf(scene)
     if role not in ("batch", "target"):
         return None
-    name = _name(scene, "x")
+    name = str(scene.context.get("name") or "")
     module = scene.spelling().library
-    plain = name if name.isidentifier() else "x"
+    plain = name if name.isidentifier() else "target" if role == "target" else "x"
+    called = name
+    if not name:
+        user = next((each for each in scene.surroundings.consumers if isinstance(each, Operation)), None)
+        called = f"{_name(scene, 'input')} of {user.op}" if user is not None else _name(scene, "x")
     of = f" of {scene.event.size}" if scene.event.size else ""
+    made = "no operation made them. Look"
+    if scene.context.get("untraced"):
+        made = "they came in so, or were computed without a gradient, of which nothing is kept. Look"
+    assigned = scene.context.get("assigned")
+    line = f" at line {assigned[1]}, `{assigned[0]}`, and" if assigned else ""
     return Finding(
         f"{'The targets' if role == 'target' else 'The data'} already held {_bad(scene)}{of} elements when they came "
-        f"in ({name}); no operation made them. Look at how this sample was loaded and normalised (a division by a "
+        f"in ({called}); {made}{line} at how this sample was loaded and normalised (a division by a "
         "zero spread, a log of zero, a missing value). The line drops such samples; drop their partners too.",
         None,
         f"{plain} = {plain}[{module}.isfinite({plain}).reshape(len({plain}), -1).all(1)]",
@@ -82,17 +118,30 @@ def bad_weight(scene: Scene) -> Finding | None:
         return None
     name = _name(scene, "weight")
     updates = scene.context.get("updates")
-    when = f"after {updates} updates" if updates else "when training began"
+    when = f"after {updates} step{'' if updates == 1 else 's'}" if updates else "when training began"
     if name.endswith(("running_mean", "running_var")):
         return _poisoned_average(name, _bad(scene), scene.spelling().library)
     getter = "get_buffer" if _leaf(scene) == "buffer" else "get_parameter"
     return Finding(
         f"{name} itself holds {_bad(scene)} {when}: every result is NaN from here on, and no operation of this step "
         "is to blame. Go back to a checkpoint from before, and look at what was written to it: a load, an in-place "
-        "change, an update with a non-finite gradient. The line repairs the elements, not the reason.",
+        f"change, an update with a non-finite gradient or learning rate{_suspicion(scene)}. The line repairs the "
+        "elements, not the reason.",
         None,
         f'model.{getter}("{name}").data.nan_to_num_(0.0, 0.0, 0.0)',
     )
+
+
+def _suspicion(scene: Scene) -> str:
+    """What in the optimizer's settings may be to blame."""
+    optimizer = _optimizer(scene)
+    rate, eps = number(optimizer.get("lr")), number(optimizer.get("eps"))
+    if rate is not None and not math.isfinite(rate):
+        return f" (it is {rate:g} now)"
+    name = str(optimizer.get("name", ""))
+    if eps == 0 and name.lower() in _ADAPTIVE:
+        return f", or by {name} with eps=0, whose step is 0/0 where all gradients have been 0"
+    return ""
 
 
 def _poisoned_average(name: str, bad: str, library: str) -> Finding:
@@ -279,6 +328,6 @@ def falling_scale(scene: Scene) -> Finding | None:
     )
 
 
-LEAVES = (bad_batch, uninitialised, bad_weight)
+LEAVES = (nan_number, bad_batch, uninitialised, bad_weight)
 CAUSES = (*LEAVES, poisoned_clipping, zero_eps, opposed_gradients, runaway, overflowing_update)
 FALLBACK = (falling_scale,)

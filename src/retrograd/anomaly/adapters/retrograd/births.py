@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.variables import variables_at
 from retrograd.anomaly.libraries import is_library
+from retrograd.anomaly.names import canonical, is_normalisation
 from retrograd.autograd import function as _function
 from retrograd.batching import BatchedArray
 from retrograd.core import blocks, engine, registry, sites
@@ -55,6 +57,10 @@ class Birth:
         The user's line.
     modules
         The modules it happened in, innermost first.
+    inside
+        In the backward of a user-written Function, what was called there.
+    variables
+        In the user's own Function, what the line there reads.
     clipping
         The bound and the norm, if it happened while gradients were clipped.
     excused
@@ -80,6 +86,8 @@ class Birth:
     code: CodeType | None = None
     at: int = 0
     modules: tuple[Any, ...] = ()
+    inside: Birth | None = None
+    variables: dict[str, Any] = field(default_factory=dict)
     clipping: dict[str, float] | None = None
     excused: bool = False
     thread: threading.Thread = field(default_factory=threading.current_thread)
@@ -275,6 +283,10 @@ def backward_at(frame: FrameType | None) -> Node | None:
 def _birth(kinds: list[str], found: _Landmarks) -> Birth | None:
     if found.loop is not None and (found.user is None or _is_function(found.loop)):
         birth = _in_backward(kinds, found)
+        if found.user is not None:
+            birth.inside = Birth(kinds, "") if found.call is None else _in_operation(kinds, found.call)
+            birth.inside.code, birth.inside.at = found.user.f_code, found.at
+            birth.variables = arrays_at(found.user)
     elif found.call is not None:
         birth = _in_operation(kinds, found.call)
         if found.loop is not None:  # in a hook
@@ -285,6 +297,7 @@ def _birth(kinds: list[str], found: _Landmarks) -> Birth | None:
         values = found.function.f_locals
         birth = Birth(kinds, values["cls"].__name__, operands=tuple(as_array(value) for value in values["args"]))
         birth.made = weakref.ref(values["ctx"]) if "ctx" in values else None
+        birth.variables = {} if found.user is None else arrays_at(found.user)
     else:
         return None
     birth.modules = tuple(found.modules)
@@ -294,6 +307,12 @@ def _birth(kinds: list[str], found: _Landmarks) -> Birth | None:
     if found.user is not None:
         birth.code, birth.at = found.user.f_code, found.at
     return birth
+
+
+def arrays_at(frame: FrameType) -> dict[str, Any]:
+    """The numbers, and tensors as arrays, among the variables that the expression reads which a frame is at."""
+    found = {name: as_array(value) for name, value in variables_at(frame).items()}
+    return {name: value for name, value in found.items() if isinstance(value, (ndarray, int, float))}
 
 
 def _is_function(loop: FrameType) -> bool:
@@ -383,11 +402,12 @@ def _comes_from(node: Node, sources: tuple[Any, ...]) -> bool:
 
 
 def public_name(op: Op) -> str:
-    """What the user calls an operation: the node's name for one that has no public name of its own."""
+    """What the user calls an operation: by the node's name, if it has no public name of its own."""
     if any(op is each for each in registry.operations.values()):
         return op.label
     stem = op.node_name.partition("Backward")[0]
-    return re.sub("(?<![0-9])([A-Z])", r"_\1", stem).lower().lstrip("_")  # MaxPool2D is max_pool2d
+    name = re.sub("(?<![0-9])([A-Z])", r"_\1", stem).lower().lstrip("_")  # MaxPool2D is max_pool2d
+    return canonical(name) if is_normalisation(name) else name
 
 
 _BEFORE = 64  # nodes whose saved values are kept for an explanation
@@ -407,12 +427,16 @@ def saved_before(node: Node) -> dict[Node, Any]:
     return found
 
 
+def all_samples(data: Any) -> Any:
+    """An array as it is; under vmap that of all samples."""
+    return data.array if type(data) is BatchedArray else data
+
+
 def as_array(value: Any) -> Any:
     """The array of a tensor, also inside a list; other things as they are."""
     if isinstance(value, Tensor):
         value = value._data
-    if isinstance(value, BatchedArray):  # under vmap
-        value = value.array
+    value = all_samples(value)
     if type(value) is DeviceArray:  # the inquest is held on the CPU
         return value.get()
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):  # a named tuple is an argument of its own
@@ -422,7 +446,7 @@ def as_array(value: Any) -> Any:
 
 def size_of(birth: Birth) -> int:
     """The bytes that a birth keeps alive at most."""
-    held = [*birth.operands, birth.g, birth.result]
+    held = [*birth.operands, *birth.variables.values(), birth.g, birth.result]
     return sum(item.nbytes for item in held if isinstance(item, ndarray))
 
 

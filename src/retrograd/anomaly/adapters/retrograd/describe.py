@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.channels import works_by_channel
 from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, as_array, ran_by
 from retrograd.anomaly.adapters.retrograd.elements import (
@@ -28,9 +29,12 @@ from retrograd.anomaly.adapters.retrograd.elements import (
 from retrograd.anomaly.adapters.retrograd.graph import Graph, evaluate, raw
 from retrograd.anomaly.adapters.retrograd.operations import Operations
 from retrograd.anomaly.adapters.retrograd.replay import Call
+from retrograd.anomaly.adapters.retrograd.source import operation_written_at
 from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.anomaly.composed import composed, known_values
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
+from retrograd.batching import BatchedArray
 from retrograd.core import sites
 from retrograd.core.fit import fit
 from retrograd.core.inplace import CopySlices
@@ -40,6 +44,11 @@ from retrograd.core.views import replay
 
 _REVERSED = {"_rdiv": "div", "rsub": "sub", "_rpow": "pow"}  # operators whose operands come the other way round
 
+_NAN_IN_PRODUCT = (
+    "No flag was raised. Either what came in held NaN already, which a mask that came later has hidden from the loss "
+    "but not from the gradient (zero times NaN is NaN): look at the data first; or it was born in a thread of the BLAS "
+    "library. "
+)
 MEANT = "It was said to be meant, but it came through."
 
 
@@ -72,10 +81,12 @@ class Describer:
 
     # --- events ---------------------------------------------------------------------------------------------------
 
-    def forward(self, birth: Birth, node: Node | None, path: Sequence[Node], **fields: Any) -> NaNEvent | None:
-        """The event of a birth in an operation; None if its result turns out finite."""
+    def forward(
+        self, birth: Birth, node: Node | None, path: Sequence[Node], swallowed: bool = False, **fields: Any
+    ) -> NaNEvent | None:
+        """The event of a birth in an operation; None if its result turns out finite, unless that is to be told, too."""
         output = result_of(birth)
-        if output is None or not (is_bad(output) or underflows(birth.kinds, output)):
+        if output is None or not (swallowed or is_bad(output) or underflows(birth.kinds, output)):
             return None
         op = birth.op
         index = first_bad(op, output, birth.operands) if is_bad(output) else first_lost(output, birth.operands)
@@ -84,21 +95,34 @@ class Describer:
             first = op.params[0]  # overwritten by now
             old = UNKNOWN if node is None else self.graph.arguments(node).get(first, UNKNOWN)
             arguments[first] = UNKNOWN if old is output else old
+        if "invalid" in birth.kinds and birth.call is None and op is not None and op.kind == "elementwise":
+            # no flag is raised for what is NaN already: it was written to since
+            overwritten = [name for name, value in arguments.items() if _is_nan_at(value, index, output.shape)]
+            arguments |= dict.fromkeys(overwritten, UNKNOWN)
         if isinstance(node, OpNode):
             operation = self.operations.of_node(node, index, arguments)
         else:
             call = birth.call or Call(birth.name, op, list(arguments.values()), birth.code, birth.at, results=[output])
             operation = self.operations.of_call(call, index)
+        operands = at_element(_in_order(op, arguments), index, output.shape, birth.name) if _is_aligned(op) else {}
+        if op is None and birth.variables:  # NumPy's functions in a Function of the user's
+            operation, operands = self._inside(birth, birth.variables, index, output.shape)
+        name = _REVERSED.get(birth.name if op is None else op.label, birth.name)
+        function = composed(operation)
+        if function is not operation:
+            operation, name, operands = function, function.op, known_values(function)
         return NaNEvent(
             kind=kind_of(birth.kinds, output, index, op, birth.operands),
-            op=_REVERSED.get(birth.name, birth.name) if op is None else _REVERSED.get(op.label, birth.name),
+            op=name,
             index=index,
-            operands=at_element(_in_order(op, arguments), index, output.shape) if _is_aligned(op) else {},
+            operands=operands,
             path=tuple(each.name() for each in ([] if node is None or node in path[:1] else [node]) + list(path)),
             thread=birth.thread.name,
             note=MEANT if birth.excused else None,
             surroundings=self._surroundings(
-                operation, self.operations.after(path if node is None else path[1:], index, output.shape)
+                operation,
+                self.operations.after(path if node is None else path[1:], index, output.shape),
+                library="numpy" if op is None and birth.variables else "retrograd",
             ),
             **input_statistics(arguments.values()),
             **self.names.layer(birth.modules or module_of(node)),
@@ -128,7 +152,8 @@ class Describer:
             incoming, grads = replay(incoming, node.steps), None
         if grads is None:
             grads = _gradients(ran, birth.rule, incoming, known)
-        found = _told_gradient(ran, grads, birth.kinds, path[1] if len(path) > 1 else None)
+        wanted = path[1] if len(path) > 1 else None
+        found = _told_gradient(ran, grads, birth.kinds, wanted, fits=not isinstance(birth.g, BatchedArray))
         if found is None:
             return None
         output, unfitted = found
@@ -138,22 +163,28 @@ class Describer:
         shape = unfitted.shape
         one = incoming if isinstance(incoming, ndarray) else None
         note = MEANT if birth.excused else None
-        if birth.code is not None and not isinstance(node, OpNode):
-            inside = sites.site(birth.code, birth.at)
-            note = f"It happened inside its backward, at {inside.filename}:{inside.lineno}."
+        operation = self.operations.of_node(ran, full, known)
+        operands = at_element(_in_order(_op_of(ran), known), full, shape) if _is_aligned(_op_of(ran)) else {}
+        if birth.inside is not None:
+            note = "It happened inside its backward, at {filename}:{lineno}.".format(
+                **place_fields(birth.code, birth.at)
+            )
+            operation, operands = self._inside(birth.inside, birth.variables, full, shape)
         return NaNEvent(
             kind=kind_of(birth.kinds, output, index),
             op=birth.name,
             is_backward=True,
             index=index,
-            operands=at_element(_in_order(_op_of(ran), known), full, shape) if _is_aligned(_op_of(ran)) else {},
+            operands=operands,
             path=tuple(each.name() for each in path),
             thread=birth.thread.name,
             note=note,
             surroundings=self._surroundings(
-                self.operations.of_node(ran, full, known),
-                self.operations.before(node),
+                operation,
+                self.operations.before(node) if birth.inside is None else (),
                 None if one is None else value_at(one, full, shape),
+                called_in_backward=birth.inside is not None,
+                library="numpy" if birth.inside is not None and birth.inside.op is None else "retrograd",
             ),
             **input_statistics([*known.values(), one]),
             **self.names.layer(module_of(ran)),
@@ -174,7 +205,10 @@ class Describer:
         """The event of a birth in an operation that a hook called during backward."""
         note = f"It happened in a hook, when backward was at {node.name()}."
         event = self.forward(birth, None, path, is_backward=True, **fields)
-        return None if event is None else replace(event, note=note)
+        if event is None or event.surroundings is None:
+            return None
+        context = {**event.surroundings.context, "called_in_backward": True}
+        return replace(event, note=note, surroundings=replace(event.surroundings, context=context))
 
     def _addition(
         self, birth: Birth, node: Node, path: Sequence[Node], makers: Sequence[Birth], **fields: Any
@@ -211,15 +245,19 @@ class Describer:
     def product(self, node: Node, data: ndarray, way: Sequence[Node], **fields: Any) -> NaNEvent:
         """The event of a matrix product in backward that is known by its effect only, the gradient ``data``."""
         delivered = len(way) == 2
+        nan = bool(np.isnan(data).any())
         return NaNEvent(
-            kind="invalid" if np.isnan(data).any() else "overflow",
+            kind="invalid" if nan else "overflow",
             op=node.name(),
             is_backward=True,
             index=first_not_finite(data) if delivered else None,
             path=tuple(each.name() for each in way),
-            note="No flag was raised: it was born in a thread of the BLAS library. This is the matrix product that all "
-            "bad gradients came through.",
-            surroundings=self._surroundings(self.operations.of_node(node), self.operations.before(node)),
+            note=(_NAN_IN_PRODUCT if nan else "No flag was raised: it was born in a thread of the BLAS library. ")
+            + "This is the matrix product that all bad gradients came through.",
+            surroundings=replace(
+                self._surroundings(self.operations.of_node(node), self.operations.before(node)),
+                context={**self.context, "unkept": True},
+            ),
             **self.names.layer(module_of(node)),
             **place_fields(*sites.position_of(node)),
             **(statistics(data) if delivered else {}),
@@ -276,15 +314,40 @@ class Describer:
         )
 
     def _surroundings(
-        self, operation: Operation, consumers: tuple[Operation, ...], grad_value: Any = None
+        self,
+        operation: Operation,
+        consumers: tuple[Operation, ...],
+        grad_value: Any = None,
+        called_in_backward: bool = False,
+        library: str = "retrograd",
     ) -> Surroundings:
+        context = {"called_in_backward": True} if called_in_backward else {}
         return Surroundings(
             operation=operation,
             consumers=consumers,
             grad_value=grad_value,
-            library="retrograd",
-            context=dict(self.context),
+            library=library,
+            context={**self.context, **context},
         )
+
+    def _inside(
+        self, inside: Birth, variables: Mapping[str, Any], index: tuple[int, ...] | None, shape: tuple[int, ...]
+    ) -> tuple[Operation, dict[str, Any]]:
+        """What a line of the user's own called, and the numbers that went in there, by the names of the variables."""
+        if inside.op is None:
+            operation = operation_written_at(inside.code, inside.at, variables, index, shape)
+            return operation, at_element(variables, index, shape)
+        result = result_of(inside)
+        at, results = (None, []) if result is None else (first_bad(inside.op, result, inside.operands), [result])
+        call = Call(inside.name, inside.op, list(inside.operands), inside.code, inside.at, results=results)
+        made = () if result is None else result.shape
+        numbers = at_element(variables, at, made) or at_element(call.arguments, at, made)
+        return self.operations.of_call(call, at), numbers
+
+
+def _is_nan_at(value: Any, index: Any, shape: tuple[int, ...]) -> bool:
+    number = value_at(value, index, shape) if isinstance(value, ndarray) else None
+    return isinstance(number, float) and number != number
 
 
 def result_of(birth: Birth) -> ndarray | None:
@@ -296,11 +359,11 @@ def result_of(birth: Birth) -> ndarray | None:
 
 
 def _told_gradient(
-    node: Node, grads: Sequence[Any], kinds: Sequence[str], wanted: Node | None
+    node: Node, grads: Sequence[Any], kinds: Sequence[str], wanted: Node | None, fits: bool
 ) -> tuple[ndarray, ndarray] | None:
     """The gradient that is not finite (or was rounded to zero, if that is all), as delivered and as the rule gave it.
 
-    The one that goes to ``wanted`` comes first.
+    The one that goes to ``wanted`` comes first. Under vmap, where they are those of all samples, none is fitted.
     """
     found = []
     for edge, grad in zip(node.next, grads, strict=False):
@@ -310,7 +373,7 @@ def _told_gradient(
         shape, dtype = (target.shape, target.dtype) if target.outputs == 1 else (target.shape[nr], target.dtype[nr])
         unfitted = np.asarray(grad)
         with np.errstate(all="ignore"):
-            fitted = np.asarray(fit(unfitted, shape, dtype, node.name(), 0))
+            fitted = np.asarray(fit(unfitted, shape, dtype, node.name(), 0)) if fits else unfitted
         if is_bad(fitted) or (underflows(kinds, fitted) and not fitted.all()):
             found.append((target is not wanted, fitted, unfitted))
     return min(found, key=lambda each: each[0])[1:] if found else None
@@ -335,7 +398,7 @@ def _gradients(node: Node, only: Any, g: Any, known: Mapping[str, Any]) -> list[
 
 def _is_aligned(op: Op | None) -> bool:
     """Whether an element of the result is made of the elements of the operands at its place, as far as shapes go."""
-    return op is None or op.kind == "elementwise" or len(op.differentiable) <= 1
+    return op is None or op.kind == "elementwise" or len(op.differentiable) <= 1 or works_by_channel(op.label)
 
 
 def _op_of(node: Node) -> Op | None:

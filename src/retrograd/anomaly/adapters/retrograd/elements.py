@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.channels import channel_of
 from retrograd.core.anomaly import is_finite
 from retrograd.core.op import Op
 from retrograd.core.record import compute
@@ -53,7 +54,11 @@ def _numbers(operands: Iterable[Any]) -> list[Any]:
 
 
 def is_born(op: Op | None, output: ndarray, operands: Sequence[Any], flags: Sequence[str] = ()) -> bool:
-    """Whether an operation made a bad output of its own, rather than pass on what was bad before."""
+    """Whether an operation made a bad output of its own, rather than pass on what was bad before.
+
+    A NaN that it was given as a plain number was nowhere before.
+    """
+    operands = [each for each in operands if isinstance(each, ndarray) or not holds_nan(each)]
     numbers = _numbers(operands)
     if not is_bad(operands):
         return True
@@ -126,7 +131,7 @@ def kind_of(
     kinds: Sequence[str], output: ndarray, index: Any, op: Op | None = None, operands: Sequence[Any] = ()
 ) -> str:
     """How the value at an element was born, by the flags of the whole operation and those of this element alone."""
-    if index is None or underflows(kinds, output):
+    if index is None or not is_bad(output):
         return kinds[0] if kinds else "overflow"
     if np.isnan(output[index]):
         return "invalid"
@@ -200,11 +205,12 @@ def input_statistics(values: Iterable[Any]) -> dict[str, Any]:
     }
 
 
-def at_element(arguments: Mapping[str, Any], index: Any, shape: tuple[int, ...]) -> dict[str, Any]:
-    """The numbers that went in at one element, by the name of the argument."""
+def at_element(arguments: Mapping[str, Any], index: Any, shape: tuple[int, ...], op: str = "") -> dict[str, Any]:
+    """The numbers that went in at one element of the result of ``op``, by the name of the argument."""
     found = {}
     for name, value in arguments.items():
-        number = value_at(value, index, shape)
+        channel = channel_of(op, index, shape, value.shape) if isinstance(value, ndarray) else None
+        number = value_at(value, index, shape) if channel is None else value[channel].item()
         if number is not None and not isinstance(value, bool):
             found[name] = number
     return found
@@ -232,10 +238,10 @@ def extremes(values: ndarray) -> tuple[Any, Any]:
 
 
 def inner_index(index: Any, shape: tuple[int, ...], inner: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """The element of an operand that is broadcast to ``shape``."""
-    if index is None or inner is None or len(inner) > len(shape):
+    """The element of an operand that is broadcast to ``shape``; under vmap an index begins with that of the sample."""
+    if index is None or inner is None or len(inner) > len(shape) or len(index) < len(shape):
         return None
-    tail = index[len(shape) - len(inner) :]
+    tail = index[len(index) - len(inner) :]
     if any(size not in (1, whole) for size, whole in zip(inner, shape[len(shape) - len(inner) :], strict=True)):
         return None
     return tuple(0 if size == 1 else i for size, i in zip(inner, tail, strict=True))

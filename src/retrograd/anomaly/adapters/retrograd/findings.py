@@ -22,9 +22,11 @@ from retrograd.anomaly.adapters.retrograd.elements import (
     statistics,
 )
 from retrograd.anomaly.adapters.retrograd.graph import Graph
+from retrograd.anomaly.adapters.retrograd.lost import Lost, lost_data
 from retrograd.anomaly.adapters.retrograd.replay import flat
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.names import canonical, is_normalisation
 from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core import sites
 from retrograd.core.node import AccumulateGrad, Node, OpNode
@@ -71,7 +73,8 @@ class Inquest:
             if event is None:
                 suspects = self._last_those_meant(self._in_order())
                 event = next((found for birth in suspects if (found := self._came_through(birth))), None)
-            return event or self._data(is_bad, "loss")
+            event = event or self._data(is_bad, "loss") or self._lost(holds_nan) or self._lost(is_bad)
+            return event or self._placed()
 
         return self._found(search) or self._unknown(loss, "loss")
 
@@ -132,6 +135,35 @@ class Inquest:
                 return self.describer.leaf(source, role, param, path, harmed=harmed)
         return None
 
+    def _lost(self, condition: Any) -> NaNEvent | None:
+        """A variable of the program that came in non-finite and came through, though no node has kept it."""
+        for lost in lost_data(self.graph, self.names, condition):
+            trial = self.graph.supposing(lost.node, lost.param, lost.data)
+            path = trial.spreads(lost.node, trial.results(lost.node))
+            if path is not None:
+                return self._leaf_of(lost, Describer(trial, self.names, self.describer.context), path, "loss")
+        return None
+
+    @staticmethod
+    def _leaf_of(lost: Lost, describer: Describer, path: list[Node], harmed: str) -> NaNEvent:
+        """The event of a variable that a node was given."""
+        role = "target" if lost.param == "target" else "batch"
+        note = {} if lost.is_read else {"note": _AMONG_VARIABLES}
+        return describer.leaf(lost.data, role, lost.name, path, harmed=harmed, **note)
+
+    def _placed(self) -> NaNEvent | None:
+        """An infinity that a mask has written on purpose, and that came through all the same."""
+        for node in self.graph.nodes:
+            operands = list(self.graph.arguments(node).values())
+            if isinstance(node, OpNode) and any(isinstance(each, float) and is_bad(each) for each in operands):
+                results = self.graph.results(node)
+                path = self.graph.spreads(node, results) if is_bad(results) else None
+                if path is not None:
+                    birth = Birth([], public_name(node.op), op=node.op, operands=operands, result=results[0])
+                    birth.code, birth.at = sites.position_of(node)
+                    return self.describer.forward(birth, node, path, harmed="loss")
+        return None
+
     def _from_outside(self, data: ndarray) -> ndarray | None:
         """What came in bad and made an array bad, often itself; None if an operation of this step made it so."""
         recorder = self.graph.recorder
@@ -172,6 +204,9 @@ class Inquest:
         """The birth of a node's result, if its operands were finite and it is not."""
         operands = list(self.graph.arguments(node).values())
         results = self.graph.results(node)
+        if not results and self._ends_a_logdet(node):
+            operands = [np.nan if each is UNKNOWN else each for each in operands]
+            results = self.graph.compute(node, dict(zip(node.op.params, operands, strict=False)))
         bad = next(filter(is_bad, results), None)
         if bad is None or any(each is UNKNOWN for each in operands) or not is_born(node.op, bad, operands):
             return None
@@ -181,6 +216,12 @@ class Inquest:
         birth.modules = module_of(node)
         birth.excused = self._excuses(birth)
         return birth
+
+    def _ends_a_logdet(self, node: OpNode) -> bool:
+        """Whether it chooses between the logarithm of a determinant and NaN, a number that it has not kept."""
+        made = self.graph.edges(node, "other")
+        source = made[0][0] if made and made[0] is not None else None
+        return isinstance(source, OpNode) and node.op.name == "where" and canonical(source.op.label) == "slogdet"
 
     def _came_through(self, birth: Birth) -> NaNEvent | None:
         """The event of a forward birth, if it came through to a root."""
@@ -259,7 +300,7 @@ class Inquest:
                 event = self._origin(birth, way, harmed) or self.describer.backward(birth, way, harmed=harmed)
                 if event is not None:
                     return self._meeting(event, way, harmed) or event
-            return self._spoilt(leaves) or self._product(arrays[0], leaves)
+            return self._spoilt(leaves) or self._lost_to_gradients(leaves) or self._product(arrays[0], leaves)
 
         return self._found(search) or self._unknown(arrays[0], self._harmed(leaves), leaves)
 
@@ -320,6 +361,15 @@ class Inquest:
                     return self.describer.leaf(data, "parameter", None, way, harmed=self._harmed(leaves))
         return None
 
+    def _lost_to_gradients(self, leaves: Sequence[AccumulateGrad]) -> NaNEvent | None:
+        """A variable of the program that held NaN, which a mask that came later has hidden from the loss."""
+        for lost in lost_data(self.graph, self.names, holds_nan):
+            way = self._way(lost.node, leaves)
+            if way is not None:
+                harmed = self._harmed([leaf for leaf in leaves if leaf is way[-1]] or leaves)
+                return self._leaf_of(lost, self.describer, way, harmed)
+        return None
+
     def _way(self, node: Node, leaves: Sequence[AccumulateGrad]) -> list[Node] | None:
         """The shortest way of a gradient from a node to one of the leaves."""
         recorder = self.graph.recorder
@@ -350,8 +400,20 @@ class Inquest:
                     back = None if made is None or made is node else self.graph.way(edge[0], made)  # type: ignore[index]
                     if back is not None:
                         return self.describer.forward(other, made, [*back[::-1], *way], harmed=harmed)
-                if edge is None and param in node.op.differentiable and holds_nan(value):
+                if not holds_nan(value):
+                    continue
+                if edge is None and param in node.op.differentiable:
                     return self._came_in(param, value, way, harmed)
+                if edge is not None and (event := self._upstream(edge[0], way, harmed)) is not None:
+                    return event
+        return None
+
+    def _upstream(self, made: Node, way: list[Node], harmed: str) -> NaNEvent | None:
+        """The event of a NaN in data from which a node has made what another one had saved."""
+        for node, param, data in self.graph.constants():
+            back = self.graph.way(made, node) if holds_nan(data) else None
+            if back is not None:
+                return self._came_in(param, data, [*back[::-1], *way], harmed)
         return None
 
     def _came_in(self, param: str, data: ndarray, way: list[Node], harmed: str) -> NaNEvent | None:
@@ -378,16 +440,21 @@ class Inquest:
         if birth.is_backward:
             return self.describer.backward(birth, [birth.node] if birth.node else [])
         node = birth.made_node(self.graph.nodes)
-        return self.describer.forward(birth, node, [] if node is None else [node])
+        swallowed = is_normalisation(birth.name)  # divides by an infinite spread and gives zeros
+        event = self.describer.forward(birth, node, [] if node is None else [node], swallowed=swallowed)
+        if event is None or event.output_has_nan or event.output_has_inf or event.kind != "overflow":
+            return event
+        return replace(event, note="The infinity arose inside of it; what it gives is finite.")
 
     def _unknown(self, data: ndarray, harmed: str, leaves: Sequence[AccumulateGrad] = ()) -> NaNEvent:
         """Nothing was found: say what is known, the last place before the harm among it."""
         users = [node for leaf in leaves[:1] for node in self.graph.consumers[leaf]]
-        unkept = self.graph.unkept() if harmed == "loss" else None
+        unkept = next((node for node, _ in self.graph.lost()), None) if harmed == "loss" else None
         last = users or ([edge[0] for edge in self.graph.roots] if unkept is None else [unkept])
         hint = "" if unkept is None else _UNKEPT.format(public_name(unkept.op))
-        if harmed != "loss" and (suspects := self.names.with_nan()):
-            hint = _WITH_NAN.format(" and ".join(suspects))
+        suspects = [name for name, data in self.names.data() if holds_nan(data)] if harmed != "loss" else []
+        if suspects:
+            hint = _WITH_NAN.format(" and ".join([*dict.fromkeys(suspects)][:3]))
         return NaNEvent(
             kind="invalid" if np.isnan(data).any() else "overflow",
             op="unknown",
@@ -404,6 +471,9 @@ class Inquest:
 
 
 _UNKEPT = "{} was given something that nobody kept: if that is data, look there first. "
+_AMONG_VARIABLES = (
+    "Nothing has kept what this operation was given; this is the only variable with such numbers that fits there."
+)
 _WITH_NAN = "NaN in {}: look there first, since a mask that comes later does not keep it from the gradient. "
 
 

@@ -161,16 +161,17 @@ class Graph:
                     if edge is None and isinstance(item, ndarray):
                         yield node, param, item
 
-    def unkept(self) -> OpNode | None:
-        """The first node with an argument that nobody kept and no gradient flows to: data, or a number."""
+    def lost(self) -> Iterator[tuple[OpNode, str]]:
+        """The arguments that nobody kept and no gradient flows to, with their nodes: data, or a number."""
         for node in self.nodes:
-            for param, value in self.arguments(node).items():
-                if isinstance(node, OpNode) and param in node.op.differentiable:
+            if isinstance(node, OpNode):
+                for param in node.op.differentiable:
+                    value = self.arguments(node)[param]
                     items = value if isinstance(value, list) else [value]
-                    for item, edge in zip_longest(items, self.edges(node, param)):
-                        if edge is None and item is UNKNOWN:
-                            return node
-        return None
+                    if any(
+                        item is UNKNOWN and edge is None for item, edge in zip_longest(items, self.edges(node, param))
+                    ):
+                        yield node, param
 
     def supposing(self, node: Node, param: str, value: ndarray) -> Graph:
         """The same graph, with ``value`` in the place of an argument that is lost."""
@@ -211,8 +212,8 @@ class Graph:
                 found[param] = self.value(edges[0])
             else:
                 found[param] = _told_by_result(node, param, default)
-            if found[param] is UNKNOWN:
-                found[param] = self._supposed.get((node, param), UNKNOWN)
+            if (node, param) in self._supposed:
+                found[param] = filled(found[param], self._supposed[node, param])
         return found
 
     def _read(self, node: Node) -> None:
@@ -291,6 +292,8 @@ class Graph:
         if len(lost) == 1 and isinstance(other, ndarray) and isinstance(result, ndarray):
             with np.errstate(all="ignore"):
                 difference = _ADDENDS[node.op.name][lost[0]](result, other)
+            if is_bad(difference) and not is_bad(other):  # it was bad itself; what made it so is still to be found
+                return
             arguments[lost[0]] = _simplest(difference, np.maximum(abs(result), abs(other)), literal_operand(node))
 
     # --- ways -----------------------------------------------------------------------------------------------------
@@ -389,6 +392,13 @@ def _simplest(values: ndarray, sizes: ndarray, literal: float | None) -> Any:
     shorter = (float(f"{exact:.{digits}g}") for digits in range(1, 18))
     number = literal if literal is not None else next(each for each in shorter if abs(each - exact) <= room)
     return number if (np.abs(values - number) <= slack)[known].all() else values
+
+
+def filled(value: Any, missing: Any) -> Any:
+    """An argument, or a list of some, with ``missing`` in the place of what is lost."""
+    if isinstance(value, list):
+        return [filled(item, missing) for item in value]
+    return missing if value is UNKNOWN else value
 
 
 def _told_by_result(node: OpNode, param: str, default: Any) -> Any:

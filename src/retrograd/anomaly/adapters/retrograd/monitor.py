@@ -18,6 +18,7 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.retrograd.births import (
     Birth,
+    all_samples,
     arguments_of,
     as_array,
     birth_at,
@@ -30,6 +31,13 @@ from retrograd.anomaly.adapters.retrograd.births import (
 from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad, is_born
 from retrograd.anomaly.adapters.retrograd.findings import Inquest
 from retrograd.anomaly.adapters.retrograd.graph import Graph
+from retrograd.anomaly.adapters.retrograd.looks import (
+    leaves_behind,
+    loss_of,
+    may_tell_no_flags,
+    seem_finite,
+    sum_of_squares,
+)
 from retrograd.anomaly.adapters.retrograd.norms import Growth, LeafNames, norm
 from retrograd.anomaly.adapters.retrograd.replay import Recorder, Snapshot
 from retrograd.anomaly.adapters.retrograd.source import construction_of
@@ -38,18 +46,17 @@ from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.flags import Flags
 from retrograd.anomaly.monitor import Watch, expected
+from retrograd.anomaly.names import is_normalisation
 from retrograd.core import observer, sites, state
 from retrograd.core.anomaly import is_finite
 from retrograd.core.errors import LinAlgError
 from retrograd.core.monitor import Monitor
-from retrograd.core.node import AccumulateGrad, Node
+from retrograd.core.node import Node
 from retrograd.core.tensor import Edge, Tensor, accumulator_of, wrap
 
 MOST_BIRTHS = 64  # of one step
 MOST_BYTES = 64 << 20  # of arrays that they keep alive
 LONGEST_PAUSE = 64  # steps between two looks at the gradients when no flag was raised
-SMALL = 1 << 12  # elements of a gradient that are looked at in every step
-LONG = 1024  # sums of so many products take a hundred times as long as a look at them (measured)
 WARM_UP = 3  # steps after which it is known how long one takes
 LOOKS = 0.25  # of the watch's budget; noting lines and NumPy's reading of flags take the rest
 
@@ -84,6 +91,7 @@ class RetrogradMonitor(Monitor):
         self._is_counted = False  # whether the present step is in watch.step already
         self._pause = 0
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
+        self._told: dict[int, Tensor | None] = {}  # bad gradients that are no news until the next update
         self._last = time.perf_counter()
         self._step_time = 0.0
 
@@ -123,6 +131,7 @@ class RetrogradMonitor(Monitor):
             self._bytes = 0
             self._pending.clear()
         self._withheld.clear()
+        self._told = {}
         self._snapshot = None
         sites.forget()
 
@@ -206,7 +215,7 @@ class RetrogradMonitor(Monitor):
                 return
 
     def look_backward(self, node: Node, g: Any, grads: Any) -> None:
-        if self._recorder is not None or not _may_tell_no_flags(ran_by(node)):
+        if self._recorder is not None or not may_tell_no_flags(ran_by(node)):
             return
         g, grads = as_array(g), as_array(list(grads or ()))
         if is_bad(grads) and not is_bad(g):
@@ -241,9 +250,10 @@ class RetrogradMonitor(Monitor):
             this.leaves = []
         losses, bad = [], []
         for output in outputs:
-            loss = _loss_of(output._data)
+            data = all_samples(output._data)
+            loss = loss_of(data)
             losses.append(loss)
-            if not (is_finite(output._data) if loss is None else math.isfinite(loss)):
+            if not (is_finite(data) if loss is None else math.isfinite(loss)):
                 bad.append(output)
         counts = is_step and self._recorder is None
         if counts:
@@ -263,11 +273,12 @@ class RetrogradMonitor(Monitor):
         return goes_on
 
     def _bad_loss(self, outputs: Sequence[Tensor]) -> str:
-        kind = "nan" if any(np.isnan(each._data).any() for each in outputs) else "inf"
+        arrays = [all_samples(each._data) for each in outputs]
+        kind = "nan" if any(np.isnan(array).any() for array in arrays) else "inf"
         if not self.watch.listens_to(kind):
             return "go on"
         edges = [edge for each in outputs if (edge := each._resolve_edge()) is not None]
-        event = self.inquest(edges).of_loss(outputs[0]._data)
+        event = self.inquest(edges).of_loss(arrays[0])
         present = self.watch.step + (self._recorder is None)  # backward has not been counted, but in the second run
         event = replace(event, step=present, batch_idx=self.watch.batch_idx)
         self._forget()
@@ -291,11 +302,13 @@ class RetrogradMonitor(Monitor):
         births = bool(self._births)
         if not births and self._pause > 0 and self._recorder is None:
             self._pause -= 1
-            if self._lets_pass or told or results is not None or expected.depth or _seem_finite(leaves):
+            if self._lets_pass or told or results is not None or expected.depth or seem_finite(leaves):
                 return
         start = time.perf_counter()
         try:
-            if not expected.depth and not told:
+            if told:
+                self._told |= {id(leaf): leaf._grad for leaf in leaves}
+            elif not expected.depth:
                 self._lets_pass = self._look_at_gradients(roots, results, leaves)
             self._forget()
         finally:
@@ -323,11 +336,15 @@ class RetrogradMonitor(Monitor):
             grads: Sequence[Tensor | None] = [leaf._grad for leaf in leaves]
         else:
             leaves, grads = [], results
-        arrays = [each._data for each in grads if each is not None]
-        squares = sum(map(_square, arrays))
+        arrays = [all_samples(each._data) for each in grads if each is not None]
+        squares = sum(map(sum_of_squares, arrays))
         if results is None and self._recorder is None and self.watch.grad_norm_history:
             self.watch.grad_norm_history[-1] = math.sqrt(squares) if squares >= 0 else squares
         bad = [] if math.isfinite(squares) else [place for place, array in enumerate(arrays) if not is_finite(array)]
+        if bad and self._told and leaves and not self._births:
+            bad = [place for place in bad if self._told.get(id(leaves[place])) is not leaves[place]._grad]
+            if not bad:  # gradients of several backwards add up
+                return True
         edges = [edge for edge, _ in roots]
         if not bad:
             self._report_passing(edges)
@@ -339,10 +356,11 @@ class RetrogradMonitor(Monitor):
         if not self.watch.listens_to(kind):
             return True
         nodes: list[Any] = [accumulator_of(leaves[place]) for place in bad if leaves]
-        event = self.inquest(edges).of_gradients(nodes, arrays, [each._data for _, each in roots])
+        event = self.inquest(edges).of_gradients(nodes, arrays, [all_samples(each._data) for _, each in roots])
         self._forget()
         self._keep_weights(edges)
         if self.watch.found(kind, event) != "withhold":
+            self._told |= {id(leaves[place]): leaves[place]._grad for place in bad if leaves}
             return True
         self._withhold(edges)
         return False
@@ -386,6 +404,10 @@ class RetrogradMonitor(Monitor):
                 event = self.inquest(edges, births=[birth]).of_passing(birth)
                 if event is not None:
                     self.watch.found(kind, event)
+            elif kind == "overflow" and is_normalisation(birth.name) and not birth.excused:
+                event = self.inquest(edges, births=[birth]).of_passing(birth) if self.watch.tells_once else None
+                if event is not None:
+                    self.watch.tell_once(event)
 
     def before_accumulate(self, leaf: Tensor) -> None:
         _thread.notes.leaves.append(leaf)
@@ -418,6 +440,7 @@ class RetrogradMonitor(Monitor):
 
     def run_step(self, optimizer: Any, step: Callable[[], Any]) -> Any:
         self._optimizers.add(optimizer)
+        self._told = {}
         return self._steps.run(optimizer, step)
 
     # --- a step that must not be taken ------------------------------------------------------------------------------
@@ -425,7 +448,7 @@ class RetrogradMonitor(Monitor):
     def _withhold(self, edges: Sequence[Edge]) -> None:
         """Make the gradients of this step zero, so that also an update written by hand changes nothing."""
         self.watch.withheld = True
-        for leaf in _leaves(edges):
+        for leaf in leaves_behind(edges):
             variable = leaf.variable
             if self.watch.replaying and self._snapshot is not None:
                 self._snapshot.withhold_grad(variable)
@@ -435,7 +458,7 @@ class RetrogradMonitor(Monitor):
 
     def _keep_weights(self, edges: Sequence[Edge]) -> None:
         if self.watch.replaying:
-            self._kept = [(leaf.variable, leaf.variable._data.copy()) for leaf in _leaves(edges)]
+            self._kept = [(leaf.variable, leaf.variable._data.copy()) for leaf in leaves_behind(edges)]
 
     def snapshot(self) -> Snapshot:
         self._kept = []
@@ -530,51 +553,3 @@ def _on_flag(kind: str, frame: FrameType, function: str) -> bool:
     """What a thread other than that of the watch listens with: it serves all watches, one after the other."""
     monitor = state.monitor
     return isinstance(monitor, RetrogradMonitor) and monitor.on_flag(kind, frame, function)
-
-
-def _may_tell_no_flags(node: Node) -> bool:
-    """Whether gradients are worth a look: not after elementwise rules, nor where it takes long beside a product."""
-    if node.blocked:
-        return False
-    if not node.aside or node.outputs != 1 or not node.shape:
-        return True
-    columns = node.shape[-1]
-    return min(columns, math.prod(node.shape[:-1])) >= LONG
-
-
-def _loss_of(data: Any) -> float | None:
-    return data.item() if data.size == 1 and data.dtype.kind == "f" else None
-
-
-def _seem_finite(leaves: Sequence[Tensor]) -> bool:
-    """Whether the small gradient that backward came to last is finite: it has passed through most of the graph."""
-    for leaf in reversed(leaves):
-        grad = leaf._grad
-        if grad is not None and grad._data.size <= SMALL:
-            return is_finite(grad._data)
-    return True
-
-
-def _square(array: Any) -> float:
-    """The sum of the squares, which is finite only if every element is."""
-    if array.dtype.kind not in "fc":
-        return 0.0
-    flat = array.astype(np.float32) if array.dtype.itemsize == 2 else array
-    return float(np.vdot(flat, flat).real)  # raises no flags
-
-
-def _leaves(edges: Sequence[Edge]) -> list[AccumulateGrad]:
-    """The leaves behind some edges."""
-    found: list[AccumulateGrad] = []
-    seen = {edge[0] for edge in edges}
-    stack = list(seen)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, AccumulateGrad):
-            found.append(node)
-            continue
-        for edge in node.next:
-            if edge is not None and edge[0] not in seen:
-                seen.add(edge[0])
-                stack.append(edge[0])
-    return found

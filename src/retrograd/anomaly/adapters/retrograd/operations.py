@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.channels import channel_of
 from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.adapters.retrograd.elements import (
     UNKNOWN,
@@ -49,6 +50,9 @@ class _Run:
         op, index = self.op, self.index
         if own is None or index is None:
             return None
+        channel = None if op is None else channel_of(op.label, index, self.shape, own)
+        if channel is not None:
+            return channel
         if op is not None and op.kind == "elementwise":
             return inner_index(index, self.shape, own)
         if op is not None and op.view:

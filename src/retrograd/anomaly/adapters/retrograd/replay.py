@@ -15,6 +15,7 @@ from numpy import ndarray
 from retrograd.anomaly.adapters.retrograd.births import (
     ADDITION,
     Birth,
+    arrays_at,
     as_array,
     backward_at,
     operation_at,
@@ -97,6 +98,8 @@ class Call:
         Whether it is a node's run in backward.
     flags
         The kinds of flags raised in it.
+    inside, variables
+        See :class:`Birth`.
     """
 
     name: str
@@ -108,6 +111,8 @@ class Call:
     within: Call | None = None
     is_backward: bool = False
     flags: list[str] = field(default_factory=list)
+    inside: Birth | None = None
+    variables: dict[str, Any] = field(default_factory=dict)
     results: list[ndarray] = field(default_factory=list)
     node: Node | None = None
 
@@ -159,7 +164,7 @@ class Recorder(Observer):
         call = self._under_way[-1]
         call.flags += [kind for kind in birth.kinds if kind not in call.flags]
         if call.op is None and birth.code is not None:  # the line inside of a Function
-            call.code, call.at = birth.code, birth.at
+            call.code, call.at, call.inside, call.variables = birth.code, birth.at, birth.inside, birth.variables
 
     def forward_begin(self, name: str, bound: Sequence[Any]) -> Any:
         if name.endswith("_") and bound and isinstance(bound[0], Tensor):
@@ -190,15 +195,25 @@ class Recorder(Observer):
         if bad is None or not is_born(call.op, bad, call.operands, call.flags):
             return
         if call.within is not None and call.within.is_backward:  # of a Function, whose birth it will be
-            call.within.flags += call.flags
-            call.within.code, call.within.at = call.code, call.at
+            if call.within.inside is None:
+                call.within.inside = self._birth(call, bad)
+                call.within.flags += call.flags
+                call.within.code, call.within.at = call.code, call.at
+                user = sites.user_frame(sys._getframe(1))
+                call.within.variables = {} if user is None else arrays_at(user)
             return
-        birth = Birth(call.flags, call.name, op=call.op, operands=tuple(call.operands), result=bad, call=call)
-        birth.code, birth.at = call.code, call.at
+        birth = self._birth(call, bad)
         birth.modules = () if call.module is None else (call.module,)
         birth.node = backward_at(sys._getframe(1))  # in a hook
         birth.excused = self._excuses(birth)
         self.births.append(birth)
+
+    @staticmethod
+    def _birth(call: Call, bad: ndarray) -> Birth:
+        """The birth of a result of a call."""
+        birth = Birth(call.flags, call.name, op=call.op, operands=tuple(call.operands), result=bad, call=call)
+        birth.code, birth.at, birth.variables = call.code, call.at, call.variables
+        return birth
 
     def forward_failed(self, token: Any, error: BaseException) -> None:
         self._under_way.pop()
@@ -215,7 +230,7 @@ class Recorder(Observer):
         if is_bad(grads) and (call.flags or not is_bad(call.operands)):
             g = call.operands[0]
             birth = Birth(call.flags, ran_by(node).name(), node=node, g=g, saved=token, grads=grads)
-            birth.code, birth.at = call.code, call.at
+            birth.code, birth.at, birth.inside, birth.variables = call.code, call.at, call.inside, call.variables
             birth.excused = self._excuses(birth)
             self.births.append(birth)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from types import FrameType
+from collections.abc import Mapping
+from types import CodeType, FrameType
 from typing import Any
 
-from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.place import place_fields, written_at
+from retrograd.anomaly.adapters.retrograd.elements import value_at
 from retrograd.anomaly.adapters.variables import named_variables
-from retrograd.anomaly.surroundings import Operation
+from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.surroundings import Operand, Operation
 from retrograd.core import sites
 from retrograd.core.node import Node
 
@@ -19,13 +22,7 @@ CONDITIONS = ("condition", "mask")  # the parameters that take one
 
 def _operands(node: Node) -> list[ast.expr]:
     """The operands of a recorded call, as they are written."""
-    place = place_fields(*sites.position_of(node))
-    if "col" not in place:
-        return []
-    try:
-        written = ast.parse(place["code_line"][place["col"] : place["end_col"]], mode="eval").body
-    except SyntaxError:  # part of an augmented assignment
-        return []
+    written = written_at(*sites.position_of(node))
     if isinstance(written, ast.BinOp):
         return [written.left, written.right]
     return written.args if isinstance(written, ast.Call) else []
@@ -57,6 +54,24 @@ def condition_of(node: Node) -> Operation | None:
         if assignment.match(line):
             return Operation(op="condition", code_line=line, lineno=lineno)
     return None
+
+
+def operation_written_at(
+    code: CodeType | None, at: int, variables: Mapping[str, Any], index: Any, shape: tuple[int, ...]
+) -> Operation:
+    """The operation that an instruction belongs to, as it is written: NumPy's own, on variables of the user's."""
+    place = place_fields(code, at)
+    line = Line.parse(place.get("code_line"))
+    written = [each for each in line.operations if line.column(each.node) == place.get("col")] if line else []
+    where: dict[str, Any] = {"code_line": place.get("code_line"), "lineno": place.get("lineno")}
+    if line is None or not written:
+        return Operation(op="", **where)
+    args = []
+    for name, node in zip(("input", "other"), written[0].arguments, strict=False):
+        text = line.text(node)
+        value = _number(node) if text not in variables else value_at(variables[text], index, shape)
+        args.append(Operand(name=name, value=value, text=text, constant=text not in variables))
+    return Operation(op=written[0].op, args=tuple(args), **where)
 
 
 def construction_of(frame: FrameType, thing: Any) -> tuple[str, int] | None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from numpy import ndarray
 
-from retrograd.anomaly.adapters.retrograd.elements import holds_nan
+from retrograd.anomaly.adapters.retrograd.births import as_array
+from retrograd.anomaly.adapters.retrograd.elements import is_bad
 from retrograd.anomaly.adapters.variables import named_variables
 from retrograd.core import sites
 from retrograd.core.tensor import Tensor
@@ -58,16 +59,12 @@ class Names:
                 yield from named_variables(frame)
             frame = frame.f_back
 
-    def with_nan(self) -> list[str]:
-        """The innermost variables that hold a NaN and get no gradient."""
-        frame = self._frame
-        while frame is not None:
-            if not sites.is_internal(frame.f_code):
-                found = [name for name, value in named_variables(frame) if _is_data(value) and holds_nan(_array(value))]
-                if found:
-                    return found
-            frame = frame.f_back
-        return []
+    def data(self) -> Iterator[tuple[str, ndarray]]:
+        """The arrays with numbers that are not finite, and that get no gradient, with the innermost variables first."""
+        for name, value in self._variables():
+            array = as_array(value) if _is_data(value) else None
+            if isinstance(array, ndarray) and is_bad(array):
+                yield name, array
 
     def layer(self, modules: Sequence[Any]) -> dict[str, Any]:
         """The fields of an event about the module in which something happened; ``modules`` with the innermost first."""
@@ -109,4 +106,5 @@ def _is_it(value: Any, array: Any) -> bool:
 
 
 def _is_data(value: Any) -> bool:
+    """Whether it is something with numbers to which no gradient flows."""
     return not value.requires_grad if isinstance(value, Tensor) else isinstance(value, ndarray)

@@ -64,8 +64,10 @@ class Call:
         The line that called it, and the modules around it, innermost first.
     applied
         The line that called the user's autograd Function inside which it happened.
-    callee
-        In backward, the line of a user's own backward function.
+    inside
+        In backward, the operation in a hook, or in the backward function of the user's own, that gave birth.
+    variables
+        What the line of such an operation reads.
     bad
         Whether a result was not finite when it was made, where that is known.
     kept
@@ -83,7 +85,8 @@ class Call:
     at: int = 0
     modules: tuple[Any, ...] = ()
     applied: tuple[CodeType, int] | None = None
-    callee: tuple[CodeType, int] | None = None
+    inside: Call | None = None
+    variables: dict[str, Any] = field(default_factory=dict)
     is_backward: bool = False
     thread: str | None = None
     bad: bool = False
@@ -116,6 +119,12 @@ class Call:
 def can_be_bad(tensor: Tensor) -> bool:
     """Whether its type has a NaN and its elements are at hand."""
     return (tensor.is_floating_point() or tensor.is_complex()) and tensor.device.type != "meta"
+
+
+def are_tensors(values: Any) -> bool:
+    """Whether it is a tensor, or several of them: what backward is given, unless it is edges of the graph."""
+    several = isinstance(values, (list, tuple)) and all(isinstance(each, Tensor) for each in values)
+    return several or isinstance(values, Tensor)
 
 
 def bytes_of(tensor: Tensor) -> int:

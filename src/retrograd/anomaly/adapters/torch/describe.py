@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.channels import channel_of
+from retrograd.anomaly.adapters.place import assignment_of, place_fields
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, can_be_bad, dense, has_inf, has_nan
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.origin import Origin
+from retrograd.anomaly.composed import composed, known_values
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
@@ -21,6 +23,10 @@ from retrograd.core import sites
 DEPTH = 6  # how many operations back the surroundings reach
 AROUND = 3  # the same for the operations between birth and harm
 
+SOMEWHERE_INSIDE = (
+    "It happened in this function, the backward of the user's own. `for batch in w.steps(loader)` runs the step again "
+    "and names the line."
+)
 # Where these meet an infinity it is a pole of theirs; elsewhere it is overflow.
 _POLES = {
     "log": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0, "reciprocal": 0.0, "rsqrt": 0.0, "sqrt": 0.0,
@@ -69,8 +75,8 @@ def first_of(where: Tensor | None, output: Tensor | None) -> tuple[int, ...] | N
     return tuple(places[0].tolist()) if len(places) else None
 
 
-def value_at(value: Any, index: tuple[int, ...] | None, shape: Sequence[int]) -> Any:
-    """The number in an argument that an element of a pointwise result was made from; None if there is no such one."""
+def value_at(value: Any, index: tuple[int, ...] | None, shape: Sequence[int], op: str = "") -> Any:
+    """The number in an argument of ``op`` that an element of its result was made from; None if there is no such one."""
     if isinstance(value, (int, float, complex)):
         return value
     if not isinstance(value, Tensor) or value.layout is not torch.strided or value.device.type == "meta":
@@ -80,6 +86,9 @@ def value_at(value: Any, index: tuple[int, ...] | None, shape: Sequence[int]) ->
         return value.reshape(()).item()
     if index is None or len(index) != len(shape):
         return None
+    channel = channel_of(op, index, shape, value.shape)
+    if channel is not None:
+        return value[channel].item()
     try:
         return value.expand(tuple(shape))[index].item()
     except RuntimeError:
@@ -104,13 +113,13 @@ class Describer:
         """An operation with its operands at one element of its result, and those before it."""
         place = place_fields(call.code, call.at)
         dim = next((each.value for each in call.args if each.name == "dim"), None)
-        args = tuple(self.operand(each, index, shape, dim, depth) for each in call.args)
+        args = tuple(self.operand(each, call.name, index, shape, dim, depth) for each in call.args)
         return Operation(op=call.name, args=args, code_line=place.get("code_line"), lineno=place.get("lineno"))
 
     def operand(
-        self, argument: Argument, index: tuple[int, ...] | None, shape: Sequence[int], dim: Any, depth: int
+        self, argument: Argument, op: str, index: tuple[int, ...] | None, shape: Sequence[int], dim: Any, depth: int
     ) -> Operand:
-        """One argument, with what made it."""
+        """One argument of ``op``, with what made it."""
         value = argument.value
         if argument.made_by is None and not isinstance(value, Tensor):
             return Operand(name=argument.name, value=_plain(value), constant=True)
@@ -120,7 +129,7 @@ class Describer:
             at = _inner(index, shape, None if tensor is None else tuple(tensor.shape))
             inner = shape if tensor is None else tuple(tensor.shape)
             producer = self.operation(argument.made_by, at, inner, depth - 1)
-        number = value_at(tensor, index, shape)
+        number = value_at(tensor, index, shape, op)
         low = high = None
         if tensor is not None and (number is None or dim is not None):
             low, high = _extremes(_feeding(tensor, index, shape, dim))
@@ -134,7 +143,7 @@ class Describer:
             requires_grad=(tensor is not None and tensor.requires_grad) or argument.leaf is not None,
             producer=producer,
             leaf_name=self.names.tensor(tensor) if tensor is not None and argument.made_by is None else None,
-            key=None if tensor is None else id(tensor),
+            key=_key(argument),
         )
 
     def event(self, origin: Origin, **fields: Any) -> NaNEvent:
@@ -148,14 +157,23 @@ class Describer:
         own = call.forward or call
         operands = {}
         for argument in own.args:
-            number = value_at(argument.value, index, shape)
+            number = value_at(argument.value, index, shape, own.name)
             if number is not None and not isinstance(number, bool) and _is_operand(argument):
                 operands[argument.name] = number
+        operation = self.operation(own, index, shape)
+        function = operation if call.is_backward else composed(operation)
+        if function is not operation:
+            operands = known_values(function)
+        context = fields.pop("context", {})
+        kind = _kind(call, own, output, index, shape)
+        if call.inside is not None:
+            kind, function, operands = self._inside(call.inside, operands)
+            context = {**context, "called_in_backward": True}
         grad = next((value_at(each.value, index, shape) for each in call.args if each.name == "grad"), None)
         taken = [each.value for each in call.args]
         return NaNEvent(
-            kind=_kind(call, own, output, index, shape),
-            op=call.name if call.is_backward else canonical(call.name),
+            kind=kind,
+            op=call.name if call.is_backward else canonical(function.op),
             is_backward=call.is_backward,
             index=index,
             operands=operands,
@@ -164,11 +182,11 @@ class Describer:
             thread=call.thread,
             path=tuple(_short(each) for each in origin.path),
             surroundings=Surroundings(
-                operation=self.operation(own, index, shape),
-                consumers=self._consumers(origin),
+                operation=function,
+                consumers=self._consumers(origin) if call.inside is None else (),
                 grad_value=grad if call.is_backward else None,
                 library="torch",
-                context=fields.pop("context", {}),
+                context=context,
             ),
             **(self.names.layer(call.modules) or self._layer_of_weights(own)),
             **place_fields(call.code, call.at),
@@ -198,12 +216,24 @@ class Describer:
                 return {"layer_name": name.rpartition(".")[0]}
         return {}
 
+    def _inside(self, call: Call, operands: dict[str, Any]) -> tuple[str, Operation, dict[str, Any]]:
+        """What a line of the user's own called in backward, with the kind of the birth and the variables' numbers."""
+        output = call.outputs[0]
+        index, shape = first_of(None, output), tuple(output.shape)
+        known = {name: value_at(value, index, shape) for name, value in call.variables.items()}
+        numbers = {name: value for name, value in known.items() if value is not None and not isinstance(value, bool)}
+        return _kind(call, call, output, index, shape), self.operation(call, index, shape), numbers or operands
+
     @staticmethod
     def _note(call: Call) -> dict[str, Any]:
-        if call.callee is None:
+        if call.inside is None and call.applied is not None:
+            return {"note": SOMEWHERE_INSIDE}
+        if call.inside is None or call.inside.code is None:
             return {}
-        inside = sites.site(*call.callee)
-        return {"note": f"in its backward, at {inside.filename}:{inside.lineno}"}
+        if call.name == "gradient_hook":
+            return {"note": "It happened in a hook, which backward called."}
+        inside = sites.site(call.inside.code, call.inside.at)
+        return {"note": f"It happened inside its backward, at {inside.filename}:{inside.lineno}."}
 
     def _leaf(self, origin: Origin, argument: Argument, **fields: Any) -> NaNEvent:
         """A value that came in non-finite."""
@@ -219,6 +249,9 @@ class Describer:
             )
         if name is not None:
             context["name"] = name
+            assigned = assignment_of(origin.call.code, origin.call.at, name)
+            if assigned is not None and context.get("untraced"):
+                context["assigned"] = assigned
         layer = {"layer_name": member.rpartition(".")[0]} if member is not None and "." in member else {}
         index = first_of(None, tensor)
         place = self.names.layer(origin.call.modules) | layer
@@ -239,6 +272,14 @@ class Describer:
             **statistics(tensor),
             **fields,
         )
+
+
+def _key(argument: Argument) -> int | None:
+    """What tells whether two arguments are the same tensor, though each has been unpacked for itself."""
+    if argument.made_by is not None:
+        return id(argument.made_by) + argument.output
+    thing = argument.tensor if argument.leaf is None else argument.leaf
+    return None if thing is None else id(thing)
 
 
 def _short(call: Call) -> str:

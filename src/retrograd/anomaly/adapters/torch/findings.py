@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -13,6 +14,7 @@ from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_b
 from retrograd.anomaly.adapters.torch.describe import Describer, first_of, statistics
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
 from retrograd.anomaly.adapters.torch.graph import read
+from retrograd.anomaly.adapters.torch.lost import lost_data
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.origin import Origin, origin_of
 from retrograd.anomaly.adapters.torch.recording import Recorder
@@ -112,7 +114,7 @@ class Findings:
     # --- the ways to an origin ------------------------------------------------------------------------------------
 
     def _origin(self, harmed: Sequence[tuple[Call, int]]) -> Origin | None:
-        return origin_of(harmed, self._is_meant) if harmed else None
+        return origin_of(harmed, self._is_meant, partial(lost_data, self.names)) if harmed else None
 
     def _recorded(self, roots: Sequence[Tensor]) -> list[tuple[Call, int]]:
         if self._recorder is None:
@@ -146,7 +148,10 @@ class Findings:
     # --- words ----------------------------------------------------------------------------------------------------
 
     def _event(self, origin: Origin, harmed: str, note: str | None = None) -> NaNEvent:
-        event = self._describer.event(origin, harmed=harmed, context=self._settled_context())
+        context = self._settled_context() | ({} if origin.sure else {"unkept": True})
+        if origin.leaf is not None and self._recorder is None:
+            context["untraced"] = True
+        event = self._describer.event(origin, harmed=harmed, context=context)
         notes = [each for each in (event.note, note, self._note) if each]
         return replace(event, note=" ".join(notes) or None)
 
@@ -175,7 +180,10 @@ class Findings:
                 "The loss is finite, and the gradient that came back to the model's output is not: it was born in the "
                 "backward of what is computed from the output, that is, of the loss function."
             )
-        return "The loss is finite and this gradient is not: it was born in backward."
+        return (
+            "The loss is finite and this gradient is not: it was born in backward, or in what was done to it since "
+            "(clipping, scaling by hand)."
+        )
 
     def _settled_context(self) -> dict[str, Any]:
         context = dict(self._context)

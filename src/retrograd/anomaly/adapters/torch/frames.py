@@ -16,6 +16,7 @@ from retrograd.core.sites import PACKAGE
 _INSIDE = (str(Path(torch.__file__).parent) + "/", PACKAGE, "<frozen ", contextlib.__file__, functools.__file__)
 MODULE_CALL = torch.nn.Module._call_impl.__code__
 _APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
+_RUN_BACKWARD = torch.autograd.graph._engine_run_backward.__code__
 
 _internal: dict[str, bool] = {}
 
@@ -32,6 +33,15 @@ def is_internal(code: CodeType) -> bool:
 def user_frame(frame: FrameType | None) -> FrameType | None:
     """The innermost frame, from ``frame`` outwards, that is neither torch's nor ours."""
     while frame is not None and is_internal(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
+def frame_in_backward(frame: FrameType | None) -> FrameType | None:
+    """The same within a backward pass, the frame that has called it not included: a hook, or a Function's backward."""
+    while frame is not None and is_internal(frame.f_code):
+        if frame.f_code is _RUN_BACKWARD:
+            return None
         frame = frame.f_back
     return frame
 

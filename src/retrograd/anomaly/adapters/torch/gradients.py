@@ -65,3 +65,8 @@ def bad_ones(gradients: Iterable[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, T
 def kind_of(tensors: Iterable[Tensor]) -> str:
     """ "nan" if there is one among some tensors, otherwise "inf"."""
     return "nan" if any(map(has_nan, tensors)) else "inf"
+
+
+def is_finite_number(value: complex) -> bool:
+    """Whether a number, real or complex, is neither NaN nor infinite."""
+    return math.isfinite(value.real) and math.isfinite(value.imag)

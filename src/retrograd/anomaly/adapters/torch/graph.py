@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import CodeType
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, seq_of
+from retrograd.anomaly.names import canonical
 
 SiteOf = Callable[[int], "tuple[CodeType, int] | None"]
 
@@ -23,7 +25,8 @@ _WITHOUT_EDGE = frozenset(
     )
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_SIDE_EFFECTS = ("batch_norm", "dropout", "bernoulli", "rrelu", "multinomial")
+_SIDE_EFFECTS = ("dropout", "bernoulli", "rrelu", "multinomial")
+_OF_NO_INFLUENCE = {"momentum": 0.0}  # on the result
 
 
 def nodes_behind(roots: Iterable[Any]) -> list[Any]:
@@ -86,6 +89,7 @@ def calls_of(
             calls[node].outputs[output] = value
     for node, call in calls.items():
         _take_over(call)
+        _note_number(call)
         if not call.known:
             _compute(node, call, overloads[call])
     return calls
@@ -131,7 +135,9 @@ def _arguments(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any,
             for number, edge in enumerate(edges):
                 yield _argument(f"{name}[{number}]", None, edge, calls)
         elif parameter.name in with_edge and edges:
-            yield _argument(name, value, edges.pop(0), calls)
+            argument = _argument(name, value, edges.pop(0), calls)
+            argument.missing &= _is_needed(parameter)  # a layer has no bias, or a trainable one
+            yield argument
         else:
             given = _given(parameter, value, node)
             yield Argument(name, given, missing=given is None and _is_needed(parameter))
@@ -156,6 +162,8 @@ def _given(parameter: Any, value: Any, node: Any) -> Any:
         return list(meta.shape)
     if parameter.name == "dtype":
         return meta.dtype
+    if parameter.name in _OF_NO_INFLUENCE:
+        return _OF_NO_INFLUENCE[parameter.name]
     return parameter.default_value if parameter.has_default_value() else None
 
 
@@ -163,6 +171,15 @@ def _take_over(call: Call) -> None:
     for argument in call.args:
         if argument.value is None and argument.made_by is not None:
             argument.value = argument.made_by.outputs[argument.output]
+
+
+def _note_number(call: Call) -> None:
+    """``logdet`` ends with a choice between what ``slogdet`` gave and NaN, a number that nothing keeps."""
+    given = {argument.name: argument for argument in call.args}
+    if canonical(call.name) == "where" and given["input"].missing:
+        source = given["other"].made_by
+        if source is not None and canonical(source.name) == "slogdet":
+            given["input"].value, given["input"].missing = math.nan, False
 
 
 def _compute(node: Any, call: Call, overload: Any) -> None:
@@ -180,9 +197,14 @@ def _compute(node: Any, call: Call, overload: Any) -> None:
         else:
             values["self" if name == "input" else name] = argument.value
     values |= lists
-    parameters = {each.name for each in overload._schema.arguments}
+    parameters = {each.name: each for each in overload._schema.arguments}
     if "input" in parameters and "self" in values and "self" not in parameters:
         values["input"] = values.pop("self")
+    if values.get("training"):  # running statistics would be written to
+        values |= {name: None for name in ("running_mean", "running_var") if name in values}
+    for name, value in values.items():
+        if isinstance(value, float) and _is_tensor(parameters[name]):
+            values[name] = torch.scalar_tensor(value)
     try:
         with torch.no_grad():
             result = overload(**values)
@@ -206,7 +228,8 @@ def _overload_of(node: Any, saved: Iterable[str]) -> Any:
         packet = getattr(torch.ops.aten, name, None)
         for overload in (getattr(packet, each) for each in packet.overloads()) if packet is not None else ():
             parameters = overload._schema.arguments
-            if overload._schema.is_mutable or not saved <= {each.name for each in parameters}:
+            known = {each.name for each in (*parameters, *overload._schema.returns)}
+            if overload._schema.is_mutable or not saved <= known:
                 continue
             tensors = _with_edge(overload, edges)
             several = any(_is_list(each) and each.name not in _WITHOUT_EDGE for each in parameters)

@@ -15,14 +15,21 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from retrograd.anomaly.adapters.torch.calls import can_be_bad, is_bad
+from retrograd.anomaly.adapters.torch.calls import are_tensors, can_be_bad, is_bad
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.distributed import Agreement
 from retrograd.anomaly.adapters.torch.failures import failure
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
 from retrograd.anomaly.adapters.torch.frames import Steps, user_frame
-from retrograd.anomaly.adapters.torch.gradients import all_finite, bad_ones, finite_numbers, gradients_of, kind_of
+from retrograd.anomaly.adapters.torch.gradients import (
+    all_finite,
+    bad_ones,
+    finite_numbers,
+    gradients_of,
+    is_finite_number,
+    kind_of,
+)
 from retrograd.anomaly.adapters.torch.graph import leaves_behind
 from retrograd.anomaly.adapters.torch.growth import Growth
 from retrograd.anomaly.adapters.torch.lagging import Lag, LateStep
@@ -75,6 +82,8 @@ class TorchMonitor:
         self._busy = False  # with our own work, which is not looked at
         self._withheld = False  # the coming update
         self._withheld_from: set[int] = set()  # the leaves that it goes to
+        self._loss_is_told = False  # of a bad loss, so that the gradients that come from it are no news
+        self._told: dict[int, Tensor] = {}  # such gradients, by their leaves, until the next update
         self._hidden: list[tuple[Tensor, Tensor | None]] = []  # gradients, while an update is withheld
         self._waiting: list[Tensor] = []  # losses on a device, to be read with the gradients
         self._checked: dict[int, int] | None = None  # what clipping has shown to be finite
@@ -126,7 +135,7 @@ class TorchMonitor:
             handle.remove()
         self._handles = []
         self._patches.undo()
-        self._waiting, self._put_away, self._leaves, self._checked, self._tail = [], [], [], None, None
+        self._waiting, self._put_away, self._leaves, self._checked, self._tail, self._told = [], [], [], None, None, {}
         self._steps.forget()
 
     def _without_notes(self, original: Any, *args: Any, **kwargs: Any) -> Any:
@@ -138,7 +147,7 @@ class TorchMonitor:
 
     def _backward(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> None:
         self._sites.leave()
-        if self._busy or not _are_tensors(tensors):
+        if self._busy or not are_tensors(tensors):
             original(tensors, *args, **kwargs)
             return
         roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
@@ -147,6 +156,7 @@ class TorchMonitor:
                 original(tensors, *args, **kwargs)
             return
         self._agreement.prepare(self.model)
+        self._loss_is_told &= self._optimizer is not None  # else nobody says when a step has ended
         if not self._losses_finite(roots):
             return
         with self._recorded(roots), self._remembered(roots):
@@ -185,7 +195,7 @@ class TorchMonitor:
                 value = loss.item()
                 if type(value) is float and self._recorder is None:
                     self.watch.loss_history.append(value)
-                if not _is_finite(value):
+                if not is_finite_number(value):
                     wrong.append(root)
             elif loss.numel() <= _LARGEST_ROOT and is_bad(loss):
                 wrong.append(root)
@@ -210,6 +220,7 @@ class TorchMonitor:
                     leaf.grad = torch.zeros_like(leaf)  # so that an update written by hand changes nothing
             return False
         self.watch.step -= counts  # the end of backward counts it
+        self._loss_is_told = True
         return True
 
     def _withhold(self, leaves: Iterable[Tensor]) -> None:
@@ -217,11 +228,11 @@ class TorchMonitor:
         self._withheld_from = {id(leaf) for leaf in leaves}
 
     def _begin_anew(self, original: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
-        """Gradients are cleared: there is nothing left of those that were to be withheld."""
+        """Gradients are cleared: there is nothing left of those that were to be withheld, or that were told of."""
+        self._loss_is_told, self._told = False, {}
         if self._withheld and not self._busy:
-            groups = [owner.parameters()] if isinstance(owner, torch.nn.Module) else _parameter_lists(owner)
-            if any(id(each) in self._withheld_from for group in groups for each in group):
-                self._withheld = False
+            groups = [{"params": owner.parameters()}] if isinstance(owner, torch.nn.Module) else owner.param_groups
+            self._withheld = not any(id(each) in self._withheld_from for group in groups for each in group["params"])
         return original(owner, *args, **kwargs)
 
     # --- the gradients --------------------------------------------------------------------------------------------
@@ -304,6 +315,10 @@ class TorchMonitor:
         kind = "nan" if self._agreement.active else kind_of([*losses, *(gradient for _, gradient in wrong)])
         if not self.watch.listens_to(kind):
             return True
+        is_news = any(self._told.get(id(leaf)) is not gradient for leaf, gradient in wrong) or not wrong
+        self._told |= {id(leaf): gradient for leaf, gradient in wrong}
+        if (self._loss_is_told or not is_news) and kind not in self._must_not_pass:
+            return True
         event, self._deferred = self._deferred, None
         with self._at_work():
             event = self._agreement.guilty(event or self._findings().in_backward(wrong, losses))
@@ -385,6 +400,7 @@ class TorchMonitor:
                 self._withheld = False
         self._checked = self._clipping = None
         self._waiting = []
+        self._loss_is_told, self._told = False, {}
         self._attempted = self._recorder is not None
         if withheld or self._attempted:
             self._hide(optimizer)
@@ -576,21 +592,6 @@ class TorchMonitor:
                 yield
         finally:
             self._busy = False
-
-
-def _are_tensors(tensors: Any) -> bool:
-    """Whether backward was given tensors, not edges of the graph."""
-    return isinstance(tensors, Tensor) or (
-        isinstance(tensors, (list, tuple)) and all(isinstance(each, Tensor) for each in tensors)
-    )
-
-
-def _is_finite(value: Any) -> bool:
-    return math.isfinite(value) if isinstance(value, float) else math.isfinite(value.real) and math.isfinite(value.imag)
-
-
-def _parameter_lists(optimizer: Any) -> list[list[Tensor]]:
-    return [group["params"] for group in optimizer.param_groups]
 
 
 def _seq(root: Tensor) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.torch.calls import is_bad
 from retrograd.anomaly.adapters.torch.frames import is_internal
 from retrograd.anomaly.adapters.variables import local_variables, named_variables
 
@@ -56,6 +57,16 @@ class Names:
                 )
             frame = frame.f_back
         return known
+
+    def data(self) -> Iterator[tuple[str, Tensor]]:
+        """The variables with numbers that are not finite, and that get no gradient; the innermost first."""
+        frame = self.frame
+        while frame is not None:
+            if not is_internal(frame.f_code):
+                for name, value in named_variables(frame):
+                    if isinstance(value, Tensor) and not value.requires_grad and is_bad(value):
+                        yield name, value
+            frame = frame.f_back
 
     def layer(self, modules: Sequence[Any]) -> dict[str, Any]:
         """The fields of an event about the module in which something happened; ``modules`` with the innermost first."""

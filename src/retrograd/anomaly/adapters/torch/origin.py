@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -53,7 +53,9 @@ class _Visit:
 
 
 def origin_of(
-    harmed: Sequence[tuple[Call, int]], is_meant: Callable[[Call], bool] = lambda call: False
+    harmed: Sequence[tuple[Call, int]],
+    is_meant: Callable[[Call], bool] = lambda call: False,
+    lost_data: Callable[[Call, Argument], Tensor | None] = lambda call, argument: None,
 ) -> Origin | None:
     """The first cause of a non-finite result: the earliest birth from which bad values lead to it.
 
@@ -66,14 +68,16 @@ def origin_of(
         Results that are not finite.
     is_meant
         Says for an operation that its infinities are meant.
+    lost_data
+        What an operation may have been given as an argument that nothing has kept.
     """
     search = _Search(is_meant)
     for call, output in harmed:
         search.reach(call, output, bad(call.outputs[output]), None)
     search.run()
-    for found in (search.leaves, search.births, search.turns, search.doubtful, search.placed):
-        if found:
-            first = min(found, key=lambda each: each.call.order)
+    for found in (search.leaves, search.births, search.lost(lost_data), search.turns, search.doubtful, search.placed):
+        first = min(found, key=lambda each: each.call.order, default=None)
+        if first is not None:
             first.path = search.way(first.call)
             return first
     return None
@@ -92,6 +96,7 @@ class _Search:
         self.turns: list[Origin] = []
         self.doubtful: list[Origin] = []
         self.placed: list[Origin] = []
+        self._lacking: list[tuple[Call, Argument]] = []
 
     def reach(self, call: Call, output: int, mask: Tensor | None, towards: Call | None) -> None:
         visit = self._visits.get(call)
@@ -112,6 +117,13 @@ class _Search:
         while (following := self._visits[found[-1]].towards) is not None:
             found.append(following)
         return tuple(found)
+
+    def lost(self, lost_data: Callable[[Call, Argument], Tensor | None]) -> Iterator[Origin]:
+        """The first argument that nothing has kept and that is known all the same, if it is no mask."""
+        for call, argument in sorted(self._lacking, key=lambda each: each[0].order):
+            known = replace(argument, value=lost_data(call, argument))
+            if known.value is not None and not _may_be_a_mask(known):
+                yield Origin(call, leaf=known)
 
     def _explain(self, call: Call, output: int, mask: Tensor | None) -> None:
         if mask is None:
@@ -141,6 +153,7 @@ class _Search:
             self.turns.append(Origin(call, output, torch.isnan(call.outputs[output])))
 
     def _not_explained(self, call: Call, output: int, mask: Tensor | None, unknown: list[Argument]) -> None:
+        self._lacking += [(call, each) for each in unknown if each.made_by is None]
         suspects = [each for each in unknown if each.made_by is not None and not each.made_by.known]
         for argument in suspects:
             assert argument.made_by is not None

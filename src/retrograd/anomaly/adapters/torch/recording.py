@@ -16,11 +16,13 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, bad, is_bad, seq_of
-from retrograd.anomaly.adapters.torch.frames import landmarks, user_frame
+from retrograd.anomaly.adapters.torch.frames import frame_in_backward, landmarks
 from retrograd.anomaly.adapters.torch.graph import is_python, saved_by
+from retrograd.anomaly.adapters.variables import variables_at
 
 MOST_BYTES = 1 << 30  # of tensors that the record keeps alive
 _NEW = torch.ops.aten.lift_fresh.default  # what torch.tensor() ends with
+_NUMBER = torch.ops.aten.scalar_tensor.default  # how functions composed of others write one
 _CLONED = 1 << 24  # elements; what is overwritten in place is copied before if it is no larger
 
 
@@ -41,12 +43,13 @@ class Recorder(TorchDispatchMode):
         self.leaves: list[tuple[Tensor, Argument]] = []
         self._number = itertools.count()
         self._made: dict[int, tuple[Call, int]] = {}
+        self._numbers: dict[int, tuple[Tensor, Any]] = {}
         self._writers: dict[int, Call] = {}
         self._by_seq: dict[int, Call] = {}
         self._bytes: dict[int, int] = {}
         self._held = 0
         self._in_backward = 0
-        self.born_inside: tuple[Any, int] | None = None
+        self.born_inside: Call | None = None
 
     # --- forward --------------------------------------------------------------------------------------------------
 
@@ -58,6 +61,9 @@ class Recorder(TorchDispatchMode):
             return self._inside_backward(func, args, kwargs)
         arguments = self._arguments(func, args, kwargs)
         result = func(*args, **kwargs)
+        if func is _NUMBER:
+            self._numbers[id(result)] = result, args[0]
+            return result
         outputs = list(result) if isinstance(result, (tuple, list)) else [result]
         if not any(isinstance(output, Tensor) for output in outputs):
             return result
@@ -104,6 +110,8 @@ class Recorder(TorchDispatchMode):
         return found
 
     def _argument(self, name: str, value: Any, written: bool) -> Argument:
+        if id(value) in self._numbers:
+            value = self._numbers[id(value)][1]
         if not isinstance(value, Tensor):
             return Argument(name, value)
         made = self._made.get(id(value))
@@ -176,14 +184,23 @@ class Recorder(TorchDispatchMode):
         self._in_backward -= 1
 
     def _inside_backward(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """An operation that a node runs; of a backward function of the user's, the line of the first birth is noted."""
+        """An operation that a node runs; the first birth in a hook or backward function of the user's is noted."""
         result = func(*args, **kwargs)
         if self.born_inside is None and isinstance(result, Tensor) and is_bad(result):
             flat = [each for each in args if isinstance(each, Tensor)]
             if not any(map(is_bad, flat)):
-                frame = user_frame(sys._getframe(1))
+                frame = frame_in_backward(sys._getframe(1))
                 if frame is not None:
-                    self.born_inside = frame.f_code, frame.f_lasti
+                    self.born_inside = Call(
+                        str(func),
+                        self._arguments(func, args, kwargs),
+                        [result],
+                        next(self._number),
+                        pointwise=torch.Tag.pointwise in func.tags,
+                        code=frame.f_code,
+                        at=frame.f_lasti,
+                        variables=variables_at(frame),
+                    )
         return result
 
 
@@ -260,7 +277,7 @@ class Backward:
                 forward=forward,
                 is_backward=True,
                 thread=threading.current_thread().name,
-                callee=self._recorder.born_inside if is_python(node) else None,
+                inside=self._recorder.born_inside if is_python(node) else None,
             )
             _place(call, first, node)
             self._recorder.born_inside = None
@@ -281,6 +298,9 @@ class Backward:
         name = "accumulate_grad" if len(parts) > 1 else "gradient_hook"
         total = Call(name, parts, [grad], self._recorder.next_order(), pointwise=True, is_backward=True)
         _place(total, self._recorder.call_of(node), node)
+        inside = self._recorder.born_inside
+        if name == "gradient_hook" and inside is not None:
+            total.inside, total.code, total.at = inside, inside.code, inside.at
         self._recorder.add(total)
         return Argument("grad", grad, total, 0)
 

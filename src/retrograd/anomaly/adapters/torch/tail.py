@@ -89,6 +89,11 @@ class Tail:
 
     def _call(self, node: Any, forward: Call, made: tuple[Any, ...], arrived: tuple[Any, ...]) -> Call:
         grads = [Argument("grad", each) for each in arrived if each is not None]
+        code, at = forward.code, forward.at
+        if code is None and is_python(node):
+            code, at = applied = _body(type(node)._forward_cls.backward.__code__)
+        else:
+            applied = None
         return Call(
             node.name(),
             grads + saved_arguments(self._saved[node], forward),
@@ -96,8 +101,15 @@ class Tail:
             forward.order + 1,
             pointwise=forward.pointwise,
             forward=None if is_python(node) else forward,
-            code=forward.code,
-            at=forward.at,
+            code=code,
+            at=at,
+            applied=applied,
             is_backward=True,
             thread=forward.thread,
         )
+
+
+def _body(code: CodeType) -> tuple[CodeType, int]:
+    """The first instruction of a function's body."""
+    below = (start for start, _, line in code.co_lines() if line is not None and line > code.co_firstlineno)
+    return code, next(below, 0)

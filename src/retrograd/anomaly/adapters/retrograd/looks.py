@@ -1,0 +1,65 @@
+"""What is looked at where a training step has its boundaries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.anomaly import is_finite
+from retrograd.core.node import AccumulateGrad, Node
+from retrograd.core.tensor import Edge, Tensor
+
+SMALL = 1 << 12  # elements of a gradient that are looked at in every step
+LONG = 1024  # sums of so many products take a hundred times as long as a look at them (measured)
+
+
+def may_tell_no_flags(node: Node) -> bool:
+    """Whether gradients are worth a look: not after elementwise rules, nor where it takes long beside a product."""
+    if node.blocked:
+        return False
+    if not node.aside or node.outputs != 1 or not node.shape:
+        return True
+    columns = node.shape[-1]
+    return min(columns, math.prod(node.shape[:-1])) >= LONG
+
+
+def loss_of(data: Any) -> float | None:
+    """The loss as a number; None if it is not a single real one."""
+    return data.item() if data.size == 1 and data.dtype.kind == "f" else None
+
+
+def seem_finite(leaves: Sequence[Tensor]) -> bool:
+    """Whether the small gradient that backward came to last is finite: it has passed through most of the graph."""
+    for leaf in reversed(leaves):
+        grad = leaf._grad
+        if grad is not None and grad._data.size <= SMALL:
+            return is_finite(grad._data)
+    return True
+
+
+def sum_of_squares(array: Any) -> float:
+    """The sum of the squares, which is finite only if every element is."""
+    if array.dtype.kind not in "fc":
+        return 0.0
+    flat = array.astype(np.float32) if array.dtype.itemsize == 2 else array
+    return float(np.vdot(flat, flat).real)  # raises no flags
+
+
+def leaves_behind(edges: Sequence[Edge]) -> list[AccumulateGrad]:
+    """The leaves behind some edges."""
+    found: list[AccumulateGrad] = []
+    seen = {edge[0] for edge in edges}
+    stack = list(seen)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, AccumulateGrad):
+            found.append(node)
+            continue
+        for edge in node.next:
+            if edge is not None and edge[0] not in seen:
+                seen.add(edge[0])
+                stack.append(edge[0])
+    return found

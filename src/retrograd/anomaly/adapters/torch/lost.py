@@ -1,0 +1,36 @@
+"""Data that the graph has not kept: it is looked for among the variables of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from retrograd.anomaly.adapters.place import variables_read
+from retrograd.anomaly.adapters.torch.calls import Argument, Call
+from retrograd.anomaly.adapters.torch.names import Names
+
+
+def lost_data(names: Names, call: Call, argument: Argument) -> Tensor | None:
+    """The variable that an operation may have been given as an argument that nothing has kept.
+
+    It holds numbers that are not finite, and its shape fits. One that the line of the operation reads comes before all
+    others; among these only one counts that is the only one, and no single number.
+    """
+    output = call.outputs[0]
+    suspects = [
+        (name, value)
+        for name, value in names.data()
+        if output is None or not call.pointwise or _broadcasts(value.shape, output.shape)
+    ]
+    read = variables_read(call.code, call.at)
+    named = [value for name, value in suspects if name in read]
+    if named:
+        return named[0]
+    others = {id(value): value for _, value in suspects if value.dim()}
+    return next(iter(others.values())) if len(others) == 1 and output is not None else None
+
+
+def _broadcasts(own: Sequence[int], shape: Sequence[int]) -> bool:
+    tail = shape[len(shape) - len(own) :] if len(own) <= len(shape) else None
+    return tail is not None and all(size in (1, whole) for size, whole in zip(own, tail, strict=True))

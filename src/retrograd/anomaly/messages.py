@@ -1,0 +1,61 @@
+"""What is said of an event, in a warning or an exception, and what becomes of its step."""
+
+from __future__ import annotations
+
+from retrograd.anomaly.event import GradEvent, NaNEvent
+
+_GROWING = (
+    "Everything is still finite, but this grew far beyond what is usual, as it does before an overflow. Lower the "
+    "learning rate, warm it up, or clip the gradient norm before the step."
+)
+
+ONCE = (
+    "This is said once. policy={'overflow': 'warn'} tells of every overflow that leaves nothing behind, 'ignore' of "
+    "none."
+)
+
+NOT_AGAIN = (
+    "The same batch, run again with the same random numbers, gave no such value: something differs between the runs "
+    "that was not put back."
+)
+
+
+CARRIED_OVER = (
+    "The same batch, run again, began with the bad values of the first run: the loop carries something over from one "
+    "step to the next, such as a hidden state or an average. The first run is shown; to have the second one tell more, "
+    "keep a copy of what is carried over and begin each step with that."
+)
+
+
+def outcome_of(kind: str, event: NaNEvent | GradEvent, action: str) -> str:
+    """What becomes of the step, in the words of a report."""
+    if isinstance(event, GradEvent):
+        return {"raise": "update withheld", "skip_step": "update left out"}.get(action, "no harm so far")
+    if event.kind == "error":
+        return "the error went on"
+    if kind not in ("nan", "inf"):
+        return "no harm so far"
+    if action in ("raise", "skip_step"):
+        outcome = "update withheld" if action == "raise" else "update left out"
+        return outcome if event.kind == "leaf" else f"{outcome}, weights are clean"
+    return "warned only, training went on" if action == "warn" else "recorded only, training went on"
+
+
+def message_of(event: NaNEvent | GradEvent) -> str:
+    """What an exception says: the finding, its line, why, and what to write instead."""
+    if isinstance(event, GradEvent):
+        return f"{event}\n{_GROWING}"
+    lines = [f"{event}"]
+    if event.harmed:
+        lines[0] += f"; it reached {event.harmed}"
+    if event.code_line:
+        lines.append(f"    {event.code_line}")
+    return "\n".join([*lines, *advice(event, event.note)])
+
+
+def advice(event: NaNEvent, note: str | None = None) -> list[str]:
+    """Why, and what to write instead."""
+    lines = [text for text in (event.cause, note) if text]
+    if event.remedy:
+        lines += ["Write instead:", *(f"    {line}" for line in event.remedy.splitlines())]
+    return lines

@@ -1,0 +1,49 @@
+"""One program run with retrograd and with PyTorch, both called ``torch`` in it, under the watch."""
+
+from __future__ import annotations
+
+import linecache
+from typing import Any
+
+import pytest
+import torch
+
+import retrograd as rg
+from retrograd.anomaly import NaNEvent, Watch, watch
+from tests.anomaly.disguises import HERE
+
+_numbers = iter(range(10**9))
+
+libraries = pytest.mark.parametrize("library", ["retrograd", "torch"])
+runs = pytest.mark.parametrize("steps", [False, True], ids=["once", "steps"])
+
+
+def run(library: str, text: str, steps: bool = False, *, policy: Any = "record", function: bool = False) -> Watch:
+    """The watch that has seen a program, which calls ``backward`` by itself.
+
+    With ``steps`` its bad step is run a second time. With ``function`` it is the body of a function, whose variables
+    nobody sees when it has returned the loss.
+    """
+    filename = f"<program {next(_numbers)}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    module: Any = rg if library == "retrograd" else torch
+    module.manual_seed(0)
+    w = watch(policy=policy)
+    with w:
+        for _ in w.steps([0]) if steps else [0]:
+            namespace = {"torch": module, "F": module.nn.functional, "nn": module.nn, "w": w}
+            exec(compile(text, filename, "exec"), namespace)
+            if function:
+                namespace["step"]().backward()
+    return w
+
+
+def only_event(w: Watch) -> NaNEvent:
+    """The only one there is."""
+    assert len(w.events) == 1, "\n".join(map(str, w.events))
+    return w.events[0]
+
+
+def line(text: str) -> int:
+    """The number of the marked line."""
+    return next(number for number, each in enumerate(text.splitlines(), 1) if each.endswith(HERE))

@@ -1,0 +1,126 @@
+"""Births in code of the user's own that backward calls: the line there, and what its variables held."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrograd.anomaly import diagnose
+from tests.anomaly.both import libraries, line, only_event, run, runs
+
+BACKWARD = """
+class Root(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.sqrt(x)
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        scale = 2 * torch.sqrt(x)
+        return grad / scale  # born here
+x = torch.tensor([4.0, 0.0], requires_grad=True)
+Root.apply(x).sum().backward()
+"""
+
+
+@libraries
+@runs
+def test_the_backward_of_a_function(library: str, steps: bool) -> None:
+    if library == "torch" and not steps:
+        pytest.skip("the line is known in the second run only")
+    event = only_event(run(library, BACKWARD, steps))
+    assert (event.op, event.index, event.kind) == ("RootBackward", (1,), "divide")
+    assert event.operands == {"grad": 1.0, "scale": 0.0}
+    assert event.lineno == line(BACKWARD) + 2
+    assert f":{line(BACKWARD)}." in (event.note or "")
+    assert diagnose(event).number == 32
+    assert event.remedy_lineno == line(BACKWARD)
+    assert "where(scale == 0, 1e-12, scale)" in (event.remedy or "")
+
+
+def test_a_step_that_is_not_run_again_names_the_function() -> None:
+    """What PyTorch's backward of the user's own has computed is gone."""
+    event = only_event(run("torch", BACKWARD))
+    assert (event.op, event.index) == ("RootBackward", (1,))
+    assert event.function is not None
+    assert event.function.endswith("backward")
+    assert "w.steps(loader)" in (event.note or "")
+
+
+NUMPY = """
+import numpy as np
+class Log(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        values = x.detach().numpy()
+        ctx.save_for_backward(x)
+        return torch.tensor(np.{forward}(values))
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        values = x.detach().numpy()
+        slope = 1 / values
+        return grad * torch.tensor(slope)
+x = torch.tensor([4.0, 0.0], requires_grad=True)
+Log.apply(x).sum().backward()
+"""
+
+
+@runs
+def test_numpys_functions_in_a_backward(steps: bool) -> None:
+    event = only_event(run("retrograd", NUMPY.format(forward="cos"), steps))
+    assert (event.op, event.index, event.operands) == ("LogBackward", (1,), {"values": 0.0})
+    assert (diagnose(event).number, event.remedy) == (32, "slope = 1 / np.where(values == 0, 1e-12, values)")
+
+
+@runs
+def test_numpys_functions_in_a_forward(steps: bool) -> None:
+    event = only_event(run("retrograd", NUMPY.format(forward="log"), steps))
+    assert (event.op, event.index, event.operands) == ("Log", (1,), {"values": 0.0})
+    assert diagnose(event).number == 1
+    assert "np.maximum(values, 1e-12)" in (event.remedy or "")
+
+
+HOOK = """
+x = torch.tensor([4.0, 0.0], requires_grad=True)
+h = x * 2
+def normalised(grad):
+    size = h.detach().abs()
+    return grad / size  # born here
+h.register_hook(normalised)
+h.sum().backward()
+"""
+
+
+@libraries
+@runs
+def test_a_hook(library: str, steps: bool) -> None:
+    if library == "torch" and not steps:
+        pytest.skip("what a hook does is seen in the second run only")
+    event = only_event(run(library, HOOK, steps))
+    assert (event.lineno, event.index, event.kind) == (line(HOOK), (1,), "divide")
+    assert [*event.operands.values()] == [1.0, 0.0]
+    assert "hook" in (event.note or "")
+    assert diagnose(event).number == 32
+
+
+EXPONENTIAL = """
+class Up(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 1
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * torch.exp(x)  # born here
+x = torch.tensor([4.0, 200.0], requires_grad=True)
+Up.apply(x).sum().backward()
+"""
+
+
+@libraries
+def test_what_is_born_inside_is_no_derivative(library: str) -> None:
+    event = only_event(run(library, EXPONENTIAL, True))
+    assert (event.is_backward, diagnose(event).number) == (True, 27)
+    assert "torch.exp(torch.clamp(x, max=80.0))" in (event.remedy or "")

@@ -1,0 +1,152 @@
+"""Data with NaN or infinities that no node has kept, or that a mask has hidden from the loss."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrograd.anomaly import diagnose
+from tests.anomaly.both import libraries, line, only_event, run, runs
+
+LEAF = "x = torch.tensor([1.0, 2.0], requires_grad=True)\n"
+BAD = 'bad = torch.tensor([1.0, float("{}")])\n'
+
+LOST = {
+    "multiplied": "loss = (x * bad + 1).sum()  # born here",
+    "added": "y = x + torch.tensor([1.0, 2.0])\nloss = (y + bad).sum()  # born here",
+    "subtracted": "loss = ((torch.exp(x) - bad) ** 2).mean()  # born here",
+    "subtracted from": "loss = (bad - x).square().sum()  # born here",
+    "chosen": "loss = torch.where(x > 1.5, bad, x).sum()  # born here",
+    "joined": "loss = torch.cat([bad, x]).sum()  # born here",
+}
+
+
+@libraries
+@runs
+@pytest.mark.parametrize("value", ["nan", "inf"])
+@pytest.mark.parametrize("name", LOST)
+def test_a_constant_is_named(name: str, value: str, library: str, steps: bool) -> None:
+    text = f"{LEAF}{BAD.format(value)}good = torch.tensor([1.0, 2.0])\n{LOST[name]}\nloss.backward()"
+    if (name, library, steps) == ("joined", "torch", False):
+        pytest.skip("no element of a list is known there")
+    event = only_event(run(library, text, steps))
+    assert (event.kind, event.index, event.harmed, event.lineno) == ("leaf", (1,), "loss", line(text))
+    assert [*event.operands] == ["bad"]
+    assert diagnose(event).number == 48
+
+
+@libraries
+def test_not_every_bad_variable_is_a_suspect(library: str) -> None:
+    """One that the line does not read is named only if there is no other of its shape."""
+    text = (
+        f'{LEAF}{BAD.format("nan")}other = torch.tensor([float("nan"), 1.0])\n'
+        "def step():\n    data = torch.tensor([3.0, float('nan')])\n    return (x + data).sum()"
+    )
+    event = only_event(run(library, text, function=True))
+    assert not {"bad", "other"} & {*event.operands}
+
+
+def test_the_best_loss_so_far_is_no_suspect() -> None:
+    text = (
+        f'{LEAF}best = torch.tensor(float("inf"))\n'
+        "def step():\n    data = torch.tensor([3.0, float('inf')])\n    return (x + data).sum()"
+    )
+    event = only_event(run("retrograd", text, function=True))
+    assert event.op == "unknown"
+    assert "add was given something that nobody kept" in (event.note or "")
+
+
+def test_a_variable_that_is_only_likely_is_called_so() -> None:
+    text = f"def layer(h):\n    return x + h\n{LEAF}{BAD.format('nan')}loss = layer(bad).sum()\nloss.backward()"
+    event = only_event(run("retrograd", text))
+    assert (event.kind, event.lineno, [*event.operands]) == ("leaf", 2, ["bad"])
+    assert "the only variable with such numbers that fits" in (event.note or "")
+
+
+@libraries
+def test_a_mask_that_is_not_kept_is_no_suspect(library: str) -> None:
+    text = (
+        "x = torch.tensor([[1.0, 2.0]], requires_grad=True)\n"
+        'mask = torch.tensor([[float("-inf"), float("-inf")]])\n'
+        "scores = x + mask\n"
+        "loss = scores.softmax(-1).square().sum()  # born here\nloss.backward()"
+    )
+    event = only_event(run(library, text))
+    assert (event.op, event.lineno, diagnose(event).number) == ("softmax", line(text), 19)
+
+
+HIDDEN = {
+    "where": """
+w1 = torch.tensor([1.0, 2.0], requires_grad=True)
+data = torch.tensor([1.0, float("nan")])
+loss = torch.where(torch.isnan(data), 0.0, data * w1).sum()  # born here
+loss.backward()
+""",
+    "selection": """
+net = nn.Linear(2, 1)
+other = torch.tensor([[float("nan"), 1.0, 2.0]])
+data = torch.tensor([[1.0, 2.0], [float("nan"), 1.0]])
+loss = net(data)[torch.tensor([True, False])].sum()  # born here
+loss.backward()
+""",
+}
+
+
+@libraries
+@runs
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_mask_hides_data_from_the_loss_but_not_from_the_gradient(name: str, library: str, steps: bool) -> None:
+    event = only_event(run(library, HIDDEN[name], steps))
+    assert (event.kind, event.lineno, [*event.operands]) == ("leaf", line(HIDDEN[name]), ["data"])
+    assert (event.harmed or "").startswith("the gradient of ")
+
+
+DEEP = """
+net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+def step():
+    data = torch.tensor([[1.0, 2.0], [float("nan"), 1.0]])
+    return net(data)[torch.tensor([True, False])].sum()  # born here
+"""
+
+
+def test_data_that_is_gone_is_found_in_the_second_run() -> None:
+    event = only_event(run("retrograd", DEEP, True, function=True))
+    assert (event.kind, event.index, event.lineno) == ("leaf", (1, 0), line(DEEP))
+
+
+def test_the_first_run_does_not_lay_it_at_a_products_door() -> None:
+    event = only_event(run("retrograd", DEEP, function=True))
+    assert "look at the data first" in (event.note or "")
+
+
+NUMBER = """
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+scale = float("nan")
+loss = (x * scale).sum()  # born here
+loss.backward()
+"""
+
+
+@libraries
+@runs
+def test_a_number_that_is_nan(library: str, steps: bool) -> None:
+    event = only_event(run(library, NUMBER, steps))
+    assert (event.lineno, diagnose(event).title) == (line(NUMBER), "number that is NaN")
+
+
+UNTRACED = """
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+returns = torch.tensor([3.0, 3.0])
+advantage = (returns - returns.mean()) / returns.std()
+loss = (x * advantage).sum()
+loss.backward()
+"""
+
+
+def test_what_was_computed_without_a_gradient_is_not_called_data() -> None:
+    """PyTorch keeps nothing of it, so that the line which computed it is shown instead."""
+    event = only_event(run("torch", UNTRACED))
+    assert event.cause is not None
+    assert "no operation made them" not in event.cause
+    assert "line 4, `advantage = (returns" in event.cause
+    again = only_event(run("torch", UNTRACED, True))
+    assert (again.op, again.lineno, diagnose(again).number) == ("div", 4, 16)

@@ -1,0 +1,89 @@
+"""Normalisations whose variance overflows in silence, and running statistics that cannot be."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import retrograd as rg
+from retrograd.anomaly import AnomalyWarning, diagnose
+from tests.anomaly.both import libraries, only_event, run, runs
+
+SILENT = {
+    "layer_norm": "x = torch.full((2, 3), 3e30, requires_grad=True)\nh = x * torch.tensor([1.0, 2.0, 3.0])\n"
+    "y = F.layer_norm(h, (3,))",
+    "rms_norm": "x = torch.full((2, 3), 3e30, requires_grad=True)\ny = F.rms_norm(x, (3,))",
+    "batch_norm": "x = torch.randn(4, 3).mul(1e30).requires_grad_()\ny = nn.BatchNorm1d(3)(x)",
+    "group_norm": "x = torch.randn(2, 4, 5).mul(1e30).requires_grad_()\ny = F.group_norm(x, 2)",
+    "instance_norm": "x = torch.randn(2, 4, 5).mul(1e30).requires_grad_()\ny = F.instance_norm(x)",
+}
+LINE = {"layer_norm": 3}
+
+
+@runs
+@pytest.mark.parametrize("name", SILENT)
+def test_a_variance_that_overflows_is_told_where_a_policy_asks_for_it(name: str, steps: bool) -> None:
+    text = f"{SILENT[name]}\nassert not y.detach().any()\ny.square().sum().backward()"
+    event = only_event(run("retrograd", text, steps, policy={"overflow": "record"}))
+    found = diagnose(event)
+    assert (event.kind, event.lineno, event.harmed) == ("overflow", LINE.get(name, 2), None)
+    assert event.op == ("batch_norm" if name == "instance_norm" else name)
+    assert (found.number, found.title) == (52, "normalisation of numbers whose squares overflow")
+    assert "training stalls" in found.cause
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_and_once_where_there_is_none(name: str) -> None:
+    text = f"for _ in range(3):\n    {SILENT[name]}\n    y.square().sum().backward()".replace("\n", "\n    ")
+    text = text.replace("\n        ", "\n    ")
+    with pytest.warns(AnomalyWarning, match="training stalls") as told:
+        w = run("retrograd", text, policy="raise")
+    assert len(told) == 1
+    assert "This is said once" in str(told[0].message)
+    assert not w.triggered
+
+
+def test_nothing_is_said_where_the_user_has_chosen() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run("retrograd", f"{SILENT['layer_norm']}\ny.sum().backward()", policy={"overflow": "ignore"})
+        with rg.anomaly.expect_nonfinite("the inputs are meant to be that large"):
+            run("retrograd", f"{SILENT['layer_norm']}\ny.sum().backward()")
+
+
+def test_other_overflows_without_harm_are_not_told() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run("retrograd", "x = torch.full((2,), 3e30, requires_grad=True)\n(1 / (x * x)).sum().backward()")
+
+
+@libraries
+@runs
+def test_a_running_variance_that_is_negative(library: str, steps: bool) -> None:
+    text = """
+net = nn.Sequential(nn.Conv2d(1, 4, 1), nn.BatchNorm2d(4))
+state = net.state_dict()
+state["1.running_var"] = state["1.running_var"] - torch.tensor([0.0, 0.5, 3.0, 4.0])
+net.load_state_dict(state)
+net.eval()
+net(torch.randn(2, 1, 4, 4)).sum().backward()
+"""
+    event = only_event(run(library, text, steps))
+    assert (event.op, event.index, event.layer_name) == ("batch_norm", (0, 2, 0, 0), "1")
+    assert event.operands.get("running_var", event.operands.get("var")) == -2.0
+    assert "running_var[2] is -2" in (event.cause or "")
+    assert event.remedy == 'model.get_submodule("1").reset_running_stats()'
+
+
+@libraries
+def test_a_variance_of_the_users_own(library: str) -> None:
+    text = """
+x = torch.randn(2, 3, requires_grad=True)
+mean, spread = torch.zeros(3), torch.tensor([1.0, -1.0, 1.0])
+F.batch_norm(x, mean, spread).sum().backward()
+"""
+    event = only_event(run(library, text))
+    assert (event.op, event.index, diagnose(event).title) == ("batch_norm", (0, 1), "running variance that is negative")
+    assert "spread[1] is -1" in (event.cause or "")
+    assert (event.remedy or "").startswith("spread = ")
