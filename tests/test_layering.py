@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import retrograd
+
 SOURCE = Path(__file__).parent.parent / "src"
 PACKAGE = SOURCE / "retrograd"
 
@@ -44,7 +46,9 @@ LAYERS = [
         "retrograd.backends",
         "retrograd.cuda",
         "retrograd.fft",
+        "retrograd.legacy",
         "retrograd.linalg",
+        "retrograd.lowrank",
         "retrograd.return_types",
         "retrograd.special",
         "retrograd.switches",
@@ -127,10 +131,39 @@ def test_no_star_imports(module: str) -> None:
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"]
 
 
+def printed(code: str) -> list[str]:
+    """What a fresh process prints."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
 def test_import_is_light() -> None:
     """Only NumPy and the standard library; nothing that users pay for without using it."""
-    code = "import sys, numpy; before = set(sys.modules); import retrograd; print(*sorted(set(sys.modules) - before))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = printed(
+        "import sys, numpy; before = set(sys.modules); import retrograd; print(*sorted(set(sys.modules) - before))"
+    )
     roots = {name.split(".")[0] for name in loaded}
     assert not roots & {"scipy", "torch", "cupy", "logging", "asyncio", "unittest", "concurrent", "multiprocessing"}
     assert "retrograd" in roots
+    late = ["anomaly", "autograd.forward_ad", "autograd.graph", "core.jvp", "func", "nn", "optim", "utils"]
+    assert not {f"retrograd.{name}" for name in late} & set(loaded)
+
+
+def test_classes_are_made_when_first_needed() -> None:
+    """Those of nodes and of results under names: making hundreds of them would be most of what an import takes."""
+    made = printed(
+        """if True:
+        from retrograd.core.named_results import kinds
+        from retrograd.core.registry import operations
+        print(*[name for name, op in operations.items() if "node_class" in vars(op)])
+        print(*[name for name, results in kinds.items() if "type" in vars(results)])
+        """
+    )
+    assert made == []
+
+
+def test_type_checkers_see_what_is_imported_late() -> None:
+    """The names that ``retrograd.__getattr__`` imports when they are asked for."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = (each for each in tree.body if isinstance(each, ast.If) and ast.unparse(each.test) == "_TYPE_CHECKING")
+    seen = {alias.name for each in block.body if isinstance(each, ast.ImportFrom) for alias in each.names}
+    assert seen == set(retrograd._PACKAGES) | set(retrograd._ELSEWHERE)

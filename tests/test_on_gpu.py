@@ -584,3 +584,21 @@ def test_distributions(device: str) -> Any:
     report = [f.log_prob(f.sample()) for f in families]
     sum(part.sum() for part in report).backward()
     return [*report, families[0].rsample(), families[1].rsample(), loc.grad]
+
+
+@same_on_gpu
+def test_more_distributions(device: str) -> Any:
+    d = rg.distributions
+    a = (rg.rand(3) + 0.5).to(device).requires_grad_()
+    matrix = (2 * rg.eye(3)).to(device)
+    families = [
+        d.ContinuousBernoulli(logits=a), d.GeneralizedPareto(a, a, a - 1), d.HalfCauchy(a), d.Kumaraswamy(a, a),
+        d.LKJCholesky(3, a), d.LogisticNormal(a, a), d.LowRankMultivariateNormal(a, matrix, a),
+        d.Multinomial(4, logits=a), d.NegativeBinomial(a, logits=-a), d.Pareto(a, a), d.RelaxedBernoulli(0.5, logits=a),
+        d.RelaxedOneHotCategorical(a[0], logits=a), d.VonMises(a, a), d.Weibull(a, a), d.Wishart(a + 4, matrix),
+    ]  # fmt: skip
+    report = [family.log_prob(family.sample()) for family in families]
+    sum(part.sum() for part in report).backward()
+    divergences = [d.kl_divergence(d.Uniform(0.1 * a, a), d.Gamma(a, a)), d.kl_divergence(d.Normal(a, a), d.Beta(a, a))]
+    free = [d.transform_to(constraint)(a) for constraint in (d.constraints.simplex, d.constraints.corr_cholesky)]
+    return [*(part.shape for part in report), *divergences, *free, a.grad.isfinite()]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, overload
 
 import numpy as np
 
 from retrograd.autograd.grad_mode import no_grad
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.device import cuda_is_available, device
 
@@ -54,7 +54,7 @@ class autocast(contextlib.ContextDecorator):  # noqa: N801 (torch's name)
             reason = "CUDA is not available"
         else:
             reason = "retrograd computes in the dtypes of its tensors; for half precision convert them with .half()"
-        warnings.warn(f"autocast is disabled: {reason}", UserWarning, stacklevel=2)
+        warn_user(f"autocast is disabled: {reason}")
 
     def __enter__(self) -> autocast:
         return self
@@ -120,7 +120,7 @@ class GradScaler:
         enabled: bool = True,
     ) -> None:
         if enabled and device == "cuda" and not cuda_is_available():
-            warnings.warn("GradScaler is disabled: CUDA is not available", UserWarning, stacklevel=2)
+            warn_user("GradScaler is disabled: CUDA is not available")
             enabled = False
         if growth_factor <= 1.0:
             raise AssertionError(f"growth_factor must be > 1.0, but is {growth_factor}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,13 +12,13 @@ import numpy as np
 __all__ = ["format_tensor", "get_printoptions", "printoptions", "set_printoptions"]
 
 
-@dataclasses.dataclass
 class _Options:
-    precision: int = 4
-    threshold: float = 1000
-    edgeitems: int = 3
-    linewidth: int = 80
-    sci_mode: bool | None = None
+    def __init__(self) -> None:
+        self.precision = 4
+        self.threshold: float = 1000
+        self.edgeitems = 3
+        self.linewidth = 80
+        self.sci_mode: bool | None = None
 
 
 _PROFILES: dict[str, dict[str, Any]] = {
@@ -71,7 +70,7 @@ def set_printoptions(
 
 def get_printoptions() -> dict[str, Any]:
     """Return the printing options as a dict, which ``set_printoptions`` takes back as keywords."""
-    return dataclasses.asdict(_options)
+    return vars(_options).copy()
 
 
 @contextmanager

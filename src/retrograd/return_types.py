@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from retrograd.core.named_results import kinds, with_named_results
+from retrograd.core.named_results import kinds
 
 
 def __getattr__(name: str) -> Any:
-    for op in with_named_results if name not in kinds else ():
-        if op.label == name:
-            op.output_type  # noqa: B018  # makes the class
-            break
     try:
-        return kinds[name]
+        return kinds[name].type
     except KeyError:
         raise AttributeError(f"module 'retrograd.return_types' has no attribute {name!r}") from None

@@ -6,12 +6,12 @@ As in torch, tensors on one storage still share it after a deepcopy; here, after
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any
 
 import numpy as np
 
 from retrograd.core.registry import method
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import from_numpy_dtype
 
@@ -74,11 +74,7 @@ def _attach(tensor: Tensor, attributes: tuple[dict[str, Any], dict[str, Any]]) -
 def __reduce_ex__(self: Tensor, protocol: Any) -> tuple[Any, ...]:  # noqa: N807
     """How to make it again: a leaf, without ``.grad`` and hooks, but with the attributes attached to it."""
     if self._backward_hooks:
-        warnings.warn(
-            f"backward hooks on a tensor of shape {list(self.shape)} will not be serialized; register them again",
-            UserWarning,
-            stacklevel=2,
-        )
+        warn_user(f"backward hooks on a tensor of shape {list(self.shape)} will not be serialized; register them again")
     custom = type(self).__getstate__ is not object.__getstate__
     state = self.__getstate__() if custom else _attributes_of(self)
     if state == ({}, {}):

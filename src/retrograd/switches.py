@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, overload
 
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor_types import CPU_TYPES, CUDA_TYPES, TensorType
 from retrograd.creation import set_default_device
 from retrograd.dtypes import set_default_dtype
@@ -80,7 +80,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     """
     global _precision
     if precision not in ("highest", "high", "medium"):
-        warnings.warn(f"{precision!r} is not one of 'highest', 'high' and 'medium'", UserWarning, stacklevel=2)
+        warn_user(f"{precision!r} is not one of 'highest', 'high' and 'medium'")
         return
     _precision = precision
 

@@ -115,7 +115,15 @@ ROWS = [
     Row("cumprod", along(), dtypes=("bool",), gradients=False),
     Row("cumprod", with_zeros, dtypes=COMPLEX, numeric=False, tolerance=3),
     Row("cumprod", with_dtype, dtypes=("float32", "int32", "bool")),
-    Row("logcumsumexp", along(), dtypes=("float16", *FLOATS), tolerance=3),
+    Row("logcumsumexp", along(), dtypes=("float16", *COMPLEX), tolerance=3),
+    Row(
+        "logcumsumexp",
+        fixed([5 + 10j, 1 + 20j, -900j], [800 + 1j, -INF, 800 + 2j], [-INF, 1, 2j]),
+        dtypes=("complex64", "complex128"),
+        second=False,
+        numeric=False,
+        tolerance=10,
+    ),
     Row("logcumsumexp", fixed([1000, -1000, 1001], [-1000, 1000, 999]), dtypes=FLOATS),
     Row(
         "logcumsumexp",

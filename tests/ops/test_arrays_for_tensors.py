@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,35 +14,68 @@ from tests.ops.table import ROWS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
+# What is only a method, so that its first argument is a tensor anyway.
+METHODS = {"expand_as", "reshape_as", "view_as", "set_"}
+
 FIRST_OF_EACH = {row.name: row for row in reversed(ROWS)}
 
-# Functions of arrays that rules call, too, and that compute with arrays there.
-FOR_RULES = {"constant_pad_nd", "gather", "index_select", "linalg.multi_dot", "chain_matmul", "tensordot"}
+
+def with_arrays(value: Any, path: tuple[Any, ...]) -> Any:
+    """A value with the tensor at a path, through lists, replaced by an array."""
+    if not path:
+        return value.numpy(force=True)
+    return type(value)(with_arrays(item, path[1:]) if k == path[0] else item for k, item in enumerate(value))
 
 
-def arguments(row: Row) -> tuple[list[Any], dict[str, Any]] | None:
-    """The arguments of a call that begins with a tensor, with an array in its place."""
-    sample = next(iter(row.samples(Make(row.dtypes[0]))))
-    bound = Bound(row, sample, to_ours, rg, False)
-    if not bound.args or not isinstance(bound.args[0], rg.Tensor):
-        return None
-    return [sample.args[0], *bound.args[1:]], bound.kwargs
+def paths(value: Any) -> Iterator[tuple[Any, ...]]:
+    """Where the tensors are in a value."""
+    if isinstance(value, rg.Tensor):
+        yield ()
+    elif isinstance(value, (tuple, list)):
+        for k, item in enumerate(value):
+            yield from ((k, *path) for path in paths(item))
+
+
+def bound_to_tensors(row: Row) -> Bound:
+    return Bound(row, next(iter(row.samples(Make(row.dtypes[0])))), to_ours, rg, row.gradients)
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=name) for name, row in FIRST_OF_EACH.items()])
-def test_an_array_in_place_of_the_first_tensor(row: Row) -> None:
-    found = arguments(row)
-    if found is None or row.name in FOR_RULES:
+def test_beside_a_tensor_an_array_counts_as_one(row: Row) -> None:
+    """The result is the same, and gradients reach the tensors that are left."""
+    bound = bound_to_tensors(row)
+    arguments = [*bound.args, *bound.kwargs.values()]
+    places = list(paths(arguments))
+    if len(places) < 2 or row.name in METHODS:
         return
-    args, kwargs = found
-    beside = any(isinstance(x, rg.Tensor) for value in (*args[1:], *kwargs.values()) for x in flatten(value))
-    try:
-        results = flatten(row.function(*args, **kwargs))
-    except TypeError as error:
-        assert "must be" in str(error)
-    else:
-        assert beside, "no argument is a tensor"
-        assert all(isinstance(result, (rg.Tensor, bool)) for result in results)
+    expected = flatten(row.function(*bound.args, **bound.kwargs))
+    for place in places:
+        replaced = with_arrays(arguments, place)
+        kwargs = dict(zip(bound.kwargs, replaced[len(bound.args) :], strict=True))
+        results = flatten(row.function(*replaced[: len(bound.args)], **kwargs))
+        left = any(x.requires_grad for x in flatten(replaced) if isinstance(x, rg.Tensor))
+        for a, b in zip(results, expected, strict=True):
+            assert type(a) is type(b)
+            if isinstance(b, rg.Tensor):
+                np.testing.assert_array_equal(a.numpy(force=True), b.numpy(force=True))
+        if left and any(isinstance(b, rg.Tensor) and b.requires_grad for b in expected):
+            assert any(a.requires_grad for a in results), f"{place}: no gradient would reach the tensors"
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=name) for name, row in FIRST_OF_EACH.items()])
+def test_arrays_alone_are_refused(row: Row) -> None:
+    bound = bound_to_tensors(row)
+    arguments = [*bound.args, *bound.kwargs.values()]
+    places = list(paths(arguments))
+    if not places:
+        return
+    for place in places:
+        arguments = with_arrays(arguments, place)
+    kwargs = dict(zip(bound.kwargs, arguments[len(bound.args) :], strict=True))
+    with pytest.raises(
+        TypeError, match=r"must be (Tensor, not ndarray|tuple of Tensors, not (of ndarrays|list|tuple))"
+    ):
+        row.function(*arguments[: len(bound.args)], **kwargs)
 
 
 def test_gradients_reach_the_tensors_beside() -> None:

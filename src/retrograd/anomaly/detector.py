@@ -69,7 +69,7 @@ class NaNDetector:
 
     Examples
     --------
-    >>> model = rg.nn.Sequential(rg.nn.Linear(2, 2), rg.nn.ReLU())
+    >>> model = rg.nn.Sequential(rg.nn.ReLU(), rg.nn.Softplus())
     >>> with rg.anomaly.NaNDetector(model, verbose=False) as det:
     ...     for i, x in enumerate([rg.ones(1, 2), rg.full((1, 2), 1e38)]):
     ...         det.set_batch(i)

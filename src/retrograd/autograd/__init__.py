@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrograd.autograd import anomaly_mode, forward_ad, function, grad_mode, graph, variable
+from retrograd.autograd import anomaly_mode, function, grad_mode, variable
 from retrograd.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from retrograd.autograd.function import Function
 from retrograd.autograd.grad_mode import (
@@ -28,8 +27,12 @@ from retrograd.autograd.variable import Variable
 from retrograd.core import state
 from retrograd.core.engine import run
 from retrograd.core.registry import add_method
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Edge, Tensor, wrap
 from retrograd.gpu import DeviceArray
+
+if TYPE_CHECKING:
+    from retrograd.autograd import forward_ad, functional, graph, profiler, profiler_util  # see __getattr__
 
 TensorOrTensors = Tensor | Iterable[Tensor]
 
@@ -67,7 +70,7 @@ def backward(
         fit; if a saved tensor was modified in place; if the graph was freed by an earlier backward.
     """
     if grad_variables is not None:
-        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        warn_user("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning)
         if grad_tensors is not None:
             raise RuntimeError(
                 "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
@@ -156,11 +159,10 @@ def grad(
     if allow_unused is None:
         allow_unused = materialize_grads
     if not only_inputs:
-        warnings.warn(
+        warn_user(
             "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
             "other parts of the graph, please use retrograd.autograd.backward.",
             FutureWarning,
-            stacklevel=2,
         )
     targets = _as_tuple(inputs)
     if not targets:
@@ -306,13 +308,11 @@ def _warn_about_cycle() -> None:
     global _cycle_warning_given
     if not _cycle_warning_given:
         _cycle_warning_given = True
-        warnings.warn(
+        warn_user(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
             "gradient which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid "
             "this. If you have to use this function, make sure to reset the .grad fields of your parameters to None "
-            "after use to break the cycle and avoid the leak.",
-            UserWarning,
-            stacklevel=3,
+            "after use to break the cycle and avoid the leak."
         )
 
 
@@ -331,7 +331,8 @@ add_method("backward", _tensor_backward)
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("functional", "profiler", "profiler_util"):  # few programs need them: imported when first used
+    # few programs need them: imported when first used
+    if name in ("forward_ad", "functional", "graph", "profiler", "profiler_util"):
         return importlib.import_module(f"retrograd.autograd.{name}")
     raise AttributeError(f"module 'retrograd.autograd' has no attribute {name!r}")
 

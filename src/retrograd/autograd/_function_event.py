@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 from retrograd.autograd._profiler_table import format_time
+from retrograd.core.sites import warn_user
 
 
 class Interval:
@@ -39,7 +39,7 @@ def _renamed(old: str, new: str) -> property:
     """torch's older name for a property of the GPU."""
 
     def get(self: Any) -> Any:
-        warnings.warn(f"`{old}` is deprecated, please use `{new}` instead.", FutureWarning, stacklevel=2)
+        warn_user(f"`{old}` is deprecated, please use `{new}` instead.", FutureWarning)
         return getattr(self, new)
 
     return property(get, doc=f"Deprecated name of ``{new}``.")

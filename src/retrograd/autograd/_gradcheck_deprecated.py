@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from retrograd.autograd._gradcheck_point import (
     reverse_jacobians,
     vjp,
 )
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
 
 
@@ -89,11 +89,10 @@ def _leaves(tensors: Any) -> list[Tensor]:
 
 
 def _deprecated(name: str, grad_out: float) -> None:
-    warnings.warn(
+    warn_user(
         f"`{name}` is deprecated, as it is in torch. Use `gradcheck` to compare derivatives, and "
         "`autograd.functional.jacobian` to compute them.",
         FutureWarning,
-        stacklevel=3,
     )
     if grad_out != 1.0:
         raise ValueError(f"Expected grad_out to be 1.0. {name} no longer supports values of grad_out != 1.0.")

@@ -5,7 +5,6 @@ Each check yields a report for everything it finds wrong.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from retrograd.autograd._gradcheck_point import (
     zero_tangents,
 )
 from retrograd.autograd.function import Function
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
 
 UNDEFINED_RAISED = (
@@ -57,7 +57,7 @@ TANGENT_DIFFERS = (
 )
 
 
-def check_inputs(inputs: Sequence[Any], stacklevel: int) -> None:
+def check_inputs(inputs: Sequence[Any]) -> None:
     """Refuse what cannot be checked and warn about what hardly can.
 
     Raises
@@ -74,10 +74,9 @@ def check_inputs(inputs: Sequence[Any], stacklevel: int) -> None:
         found = True
         data = tensor._data
         if np.finfo(data.dtype).bits != 64:
-            warnings.warn(
+            warn_user(
                 f"Input #{position} requires gradient and is not a double precision floating point or complex. "
-                "This check will likely fail if all the inputs are not of double precision floating point or complex. ",
-                stacklevel=stacklevel + 1,
+                "This check will likely fail if all the inputs are not of double precision floating point or complex. "
             )
         if data.size and any(step == 0 and size > 1 for step, size in zip(data.strides, data.shape, strict=True)):
             raise RuntimeError(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import ClassVar
+
+from retrograd.core.sites import warn_user
 
 
 class KinetoStepTracker:
@@ -40,10 +41,9 @@ class KinetoStepTracker:
         cls._step_dict[requester] = count
         latest = max(cls._step_dict.values())
         if latest - cls._current_step > 1:
-            warnings.warn(
+            warn_user(
                 f"Profiler step count has increased more than 1 - current_step = {cls._current_step} "
-                f"step dict = {cls._step_dict}",
-                stacklevel=2,
+                f"step dict = {cls._step_dict}"
             )
         cls._current_step = max(latest, cls._current_step)
         return cls._current_step

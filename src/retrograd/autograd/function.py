@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from retrograd.autograd import _tangents
 from retrograd.core import state
 from retrograd.core.inplace import check_writable, rebase
 from retrograd.core.node import FREED, Node, restore, save_result, save_tensor
 from retrograd.core.observer import observed_function
 from retrograd.core.record import settle
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Edge, Tensor, bump, wrap
 from retrograd.core.views import alias_of, move_retained
 
@@ -192,11 +191,10 @@ class Function(metaclass=_FunctionMeta):
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn(
+        warn_user(
             f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, so you "
             f"should invoke them on the class itself, with {type(self).__name__}.apply(...).",
             DeprecationWarning,
-            stacklevel=2,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -302,7 +300,9 @@ class Function(metaclass=_FunctionMeta):
         outputs = (output,) if single else output
         wrapped = _wrap_outputs(ctx, [arg for arg in args if isinstance(arg, Tensor)], outputs, executable)
         if state.local.tangents is not None:
-            _tangents.propagate(ctx, args, outputs, wrapped, state.local.tangents)
+            from retrograd.autograd._tangents import propagate  # only forward mode needs it
+
+            propagate(ctx, args, outputs, wrapped, state.local.tangents)
         ctx.saved_for_forward = None
         if executable:
             _save(ctx, outputs, wrapped)

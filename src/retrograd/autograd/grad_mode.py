@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from retrograd.core import state
+from retrograd.core.sites import warn_user
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,14 +40,11 @@ class _Mode:
         return wrapper  # type: ignore[return-value]
 
     def _decorate_class(self, cls: Any) -> Any:
-        import warnings
-
-        warnings.warn(
+        warn_user(
             "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
             "functions or methods. To preserve the current behavior of class decoration, you can directly decorate the "
             "`__init__` method and nothing else.",
             FutureWarning,
-            stacklevel=3,
         )
         cls.__init__ = self(cls.__init__)
         return cls

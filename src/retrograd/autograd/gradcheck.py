@@ -132,7 +132,7 @@ def gradcheck(
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     arguments = as_tuple(inputs)
-    check_inputs(arguments, stacklevel=2)
+    check_inputs(arguments)
     return _verdict(
         failures(
             point_of(func, arguments, eps),
@@ -227,7 +227,7 @@ def gradgradcheck(
     else:
         vectors = as_tuple(grad_outputs)
     everything = (*arguments, *vectors)
-    check_inputs(everything, stacklevel=2)
+    check_inputs(everything)
     if not outputs:
         raise ValueError(
             "gradgradcheck expects at least one output of func to require grad, but none of them does: there is no "

@@ -16,7 +16,6 @@ Nothing is observed outside such a block, and nothing is slower for it.
 
 from __future__ import annotations
 
-import warnings
 from os import PathLike
 from time import perf_counter_ns
 from typing import Any
@@ -30,6 +29,7 @@ from retrograd.autograd._steps import KinetoStepTracker
 from retrograd.autograd.grad_mode import _Mode
 from retrograd.autograd.profiler_util import EventList, FunctionEvent, FunctionEventAvg, MemRecordsAcc
 from retrograd.core.observer import Observer, pop, push
+from retrograd.core.sites import warn_user
 from retrograd.core.state import local
 from retrograd.device import cuda_is_available
 
@@ -210,10 +210,9 @@ class profile:  # noqa: N801 (torch's name)
 
 def _warn_about_device(device: str | None, deprecated: bool) -> None:
     if deprecated:
-        warnings.warn(
+        warn_user(
             "The attribute `use_cuda` will be deprecated soon, please use ``use_device = 'cuda'`` instead.",
             FutureWarning,
-            stacklevel=3,
         )
     if device is None:
         return
@@ -223,7 +222,7 @@ def _warn_about_device(device: str | None, deprecated: bool) -> None:
         message = "CUDA is not available, disabling CUDA profiling"
     else:
         message = "Times on the GPU are not measured; use emit_nvtx and Nsight Systems for these"
-    warnings.warn(message, UserWarning, stacklevel=3)
+    warn_user(message)
 
 
 class record_function(_Mode):  # noqa: N801 (torch's name)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 
 
@@ -47,9 +47,7 @@ class Variable(metaclass=VariableMeta):
 
     def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: bool = False) -> Any:
         if volatile:
-            warnings.warn(
-                "volatile was removed and now has no effect. Use `with retrograd.no_grad():` instead.", stacklevel=2
-            )
+            warn_user("volatile was removed and now has no effect. Use `with retrograd.no_grad():` instead.")
         if data is None:
             data = Tensor()
         if not isinstance(data, Tensor):

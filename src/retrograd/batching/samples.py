@@ -34,7 +34,15 @@ def _leaves(value: Any) -> Iterable[Any]:
 
 def holds_batch(operands: Iterable[Any]) -> bool:
     """Whether there is a batched array among the operands, also inside lists."""
-    return any(type(leaf) is BatchedArray for leaf in _leaves(list(operands)))
+    for operand in operands:  # a loop, as most calls of a kernel come through here
+        kind = type(operand)
+        if kind is BatchedArray:
+            return True
+        if issubclass(kind, (list, tuple)) and holds_batch(operand):
+            return True
+        if issubclass(kind, dict) and holds_batch(operand.values()):
+            return True
+    return False
 
 
 def _of_sample(value: Any, at: dict[Any, int]) -> Any:

@@ -176,4 +176,4 @@ def _trace_of(node: Node) -> str:
 def _warn(text: str) -> None:
     """The same as a warning, where users of torch look for it; it must not replace the exception that says so, too."""
     with contextlib.suppress(UserWarning):
-        warn_user(text, UserWarning)
+        warn_user(text)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from retrograd.core.sites import warn_user
 from retrograd.core.size import Size
 from retrograd.device import device as _device
 from retrograd.dtypes import dtype as _dtype
@@ -96,7 +96,7 @@ class ArrayFace:
         """Return the address of the first element."""
         return _address(self._data)
 
-    def is_contiguous(self) -> bool:
+    def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in memory one after the other in index order."""
         return self._data.flags.c_contiguous
 
@@ -236,11 +236,9 @@ class ArrayFace:
 
 def _warn_of_leaving() -> None:
     # this is also how NumPy fills an element of an ndarray, array[0] = tensor
-    warnings.warn(
+    warn_user(
         "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
-        "Consider using tensor.detach() first.",
-        UserWarning,
-        stacklevel=3,
+        "Consider using tensor.detach() first."
     )
 
 

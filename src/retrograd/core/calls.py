@@ -68,12 +68,14 @@ def _is_product(op: Op) -> bool:
 
 def _product(op: Op, operator: bool) -> Callable[..., Any]:
     """The public function of an operation like ``matmul``, or its operator form, which declines foreign operands."""
-    forward, node_class = op.forward, op.node_class
+    forward = op.forward
+    node_class: Any = None  # made for the first node
     plans = [op.plan(mask) for mask in range(4)]
     # for every slot: which operand, and whether its shape only
     kept = [(slot.startswith("other"), slot.endswith("_shape")) for slot in op.slots]
 
     def call(input: Any, other: Any, *, out: Tensor | None = None) -> Any:
+        nonlocal node_class
         mode = local.mode
         if type(input) is not Tensor or type(other) is not Tensor or mode == WATCHED or out is not None:
             if operator and _foreign(other):
@@ -97,6 +99,8 @@ def _product(op: Op, operator: bool) -> Callable[..., Any]:
             other_edge = other._resolve_edge()
         if mode == NO_GRAD or (edge is None and other_edge is None):
             return tensor
+        if node_class is None:
+            node_class = op.node_class
         node = _new_node(node_class)
         node.next = (edge, other_edge)
         node.shape = result.shape
@@ -145,12 +149,14 @@ def _general(op: Op) -> Callable[..., Any]:
 
 
 def _unary(op: Op) -> Callable[..., Any]:
-    forward, node_class = op.forward, op.node_class
+    forward = op.forward
+    node_class: Any = None  # made for the first node
     saves_input, saves_result = op.plan(1) or (False, False)
     differentiable = bool(op.rules)
     composed = op.ufunc is None
 
     def call(input: Any, *, out: Tensor | None = None) -> Any:
+        nonlocal node_class
         mode = local.mode
         if type(input) is not Tensor or mode == WATCHED or out is not None:
             return apply(op, [input], out)
@@ -175,6 +181,8 @@ def _unary(op: Op) -> Callable[..., Any]:
         if edge is None or mode == NO_GRAD or not differentiable:
             tensor._edge = None
             return tensor
+        if node_class is None:
+            node_class = op.node_class
         node = _new_node(node_class)
         node.next = (edge,)
         node.shape = result.shape
@@ -202,7 +210,8 @@ def _unary(op: Op) -> Callable[..., Any]:
 
 def _binary(op: Op, operator: bool) -> Callable[..., Any]:
     """The public function of a two-operand operation, or its operator form, which declines foreign operands."""
-    forward, node_class = op.forward, op.node_class
+    forward = op.forward
+    node_class: Any = None  # made for the first node
     differentiable = bool(op.rules)
     composed = op.ufunc is None
     checks_dtype = differentiable or op.int_to_float
@@ -213,6 +222,7 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
     has_input, has_other = "input" in masks, "other" in masks
 
     def call(input: Any, other: Any, *, out: Tensor | None = None) -> Any:
+        nonlocal node_class
         mode = local.mode
         if type(input) is not Tensor or mode == WATCHED or out is not None:
             if operator and _foreign(other):
@@ -254,6 +264,8 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
         if (edge is None and other_edge is None) or mode == NO_GRAD or not differentiable:
             tensor._edge = None
             return tensor
+        if node_class is None:
+            node_class = op.node_class
         node = _new_node(node_class)
         if edge is None:
             plan = plans[2]
@@ -370,11 +382,11 @@ def apply_inplace(op: Op, name: str, bound: list[Any]) -> Tensor:
     _write(op, name, target, forward, operands)
     bump(target)
     if node is not None:
-        if isinstance(node, OpNode) and node.saved:
+        if op.result_slot is not None and isinstance(node, OpNode) and node.saved:
             # arguments were saved before the write, the result can be only now
             node.saved = tuple(
-                save_result(target) if kept is not None and slot == "result" else kept
-                for slot, kept in zip(op.slots, node.saved, strict=True)
+                save_result(target) if kept is not None and slot == op.result_slot else kept
+                for slot, kept in enumerate(node.saved)
             )
         _inplace.rebase(target, node)
     if written is not None:
@@ -395,10 +407,7 @@ def _inplace_node(op: Op, name: str, bound: list[Any], arrays: list[Any], old: T
         return None
     if target._meta is not None and target._meta.view is not None:
         target._meta.view.check_inplace()
-    if any(
-        slot == op.params[0] and wanted
-        for slot, wanted in zip(op.slots, op.plan(mask_of(op, bound, edges)), strict=True)
-    ):
+    if op.input_slot is not None and op.plan(mask_of(op, bound, edges))[op.input_slot]:
         # a rule wants what is about to be overwritten
         bound = [wrap(target._data.copy()) if old is None else old, *bound[1:]]
     return new_node(op, bound, arrays, edges, target, written=False)

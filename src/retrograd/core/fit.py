@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.layout import dense_copy
 from retrograd.core.reducing import reduce
 
 
@@ -26,7 +27,7 @@ def fit(g: Any, shape: tuple[int, ...], dtype: np.dtype, name: str, index: int) 
         if kind.kind == "c" and dtype.kind != "c":
             g = np.real(g)
         if g.dtype != dtype:
-            g = g.astype(dtype)
+            g = dense_copy(g, dtype)
     return g
 
 

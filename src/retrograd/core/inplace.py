@@ -123,6 +123,22 @@ def check_castable(source: np.dtype, target: np.dtype) -> None:
         )
 
 
+def check_out(name: str, out: Any, recorded: bool) -> None:
+    """Raise if a result that is to be put into ``out`` has a history, or if ``out`` needs one.
+
+    Raises
+    ------
+    RuntimeError
+        With torch's words.
+    """
+    outs = out if isinstance(out, (tuple, list)) else (out,)
+    if recorded or (local.grad_enabled and any(getattr(item, "requires_grad", False) for item in outs)):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, "
+            "but one of the arguments requires grad."
+        )
+
+
 def write_out(name: str, out: Any, result: Any) -> Any:
     """Put a result into the tensors given as ``out=``."""
     if type(result) in (tuple, list):

@@ -35,6 +35,14 @@ _BYPRODUCT = -6  # the first one; the others are below
 def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     """The public function of an operation; ``general`` answers for what is out of the ordinary."""
     source, *others = op.params
+    if (
+        op.differentiable not in ((source,), ())
+        or op.outputs is not None
+        or op.multi_view
+        or op.sequence is not None
+        or (op.kind == "elementwise" and op.operand_positions != (0,))
+    ):
+        return general
     known = {
         source: _INPUT,
         "result": _RESULT,
@@ -44,16 +52,10 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
         **{name: place for place, name in enumerate(others)},
         **{name: _BYPRODUCT - nr for nr, name in enumerate(op.byproducts)},
     }
-    if (
-        op.differentiable not in ((source,), ())
-        or not known.keys() >= set(op.slots)
-        or op.outputs is not None
-        or op.multi_view
-        or op.sequence is not None
-        or (op.kind == "elementwise" and op.operand_positions != (0,))
-    ):
+    if not known.keys() >= set(op.slots):
         return general
-    forward, bind, node_class = op.forward, op.bind, op.node_class
+    forward, bind = op.forward, op.bind
+    node_class: Any = None  # made for the first node
     plan = op.plan(1) if op.rules else ()
     places: list[int | None] = [known[slot] if wanted else None for slot, wanted in zip(op.slots, plan, strict=True)]
     differentiable, is_view, is_elementwise = bool(op.rules), op.view, op.kind == "elementwise"
@@ -63,6 +65,7 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     has_byproducts = bool(op.byproducts)
 
     def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:
+        nonlocal node_class
         mode = local.mode
         if mode == WATCHED or out is not None or not args or type(args[0]) is not Tensor:
             return general(*args, out=out, **kwargs)
@@ -111,6 +114,8 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
         if mode == NO_GRAD or not differentiable or result.dtype.kind not in "fc":
             edge = None
         if edge is not None:
+            if node_class is None:
+                node_class = op.node_class
             node = _new_node(node_class)
             node.next = (edge,)
             node.shape = result.shape

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from retrograd.core import calls, record, registry
 from retrograd.core.monitor import looked_at, silenced
-from retrograd.core.named_results import named_results, with_named_results
+from retrograd.core.named_results import NamedResults
 from retrograd.core.node import (
     MultiOpNode,
     MultiSequenceOpNode,
@@ -41,8 +41,6 @@ Rule = Callable[..., Any]
 
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     """The names of a function's parameters, in order (``inspect.signature`` takes fifty times as long)."""
-    if "__signature__" in vars(function):
-        return tuple(inspect.signature(function).parameters)
     code = function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
@@ -123,31 +121,34 @@ class Op:
         self.arrays_too = arrays_too
         self.fresh = fresh
         self.factors = factors
+        self.flagless = flagless
         self.write = write
         self.differentiable_outputs = differentiable_outputs
         # what the function returns behind its result, for rules only
         self.byproducts = byproducts
 
         self.outputs = outputs
-        if outputs is not None:
-            with_named_results.append(self)
+        self.output_type: Callable[[Any], Any] = tuple
         # what a rule may name of the results: all of them, or one of several by its own name
         self.results = ("result", *(outputs or ()))
 
-        self.params = parameter_names(inspect.unwrap(forward))
         plain = inspect.unwrap(forward)
-        given = dict(zip(self.params[::-1], (plain.__defaults__ or ())[::-1], strict=False)) | (
-            plain.__kwdefaults__ or {}
+        self.params = parameter_names(plain)
+        positional = plain.__code__.co_argcount
+        given, by_keyword = plain.__defaults__ or (), plain.__kwdefaults__ or {}
+        self.defaults = (
+            *[inspect.Parameter.empty] * (positional - len(given)),
+            *given,
+            *[by_keyword.get(name, inspect.Parameter.empty) for name in self.params[positional:]],
         )
-        self.defaults = tuple(given.get(name, inspect.Parameter.empty) for name in self.params)
-        self.required = sum(default is inspect.Parameter.empty for default in self.defaults)
+        self.required = sum([default is inspect.Parameter.empty for default in self.defaults])
         self.positions = {name: position for position, name in enumerate(self.params)}
 
         unknown = (set(rules) - set(self.params)) | (set(factors) - set(rules))
         if unknown:
             raise TypeError(f"{self.name}: a rule is given for {sorted(unknown)}, but the parameters are {self.params}")
         # a sequence's rule comes first, because its edges do
-        self.differentiable = tuple(sorted(rules, key=lambda name: (name != sequence, self.positions[name])))
+        self.differentiable = tuple(sorted(rules, key=[sequence, *self.params].index))
         # the short call paths keep their operands and result at fixed places
         short = kind == "elementwise" and rules and self.params in (("input",), ("input", "other"))
         slots: list[str] = [*self.params, "result"] if short else []
@@ -160,28 +161,36 @@ class Op:
                 used.add(wanted)
                 if wanted not in slots:
                     slots.append(wanted)
-            compiled.append((rules[argument], tuple(slots.index(wanted) for wanted in named)))
+            compiled.append((rules[argument], tuple([slots.index(wanted) for wanted in named])))
+        arguments = [name for name in self.params if name in plain.__annotations__]
         # plain arguments are kept even if no rule wants them: who explains a result has to compute it once more
-        told = {*self.differentiable, *_TOLD_BY_RESULT}
-        self.kept = tuple(name for name in self.params if name in plain.__annotations__ and name not in told)
+        self.kept = tuple([name for name in arguments if name not in rules and name not in _TOLD_BY_RESULT])
         self.slots = tuple(dict.fromkeys((*slots, *self.kept))) if rules else tuple(slots)
         self.rules = tuple(compiled)
-        tensors = {name for name in self.params if name not in plain.__annotations__}
-        self.releases = any(slot in self.results or slot in tensors for slot in used)
+        self.releases = any(name in self.results or name in self.params for name in used.difference(arguments))
         self._plans: dict[int, tuple[bool, ...]] = {}
+        self._savers: dict[int, list[record.Saver | None]] = {}
 
-        base = SequenceOpNode if sequence is not None else OpNode
-        if outputs is not None or multi_view:
-            base = MultiOpNode if sequence is None else MultiSequenceOpNode
         self.node_name = (
             node_name or "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
         )
+        self.edge_positions = tuple([self.positions[name] for name in self.differentiable])
+        # what is promoted, if it is elementwise
+        self.operand_positions = self.edge_positions or tuple(range(len(self.params)))
+        self.sequence_position = -1 if sequence is None else self.positions[sequence]
+
+    @functools.cached_property
+    def node_class(self) -> type[OpNode]:
+        """The class of its nodes; made when first needed, because making a class takes long, and there are many."""
+        base = SequenceOpNode if self.sequence is not None else OpNode
+        if self.outputs is not None or self.multi_view:
+            base = MultiOpNode if self.sequence is None else MultiSequenceOpNode
         members: dict[str, Any] = {"__slots__": (), "op": self, "rules": self.rules, "releases": self.releases}
-        if flagless:
+        if self.flagless:
             members["plain"] = False  # its gradients are looked at, too
         members["result_slots"] = tuple(slot for slot, name in enumerate(self.slots) if name in self.results)
-        members["blocked"] = kind == "elementwise" and outputs is None
-        members["aside"] = members["blocked"] or bool(factors)  # products may run in threads that tell no flags
+        members["blocked"] = self.kind == "elementwise" and self.outputs is None
+        members["aside"] = members["blocked"] or bool(self.factors)  # products may run in threads that tell no flags
         for slot, name in enumerate(self.slots):
             members[f"_saved_{name}"] = saved_property(slot)
             if name in self.positions or name in self.results:
@@ -189,22 +198,35 @@ class Op:
         if "input" in self.slots:
             members["_saved_self"] = members["_saved_input"]
             members["_raw_saved_self"] = members["_raw_saved_input"]
-        self.node_class: type[OpNode] = type(self.node_name, (base,), members)
-        # what is promoted, if it is elementwise
-        self.operand_positions = tuple(self.positions[name] for name in self.differentiable or self.params)
-        self.edge_positions = tuple(self.positions[name] for name in self.differentiable)
-        self.sequence_position = -1 if sequence is None else self.positions[sequence]
-        self.savers = tuple(record.compile_saver(self, slot) for slot in self.slots)
+        return type(self.node_name, (base,), members)
 
     @functools.cached_property
-    def output_type(self) -> Any:
-        """The named tuple of several results; made when first needed, because making one takes long."""
-        if self.outputs is None:
-            return tuple
-        return named_results(self.label, self.outputs)._make
+    def savers(self) -> tuple[record.Saver, ...]:
+        """For each slot, what fills it; see :func:`retrograd.core.record.compile_saver`."""
+        return tuple(record.compile_saver(self, slot) for slot in self.slots)
+
+    @functools.cached_property
+    def input_slot(self) -> int | None:
+        """Which slot keeps the first argument, if a rule wants it."""
+        return self.slots.index(self.params[0]) if self.params[0] in self.slots else None
+
+    @functools.cached_property
+    def result_slot(self) -> int | None:
+        """Which slot keeps the result, if a rule wants it."""
+        return self.slots.index("result") if "result" in self.slots else None
+
+    def savers_for(self, mask: int) -> Sequence[record.Saver | None]:
+        """For each slot, what fills it when only the arguments in the bit mask need a gradient; or None."""
+        found = self._savers.get(mask)
+        if found is None:
+            pairs = zip(self.savers, self.plan(mask), strict=True)
+            found = self._savers[mask] = [saver if wanted else None for saver, wanted in pairs]
+        return found
 
     def _check_name(self, argument: str, wanted: str) -> None:
-        if wanted in (*self.params, *self.results, *self.byproducts, "result_shape", "needs"):
+        if wanted in self.positions or wanted in self.results or wanted in self.byproducts:
+            return
+        if wanted in ("result_shape", "needs"):
             return
         for suffix in ("_shape", "_dtype"):
             if wanted.endswith(suffix) and wanted.removesuffix(suffix) in self.params:
@@ -250,6 +272,8 @@ class Op:
                 position = self.positions.get(key)
                 if position is None:
                     position = self.positions.get(_SYNONYMS.get(key, key))
+                if position is None and key in ("input", "self"):
+                    position = 0  # torch's names for the first argument, where its documentation has another one
                 if position is None:
                     raise TypeError(
                         f"{self.name}() got an unexpected keyword argument '{key}'; "
@@ -284,6 +308,8 @@ _SYNONYMS = {
     "x1": "input",
     "x2": "other",
     "axes": "dims",
+    "element": "elements",
+    "test_element": "test_elements",
     "from": "from_",  # a keyword of Python
 }
 
@@ -300,6 +326,8 @@ def _register(
 ) -> Callable[..., Any]:
     name = op.name if namespace is None else f"{namespace}.{op.name}"
     op.label = name.replace(".", "_")
+    if op.outputs is not None:
+        op.output_type = NamedResults(op.label, op.outputs)
     op.call = function
     if public and name in registry.operations:
         raise TypeError(f"operation {name} is defined twice")

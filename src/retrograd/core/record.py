@@ -18,6 +18,7 @@ from retrograd.core import inplace as _inplace
 from retrograd.core import state
 from retrograd.core.errors import explain, kind_name
 from retrograd.core.half import HALF, SINGLE, computes_in_single, exact_numbers, rounded
+from retrograd.core.layout import dense_copy
 from retrograd.core.node import MultiOpNode, SavedList, save_result, save_tensor
 from retrograd.core.observer import observed_operation
 from retrograd.core.saved import pack
@@ -180,7 +181,7 @@ def _cast(op: Op, arrays: list[Any], target: np.dtype) -> list[Any]:
         if operand is None:
             continue
         if hasattr(operand, "dtype") and not isinstance(operand, np.generic):
-            promoted[position] = operand if operand.dtype == target else operand.astype(target)
+            promoted[position] = operand if operand.dtype == target else dense_copy(operand, target)
         else:
             promoted[position] = np.asarray(operand).astype(target)
     return promoted
@@ -257,12 +258,7 @@ def finish(op: Op, bound: list[Any], arrays: list[Any], result: Any, out: Tensor
             bound = local.lift(op, bound, result)
         edges = edges_of(op, bound)
     if out is not None:
-        outs = out if isinstance(out, (tuple, list)) else (out,)
-        if edges is not None or (local.grad_enabled and any(getattr(item, "requires_grad", False) for item in outs)):
-            raise RuntimeError(
-                f"{op.name}(): functions with out=... arguments don't support automatic differentiation, "
-                "but one of the arguments requires grad."
-            )
+        _inplace.check_out(op.name, out, edges is not None)
         return _inplace.write_out(op.name, out, result)
     if type(result) in (tuple, list):
         return _finish_several(op, bound, arrays, [settle(item) for item in result], edges)
@@ -335,6 +331,13 @@ def edges_of(op: Op, bound: list[Any]) -> tuple[Edge | None, ...] | None:
 def mask_of(op: Op, bound: list[Any], edges: tuple[Edge | None, ...]) -> int:
     """Which differentiable arguments need a gradient, as bits."""
     mask = 0
+    if op.sequence_position < 0:  # an edge for each of them
+        bit = 1
+        for edge in edges:
+            if edge is not None:
+                mask |= bit
+            bit += bit
+        return mask
     start = 0
     for bit, position in enumerate(op.edge_positions):
         length = len(bound[position]) if position == op.sequence_position else 1
@@ -362,16 +365,10 @@ def new_node(
     node.extras = None
     if state.monitor is not None or local.anomaly is not None:
         note(node, caller_of(1))
-    plan = op.plan(1 if len(op.edge_positions) == 1 else mask_of(op, bound, edges))
-    savers = op.savers
-    if not written:
-        savers = tuple(_later if slot == "result" else saver for slot, saver in zip(op.slots, savers, strict=True))
-    node.saved = tuple(
-        [
-            saver(bound, arrays, edges, tensor) if wanted else None
-            for wanted, saver in zip(plan, savers)  # noqa: B905
-        ]
-    )
+    savers = op.savers_for(1 if len(op.edge_positions) == 1 else mask_of(op, bound, edges))
+    if not written and op.result_slot is not None and savers[op.result_slot] is not None:
+        savers = [_later if slot == op.result_slot else saver for slot, saver in enumerate(savers)]
+    node.saved = tuple([None if saver is None else saver(bound, arrays, edges, tensor) for saver in savers])
     if local.saved_hooks is not None:
         node.own_extras()  # sends backward to OpNode.backward, where each packed value is unpacked once
     return node
@@ -389,13 +386,8 @@ def new_multi_node(
     # the engine carries the gradient of a single output as it is
     node = op.node_class(edges, *((shapes[0], dtypes[0]) if len(tensors) == 1 else (shapes, dtypes)))
     node.outputs = len(tensors)  # type: ignore[misc]
-    plan = op.plan(mask_of(op, bound, edges))
-    node.saved = tuple(
-        [
-            saver(bound, arrays, edges, tensors) if wanted else None
-            for wanted, saver in zip(plan, op.savers)  # noqa: B905
-        ]
-    )
+    savers = op.savers_for(mask_of(op, bound, edges))
+    node.saved = tuple([None if saver is None else saver(bound, arrays, edges, tensors) for saver in savers])
     if local.saved_hooks is not None:
         node.own_extras()  # sends backward to OpNode.backward, where each packed value is unpacked once
     return node
@@ -424,8 +416,12 @@ def save_byproduct(value: Any) -> Any:
     return value
 
 
-def compile_saver(op: Op, slot: str) -> Callable[[list[Any], list[Any], Any, Any], Any]:
-    """A function of a call's arguments, arrays, edges and result (or results) that gives what ``slot`` keeps."""
+# Gives what a slot keeps, from a call's arguments, its arrays, the edges, and the result (or the list of results).
+Saver = Callable[[list[Any], list[Any], Any, Any], Any]
+
+
+def compile_saver(op: Op, slot: str) -> Saver:
+    """What gives what ``slot`` keeps."""
     if slot == "result":
         if issubclass(op.node_class, MultiOpNode):
             return lambda bound, arrays, edges, results: SavedList([save_result(tensor) for tensor in results])

@@ -6,13 +6,22 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.layout import row_major
+
 # the length to which short innermost loops are brought, and what counts as short
 LONG, SHORT, VERY_SHORT = 512, 128, 16
 
 
 def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool = False, dtype: Any = None) -> Any:
-    """``ufunc.reduce``, where NumPy's innermost loop would be short rearranged so that it is long."""
-    if axis is None or type(x) is not np.ndarray or x.size < 1024 or x.ndim < 2 or not x.flags.c_contiguous:
+    """``ufunc.reduce``, where NumPy's innermost loop would be short rearranged so that it is long.
+
+    The result lies in index order.
+    """
+    if axis is None or type(x) is not np.ndarray:
+        return ufunc.reduce(x, axis, dtype, None, keepdims)
+    if not x.flags.c_contiguous:
+        return row_major(ufunc.reduce(x, axis, dtype, None, keepdims))
+    if x.size < 1024 or x.ndim < 2:
         return ufunc.reduce(x, axis, dtype, None, keepdims)
     shape = x.shape
     if axis in (0, -x.ndim) and x.size <= SHORT * shape[0]:

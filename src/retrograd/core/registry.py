@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 from numpy import ndarray
 
+from retrograd.core.inplace import check_out, write_out
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.gpu import DeviceArray
 
 if TYPE_CHECKING:
     from retrograd.core.op import Op
@@ -41,7 +44,9 @@ def method(function: F) -> F:
     return function
 
 
-def composite(*aliases: str, method: bool = True, name: str | None = None, reported: bool = True) -> Callable[[F], F]:
+def composite(
+    *aliases: str, method: bool = True, name: str | None = None, reported: bool = True, out: bool = False
+) -> Callable[[F], F]:
     """Register a function composed of operations: a public function and, by default, a method.
 
     Parameters
@@ -55,11 +60,15 @@ def composite(*aliases: str, method: bool = True, name: str | None = None, repor
     reported
         Whether observers are told of it around its parts; not worth the time for one that does little more than to pick
         an operation.
+    out
+        Whether it takes ``out=``, tensors that its results are put into.
     """
 
     def register(function: F) -> F:
         label = (name or function.__name__).replace(".", "_")
-        function = _entrance(function, label, reported)
+        function = _entrance(function, label, reported, method)
+        if out:
+            function = _writing(function, label)
         for public in (name or function.__name__, *aliases):
             composites[public] = function
             if method:
@@ -69,22 +78,26 @@ def composite(*aliases: str, method: bool = True, name: str | None = None, repor
     return register
 
 
-def _entrance(function: F, label: str, reported: bool) -> F:
-    """What users call: with a parameter ``dim`` it takes ``axis`` too, and so on, and observers are told of it."""
+def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
+    """What users call: with a parameter ``dim`` it takes ``axis`` too, and so on, arrays are made tensors, and
+    observers are told of it."""
     if hasattr(function, "op") or hasattr(function, "__wrapped__"):
         return function  # an operation, which does so anyway, or one that has been here before
     code = function.__code__
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    renamed = {theirs: ours for theirs, ours in _NUMPYS_KEYWORDS if ours in known and theirs not in known}
-    if not renamed and not reported:
-        return function
+    renamed = {theirs: ours for theirs, ours in _SYNONYMS if ours in known and theirs not in known}
+    if not renamed and not reported and method:
+        return function  # arrays get to the operation that it picks, which takes them
+
+    if code.co_argcount and not {"input", "self"} & set(known):
+        renamed |= {"input": known[0], "self": known[0]}
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs and renamed:
             kwargs = {renamed.get(key, key): value for key, value in kwargs.items()}
-        if args and type(args[0]) is ndarray:
-            args = _with_tensors(label, known, args, kwargs)
+        if holds_array(args) or (kwargs and holds_array(kwargs.values())):
+            args, kwargs = _with_tensors(label, known, args, kwargs)
         observer = local.observer
         if observer is None or not reported:
             return function(*args, **kwargs)
@@ -97,17 +110,81 @@ def _entrance(function: F, label: str, reported: bool) -> F:
     return call  # type: ignore[return-value]
 
 
-def _with_tensors(label: str, known: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The arguments of a call that begin with an array: beside tensors arrays count as such, and alone they do not."""
-    if not any(isinstance(value, Tensor) for value in (*args, *kwargs.values())):
-        first = f"argument '{known[0]}' (position 1)" if known else "argument 1"
-        raise TypeError(
-            f"{label}(): {first} must be Tensor, not ndarray; make it a tensor first with retrograd.as_tensor"
-        )
-    return tuple(wrap(value) if type(value) is ndarray else value for value in args)
+def _writing(function: F, label: str) -> F:
+    """A function that puts its results into ``out``, if that is given."""
+
+    @functools.wraps(function)
+    def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if out is None:
+            return result
+        several = isinstance(result, (tuple, list))
+        results = result if several else (result,)
+        check_out(label, out, any(item.requires_grad for item in results))
+        return write_out(label, out, [item._data for item in results] if several else result._data)
+
+    return call  # type: ignore[return-value]
 
 
-_NUMPYS_KEYWORDS = (("axis", "dim"), ("keepdims", "keepdim"), ("axes", "dims"))
+def for_users(kernel: F) -> F:
+    """A kernel as users call it: arrays alone, of which rules call it, are refused."""
+    op: Op = kernel.op  # type: ignore[attr-defined]
+
+    @functools.wraps(kernel)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if holds_array(args) or (kwargs and holds_array(kwargs.values())):
+            args, kwargs = _with_tensors(op.name, op.params, args, kwargs)
+        return kernel(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+def holds_array(values: Iterable[Any]) -> bool:
+    """Whether there is an array among values, or among those in a list."""
+    for value in values:
+        kind = type(value)
+        if kind is ndarray or ((kind is list or kind is tuple) and ndarray in map(type, value)):
+            return True
+    return False
+
+
+def _with_tensors(
+    label: str, known: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call with arrays: beside tensors arrays count as such, and alone they do not."""
+    values = [*args, *kwargs.values()]
+    listed = [item for value in values if isinstance(value, (list, tuple)) for item in value]
+    tensors = [value for value in (*values, *listed) if isinstance(value, Tensor)]
+    if not tensors:
+        given = [*zip([*known, *[""] * len(args)], args, strict=False), *kwargs.items()]
+        place, (name, value) = next((k, item) for k, item in enumerate(given) if holds_array(item[1:]))
+        position = f" (position {place + 1})" if place < len(args) else ""
+        argument = f"argument '{name}'{position}" if name else f"argument {place + 1}"
+        kinds = "Tensor, not ndarray" if type(value) is ndarray else "tuple of Tensors, not of ndarrays"
+        raise TypeError(f"{label}(): {argument} must be {kinds}; make it a tensor first with retrograd.as_tensor")
+    on_device = next((tensor._data for tensor in tensors if type(tensor._data) is DeviceArray), None)
+
+    def as_tensor(value: Any) -> Any:
+        if type(value) is list or type(value) is tuple:
+            return type(value)(map(as_tensor, value))
+        if type(value) is not ndarray:
+            return value
+        return wrap(value if on_device is None else np.asarray(value, like=on_device))
+
+    return tuple(map(as_tensor, args)), {key: as_tensor(value) for key, value in kwargs.items()}
+
+
+# Further names of parameters: NumPy's, and those by which torch's overloads differ.
+_SYNONYMS = (
+    ("axis", "dim"),
+    ("keepdims", "keepdim"),
+    ("axes", "dims"),
+    ("sections", "indices_or_sections"),
+    ("indices", "indices_or_sections"),
+    ("tensor_indices_or_sections", "indices_or_sections"),
+    ("input2", "L"),
+    ("input2", "tau"),
+)
 
 
 def implements(*functions: Any) -> Callable[[F], F]:

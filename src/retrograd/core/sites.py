@@ -81,7 +81,7 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
-def warn_user(message: str, category: type[Warning]) -> None:
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn, and say that it is about the user's line that led here."""
     frame: FrameType | None = sys._getframe(1)
     level = 2

@@ -16,6 +16,7 @@ import numpy as np
 from retrograd.core.array_face import ArrayFace
 from retrograd.core.constructor import constructed_array
 from retrograd.core.hooks import Hooks, RemovableHandle
+from retrograd.core.sites import warn_user
 from retrograd.core.state import local
 from retrograd.device import array_module, as_device
 from retrograd.dtypes import default_float
@@ -177,15 +178,11 @@ class Tensor(ArrayFace):
     def grad(self) -> Tensor | None:
         """The gradient that ``backward`` accumulated, or None."""
         if self._grad is None and self._edge is not None and not self.retains_grad:
-            import warnings
-
-            warnings.warn(
+            warn_user(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
                 "won't be populated during autograd.backward(). If you indeed want the .grad field to be populated "
                 "for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor "
-                "by mistake, make sure you access the leaf Tensor instead.",
-                UserWarning,
-                stacklevel=2,
+                "by mistake, make sure you access the leaf Tensor instead."
             )
         return self._grad
 

@@ -75,8 +75,7 @@ def _tensor(name: str, data: Any, dtype: Any, device: Any, requires_grad: bool, 
     if isinstance(data, Tensor):
         warn_user(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-            f"sourceTensor.detach().clone().requires_grad_(True), rather than retrograd.{name}(sourceTensor).",
-            UserWarning,
+            f"sourceTensor.detach().clone().requires_grad_(True), rather than retrograd.{name}(sourceTensor)."
         )
     if dtype is device is None and not requires_grad and not pin_memory:
         request = Request(name, {})
@@ -282,7 +281,7 @@ def _converted(array: Any, dtype: NumpyDType | None) -> Any:
     if dtype is None or array.dtype == dtype:
         return array
     if array.dtype.kind == "c" and dtype.kind not in "cb":
-        warn_user("Casting complex values to real discards the imaginary part", UserWarning)
+        warn_user("Casting complex values to real discards the imaginary part")
         array = array.real
     with np.errstate(all="ignore"):
         return array.astype(dtype)
@@ -422,7 +421,6 @@ def _element(leaf: Any, dtype: NumpyDType) -> Any:
     if isinstance(leaf, Tensor) and leaf.requires_grad:
         warn_user(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior. "
-            "Consider using tensor.detach() first, or retrograd.stack, which gradients flow through.",
-            UserWarning,
+            "Consider using tensor.detach() first, or retrograd.stack, which gradients flow through."
         )
     return array.item()

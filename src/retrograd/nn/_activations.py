@@ -6,11 +6,11 @@ The mathematics is in :mod:`retrograd.ops.activations`.
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from retrograd.core import calls
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.ops import activations as ops
 from retrograd.ops.conditional import where
@@ -154,11 +154,9 @@ def _implied_dim(name: str, input: Tensor, dim: int | None) -> int:
     if dim is not None:
         return dim
     guess = 0 if input.ndim in (0, 1, 3) else 1
-    warnings.warn(
+    warn_user(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim={guess} as an "
-        "argument.",
-        UserWarning,
-        stacklevel=3,
+        "argument."
     )
     return guess
 

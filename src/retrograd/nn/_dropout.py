@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from retrograd.core.record import settle
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.random.generator import default_generator
 from retrograd.random.sampling import module_of
@@ -104,12 +104,10 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     As in torch, an input of three dimensions counts as ``(N, C, L)``, with a warning.
     """
     if input.ndim == 3:
-        warnings.warn(
+        warn_user(
             "dropout2d: Received a 3-D input to dropout2d and assuming that channel-wise 1-D dropout behavior is "
             "desired - input is interpreted as shape (N, C, L), where C is the channel dim. To maintain the 1-D "
-            "dropout behavior, please switch to using dropout1d instead.",
-            UserWarning,
-            stacklevel=2,
+            "dropout behavior, please switch to using dropout1d instead."
         )
     elif input.ndim != 4:
         _warn_of_dimensions("dropout2d", input, 2)
@@ -124,12 +122,10 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def _warn_of_dimensions(name: str, input: Tensor, spatial: int) -> None:
-    warnings.warn(
+    warn_user(
         f"{name}: Received a {input.ndim}-D input to {name}, which is deprecated and will result in an error in a "
         f"future release. It exists for {spatial} spatial dimensions, a channel dimension, and an optional batch "
-        f"dimension (i.e. {spatial + 1}D or {spatial + 2}D inputs).",
-        UserWarning,
-        stacklevel=3,
+        f"dimension (i.e. {spatial + 1}D or {spatial + 2}D inputs)."
     )
 
 

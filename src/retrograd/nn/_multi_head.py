@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.creation import zeros
 from retrograd.nn._activations import softmax
@@ -131,10 +131,8 @@ def _check(
     if is_causal and attn_mask is None:
         raise RuntimeError(f"{name}: Need attn_mask if specifying the is_causal hint.")
     if key_padding_mask is not None and attn_mask is not None and key_padding_mask.dtype != attn_mask.dtype:
-        warnings.warn(
-            "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type for both instead.",
-            UserWarning,
-            stacklevel=6,
+        warn_user(
+            "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type for both instead."
         )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.ops.interpolate import interpolate
 
@@ -12,9 +12,7 @@ __all__ = ["upsample", "upsample_bilinear", "upsample_nearest"]
 
 
 def _warn(name: str) -> None:
-    warnings.warn(
-        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=3
-    )
+    warn_user(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.")
 
 
 def upsample(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from retrograd.autograd.grad_mode import no_grad
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.random import Generator, randperm
 from retrograd.random.generator import generator_of
@@ -250,7 +250,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
 def _kaiming(fill: Callable[[float], Tensor], tensor: Tensor, a: float, mode: str, nonlinearity: str) -> Tensor:
     """Fill with a standard deviation of ``gain / sqrt(fan)``."""
     if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", UserWarning, stacklevel=3)
+        warn_user("Initializing zero-element tensors is a no-op")
         return tensor
     fan = _calculate_correct_fan(tensor, mode)
     return fill(calculate_gain(nonlinearity, a) / math.sqrt(fan))

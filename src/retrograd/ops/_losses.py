@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
-import warnings
 from typing import Any
 
 import numpy as np
 
 from retrograd.core.errors import kind_name
-from retrograd.core.sites import is_internal
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -22,20 +20,12 @@ def check_reduction(reduction: Any) -> None:
         raise ValueError(f"{reduction} is not a valid value for reduction; use 'mean', 'sum' or 'none'")
 
 
-def warn(text: str) -> None:
-    """Warn about the user's line, however deep inside of this package it is noticed."""
-    level, frame = 1, sys._getframe()
-    while frame is not None and is_internal(frame.f_code):
-        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
-    warnings.warn(text, UserWarning, stacklevel=level)
-
-
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
     """The reduction, also from the two flags that torch had for it once."""
     if size_average is None and reduce is None:
         return reduction
     wanted = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warn(f"size_average and reduce args will be deprecated, please use reduction='{wanted}' instead.")
+    warn_user(f"size_average and reduce args will be deprecated, please use reduction='{wanted}' instead.")
     return wanted
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.layout import row_major
 from retrograd.core.op import kernel, op
 from retrograd.ops._rules import normalize_dim
 
@@ -43,7 +44,7 @@ def place_along(g, shape, dim, index):
 
 def pick(x: Any, dim: int, keepdim: bool, index: Any) -> tuple[Any, Any]:
     """The elements at ``index``, which has length 1 along ``dim``, and the index itself, shaped as ``keepdim`` says."""
-    values = np.take_along_axis(x, index, dim)
+    values, index = row_major(np.take_along_axis(x, index, dim)), row_major(index)
     return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
 
 

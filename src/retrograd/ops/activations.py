@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.calls import inplace
+from retrograd.core.layout import row_major
 from retrograd.core.op import elementwise, op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
@@ -275,6 +276,7 @@ logistic = in_rules(sigmoid)
 def logsigmoid(input):
     """Return ``log(sigmoid(input))``."""
     _check_float("logsigmoid", input)
+    input = row_major(input)
     return negative_part(input) - np.log1p(np.exp(-np.abs(input)))
 
 
@@ -384,6 +386,7 @@ def _to_normalise(name: str, input: Any, dim: int, dtype: Any) -> tuple[Any, Any
     if dtype is not None:
         input = input.astype(as_dtype(dtype).numpy, copy=False)
     _check_float(name, input)
+    input = row_major(input)
     return input, np.maximum.reduce(input, axis=dim, keepdims=True, initial=-np.inf)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.layout import row_major
 from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.core.state import set_grad_enabled
@@ -160,7 +161,7 @@ def _batch_norm(input, weight, bias, mean, var, training: bool, eps: float):
     if weight is not None:
         factor = factor * weight
     shift = -mean * factor if bias is None else bias - mean * factor
-    return _affine(x, factor, shift).reshape(input.shape).astype(input.dtype, copy=False)
+    return _affine(row_major(x), factor, shift).reshape(input.shape).astype(input.dtype, copy=False)
 
 
 def _check_channels(name: str, channels: int, **parameters: Any) -> None:

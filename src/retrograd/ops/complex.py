@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.calls import inplace
+from retrograd.core.layout import unexpanded
 from retrograd.core.op import elementwise, kernel, linear, op, view
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor, wrap
@@ -20,7 +21,7 @@ from retrograd.ops._rules import conj as conjugated
 def _from_parts(real, imag):
     # real + 1j * imag would make NaN of infinities
     dtype = np.result_type(real.dtype, np.complex64)
-    result = np.empty_like(real, dtype, shape=np.broadcast_shapes(real.shape, imag.shape))
+    result = np.empty_like(unexpanded(real), dtype, shape=np.broadcast_shapes(real.shape, imag.shape))
     result.real = real
     result.imag = imag
     return result
@@ -129,15 +130,28 @@ def _conj(input):
     """Return the complex conjugate."""
 
 
-@composite("conj_physical", "conjugate", reported=False)
+@elementwise(np.conjugate, name="conj_physical", method=False, input=lambda g: conjugated(g))
+def _conj_physical(input):
+    """Return the complex conjugate."""
+
+
+@composite("conjugate", reported=False)
 def conj(input: Tensor) -> Tensor:
-    """Return the complex conjugate; a real tensor is returned itself."""
+    """Return the complex conjugate, a new tensor and not a view as in torch; a real tensor is returned itself."""
     return _conj(input) if check_tensor("conj", input).is_complex() else input
 
 
-conj_physical = conjugate = conj
+@composite(reported=False)
+def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the complex conjugate; a real tensor is returned itself."""
+    if out is None and not check_tensor("conj_physical", input).is_complex():
+        return input
+    return _conj_physical(input, out=out)
+
+
+conjugate = conj
 implements(np.conjugate)(conj)
-add_method("conj_physical_", inplace(_conj.op, "conj_physical_"))
+add_method("conj_physical_", inplace(_conj_physical.op, "conj_physical_"))
 
 
 @composite("resolve_neg", reported=False)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.layout import unexpanded
 from retrograd.core.op import elementwise, op
 from retrograd.core.protocols import lists_as_arrays
 from retrograd.core.registry import add_method, composite, implements
@@ -216,7 +217,7 @@ def nan_to_num(input, nan: float | None = None, posinf: float | None = None, neg
     posinf, neginf
         What the infinities become; the largest and the smallest finite number of the dtype if None.
     """
-    return np.nan_to_num(input, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
+    return np.nan_to_num(unexpanded(input), nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 
 @implements(np.nan_to_num)

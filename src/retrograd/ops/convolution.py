@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.layout import row_major
 from retrograd.core.op import kernel
 from retrograd.ops import _convolve
 from retrograd.ops._fused import sample_by_sample
@@ -87,7 +88,7 @@ def convolution_input(grad, weight, bias, size: Sizes, stride: Sizes, padding: S
 def convolution_weight(grad, input, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int):
     """The gradient of the weight, whose windows are of size ``kernel``, for that of the result."""
     windows = _windows(input.shape[2:], kernel, grad.shape[2:], stride, padding, dilation)
-    return _in_single_precision(_without_bias, grad, input, None, windows, groups)
+    return row_major(_in_single_precision(_without_bias, grad, input, None, windows, groups))
 
 
 def _without_bias(grad: Any, input: Any, bias: None, windows: Any, groups: int) -> Any:

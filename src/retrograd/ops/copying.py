@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from retrograd import dtypes
 from retrograd.core import calls
+from retrograd.core.layout import dense_copy, dense_like
 from retrograd.core.op import kernel, linear, op
 from retrograd.core.registry import add_method, implements, method
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.core.tensor_types import DTYPES, TensorType
 from retrograd.device import array_module, as_device
@@ -24,9 +25,8 @@ from retrograd.gpu import DeviceArray
 @linear(input=lambda g: g)
 def clone(input, memory_format: Any = None):
     """Return a copy, through which gradients flow, with the order of the elements in memory kept."""
-    # strides of 0 come from expand and are not worth keeping
-    dense = input.flags.c_contiguous or 0 in input.strides
-    return input.copy(order="C" if dense else "K")
+    # of the formats there are, one asks for something else
+    return input.copy(order="C") if getattr(memory_format, "name", "") == "contiguous_format" else dense_copy(input)
 
 
 @linear(name="contiguous", node_name="CloneBackward0", public=False, method=False, input=lambda g: g)
@@ -64,12 +64,12 @@ def cast(array: Any, dtype: np.dtype) -> Any:
     """A copy of an array in another dtype, as torch converts: of complex values the real part, of NaN anything."""
     kind = array.dtype.kind
     if kind == "c" and dtype.kind not in "cb":
-        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=6)
+        warn_user("Casting complex values to real discards the imaginary part")
         array = array.real
     if kind in "fc" and dtype.kind in "iu":
         with np.errstate(invalid="ignore"):
-            return array.astype(dtype)
-    return array.astype(dtype)
+            return dense_copy(array, dtype)
+    return dense_copy(array, dtype)
 
 
 @linear(name="to_copy", public=False, method=False, input=lambda g: g)
@@ -310,7 +310,7 @@ def _fill(input: Any, value: Any) -> None:
 )
 def fill(input, value):
     """Return a tensor like ``input`` with ``value``, a number or a 0-d tensor, everywhere."""
-    result = np.empty_like(input)
+    result = dense_like(input)
     _fill(result, value)
     return result
 

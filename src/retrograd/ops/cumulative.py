@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.layout import row_major
 from retrograd.core.op import kernel, linear, op
 from retrograd.core.registry import composite
 from retrograd.ops._picking import lifted
 from retrograd.ops._reducing import cast, checked_dim
-from retrograd.ops._rules import conj, everywhere, normalize_dim
+from retrograd.ops._rules import check_kind, conj, everywhere, normalize_dim
 from retrograd.ops.extremes import check_ordered
 from retrograd.ops.selecting import scatter_zeros
 
@@ -91,14 +92,14 @@ def cumsum(input, dim: int, dtype: Any = None):
     >>> rg.cumsum(rg.tensor([1.0, 2.0, 3.0]), dim=0)
     tensor([1., 3., 6.])
     """
-    return cast(_accumulate(np.add, cast(input, dtype), dim), dtype)
+    return cast(_accumulate(np.add, row_major(cast(input, dtype)), dim), dtype)
 
 
 @kernel(public=False, method=False, g=lambda G, dim: np.cumsum(G, axis=dim))
 @lifted
 def sum_from_here(g, dim):
     """The sums of the elements from each one on along ``dim``."""
-    return np.flip(_accumulate(np.add, np.flip(g, dim), dim), dim)
+    return row_major(np.flip(_accumulate(np.add, np.flip(g, dim), dim), dim))
 
 
 # --- recurrences ------------------------------------------------------------------------------------------------------
@@ -155,32 +156,52 @@ def cumprod(input, dim: int, dtype: Any = None):
 
     The derivative is exact with zeros among the elements, and so are the higher ones.
     """
-    return cast(_accumulate(np.multiply, cast(input, dtype), dim), dtype)
+    return cast(_accumulate(np.multiply, row_major(cast(input, dtype)), dim), dtype)
 
 
 # --- logarithms of sums -----------------------------------------------------------------------------------------------
 
 
 def _logcumsumexp_rule(g, input, result, dim):
-    share = np.exp(input - result)
+    share = conj(np.exp(input - result))
     if input.ndim == 0:
         return g * share
     # y[k] depends on x[j] by exp(x[j] - y[j]) exp(y[j] - y[k]); the second factor decays from neighbour to neighbour
     dim = normalize_dim(dim, input.ndim)
     here, there = along(result, dim, None, -1), along(result, dim, 1, None)
     decay = np.where(here == there, 1, np.exp(here - there))
-    return share * recurrence(g, decay, dim, True)
+    return share * recurrence(g, conj(decay), dim, True)
+
+
+def _log_add_exp(x: Any, y: Any) -> Any:
+    """``log(exp(x) + exp(y))`` of complex numbers, with an imaginary part near that of the larger one, as in torch."""
+    swapped = x.real < y.real
+    least, most = np.where(swapped, x, y), np.where(swapped, y, x)
+    infinite = np.isinf(most.real) & (least.real == most.real)
+    least, most = np.where(infinite, 0, least), np.where(infinite, 0, most)
+    result = np.log1p(np.exp(least - most)) + most
+    # the sum of two infinite numbers has no direction, and 0 needs none
+    result = np.where(infinite, np.where(x.real > 0, complex(np.inf, np.nan), -np.inf), result)
+    return np.where(np.isnan(x) | np.isnan(y), complex(np.nan, np.nan), result)
+
+
+def _complex_logcumsumexp(x: Any, dim: int) -> Any:
+    result = np.copy(x)
+    slices = np.moveaxis(result, dim, 0)[..., np.newaxis]
+    before = np.full_like(slices[:1], -np.inf)[0] if len(slices) else None
+    for here in slices:
+        here[...] = _log_add_exp(before, here)
+        before = here
+    return result
 
 
 @op(input=_logcumsumexp_rule)
 @lifted
 def logcumsumexp(input, dim: int):
     """Return ``log(cumsum(exp(input)))`` along ``dim``, safe from overflow."""
-    if input.dtype.kind != "f":
-        raise NotImplementedError(
-            f'"logcumsumexp" not implemented for {input.dtype}; it takes real floating-point tensors'
-        )
-    return np.logaddexp.accumulate(input, dim)
+    check_kind("logcumsumexp", "fc", input)
+    input = row_major(input)
+    return _complex_logcumsumexp(input, dim) if input.dtype.kind == "c" else np.logaddexp.accumulate(input, dim)
 
 
 # --- extremes ---------------------------------------------------------------------------------------------------------
@@ -198,6 +219,7 @@ def _places(x: Any, dim: int) -> Any:
 
 def _cumextreme(name: str, ufunc: np.ufunc, x: Any, dim: int) -> Any:
     check_ordered(name, x)
+    x = row_major(x)
     values = _run(ufunc, x, dim, x.dtype, x.dtype)
     reached = (x == values) | (x != x)
     places = reached * _places(x, dim)
@@ -246,7 +268,7 @@ def difference_adjoint(g, shape, dim):
     return adjoint
 
 
-@composite()
+@composite(out=True)
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Return the ``n``-th differences of neighbours along ``dim``, with ``prepend`` and ``append`` put around first.
 
@@ -257,8 +279,10 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         raise RuntimeError("diff(): expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"diff(): order must be non-negative but got {n}")
+    if n == 0:
+        return input.clone()
     dim = checked_dim("diff", dim, input.ndim)
-    if n and (prepend is not None or append is not None):
+    if prepend is not None or append is not None:
         parts = [part for part in (prepend, input, append) if part is not None]
         if any(part.ndim != input.ndim for part in parts):
             raise RuntimeError("diff(): expects prepend or append to be the same dimension as input")

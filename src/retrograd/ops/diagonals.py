@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.layout import dense_copy, row_major
 from retrograd.core.op import kernel, linear, view
 from retrograd.core.registry import composite
 from retrograd.ops._rules import normalize_dim
@@ -56,7 +57,7 @@ def diag_embed(input, offset: int = 0, dim1: int = -2, dim2: int = -1):
     return place_diagonal(input, tuple(shape), offset, dim1, dim2)
 
 
-@composite()
+@composite(out=True)
 def diag(input, diagonal: int = 0):
     """Return the matrix with the vector ``input`` on its diagonal, or a copy of the diagonal of a matrix."""
     if input.ndim not in (1, 2):
@@ -87,7 +88,7 @@ def blank_diagonal(grad, offset: int, dim1: int, dim2: int):
 )
 def diagonal_scatter(input, src, offset: int = 0, dim1: int = 0, dim2: int = 1):
     """Return ``input`` with ``src`` on a diagonal."""
-    result = input.copy()
+    result = dense_copy(input)
     part = _diagonal_of(result, offset, dim1, dim2)
     if part.shape != src.shape:
         raise RuntimeError(
@@ -110,10 +111,10 @@ def _matrices(name: str, input: Any) -> Any:
 @linear(inplace=True, input=lambda g, diagonal: np.tril(g, diagonal))
 def tril(input, diagonal: int = 0):
     """Return the lower triangles of matrices, up to a diagonal, and zeros elsewhere."""
-    return np.tril(_matrices("tril", input), diagonal)
+    return row_major(np.tril(_matrices("tril", input), diagonal))
 
 
 @linear(inplace=True, input=lambda g, diagonal: np.triu(g, diagonal))
 def triu(input, diagonal: int = 0):
     """Return the upper triangles of matrices, from a diagonal on, and zeros elsewhere."""
-    return np.triu(_matrices("triu", input), diagonal)
+    return row_major(np.triu(_matrices("triu", input), diagonal))

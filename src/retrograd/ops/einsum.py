@@ -83,7 +83,7 @@ def _multiply(input: Any, other: Any, plan: _Layout) -> Any:
     return (a * b).transpose(plan.out)
 
 
-@composite(method=False)
+@composite(method=False, out=True)
 def tensordot(a, b, dims: int | Sequence[Any] = 2):
     """Return the sums of products of ``a`` and ``b`` over some dimensions of both.
 
@@ -135,7 +135,7 @@ def _letter(position: int) -> str:
     return chr(ord("a") + position)
 
 
-@composite()
+@composite(out=True)
 def inner(input, other):
     """Return the sums of the products over the last dimensions of ``input`` and ``other``.
 

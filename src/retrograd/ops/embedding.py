@@ -293,4 +293,4 @@ def one_hot(tensor, num_classes=-1):
             raise RuntimeError(
                 f"one_hot: Class values must be smaller than num_classes, {num_classes}, got {tensor.max().item()}."
             )
-    return (tensor.unsqueeze(-1) == np.arange(num_classes)).long()
+    return (tensor.contiguous().unsqueeze(-1) == np.arange(num_classes)).long()

@@ -17,6 +17,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.ops._picking import lifted, picking
 from retrograd.ops._reducing import Dims, axes_of, reduce
 from retrograd.ops._rules import keep_reduced
+from retrograd.ops.conditional import maximum, minimum
 
 # --- on arrays --------------------------------------------------------------------------------------------------------
 
@@ -144,7 +145,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     if dim is None and other is None and not keepdim:
         return _max_of_all(input, out=out)
     if other is not None or isinstance(dim, (Tensor, np.ndarray)):
-        return _written(np.maximum(input, dim if other is None else other), out)
+        return maximum(input, dim if other is None else other, out=out)
     return _max_along(input, _one_dim("max", dim), keepdim, out=out)
 
 
@@ -157,7 +158,7 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     if dim is None and other is None and not keepdim:
         return _min_of_all(input, out=out)
     if other is not None or isinstance(dim, (Tensor, np.ndarray)):
-        return _written(np.minimum(input, dim if other is None else other), out)
+        return minimum(input, dim if other is None else other, out=out)
     return _min_along(input, _one_dim("min", dim), keepdim, out=out)
 
 
@@ -169,10 +170,6 @@ def _one_dim(name: str, dim: Any) -> int:
             f"{name}(): dim must be one int (or a tensor, for {name}imum), not {dim!r}; "
             f"a{name} reduces several dimensions"
         ) from None
-
-
-def _written(result: Any, out: Any) -> Any:
-    return result if out is None else out.copy_(result)
 
 
 # --- where they are ---------------------------------------------------------------------------------------------------

@@ -52,19 +52,19 @@ def dim_order(self: Tensor) -> tuple[int, ...]:
 
 
 @method
-def to_dense(self: Tensor) -> Tensor:
-    """Return the tensor itself: all tensors are dense."""
-    return self
+def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """Return the tensor itself, in ``dtype`` if that is given: all tensors are dense."""
+    return self if dtype is None else self.to(dtype)
 
 
 @method
-def pin_memory(self: Tensor) -> Tensor:
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """Return the tensor itself: memory is not pinned, and ``.to("cuda")`` copies from it all the same."""
     return self
 
 
 @method
-def is_pinned(self: Tensor) -> bool:
+def is_pinned(self: Tensor, device: Any = None) -> bool:
     """Return False: memory is not pinned."""
     return False
 
@@ -97,9 +97,9 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 
 
 @method
-def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Replace every element by what a Python function returns for it and that of ``tensor``, one by one and slowly."""
-    return _computed(self, "map_", callable, tensor)
+def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace every element by what a Python function returns for it and that of ``other``, one by one and slowly."""
+    return _computed(self, "map_", callable, other)
 
 
 __all__ = ["get_device", "is_same_size"]

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from retrograd.core.layout import row_major
 from retrograd.core.op import kernel, linear, without_warnings
 from retrograd.core.registry import composite, implements
 from retrograd.core.tensor import Tensor, wrap
@@ -139,7 +140,7 @@ def fft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     ``"ortho"`` both by its square root.
     """
     input = _numbers("fft", input, norm)
-    return np.fft.fft(input, _line("fft", input, n, dim), dim, norm)
+    return row_major(np.fft.fft(input, _line("fft", input, n, dim), dim, norm))
 
 
 def ifft_derivative(g: Any, input_shape: tuple[int, ...], dim: int, norm: Norm) -> Any:
@@ -150,7 +151,7 @@ def ifft_derivative(g: Any, input_shape: tuple[int, ...], dim: int, norm: Norm) 
 def ifft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return the inverse discrete Fourier transform along ``dim``; see :func:`fft`."""
     input = _numbers("ifft", input, norm)
-    return np.fft.ifft(input, _line("ifft", input, n, dim), dim, norm)
+    return row_major(np.fft.ifft(input, _line("ifft", input, n, dim), dim, norm))
 
 
 def rfft_derivative(g: Any, input_shape: tuple[int, ...], n: int | None, dim: int, norm: Norm) -> Any:
@@ -162,7 +163,7 @@ def rfft_derivative(g: Any, input_shape: tuple[int, ...], n: int | None, dim: in
 def rfft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return the first ``n // 2 + 1`` entries of the Fourier transform of a real tensor; the others mirror them."""
     input = _numbers("rfft", input, norm, real=True)
-    return np.fft.rfft(input, _line("rfft", input, n, dim), dim, norm)
+    return row_major(np.fft.rfft(input, _line("rfft", input, n, dim), dim, norm))
 
 
 def irfft_derivative(g: Any, input_shape: tuple[int, ...], dim: int, norm: Norm) -> Any:
@@ -173,7 +174,7 @@ def irfft_derivative(g: Any, input_shape: tuple[int, ...], dim: int, norm: Norm)
 def irfft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return the ``n`` real numbers of which the input is the half spectrum; an even ``n`` is assumed."""
     input = _numbers("irfft", input, norm)
-    return np.fft.irfft(input, _line("irfft", input, n, dim, half=True), dim, norm)
+    return row_major(np.fft.irfft(input, _line("irfft", input, n, dim, half=True), dim, norm))
 
 
 def hfft_derivative(g: Any, input_shape: tuple[int, ...], dim: int, norm: Norm) -> Any:
@@ -184,7 +185,7 @@ def hfft_derivative(g: Any, input_shape: tuple[int, ...], dim: int, norm: Norm) 
 def hfft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return the ``n`` real entries of the spectrum of a signal that mirrors itself, of which the input is one half."""
     input = _numbers("hfft", input, norm)
-    return np.fft.hfft(input, _line("hfft", input, n, dim, half=True), dim, norm)
+    return row_major(np.fft.hfft(input, _line("hfft", input, n, dim, half=True), dim, norm))
 
 
 def ihfft_derivative(g: Any, input_shape: tuple[int, ...], n: int | None, dim: int, norm: Norm) -> Any:
@@ -196,7 +197,7 @@ def ihfft_derivative(g: Any, input_shape: tuple[int, ...], n: int | None, dim: i
 def ihfft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return one half of the signal with the real spectrum ``input``: the inverse of :func:`hfft`."""
     input = _numbers("ihfft", input, norm, real=True)
-    return np.fft.ihfft(input, _line("ihfft", input, n, dim), dim, norm)
+    return row_major(np.fft.ihfft(input, _line("ihfft", input, n, dim), dim, norm))
 
 
 # --- along several dimensions -----------------------------------------------------------------------------------------
@@ -211,7 +212,7 @@ def fftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return the Fourier transform along all dimensions in ``dim``, cropped or padded to the lengths ``s`` first."""
     input = _numbers("fftn", input, norm)
     lengths, axes = _grid("fftn", input, s, dim)
-    return np.fft.fftn(input, lengths, axes, norm) if axes else input + 0j
+    return row_major(np.fft.fftn(input, lengths, axes, norm) if axes else input + 0j)
 
 
 def ifftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dims, norm: Norm) -> Any:
@@ -223,7 +224,7 @@ def ifftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return the inverse Fourier transform along all dimensions in ``dim``; see :func:`fftn`."""
     input = _numbers("ifftn", input, norm)
     lengths, axes = _grid("ifftn", input, s, dim)
-    return np.fft.ifftn(input, lengths, axes, norm) if axes else input + 0j
+    return row_major(np.fft.ifftn(input, lengths, axes, norm) if axes else input + 0j)
 
 
 def rfftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dims, norm: Norm) -> Any:
@@ -238,7 +239,7 @@ def rfftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return the Fourier transform of a real tensor, only the first half of it along the last of the dimensions."""
     input = _numbers("rfftn", input, norm, real=True)
     lengths, axes = _grid("rfftn", input, s, dim, some=True)
-    return np.fft.rfftn(input, lengths, axes, norm)
+    return row_major(np.fft.rfftn(input, lengths, axes, norm))
 
 
 def irfftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dims, norm: Norm) -> Any:
@@ -252,7 +253,7 @@ def irfftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return the real tensor whose half spectrum, as of :func:`rfftn`, the input is."""
     input = _numbers("irfftn", input, norm)
     lengths, axes = _grid("irfftn", input, s, dim, half=True, some=True)
-    return np.fft.irfftn(input, lengths, axes, norm)
+    return row_major(np.fft.irfftn(input, lengths, axes, norm))
 
 
 def hfftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dims, norm: Norm) -> Any:
@@ -266,7 +267,7 @@ def hfftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return the real spectrum of a signal that mirrors itself; the input is one half of it in the last dimension."""
     input = _numbers("hfftn", input, norm)
     lengths, axes = _grid("hfftn", input, s, dim, half=True, some=True)
-    return np.fft.irfftn(np.conj(input), lengths, axes, ADJOINT[norm])
+    return row_major(np.fft.irfftn(np.conj(input), lengths, axes, ADJOINT[norm]))
 
 
 def ihfftn_derivative(g: Any, input_shape: tuple[int, ...], s: Lengths, dim: Dims, norm: Norm) -> Any:
@@ -281,7 +282,7 @@ def ihfftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
     """Return one half, in the last dimension, of the signal with the real spectrum ``input``."""
     input = _numbers("ihfftn", input, norm, real=True)
     lengths, axes = _grid("ihfftn", input, s, dim, some=True)
-    return np.conj(np.fft.rfftn(input, lengths, axes, ADJOINT[norm]))
+    return row_major(np.conj(np.fft.rfftn(input, lengths, axes, ADJOINT[norm])))
 
 
 # --- along two dimensions ---------------------------------------------------------------------------------------------
@@ -295,7 +296,7 @@ def _planar(name: str, transform: Callable[..., Any]) -> Callable[..., Any]:
 
     planar.__name__ = planar.__qualname__ = name
     planar.__doc__ = f"Return :func:`{transform.__name__}` along the last two dimensions, or along those in ``dim``."
-    return composite(name=f"fft.{name}", method=False)(planar)
+    return composite(name=f"fft.{name}", method=False, out=True)(planar)
 
 
 fft2 = _planar("fft2", fftn)
@@ -312,13 +313,13 @@ ihfft2 = _planar("ihfft2", ihfftn)
 @linear(namespace="fft", method=False, input=lambda g, dim: np.fft.ifftshift(g, axes=dim))
 def fftshift(input, dim: Dims = None):
     """Return the tensor rolled along ``dim`` (all dimensions by default) so that frequency 0 is in the middle."""
-    return np.fft.fftshift(input, axes=_axes(input.ndim, None, dim))
+    return row_major(np.fft.fftshift(input, axes=_axes(input.ndim, None, dim)))
 
 
 @linear(namespace="fft", method=False, input=lambda g, dim: np.fft.fftshift(g, axes=dim))
 def ifftshift(input, dim: Dims = None):
     """Undo :func:`fftshift`."""
-    return np.fft.ifftshift(input, axes=_axes(input.ndim, None, dim))
+    return row_major(np.fft.ifftshift(input, axes=_axes(input.ndim, None, dim)))
 
 
 def _frequencies(name: str, k: np.ndarray, step: float, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
@@ -337,7 +338,7 @@ def _count(name: str, n: Any) -> int:
     return n
 
 
-@composite(name="fft.fftfreq", method=False)
+@composite(name="fft.fftfreq", method=False, out=True)
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False):
     """Return the frequencies of :func:`fft` for ``n`` samples at distance ``d``.
 
@@ -348,7 +349,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, re
     return _frequencies("fftfreq", np.where(k < (n + 1) // 2, k, k - n), n * d, dtype, device, requires_grad)
 
 
-@composite(name="fft.rfftfreq", method=False)
+@composite(name="fft.rfftfreq", method=False, out=True)
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False):
     """Return the frequencies of :func:`rfft` for ``n`` samples at distance ``d``."""
     k = np.arange(_count("rfftfreq", n) // 2 + 1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from retrograd.core.op import kernel, op
 from retrograd.core.registry import composite
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._fused import sample_by_sample
 from retrograd.ops._positions import combine_at
@@ -206,11 +206,7 @@ def _check_grid(input: Any, grid: Any, mode: str, padding_mode: str) -> None:
 
 
 def _say_default(name: str) -> None:
-    warnings.warn(
-        f"{name}(): align_corners is False by default, which was True in torch before 1.3.0. Give it explicitly.",
-        UserWarning,
-        stacklevel=4,
-    )
+    warn_user(f"{name}(): align_corners is False by default, which was True in torch before 1.3.0. Give it explicitly.")
 
 
 @composite(method=False)

@@ -7,14 +7,15 @@ of that view. (NumPy counts integers among the latter, which moves dimensions: c
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from retrograd.core.layout import dense_copy
 from retrograd.core.op import kernel, linear, view
 from retrograd.core.registry import add_method
+from retrograd.core.sites import warn_user
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.ops._positions import ALL, along, combine_at, of_index
@@ -132,7 +133,7 @@ def index_put(input, indices: Sequence[Any], values, accumulate: bool = False):
     indices
         A tuple of integer tensors or masks, as in ``input[indices]``.
     """
-    result = input.copy()
+    result = dense_copy(input)
     _put(result, indices, values, accumulate)
     return result
 
@@ -159,11 +160,9 @@ def _several(index: Any) -> bool:
         for item in index
     )
     if several:
-        warnings.warn(
+        warn_user(
             "Using a non-tuple sequence for multidimensional indexing is deprecated; "
-            "use x[tuple(seq)] instead of x[seq]",
-            UserWarning,
-            stacklevel=4,
+            "use x[tuple(seq)] instead of x[seq]"
         )
     return several
 
@@ -176,11 +175,7 @@ def _as_picking(item: Any) -> Any:
     if data.dtype in _PICKING:
         return item
     if data.dtype == np.uint8:
-        warnings.warn(
-            "indexing with dtype retrograd.uint8 is now deprecated, please use a dtype retrograd.bool instead.",
-            UserWarning,
-            stacklevel=5,
-        )
+        warn_user("indexing with dtype retrograd.uint8 is now deprecated, please use a dtype retrograd.bool instead.")
         return data != 0
     raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, not {data.dtype}")
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from retrograd.core.layout import row_major
 from retrograd.core.op import linear, view
 from retrograd.core.registry import add_method, composite
 from retrograd.core.tensor import Tensor, wrap
@@ -65,8 +66,7 @@ def cat(tensors: Sequence[Any], dim: int = 0):
 
 def _joined(parts: Sequence[Any], dim: int, dtype: np.dtype) -> Any:
     """``np.concatenate``, lying row by row whatever the parts do, so that it can be viewed in other shapes."""
-    result = np.concatenate(parts, dim, dtype=dtype)
-    return np.ascontiguousarray(result) if type(result) is np.ndarray and not result.flags.c_contiguous else result
+    return row_major(np.concatenate(parts, dim, dtype=dtype))
 
 
 def _fitting(tensors: Sequence[Any], dim: int) -> Sequence[Any]:
@@ -129,26 +129,26 @@ def _at_least(name: str, tensors: Sequence[Any], least: Any) -> list[Any]:
     return [least(tensor) for tensor in tensors]
 
 
-@composite(method=False)
+@composite(method=False, out=True)
 def hstack(tensors: Sequence[Any]):
     """Join tensors along the second dimension (vectors along their only one)."""
     parts = _at_least("hstack", tensors, atleast_1d)
     return cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
-@composite("row_stack", method=False)
+@composite("row_stack", method=False, out=True)
 def vstack(tensors: Sequence[Any]):
     """Join tensors along the first dimension, vectors as rows."""
     return cat(_at_least("vstack", tensors, atleast_2d), 0)
 
 
-@composite(method=False)
+@composite(method=False, out=True)
 def dstack(tensors: Sequence[Any]):
     """Join tensors along the third dimension."""
     return cat(_at_least("dstack", tensors, atleast_3d), 2)
 
 
-@composite(method=False)
+@composite(method=False, out=True)
 def column_stack(tensors: Sequence[Any]):
     """Join tensors along the second dimension, vectors as columns."""
     return cat(_at_least("column_stack", tensors, _as_columns), 1)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.named_results import named_results
+from retrograd.core.named_results import NamedResults
 from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.ops._matrices import adjoint, check_floating, check_info, check_square, columns_times
@@ -198,7 +198,7 @@ def solve_matrices(A, B):
         raise
 
 
-@composite(name="linalg.solve", method=False)
+@composite(name="linalg.solve", method=False, out=True)
 def solve(A, B, *, left: bool = True):
     """Return the solution X of ``A X = B``, or of ``X A = B`` with ``left=False``.
 
@@ -223,14 +223,14 @@ def _solve(name: str, A: Any, B: Any, left: bool, solve_matrices: Callable[[Any,
             f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
             f"({list(A.shape)} and {list(B.shape)})"
         )
-    X = solve_matrices(A, B) if left else solve_matrices(A.mT, B.mT).mT
+    X = solve_matrices(A, B) if left else solve_matrices(A.mT, B.mT).mT.contiguous()
     return X[..., 0] if vector else X
 
 
-_Solved = named_results("linalg_solve_ex", ["result", "info"])
+_Solved = NamedResults("linalg_solve_ex", ["result", "info"])
 
 
-@composite(name="linalg.solve_ex", method=False)
+@composite(name="linalg.solve_ex", method=False, out=True)
 def solve_ex(A, B, *, left: bool = True, check_errors: bool = False):
     """Return ``(result, info)`` as :func:`linalg.solve` does, without raising for singular matrices.
 
@@ -240,5 +240,5 @@ def solve_ex(A, B, *, left: bool = True, check_errors: bool = False):
     if check_errors:
         check_info("linalg.solve_ex", info._data, "The solver failed because the input matrix is singular.")
     if info._data.any():
-        return _Solved(_solve("linalg.solve_ex", inverse, B, left, np.matmul), info)
-    return _Solved(_solve("linalg.solve_ex", A, B, left, solve_matrices), info)
+        return _Solved((_solve("linalg.solve_ex", inverse, B, left, np.matmul), info))
+    return _Solved((_solve("linalg.solve_ex", A, B, left, solve_matrices), info))

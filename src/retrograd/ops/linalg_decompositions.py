@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from retrograd.core.errors import LinAlgError
-from retrograd.core.named_results import named_results
+from retrograd.core.named_results import NamedResults
 from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
@@ -222,7 +222,7 @@ def qr(A, mode: Literal["reduced", "complete", "r"] = "reduced"):
     return tuple(np.linalg.qr(A, mode))
 
 
-@composite(name="qr")
+@composite(name="qr", out=True)
 def qr_some(input, some: bool = True):
     """Return the reduced (``some``) or complete QR decomposition; :func:`linalg.qr` is newer."""
     return qr(input, "reduced" if some else "complete")
@@ -415,14 +415,14 @@ def _singular_values(A: Any) -> Any:
     return np.linalg.svd(A, compute_uv=False)
 
 
-_SVD = named_results("svd", ["U", "S", "V"])
+_SVD = NamedResults("svd", ["U", "S", "V"])
 
 
-@composite(name="svd")
+@composite(name="svd", out=True)
 def svd_some(input, some: bool = True, compute_uv: bool = True):
     """Return U, S and V (not its adjoint); U and V are zeros without ``compute_uv``. :func:`linalg.svd` is newer."""
     if not compute_uv:
-        U, V = (wrap(np.zeros_like(input._data, shape=(*input.shape[:-2], n, n))) for n in input.shape[-2:])
-        return _SVD(U, svdvals(input), V)
+        U, V = (wrap(np.zeros_like(input._data, shape=(*input.shape[:-2], n, n), order="C")) for n in input.shape[-2:])
+        return _SVD((U, svdvals(input), V))
     U, S, Vh = svd(input, not some)
-    return _SVD(U, S, adjoint(Vh))
+    return _SVD((U, S, adjoint(Vh).contiguous()))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.named_results import named_results
+from retrograd.core.named_results import NamedResults
 from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
@@ -117,11 +117,11 @@ def _least_squares(A, B, rcond: float):
     return adjoint(Vh) @ (_reciprocals(S, A, None, rcond)[..., None] * (adjoint(U) @ B))
 
 
-_LeastSquares = named_results("linalg_lstsq", ["solution", "residuals", "rank", "singular_values"])
+_LeastSquares = NamedResults("linalg_lstsq", ["solution", "residuals", "rank", "singular_values"])
 _DRIVERS = ("gelsy", "gelsd", "gelss", "gels")
 
 
-@composite(name="linalg.lstsq", method=False)
+@composite(name="linalg.lstsq", method=False, out=True)
 def lstsq(A, B, rcond: float | None = None, *, driver: str | None = None):
     """Return the X that minimises ``||A X - B||``, of minimal norm if there are several, as ``solution``.
 
@@ -159,7 +159,7 @@ def lstsq(A, B, rcond: float | None = None, *, driver: str | None = None):
         residuals = np.sum(np.square(np.abs(A @ X - B)), axis=-2)
     if driver in ("gelsd", "gelss"):
         singular_values = S
-    return _LeastSquares(X[..., 0] if vector else X, residuals, rank, singular_values)
+    return _LeastSquares((X[..., 0] if vector else X, residuals, rank, singular_values))
 
 
 # --- rank -------------------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def _count_above(S, A, atol: Any, rtol: Any):
     return np.sum(size > _cutoff(size.max(axis=-1, initial=0), A, atol, rtol)[..., None], axis=-1)
 
 
-@composite(name="linalg.matrix_rank", method=False)
+@composite(name="linalg.matrix_rank", method=False, out=True)
 def matrix_rank(A, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None):
     """Return how many singular values are above ``max(atol, rtol * largest)``.
 
@@ -239,7 +239,7 @@ def matrix_exp(A):
 composite()(matrix_exp)
 
 
-@composite(name="linalg.matrix_power", method=False)
+@composite(name="linalg.matrix_power", method=False, out=True)
 def matrix_power(A, n: int):
     """Return the ``n``-th power of a square matrix, by repeated squaring; of the inverse, if ``n`` is negative."""
     if not isinstance(n, int):
@@ -255,7 +255,7 @@ def matrix_power(A, n: int):
             result = A if result is None else matmul(result, A)
         n >>= 1
         if n == 0:
-            return result.clone() if result is A else result
+            return result.copy() if result is A else result
         A = matmul(A, A)
 
 
@@ -265,7 +265,7 @@ composite()(matrix_power)
 # --- tensors as matrices ----------------------------------------------------------------------------------------------
 
 
-@composite(name="linalg.tensorinv", method=False)
+@composite(name="linalg.tensorinv", method=False, out=True)
 def tensorinv(A, ind: int = 2):
     """Return the inverse of ``A`` as a map from its last dimensions to its first ``ind`` ones.
 
@@ -283,7 +283,7 @@ def tensorinv(A, ind: int = 2):
     return inv(A.reshape((math.prod(first), -1))).reshape((*last, *first))
 
 
-@composite(name="linalg.tensorsolve", method=False)
+@composite(name="linalg.tensorsolve", method=False, out=True)
 def tensorsolve(A, B, dims: Sequence[int] | None = None):
     """Return the X with ``tensordot(A, X, X.ndim) == B``, after moving the dimensions ``dims`` of ``A`` to its end."""
     if dims is not None:
@@ -311,7 +311,7 @@ def vander(x, *, N: int | None = None):
     N = x.shape[-1] if N is None else N
     if N <= 1:
         raise RuntimeError(f"linalg.vander: N must be greater than 1, but got {N}")
-    return x[..., None] ** np.arange(N)
+    return x.contiguous()[..., None] ** np.arange(N)
 
 
 @composite(name="vander", method=False)
@@ -332,7 +332,7 @@ def diagonal(A, *, offset: int = 0, dim1: int = -2, dim2: int = -1):
     return np.diagonal(A, offset, dim1, dim2)
 
 
-@composite(name="linalg.householder_product", method=False)
+@composite(name="linalg.householder_product", method=False, out=True)
 def householder_product(A, tau):
     """Return the first columns of the product of the reflections I - τᵢ vᵢ vᵢᴴ.
 

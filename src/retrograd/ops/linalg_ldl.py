@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.named_results import named_results
+from retrograd.core.named_results import NamedResults
 from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.gpu import computed_on_cpu
@@ -61,10 +61,10 @@ def ldl_factor_ex(A, hermitian: bool = False, check_errors: bool = False):
 
 
 _SINGULAR = "D[{info},{info}] is zero, and using the factors to solve a system would divide by it."
-_Factors = named_results("linalg_ldl_factor", ["LD", "pivots"])
+_Factors = NamedResults("linalg_ldl_factor", ["LD", "pivots"])
 
 
-@composite(name="linalg.ldl_factor", method=False)
+@composite(name="linalg.ldl_factor", method=False, out=True)
 def ldl_factor(A, *, hermitian: bool = False):
     """Return ``(LD, pivots)``: the factors of a symmetric ``A = L D Lᵀ`` in LAPACK's compact form.
 
@@ -84,7 +84,7 @@ def ldl_factor(A, *, hermitian: bool = False):
     """
     LD, pivots, info = ldl_factor_ex(A, hermitian)
     check_info("linalg.ldl_factor", info._data, _SINGULAR)
-    return _Factors(LD, pivots)
+    return _Factors((LD, pivots))
 
 
 def _solution_gradient(g: Any, LD: Any, pivots: Any, hermitian: bool) -> Any:
@@ -115,7 +115,7 @@ def ldl_solve_factored(LD, pivots, B, hermitian: bool):
     return X
 
 
-@composite(name="linalg.ldl_solve", method=False)
+@composite(name="linalg.ldl_solve", method=False, out=True)
 def ldl_solve(LD, pivots, B, *, hermitian: bool = False):
     """Return the solution X of ``A X = B`` from what :func:`linalg.ldl_factor` returns for ``A``.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.named_results import named_results
+from retrograd.core.named_results import NamedResults
 from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.gpu import computed_on_cpu
@@ -126,11 +126,11 @@ _ZERO_PIVOT = (
     "If you still want to perform the factorization, use linalg.lu or linalg.lu_factor_ex."
 )
 
-_Factors = named_results("linalg_lu_factor", ["LU", "pivots"])
-_Parts = named_results("linalg_lu", ["P", "L", "U"])
+_Factors = NamedResults("linalg_lu_factor", ["LU", "pivots"])
+_Parts = NamedResults("linalg_lu", ["P", "L", "U"])
 
 
-@composite(name="linalg.lu_factor", method=False)
+@composite(name="linalg.lu_factor", method=False, out=True)
 def lu_factor(A, *, pivot: bool = True):
     """Return ``(LU, pivots)``: the factors of ``A = P L U`` in one matrix, and the row exchanges, counted from 1.
 
@@ -138,10 +138,10 @@ def lu_factor(A, *, pivot: bool = True):
     """
     LU, pivots, info = lu_factor_ex(A, pivot)
     check_info("linalg.lu_factor", info._data, _ZERO_PIVOT)
-    return _Factors(LU, pivots)
+    return _Factors((LU, pivots))
 
 
-@composite(method=False)
+@composite(method=False, out=True)
 def lu_unpack(LU_data, LU_pivots, unpack_data: bool = True, unpack_pivots: bool = True):
     """Return ``(P, L, U)`` from what :func:`linalg.lu_factor` returns; what is not unpacked is empty."""
     m, n = LU_data.shape[-2:]
@@ -153,10 +153,10 @@ def lu_unpack(LU_data, LU_pivots, unpack_data: bool = True, unpack_pivots: bool 
     if unpack_data:
         L = np.tril(LU_data[..., :k], -1) + np.eye(m, k, dtype=LU_data.dtype.numpy)
         U = np.triu(LU_data[..., :k, :])
-    return _Parts(P, L, U)
+    return _Parts((P, L, U))
 
 
-@composite(name="linalg.lu", method=False)
+@composite(name="linalg.lu", method=False, out=True)
 def lu(A, *, pivot: bool = True):
     """Return the factors of ``A = P L U``: a permutation, a unit lower and an upper triangle.
 
@@ -166,7 +166,7 @@ def lu(A, *, pivot: bool = True):
     return lu_unpack(LU, pivots)
 
 
-@composite(name="linalg.lu_solve", method=False)
+@composite(name="linalg.lu_solve", method=False, out=True)
 def lu_solve(LU, pivots, B, *, left: bool = True, adjoint: bool = False):
     """Return the solution X of ``A X = B`` (``X A = B`` with ``left=False``) from the factors of ``A``.
 
@@ -180,7 +180,7 @@ def lu_solve(LU, pivots, B, *, left: bool = True, adjoint: bool = False):
             f"({list(LU.shape)} and {list(B.shape)})"
         )
     if not left:  # (X A)ᴴ = Aᴴ Xᴴ
-        return adjoint_of(_solve_factored(LU, pivots, adjoint_of(B), not adjoint))
+        return adjoint_of(_solve_factored(LU, pivots, adjoint_of(B), not adjoint)).contiguous()
     return _solve_factored(LU, pivots, B, adjoint)
 
 
@@ -191,14 +191,14 @@ def _solve_factored(LU: Any, pivots: Any, B: Any, adjoint: bool) -> Any:
     return substitute(LU, substitute(LU, P.mT @ B, False, True), True)
 
 
-@composite(name="lu")
+@composite(name="lu", out=True)
 def lu_with_infos(A, pivot: bool = True, get_infos: bool = False):
     """Return ``(LU, pivots)``, and with ``get_infos`` also ``info``; :func:`linalg.lu_factor` is newer."""
     LU, pivots, info = lu_factor_ex(A, pivot)
     return (LU, pivots, info) if get_infos else (LU, pivots)
 
 
-@composite(name="lu_solve")
+@composite(name="lu_solve", out=True)
 def lu_solve_with(b, LU_data, LU_pivots):
     """Return the solution X of ``A X = b`` from the factors of ``A``; :func:`linalg.lu_solve` is newer."""
     return lu_solve(LU_data, LU_pivots, b)

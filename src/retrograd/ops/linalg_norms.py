@@ -41,7 +41,7 @@ def _check_dtype(name: str, A: Any, dtype: Any) -> None:
         )
 
 
-@composite(name="linalg.vector_norm", method=False)
+@composite(name="linalg.vector_norm", method=False, out=True)
 def vector_norm(x, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None):
     """Return the norm of the elements over ``dim``: ``sum(|x|^ord)^(1/ord)``, also for ``inf``, ``-inf`` and 0.
 
@@ -62,7 +62,7 @@ def vector_norm(x, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, d
     return p_norm(x, ord if x.numel() else 1, dim, keepdim, dtype)
 
 
-@composite(name="linalg.matrix_norm", method=False)
+@composite(name="linalg.matrix_norm", method=False, out=True)
 def matrix_norm(A, ord: Order = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None):
     """Return a norm of the matrices in the two dimensions ``dim``.
 
@@ -106,7 +106,7 @@ def _extreme(values: Any, dim: int, largest: bool) -> Any:
     return values.amax(dim, True) if values.shape[dim] else np.sum(values, axis=dim, keepdims=True)
 
 
-@composite(name="linalg.norm", method=False)
+@composite(name="linalg.norm", method=False, out=True)
 def norm(A, ord: Order = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None):
     """Return a norm: of all elements, of vectors along one dimension, or of matrices in two.
 
@@ -125,7 +125,7 @@ def norm(A, ord: Order = None, dim: Dims = None, keepdim: bool = False, *, dtype
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
 
 
-@composite(name="linalg.cond", method=False)
+@composite(name="linalg.cond", method=False, out=True)
 def cond(A, p: Order = None):
     """Return the condition number: ``norm(A, p) * norm(inv(A), p)``, by default the ratio of the singular values.
 

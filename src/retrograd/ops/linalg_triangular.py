@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.named_results import named_results
+from retrograd.core.named_results import NamedResults
 from retrograd.core.op import kernel, without_flags
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
@@ -70,7 +70,7 @@ def _check_triangular(name: str, A: Any, B: Any, left: bool) -> None:
         )
 
 
-@composite(name="linalg.solve_triangular", method=False)
+@composite(name="linalg.solve_triangular", method=False, out=True)
 def solve_triangular(A, B, *, upper: bool, left: bool = True, unitriangular: bool = False):
     """Return the solution X of ``A X = B``, or of ``X A = B`` with ``left=False``, for triangular matrices ``A``.
 
@@ -83,10 +83,10 @@ def solve_triangular(A, B, *, upper: bool, left: bool = True, unitriangular: boo
     return substitute(A.mT, B.mT, not upper, unitriangular).mT
 
 
-_Triangular = named_results("triangular_solve", ["solution", "cloned_coefficient"])
+_Triangular = NamedResults("triangular_solve", ["solution", "cloned_coefficient"])
 
 
-@composite()
+@composite(out=True)
 def triangular_solve(b, A, upper: bool = True, transpose: bool = False, unitriangular: bool = False):
     """Return the solution of ``A X = b`` for triangular ``A``, and a copy of ``A``.
 
@@ -94,10 +94,10 @@ def triangular_solve(b, A, upper: bool = True, transpose: bool = False, unitrian
     """
     _check_triangular("triangular_solve", A, b, True)
     coefficients, flip = (A.mT, not upper) if transpose else (A, upper)
-    return _Triangular(substitute(coefficients, b, flip, unitriangular), A.clone())
+    return _Triangular((substitute(coefficients, b, flip, unitriangular), A.clone()))
 
 
-@composite()
+@composite(out=True)
 def cholesky_solve(B, L, upper: bool = False):
     """Return the solution X of ``L Lᴴ X = B`` (``Uᴴ U X = B`` for an ``upper`` factor in place of ``L``)."""
     _check_triangular("cholesky_solve", L, B, True)
@@ -106,7 +106,7 @@ def cholesky_solve(B, L, upper: bool = False):
     return substitute(adjoint(L), substitute(L, B, False), True)
 
 
-@composite()
+@composite(out=True)
 def cholesky_inverse(L, upper: bool = False):
     """Return the inverse of ``L Lᴴ`` (``Uᴴ U`` for an ``upper`` factor in place of ``L``)."""
     check_square("cholesky_inverse", L)

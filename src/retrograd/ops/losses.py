@@ -9,6 +9,7 @@ import numpy as np
 
 from retrograd.core.op import op
 from retrograd.core.registry import composite
+from retrograd.core.sites import warn_user
 from retrograd.dtypes import promote_types
 from retrograd.ops._losses import (
     check_constant,
@@ -18,7 +19,6 @@ from retrograd.ops._losses import (
     reduced,
     reduction_of,
     spread,
-    warn,
 )
 from retrograd.ops._rules import check_kind, everywhere
 from retrograd.ops.activations import logistic
@@ -31,7 +31,7 @@ def _paired(name: str, input: Any, target: Any) -> tuple[Any, Any]:
     """Input and target in one shape, with a warning if it takes broadcasting, and in one dtype."""
     check_tensors(name, input=input, target=target)
     if input.shape != target.shape:
-        warn(
+        warn_user(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
         )
@@ -402,7 +402,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     """
     check_tensors("kl_div", input=input, target=target)
     if size_average is None and reduce is None and reduction == "mean":
-        warn(
+        warn_user(
             "reduction: 'mean' divides the total loss by both the batch size and the support size."
             "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
             "'mean' will be changed to behave the same as 'batchmean' in the next major release."

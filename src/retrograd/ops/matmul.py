@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.layout import row_major
 from retrograd.core.op import linear, op, without_warnings
 from retrograd.core.registry import composite
 from retrograd.dtypes import result_dtype
@@ -43,7 +44,9 @@ def _clash(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
 def _gradient_left(g: Any, other: Any, input_shape: tuple[int, ...]) -> Any:
     """G Bᴴ, where a vector on the left is a row and one on the right a column."""
     if other.ndim == 1:
-        g, other = g[..., None], other[:, None]
+        return g[..., None] * conj(other)
+    if len(input_shape) == 1 and other.ndim == 2:
+        return g @ adjoint(other)
     if len(input_shape) == 1:
         return (g[..., None, :] @ adjoint(other))[..., 0, :]
     if other.ndim == 2 and g.ndim > 2:
@@ -54,7 +57,7 @@ def _gradient_left(g: Any, other: Any, input_shape: tuple[int, ...]) -> Any:
 def _gradient_right(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
     """Aᴴ G, as one product of all rows where every matrix of the batch meets the same B."""
     if len(other_shape) == 1:
-        return _gradient_right(g[..., None], input, (*other_shape, 1))[..., 0]
+        return adjoint(rows(input)) @ g.reshape(-1)
     if input.ndim == 1:
         g, input = g[..., None, :], input[None, :]
     if len(other_shape) == 2:
@@ -168,10 +171,10 @@ def vecdot(x, y, dim: int = -1):
     check_floating("linalg.vecdot", x, y, half=True)
     if x.shape != y.shape:
         x, y = np.broadcast_arrays(x, y)
-    return np.linalg.vecdot(x, y, axis=dim)  # type: ignore[call-overload]
+    return row_major(np.linalg.vecdot(x, y, axis=dim))  # type: ignore[call-overload]
 
 
-@composite()
+@composite(out=True)
 def outer(input, vec2):
     """Return the outer product of two vectors, ``input[i] * vec2[j]``."""
     _check_ndims("outer", (1, 1), input, vec2)
@@ -331,7 +334,7 @@ def _best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
     return split
 
 
-@composite(name="linalg.multi_dot", method=False)
+@composite(name="linalg.multi_dot", method=False, out=True)
 def multi_dot(tensors):
     """Return the product of two or more matrices, multiplied in the order that takes the fewest operations.
 
@@ -352,15 +355,15 @@ def multi_dot(tensors):
     return multiply(0, len(tensors) - 1)
 
 
-@composite(method=False)
+@composite(method=False, out=True)
 def chain_matmul(*matrices):
     """Return the product of matrices, multiplied in the order that takes the fewest operations."""
     for matrix in matrices:
         _check_ndims("chain_matmul", (2,), matrix)
-    return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
+    return matrices[0].clone() if len(matrices) == 1 else multi_dot(matrices)
 
 
-@composite()
+@composite(out=True)
 def kron(input, other):
     """Return the Kronecker product: ``input`` with every element replaced by that element times ``other``.
 
@@ -377,8 +380,8 @@ def kron(input, other):
 @without_warnings(op)(
     namespace="linalg",
     method=False,
-    input=lambda g, other, dim: np.cross(conj(other), g, axis=dim),
-    other=lambda g, input, dim: np.cross(g, conj(input), axis=dim),
+    input=lambda g, other, dim: row_major(np.cross(conj(other), g, axis=dim)),
+    other=lambda g, input, dim: row_major(np.cross(g, conj(input), axis=dim)),
     factors=("input", "other"),
 )
 def cross(input, other, dim: int = -1):
@@ -397,10 +400,10 @@ def cross(input, other, dim: int = -1):
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and {other.shape[dim]}"
         )
-    return np.cross(input, other, axis=dim)
+    return row_major(np.cross(input, other, axis=dim))
 
 
-@composite(name="cross")
+@composite(name="cross", out=True)
 def cross_along(input, other, dim: int | None = None):
     """Return the cross products of the 3-vectors along ``dim``, by default the first dimension of length 3."""
     if dim is None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.layout import row_major
 from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.ops._fused import gradient_of, sample_by_sample
@@ -180,7 +181,7 @@ def _rows(input: Any, shape: Sequence[int]) -> tuple[int, int]:
 def _layer_norm(input, normalized_shape, weight, bias, eps: float):
     shape = _check_shape("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     whole, weight, bias = in_single(input, weight, bias)
-    rows = whole.reshape(_rows(input, shape))
+    rows = row_major(whole.reshape(_rows(input, shape)))
     weight, bias = (None if x is None else x.reshape(-1) for x in (weight, bias))
     result, mean, scale = _normalized(rows, eps, True, weight, bias)
     return result.reshape(input.shape).astype(input.dtype, copy=False), mean, scale
@@ -250,7 +251,7 @@ def _epsilon(input: Any, eps: float | None) -> float:
 def _rms_norm(input, normalized_shape, weight, eps: float | None):
     shape = _check_shape("rms_norm", input, normalized_shape, weight=weight)
     whole, weight = in_single(input, weight)
-    rows = whole.reshape(_rows(input, shape))
+    rows = row_major(whole.reshape(_rows(input, shape)))
     weight = None if weight is None else weight.reshape(-1)
     result, _, scale = _normalized(rows, _epsilon(input, eps), False, weight, None)
     return result.reshape(input.shape).astype(input.dtype, copy=False), scale
@@ -336,7 +337,7 @@ def _group_norm_bias(g):
 )
 def _group_norm(input, num_groups: int, weight, bias, eps: float):
     whole, weight, bias = in_single(input, weight, bias)
-    rows = whole.reshape(_groups(input, num_groups))
+    rows = row_major(whole.reshape(_groups(input, num_groups)))
     result, mean, scale = _normalized(rows, eps, True, None, None)
     result = result.reshape(input.shape)
     if weight is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.layout import dense_copy, row_major
 from retrograd.core.op import kernel, linear
 from retrograd.core.registry import add_method, composite, method
 from retrograd.core.tensor import Tensor
@@ -15,8 +16,8 @@ from retrograd.ops._positions import ALL, along, combine_at, of_index
 from retrograd.ops._rules import normalize_dim
 from retrograd.ops.copying import fill_value
 from retrograd.ops.indexing import blank_at, index_, place
-from retrograd.ops.scatter import scatter_reduce
-from retrograd.ops.selecting import check_mask, check_vector, index_select, same_dtype, take
+from retrograd.ops.scatter import reduced_at
+from retrograd.ops.selecting import check_mask, check_vector, flat_elements_at, rows_at, same_dtype
 
 # --- at positions of a dimension ----------------------------------------------------------------------------------
 
@@ -61,7 +62,7 @@ def _index_add(input: Any, dim: int, index: Any, source: Any, alpha: float = 1) 
 @linear(
     inplace=_index_add,
     input=lambda g: g,
-    source=lambda g, dim, index, source_shape, alpha: index_select(g, dim, index).reshape(source_shape) * alpha,
+    source=lambda g, dim, index, source_shape, alpha: rows_at(g, dim, index).reshape(source_shape) * alpha,
 )
 def index_add(input, dim: int, index, source, alpha: float = 1):
     """Add ``alpha`` times each position of ``source`` to the position of ``dim`` that ``index`` says."""
@@ -79,7 +80,7 @@ def _index_copy(input: Any, dim: int, index: Any, source: Any) -> None:
 @linear(
     inplace=_index_copy,
     input=lambda g, dim, index: _blank_rows(g, dim, index),
-    source=lambda g, dim, index, source_shape: index_select(g, dim, index).reshape(source_shape),
+    source=lambda g, dim, index, source_shape: rows_at(g, dim, index).reshape(source_shape),
 )
 def index_copy(input, dim: int, index, source):
     """Put each position of ``source`` at the position of ``dim`` that ``index`` says."""
@@ -106,7 +107,7 @@ def _fill_rows(input: Any, dim: int, index: Any, value: Any) -> None:
 )
 def index_fill(input, dim: int, index, value):
     """Put ``value``, a number or a 0-d tensor, at the positions ``index`` of ``dim``."""
-    result = input.copy()
+    result = dense_copy(input)
     _fill_rows(result, dim, index, value)
     return result
 
@@ -123,12 +124,12 @@ def _check_reduce(name: str, reduce: str) -> None:
         raise RuntimeError(f"{name}(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
 
 
-@composite()
+@composite(out=True)
 def index_reduce(input, dim: int, index, source, reduce: str, *, include_self: bool = True):
     """Reduce each position of ``source`` into that of ``dim`` which ``index`` says, by :func:`scatter_reduce`."""
     _check_reduce("index_reduce", reduce)
     _check_source("index_reduce", input._data, dim, index._data, source._data)
-    return scatter_reduce(input, dim, _each(index, dim, source), source, reduce, include_self)
+    return reduced_at(input, dim, _each(index, dim, source), source, reduce, include_self)
 
 
 def index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Tensor:
@@ -156,7 +157,7 @@ def _fill_masked(input: Any, mask: Any, value: Any) -> None:
 def masked_fill(input, mask, value):
     """Put ``value``, a number or a 0-d tensor, where ``mask`` (broadcast with ``input``) is true."""
     check_mask("masked_fill", mask)
-    return np.where(mask, fill_value("masked_fill", value, input.dtype).astype(input.dtype), input)
+    return row_major(np.where(mask, fill_value("masked_fill", value, input.dtype).astype(input.dtype), input))
 
 
 @method
@@ -239,11 +240,11 @@ def _flat_blank(g: Any, index: Any) -> Any:
 @linear(
     inplace=_put,
     input=lambda g, index, accumulate: g if accumulate else _flat_blank(g, index),
-    source=lambda g, index, source_shape: take(g, index).reshape(source_shape),
+    source=lambda g, index, source_shape: flat_elements_at(g, index).reshape(source_shape),
 )
 def put(input, index, source, accumulate: bool = False):
     """Put the elements of ``source`` at positions ``index`` of the flattened tensor, or add them there."""
-    result = input.copy()
+    result = dense_copy(input)
     _put(result, index, source, accumulate)
     return result
 
@@ -260,7 +261,7 @@ def blank(grad, index: tuple[Any, ...]):
 
 
 def _embedded(name: str, input: Any, src: Any, index: tuple[Any, ...]) -> Any:
-    result = input.copy()
+    result = dense_copy(input)
     part = result[index]
     if part.shape != src.shape:
         raise RuntimeError(

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.layout import dense_copy, row_major
 from retrograd.core.op import kernel, linear
-from retrograd.core.registry import composite
+from retrograd.core.registry import composite, for_users
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._positions import along
-from retrograd.ops._rules import normalize_dim, normalize_dims
+from retrograd.ops._rules import check_tensor, normalize_dim, normalize_dims
 from retrograd.ops.copying import fill_value
 from retrograd.ops.selecting import index_select
 
@@ -73,7 +74,9 @@ def _repeat_each(input, repeats: int, dim: int):
 
 
 @composite()
-def repeat_interleave(input, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None):
+def repeat_interleave(
+    input: Any = None, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+):
     """Repeat every element (every position of ``dim``) the given number of times, or each its own number of times.
 
     ``repeat_interleave(repeats)`` returns each index as often as ``repeats`` says.
@@ -81,8 +84,9 @@ def repeat_interleave(input, repeats: Any = None, dim: int | None = None, *, out
     >>> rg.repeat_interleave(rg.tensor([1, 2]), rg.tensor([2, 1])).tolist()
     [1, 1, 2]
     """
-    if repeats is None:
-        input, repeats, dim = wrap(np.arange(input.numel(), like=input._data)), input, 0
+    if input is None or repeats is None:
+        repeats = check_tensor("repeat_interleave", repeats if input is None else input)
+        input, dim = wrap(np.arange(repeats.numel(), like=repeats._data)), 0
     if dim is None:
         input, dim = input.reshape(-1), 0
     elif not input.ndim:
@@ -130,10 +134,10 @@ def roll(input, shifts: int | Sequence[int], dims: int | Sequence[int] | None = 
     expected = 1 if not dims and dims != 0 else len(dims) if isinstance(dims, Sequence) else 1
     if count != expected:
         raise RuntimeError(f"roll: shifts and dimensions must align. shifts: {shifts}, dims: {dims}")
-    return np.roll(input, shifts, _rolled(dims))
+    return row_major(np.roll(input, shifts, _rolled(dims)))
 
 
-@linear(variadic="dims", input=lambda g, dims: np.flip(g, dims) if g.ndim else g)
+@linear(variadic="dims", input=lambda g, dims: row_major(np.flip(g, dims)) if g.ndim else g)
 def flip(input, dims: int | Sequence[int]):
     """Return a copy with the order of the elements reversed along ``dims``.
 
@@ -141,7 +145,7 @@ def flip(input, dims: int | Sequence[int]):
     [2, 1, 0]
     """
     counted = normalize_dims(dims, input.ndim)
-    return np.flip(input, counted if input.ndim else ()).copy()
+    return dense_copy(np.flip(input, counted if input.ndim else ()))
 
 
 @composite()
@@ -160,7 +164,7 @@ def flipud(input):
     return flip(input, 0)
 
 
-@linear(input=lambda g, k, dims: np.rot90(g, -k, dims))
+@linear(input=lambda g, k, dims: row_major(np.rot90(g, -k, dims)))
 def rot90(input, k: int = 1, dims: Sequence[int] = (0, 1)):
     """Return a copy turned by ``k`` quarters from the first towards the second of two dimensions."""
     if len(dims) != 2:
@@ -184,8 +188,8 @@ def _pairs(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
     return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
 
 
-@kernel(method=False, input=lambda g, pad: constant_pad_nd(g, [-width for width in pad]))
-def constant_pad_nd(input, pad: Sequence[int], value: float = 0):
+@kernel(name="constant_pad_nd", method=False, input=lambda g, pad: padded(g, [-width for width in pad]))
+def padded(input, pad: Sequence[int], value: float = 0):
     """Add ``value`` around a tensor, or cut off where ``pad`` is negative; ``pad`` begins with the last dimension."""
     if len(pad) % 2:
         raise RuntimeError(f"pad: Padding length must be divisible by 2, but pad is {list(pad)}")
@@ -208,6 +212,9 @@ def constant_pad_nd(input, pad: Sequence[int], value: float = 0):
         ]
     )
     return result
+
+
+constant_pad_nd = for_users(padded)
 
 
 def _border(length: int, before: int, after: int, mode: str) -> tuple[int, int, list[tuple[int, int]]]:
@@ -268,7 +275,7 @@ def pad(input, pad: Sequence[int], mode: str = "constant", value: float | None =
     [[2, 1, 2, 3, 2, 1]]
     """
     if mode == "constant":
-        return constant_pad_nd(input, pad, value)
+        return padded(input, pad, value)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(
             f"pad: Unrecognised padding mode {mode}; use constant, reflect, replicate or circular"
@@ -293,7 +300,7 @@ def pad(input, pad: Sequence[int], mode: str = "constant", value: float | None =
             before, after = max(before, 0), max(after, 0)
         if before or after:
             input = extend(input, dim, before, after, mode)
-    return input.clone() if not any(pad) else input
+    return input.copy() if not any(pad) else input
 
 
 def _check_border(shape: Sequence[int], dim: int, pair: tuple[int, int], mode: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.layout import row_major
 from retrograd.core.op import kernel, linear, op
 from retrograd.core.record import settle
 from retrograd.core.registry import composite
@@ -211,14 +212,13 @@ def norm_of(x: Any, p: float, axis: Any, keepdims: bool) -> Any:
     return add_reduce(size**p, axis, keepdims) ** (1 / p)
 
 
-@composite()
+@composite(out=True)
 def norm(
     input: Any,
     p: float | str | None = "fro",
     dim: Dims = None,
     keepdim: bool = False,
     *,
-    out: Any = None,
     dtype: Any = None,
 ) -> Any:
     """Return the p-norm of the elements over ``dim``: ``sum(|x|^p)^(1/p)``, also for ``inf``, ``-inf`` and 0.
@@ -227,13 +227,12 @@ def norm(
     """
     if p == "nuc":
         pair: Any = dim
-        result = np.linalg.norm(input if dtype is None else input.to(dtype), "nuc", axis=pair, keepdims=keepdim)
-        return result if out is None else out.copy_(result)
+        return np.linalg.norm(input if dtype is None else input.to(dtype), "nuc", axis=pair, keepdims=keepdim)
     if p is None or p == "fro":
         p = 2.0
     elif isinstance(p, str):
         raise RuntimeError(f"norm(): order {p!r} is not supported; use 'fro', 'nuc' or a number")
-    return vector_norm(input, p, dim, keepdim, dtype, out=out)
+    return vector_norm(input, p, dim, keepdim, dtype)
 
 
 @composite()
@@ -266,7 +265,7 @@ def renorm(input, p: float, dim: int, maxnorm: float):
     if maxnorm < 0:
         raise RuntimeError(f"renorm(): expected maxnorm to be >= 0 but got {maxnorm}")
     _, _, scale, _ = _renorm_parts(input, p, dim, maxnorm)
-    return input * scale.astype(input.real.dtype, copy=False)
+    return row_major(input * scale.astype(input.real.dtype, copy=False))
 
 
 # --- truth ------------------------------------------------------------------------------------------------------------

@@ -8,13 +8,13 @@ import numpy as np
 
 from retrograd.core import calls
 from retrograd.core.op import kernel, linear
-from retrograd.core.registry import add_method, composite
+from retrograd.core.registry import add_method, composite, for_users
 from retrograd.core.tensor import Tensor
 from retrograd.ops._positions import along_dim, combine_at, write_flat
 from retrograd.ops._rules import conj, everywhere, normalize_dim
 from retrograd.ops.copying import fill_value
 from retrograd.ops.indexing import place
-from retrograd.ops.selecting import check_gather, gather, same_dtype, scatter_zeros
+from retrograd.ops.selecting import check_gather, elements_at, same_dtype, scatter_zeros
 
 # --- scatter ------------------------------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ def _scatter_into(input: Any, dim: int, index: Any, src: Any) -> None:
     method=False,
     inplace=_scatter_into,
     input=lambda g, dim, index: blank_along(g, dim, index),
-    src=lambda g, dim, index, src_shape: _spread(gather(g, dim, index), src_shape),
+    src=lambda g, dim, index, src_shape: _spread(elements_at(g, dim, index), src_shape),
 )
 def _scatter(input, dim: int, index, src):
     result = input.copy()
@@ -78,7 +78,7 @@ def _add_into(input: Any, dim: int, index: Any, src: Any) -> None:
 @linear(
     inplace=_add_into,
     input=lambda g: g,
-    src=lambda g, dim, index, src_shape: _spread(gather(g, dim, index), src_shape),
+    src=lambda g, dim, index, src_shape: _spread(elements_at(g, dim, index), src_shape),
 )
 def scatter_add(input, dim: int, index, src):
     """Add ``src`` where ``index`` says: ``out[i, index[i, j]] += src[i, j]`` for ``dim=1``."""
@@ -131,7 +131,7 @@ def _reduce_back_input(
     if not include_self:  # what was there does not count where it was replaced
         g = blank_along(g, dim, index)
     if reduce == "prod":
-        return g * conj(scatter_reduce(np.ones_like(input), dim, index, src, "prod"))
+        return g * conj(reduced_at(np.ones_like(input), dim, index, src, "prod"))
     if reduce in ("amax", "amin"):
         return g * _share(input, dim, index, src, result, include_self) * (input == result)
     return g / _counts(index, input.shape, dim, include_self).astype(g.dtype) if reduce == "mean" else g
@@ -145,17 +145,17 @@ def _reduce_back_src(
         g = g / _counts(index, input.shape, dim, include_self).astype(g.dtype)
     elif reduce in ("amax", "amin"):
         g = g * _share(input, dim, index, src, result, include_self)
-    picked = gather(g, dim, index)
+    picked = elements_at(g, dim, index)
     if reduce == "prod":
         picked = picked * conj(_other_factors(input, dim, index, used, result, include_self))
     elif reduce in ("amax", "amin"):
-        picked = picked * (used == gather(result, dim, index))
+        picked = picked * (used == elements_at(result, dim, index))
     return _spread(picked, src.shape)
 
 
 def _share(input: Any, dim: int, index: Any, src: Any, result: Any, include_self: bool) -> Any:
     """One over the number of elements that attain the extremum of their place."""
-    attains = (_corner(src, index) == gather(result, dim, index)).astype(result.dtype)
+    attains = (_corner(src, index) == elements_at(result, dim, index)).astype(result.dtype)
     own = (input == result).astype(result.dtype)
     ties = scatter_zeros(attains, input.shape, dim, index) + (own if include_self else blank_along(own, dim, index))
     return 1 / np.where(ties == 0, 1, ties)
@@ -164,10 +164,10 @@ def _share(input: Any, dim: int, index: Any, src: Any, result: Any, include_self
 def _other_factors(input: Any, dim: int, index: Any, used: Any, result: Any, include_self: bool) -> Any:
     """The product of all other factors of the same place, for every factor, exact where some are zero."""
     zero = used == 0
-    zeros = gather(scatter_zeros(zero.astype(np.int64), input.shape, dim, index), dim, index)
+    zeros = elements_at(scatter_zeros(zero.astype(np.int64), input.shape, dim, index), dim, index)
     factors = np.where(zero, 1, used)
-    nonzero = gather(scatter_reduce(input, dim, index, factors, "prod", include_self), dim, index)
-    others = np.where(zero, np.where(zeros == 1, nonzero, 0), gather(result, dim, index) / factors)
+    nonzero = elements_at(reduced_at(input, dim, index, factors, "prod", include_self), dim, index)
+    others = np.where(zero, np.where(zeros == 1, nonzero, 0), elements_at(result, dim, index) / factors)
     if not everywhere(zeros <= 1):
         return only_once(
             others,
@@ -187,8 +187,8 @@ def only_once(input, message: str):
     return input
 
 
-@kernel(inplace=_reduce_into, input=_reduce_back_input, src=_reduce_back_src)
-def scatter_reduce(input, dim: int, index, src, reduce: str, include_self: bool = True):
+@kernel(name="scatter_reduce", inplace=_reduce_into, input=_reduce_back_input, src=_reduce_back_src)
+def reduced_at(input, dim: int, index, src, reduce: str, include_self: bool = True):
     """Reduce all of ``src`` that ``index`` sends to the same place, as :func:`scatter_add` does for the sum.
 
     Parameters
@@ -201,6 +201,9 @@ def scatter_reduce(input, dim: int, index, src, reduce: str, include_self: bool 
     result = input.copy()
     _reduce_into(result, dim, index, src, reduce, include_self)
     return result
+
+
+scatter_reduce = for_users(reduced_at)
 
 
 # --- torch's overloads --------------------------------------------------------------------------------------------
@@ -226,7 +229,7 @@ def _dispatch(inplace: bool, input: Any, dim: int, index: Any, src: Any, value: 
     )
 
 
-@composite()
+@composite(out=True)
 def scatter(input, dim: int, index, src: Any = None, *, value: Any = None, reduce: str | None = None):
     """Place ``src``, a tensor or a number, where ``index`` says: ``out[i, index[i, j]] = src[i, j]`` for ``dim=1``.
 

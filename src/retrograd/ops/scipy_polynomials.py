@@ -134,7 +134,7 @@ def _torch_name(name: str, what: str, evaluate: Callable[[Any, Any], Any]) -> Ca
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return the {what} of degree ``n`` at ``input``."
-    return composite(name=f"special.{name}", method=False)(function)
+    return composite(name=f"special.{name}", method=False, out=True)(function)
 
 
 def _chebyv(n: Any, x: Any) -> Any:

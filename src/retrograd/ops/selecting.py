@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.layout import row_major
 from retrograd.core.op import kernel, linear, op
 from retrograd.core.record import settle
-from retrograd.core.registry import composite
+from retrograd.core.registry import composite, for_users
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._positions import ALL, along, along_dim, combine_at, of_index
 from retrograd.ops._rules import normalize_dim
@@ -34,7 +35,7 @@ def narrow(input, dim: int, start: Any, length: int):
     return slice_(input, along(dim, slice(start, start + length)))
 
 
-@composite()
+@composite(out=True)
 def narrow_copy(input, dim: int, start: Any, length: int):
     """Return what :func:`narrow` returns, as a copy."""
     return narrow(input, dim, start, length).clone()
@@ -110,7 +111,7 @@ def check_vector(name: str, index: Any, dim: int, shape: tuple[int, ...], *, neg
     return index.reshape(-1)
 
 
-@kernel(public=False, method=False, grad=lambda g, dim, index: index_select(g, dim, index))
+@kernel(public=False, method=False, grad=lambda g, dim, index: rows_at(g, dim, index))
 def add_rows(grad, shape: tuple[int, ...], dim: int, index):
     """Zeros of ``shape`` with ``grad`` added at positions ``index`` of ``dim``: the adjoint of index_select."""
     if not shape:
@@ -118,8 +119,8 @@ def add_rows(grad, shape: tuple[int, ...], dim: int, index):
     return add_at(grad, shape, (*(ALL,) * normalize_dim(dim, len(shape)), index.reshape(-1)))
 
 
-@kernel(input=lambda g, input_shape, dim, index: add_rows(g, input_shape, dim, index))
-def index_select(input, dim: int, index):
+@kernel(name="index_select", input=lambda g, input_shape, dim, index: add_rows(g, input_shape, dim, index))
+def rows_at(input, dim: int, index):
     """Return the positions ``index``, a vector, of dimension ``dim``."""
     dim = normalize_dim(dim, input.ndim)
     index = check_vector("index_select", index, dim, input.shape)
@@ -127,7 +128,10 @@ def index_select(input, dim: int, index):
         if index.size != 1:
             raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
         return input.copy()
-    return input.take(index, 0) if dim == 0 else input[along(dim, index)]
+    return row_major(input.take(index, 0) if dim == 0 else input[along(dim, index)])
+
+
+index_select = for_users(rows_at)
 
 
 def check_gather(
@@ -159,7 +163,7 @@ def check_gather(
     return dim
 
 
-@kernel(public=False, method=False, grad=lambda g, dim, index: gather(g, dim, index))
+@kernel(public=False, method=False, grad=lambda g, dim, index: elements_at(g, dim, index))
 def scatter_zeros(grad, shape: tuple[int, ...], dim: int, index):
     """Zeros of ``shape`` with ``grad`` added where gather would pick: the adjoint of gather."""
     result = np.zeros_like(grad, shape=shape, order="C")
@@ -172,14 +176,17 @@ def scatter_zeros(grad, shape: tuple[int, ...], dim: int, index):
     return result
 
 
-@kernel(input=lambda g, input_shape, dim, index: scatter_zeros(g, input_shape, dim, index))
-def gather(input, dim: int, index, sparse_grad: bool = False):
+@kernel(name="gather", input=lambda g, input_shape, dim, index: scatter_zeros(g, input_shape, dim, index))
+def elements_at(input, dim: int, index, sparse_grad: bool = False):
     """Pick an element of ``dim`` for each entry of ``index``; ``out[i, j] = input[i, index[i, j]]`` for ``dim=1``."""
     dim = check_gather("gather", index, dim, input.shape)
     return input.reshape(-1).take(along_dim(index, input.shape, dim))
 
 
-@composite()
+gather = for_users(elements_at)
+
+
+@composite(out=True)
 def take_along_dim(input, indices, dim: int | None = None):
     """Pick elements along ``dim`` (of the flattened tensor, by default) as :func:`gather`, broadcasting the other ones.
 
@@ -190,7 +197,7 @@ def take_along_dim(input, indices, dim: int | None = None):
     if indices.dtype.kind not in "iu":
         raise RuntimeError(f"take_along_dim(): dtype of indices should be Long but got {indices.dtype}")
     if dim is None:
-        return gather(input.reshape(-1), 0, _counted_forward(indices.reshape(-1), 0, input.numel()))
+        return elements_at(input.reshape(-1), 0, _counted_forward(indices.reshape(-1), 0, input.numel()))
     if input.ndim != indices.ndim:
         raise RuntimeError(
             "take_along_dim(): input and indices should have the same number of dimensions, but got "
@@ -198,11 +205,11 @@ def take_along_dim(input, indices, dim: int | None = None):
         )
     dim = normalize_dim(dim, input.ndim)
     if not input.ndim:
-        return gather(input, 0, indices)
+        return elements_at(input, 0, indices)
     indices = _counted_forward(indices, dim, input.shape[dim])
     lengths = [max(n, m) if 0 not in (n, m) else 0 for n, m in zip(input.shape, indices.shape, strict=True)]
     wide = input.expand(*lengths[:dim], input.shape[dim], *lengths[dim + 1 :])
-    return gather(wide, dim, indices.expand(*lengths[:dim], indices.shape[dim], *lengths[dim + 1 :]))
+    return elements_at(wide, dim, indices.expand(*lengths[:dim], indices.shape[dim], *lengths[dim + 1 :]))
 
 
 def _counted_forward(indices: Tensor, dim: int, size: int) -> Tensor:
@@ -214,8 +221,8 @@ def _counted_forward(indices: Tensor, dim: int, size: int) -> Tensor:
 # --- anywhere -----------------------------------------------------------------------------------------------------
 
 
-@kernel(input=lambda g, input_shape, index: take_back(g, input_shape, index))
-def take(input, index):
+@kernel(name="take", input=lambda g, input_shape, index: take_back(g, input_shape, index))
+def flat_elements_at(input, index):
     """Return the elements at positions ``index`` of the flattened tensor, in the shape of ``index``."""
     if index.dtype not in _INDEX_DTYPES:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype}")
@@ -227,7 +234,10 @@ def take(input, index):
     return input.take(index)
 
 
-@kernel(public=False, method=False, grad=lambda g, index: take(g, index))
+take = for_users(flat_elements_at)
+
+
+@kernel(public=False, method=False, grad=lambda g, index: flat_elements_at(g, index))
 def take_back(grad, shape: tuple[int, ...], index):
     """Zeros of ``shape`` with ``grad`` added at flat positions: the adjoint of take."""
     result = np.zeros_like(grad, shape=shape, order="C")
@@ -262,12 +272,12 @@ def _nonzero(input):
     return np.argwhere(input)
 
 
-@composite()
+@composite(out=True)
 def nonzero(input, *, as_tuple: bool = False):
     """Return the indices of the nonzero elements: one row each, or with ``as_tuple`` one vector per dimension."""
     if not as_tuple:
         return _nonzero(input)
-    return tuple(wrap(index) for index in np.atleast_1d(input._data).nonzero())
+    return tuple(wrap(row_major(index)) for index in np.atleast_1d(input._data).nonzero())
 
 
 @composite()

@@ -11,6 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from retrograd.core.fit import sum_to
 from retrograd.core.inplace import check_writable
+from retrograd.core.layout import row_major
 from retrograd.core.op import view as view_op
 from retrograd.core.registry import add_method, composite
 from retrograd.core.size import Size
@@ -167,8 +168,8 @@ def unflatten(input, dim: int, sizes: Sequence[int]):
 
 @view_op(node_name="ViewBackward0", input=lambda g, input_shape: g.reshape(input_shape))
 def ravel(input):
-    """Return the elements in one dimension; a view where possible."""
-    return input.reshape(-1)
+    """Return the elements in one dimension, one after the other in memory; a view where they are already."""
+    return row_major(input.reshape(-1))
 
 
 # --- expand -------------------------------------------------------------------------------------------------------

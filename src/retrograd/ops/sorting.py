@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import as_array
+from retrograd.core.layout import laid_out_as, row_major
 from retrograd.core.op import linear, op, without_warnings
 from retrograd.core.registry import composite
 from retrograd.dtypes import from_numpy_dtype
@@ -39,7 +40,7 @@ def sort(input, dim: int = -1, descending: bool = False, stable: bool = False):
     """
     check_ordered("sort", input)
     indices = _order(input, normalize_dim(dim, input.ndim), descending)
-    return np.take_along_axis(input, indices, dim), indices
+    return laid_out_as(input, np.take_along_axis(input, indices, dim)), laid_out_as(input, indices)
 
 
 @op()
@@ -47,14 +48,17 @@ def sort(input, dim: int = -1, descending: bool = False, stable: bool = False):
 def argsort(input, dim: int = -1, descending: bool = False, stable: bool = False):
     """Return the indices that sort the elements along ``dim``. Equal elements always keep their order."""
     check_ordered("argsort", input)
-    return _order(input, normalize_dim(dim, input.ndim), descending)
+    return laid_out_as(input, _order(input, normalize_dim(dim, input.ndim), descending))
 
 
-@composite()
-def msort(input: Any, *, out: Any = None) -> Any:
+@composite(out=True)
+def msort(input: Any) -> Any:
     """Return the elements sorted along the first dimension."""
-    values = sort(input, 0).values
-    return values if out is None else out.copy_(values)
+    return sort(input, 0).values
+
+
+def _row_major(values: Any, indices: Any) -> Any:
+    return row_major(values), row_major(indices)
 
 
 def _few(x: Any, k: int, dim: int, largest: bool) -> Any:
@@ -97,17 +101,17 @@ def topk(input, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
         raise RuntimeError(f"topk(): selected index k={k} out of range for dimension {dim} with {n} elements")
     if k == n or k == 0:
         indices = np.take(_order(input, dim, largest), np.arange(k), axis=dim)
-        return np.take_along_axis(input, indices, dim), indices
+        return _row_major(np.take_along_axis(input, indices, dim), indices)
     indices = _few(input, k, dim, largest)
     if indices is not None:
-        return np.take_along_axis(input, indices, dim), indices
+        return _row_major(np.take_along_axis(input, indices, dim), indices)
     ranked = np.argpartition(input, n - k if largest else k - 1, axis=dim)
     indices = np.take(ranked, np.arange(n - k, n) if largest else np.arange(k), axis=dim)
     values = np.take_along_axis(input, indices, dim)
     if sorted:
         order = _order(values, dim, largest)
         values, indices = np.take_along_axis(values, order, dim), np.take_along_axis(indices, order, dim)
-    return values, indices
+    return _row_major(values, indices)
 
 
 # --- searching --------------------------------------------------------------------------------------------------------

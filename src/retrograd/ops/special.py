@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.layout import row_major
 from retrograd.core.registry import composite
 from retrograd.ops._erf import erf_by_blocks
 from retrograd.ops._rules import conj, not_implemented
@@ -138,6 +139,7 @@ def mvlgamma(input, p: int):
         raise TypeError(f"mvlgamma(): argument 'p' (position 2) must be int, not {type(p).__name__}")
     if p < 1:
         raise RuntimeError(f"mvlgamma: p has to be greater than or equal to 1, but got {p}")
+    input = row_major(input)
     result = sum(sc.gammaln(input - k / 2) for k in range(p)) + p * (p - 1) / 4 * math.log(math.pi)
     return narrowed(result, input)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from retrograd.core.registry import composite
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._rules import everywhere
 from retrograd.ops.complex import view_as_real
@@ -22,11 +22,9 @@ def _checked_window(name: str, window: Any, n_fft: int, win_length: int | None) 
     if not 0 < length <= n_fft:
         raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={length} and n_fft={n_fft}")
     if window is None:
-        warnings.warn(
+        warn_user(
             f"{name}: without a window the frames are cut off sharply, which spreads their spectra; "
-            f"retrograd.hann_window(win_length) is usual, and window=retrograd.ones({length}) asks for none",
-            UserWarning,
-            stacklevel=4,
+            f"retrograd.hann_window(win_length) is usual, and window=retrograd.ones({length}) asks for none"
         )
         window = None if length == n_fft else wrap(np.ones(length, np.float32))
     elif window.ndim != 1 or window.shape[0] != length:
@@ -203,11 +201,7 @@ def istft(
         )
     signal = added / weight
     if stop > total:
-        warnings.warn(
-            f"istft: the frames end {stop - total} before the length asked for; the rest is zero",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn_user(f"istft: the frames end {stop - total} before the length asked for; the rest is zero")
         signal = pad(signal, (0, stop - total))
     return signal if input.ndim == 3 else signal[0]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from retrograd.core.op import op
 from retrograd.core.record import settle
 from retrograd.core.registry import composite
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import from_numpy_dtype, get_default_dtype
 from retrograd.ops._picking import lifted, pick, picking
@@ -225,7 +225,7 @@ def kthvalue(input, k: int, dim: int = -1, keepdim: bool = False):
 INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-@composite()
+@composite(out=True)
 def quantile(
     input: Any,
     q: Any,
@@ -233,7 +233,6 @@ def quantile(
     keepdim: bool = False,
     *,
     interpolation: str = "linear",
-    out: Any = None,
 ) -> Any:
     """Return the quantiles ``q`` (a number or a vector of numbers from 0 to 1) along ``dim``.
 
@@ -244,10 +243,10 @@ def quantile(
     >>> rg.quantile(rg.tensor([0.0, 1.0, 2.0, 3.0]), 0.4)
     tensor(1.2000)
     """
-    return _quantile("quantile", input, q, dim, keepdim, interpolation, out)
+    return _quantile("quantile", input, q, dim, keepdim, interpolation)
 
 
-@composite()
+@composite(out=True)
 def nanquantile(
     input: Any,
     q: Any,
@@ -255,10 +254,9 @@ def nanquantile(
     keepdim: bool = False,
     *,
     interpolation: str = "linear",
-    out: Any = None,
 ) -> Any:
     """Return the quantiles of the elements that are not NaN; see :func:`quantile`."""
-    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, out)
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation)
 
 
 def _check_quantile(name: str, input: Any, q: Any, interpolation: str) -> None:
@@ -286,7 +284,7 @@ def _check_quantile(name: str, input: Any, q: Any, interpolation: str) -> None:
         raise RuntimeError(f"{name}(): q values must be in the range [0, 1]")
 
 
-def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, out: Any) -> Any:
+def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str) -> Any:
     _check_quantile(name, input, q, interpolation)
     ranked: Any
     if dim is None or input.ndim == 0:
@@ -312,8 +310,7 @@ def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, int
 
     result = _at_rank(ranked, rank, interpolation)
     shape = (vector.shape if isinstance(q, Tensor) and q.ndim else ()) + (kept if keepdim else rest)
-    result = np.moveaxis(result, -1, 0).reshape(shape)
-    return result if out is None else out.copy_(result)
+    return np.moveaxis(result, -1, 0).reshape(shape)
 
 
 def _at_rank(ranked: Any, rank: Any, interpolation: str) -> Any:
@@ -382,7 +379,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         weighted = x * weights
         freedom = total - correction * (1 if aweights is None else (weights * aweights).sum() / total)
     if not everywhere(freedom > 0):
-        warnings.warn("cov(): degrees of freedom is <= 0", UserWarning, stacklevel=3)
+        warn_user("cov(): degrees of freedom is <= 0")
         freedom = freedom.clamp_min(0) if isinstance(freedom, Tensor) else 0
     return (np.matmul(x, np.conj(np.swapaxes(weighted, 0, 1))) / freedom).squeeze()
 

@@ -6,7 +6,6 @@ import copy
 import functools
 import itertools
 import numbers
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.core import state
 from retrograd.core.hooks import Hooks, RemovableHandle
+from retrograd.core.sites import warn_user
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump
 from retrograd.creation import as_tensor, tensor
@@ -241,10 +241,8 @@ class Optimizer:
                 )
         own = {id(param) for param in new["params"]}
         if len(own) != len(new["params"]):
-            warnings.warn(
-                "optimizer contains a parameter group with duplicate parameters; each is updated once per occurrence",
-                UserWarning,
-                stacklevel=4,
+            warn_user(
+                "optimizer contains a parameter group with duplicate parameters; each is updated once per occurrence"
             )
         for group in self.param_groups:
             if ("param_names" in new) != ("param_names" in group):

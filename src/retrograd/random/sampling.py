@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from retrograd.batching import BatchedArray
 from retrograd.core.calls import inplace
 from retrograd.core.op import op
 from retrograd.core.registry import add_method
+from retrograd.core.sites import warn_user
 from retrograd.creation.request import NumpyDType, as_int, as_real
 from retrograd.device import array_module
 from retrograd.device import device as _device
@@ -94,11 +94,9 @@ def check_integers(name: str, dtype: NumpyDType, low: int, high: int) -> None:
         if not limits.min <= bound <= most:
             raise RuntimeError(f"{name}: {text} is out of bounds for {dtype.name}")
         if dtype.kind == "f" and abs(bound) > exact:
-            warnings.warn(
+            warn_user(
                 f"{name}: {text} is out of bounds [-{exact}, {exact}]. Due to precision limitations {dtype.name} can "
-                "support discrete uniform distribution only within this range.",
-                UserWarning,
-                stacklevel=4,
+                "support discrete uniform distribution only within this range."
             )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -13,6 +12,7 @@ from retrograd.autograd import backward
 from retrograd.autograd.function import Function
 from retrograd.autograd.grad_mode import enable_grad, no_grad
 from retrograd.core import state
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.random import fork_rng, get_rng_state, set_rng_state
 from retrograd.utils._recomputation import CheckpointError, Facts, GraphExecGroup, Region
@@ -157,10 +157,9 @@ def checkpoint(
 
 
 def _warn_about_default(name: str) -> None:
-    warnings.warn(
+    warn_user(
         f"retrograd.utils.checkpoint.{name}: the use_reentrant parameter should be passed explicitly. "
-        "use_reentrant=False is recommended; without it, True is assumed, as in torch.",
-        stacklevel=3,
+        "use_reentrant=False is recommended; without it, True is assumed, as in torch."
     )
 
 
@@ -170,7 +169,7 @@ class CheckpointFunction(Function):
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
         if not any(isinstance(arg, Tensor) and arg.requires_grad for arg in args):
-            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=4)
+            warn_user("None of the inputs have requires_grad=True. Gradients will be None")
         ctx.run_function = run_function
         ctx.rng_state = get_rng_state() if preserve_rng_state else None
         ctx.others = [None if isinstance(arg, Tensor) else arg for arg in args]

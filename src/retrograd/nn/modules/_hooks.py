@@ -6,11 +6,11 @@ gradients of the outputs are there, backward hooks when those of the inputs are.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from retrograd.core.hooks import Hooks, RemovableHandle
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.nn.modules._backward_hooks import BackwardHooks
 
@@ -234,11 +234,9 @@ class Hooked:
             call.replace_result(hook(self, call.args, call.kwargs, call.result))
         if gradients is not None:
             if not isinstance(call.result, (Tensor, tuple)):
-                warnings.warn(
+                warn_user(
                     "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors "
-                    f"but received {type(call.result)}",
-                    UserWarning,
-                    stacklevel=4,
+                    f"but received {type(call.result)}"
                 )
             call.result = gradients.watch_outputs(call.result)
         return call.result
@@ -255,11 +253,9 @@ class Hooked:
                 try:
                     call.replace_result(hook(self, call.args, call.kwargs, call.result))
                 except Exception as error:
-                    warnings.warn(
+                    warn_user(
                         f"{scope} forward hook with ``always_call=True`` raised an exception that was silenced as "
-                        f"another error was raised in forward: {error}",
-                        UserWarning,
-                        stacklevel=5,
+                        f"another error was raised in forward: {error}"
                     )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.creation import empty, zeros
 from retrograd.nn import functional as F
@@ -67,10 +67,9 @@ class RNNBase(Module):
         if mode not in GATES:
             raise ValueError(f"Unrecognized RNN mode: {mode}")
         if dropout and num_layers == 1:
-            warnings.warn(
+            warn_user(
                 "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
-                f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
-                stacklevel=3,
+                f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}"
             )
         self.mode = mode
         self.input_size = input_size

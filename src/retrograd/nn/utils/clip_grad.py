@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import types
-import warnings
 from collections.abc import Iterable
 
 from retrograd.autograd.grad_mode import no_grad
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.creation import tensor
 from retrograd.ops.joining import stack
@@ -23,11 +23,7 @@ def _listed(name: str, tensors: Tensors) -> list[Tensor]:
         return [tensors]
     found = list(tensors)
     if not found and isinstance(tensors, types.GeneratorType):
-        warnings.warn(
-            f"{name}: `parameters` is an empty generator, no gradient clipping will occur; was it used before?",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn_user(f"{name}: `parameters` is an empty generator, no gradient clipping will occur; was it used before?")
     return found
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.func import functional_call as call
 from retrograd.nn.modules.module import Module
@@ -23,10 +23,9 @@ def functional_call(
     strict: bool = False,
 ) -> Any:
     """Do as :func:`retrograd.func.functional_call`, with a warning to use that."""
-    warnings.warn(
+    warn_user(
         "retrograd.nn.utils.stateless.functional_call is deprecated; use retrograd.func.functional_call, which does "
         "the same",
         FutureWarning,
-        stacklevel=2,
     )
     return call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)

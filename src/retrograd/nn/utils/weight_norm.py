@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.nn.modules.module import Module
 from retrograd.nn.parameter import Parameter, is_lazy
@@ -77,11 +77,10 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     Module
         The module itself.
     """
-    warnings.warn(
+    warn_user(
         "`retrograd.nn.utils.weight_norm` is deprecated in favor of "
         "`retrograd.nn.utils.parametrizations.weight_norm`, whose state dict has other names.",
         FutureWarning,
-        stacklevel=2,
     )
     WeightNorm.apply(module, name, dim)
     return module

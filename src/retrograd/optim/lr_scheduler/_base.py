@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import types
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from retrograd.autograd.grad_mode import no_grad
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.optim.optimizer import Optimizer
 
@@ -138,15 +138,13 @@ class LRScheduler:
             Deprecated; the number of the epoch.
         """
         if self._step_count == 1 and not self.optimizer._opt_called:
-            warnings.warn(
+            warn_user(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`: call them in the opposite order, or "
-                "the first value of the learning rate schedule is skipped",
-                UserWarning,
-                stacklevel=2,
+                "the first value of the learning rate schedule is skipped"
             )
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(_EPOCH_WARNING, UserWarning, stacklevel=2)
+            warn_user(_EPOCH_WARNING)
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None = None) -> None:
@@ -170,11 +168,7 @@ class LRScheduler:
 
     def _warn_outside_step(self) -> None:
         if not self._get_lr_called_within_step:
-            warnings.warn(
-                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
-                UserWarning,
-                stacklevel=3,
-            )
+            warn_user("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.")
 
     def state_dict(self) -> dict[str, Any]:
         """Return what :meth:`load_state_dict` needs to go on from here: all attributes but the optimizer."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, Literal
 
+from retrograd.core.sites import warn_user
 from retrograd.optim._elementwise import number
 from retrograd.optim.lr_scheduler._base import _EPOCH_WARNING, LRScheduler, check_optimizer, get, put
 from retrograd.optim.optimizer import Optimizer
@@ -101,7 +101,7 @@ class ReduceLROnPlateau(LRScheduler):
             Deprecated; the number of the epoch.
         """
         if epoch is not None:
-            warnings.warn(_EPOCH_WARNING, UserWarning, stacklevel=2)
+            warn_user(_EPOCH_WARNING)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         current = float(number(metrics))
         if self._is_better(current, self.best):
