@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.creation import arange
 from retrograd.distributions import constraints
-from retrograd.distributions.discrete import Binomial, ByProbability, Categorical
-from retrograd.distributions.distribution import Distribution
+from retrograd.distributions.discrete import Binomial, ByProbability, Categorical, OverCategories
 from retrograd.distributions.gamma import Gamma
 from retrograd.distributions.utils import broadcast_all, lazy_property
 from retrograd.nn.functional import logsigmoid
@@ -18,7 +17,7 @@ from retrograd.random import poisson
 __all__ = ["Multinomial", "NegativeBinomial"]
 
 
-class Multinomial(Distribution):
+class Multinomial(OverCategories):
     """How often each of k categories comes in ``total_count`` independent draws.
 
     Parameters
@@ -37,8 +36,6 @@ class Multinomial(Distribution):
     (tensor(10.), tensor([1.6667, 1.6667, 1.6667, 1.6667, 1.6667, 1.6667]))
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
-
     def __init__(
         self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
@@ -51,24 +48,6 @@ class Multinomial(Distribution):
         self.total_count = total_count
         self._categorical = Categorical(probs, logits, validate_args)
         super().__init__(self._categorical.batch_shape, self.param_shape[-1:], validate_args)
-
-    @property
-    def probs(self) -> Any:
-        """The probabilities of the categories."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Any:
-        """The logarithms of the probabilities."""
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Any:
-        """The shape of ``probs``."""
-        return self._categorical.param_shape
-
-    def _given(self) -> tuple[str, ...]:
-        return self._categorical._given()
 
     def expand(self, batch_shape: Sequence[int]) -> Multinomial:
         wider = self._categorical.expand(batch_shape)

@@ -323,6 +323,31 @@ class Categorical(ByProbability):
         return _enumerated(arange(self._events, device=self._parameter.device), self, expand)
 
 
+class OverCategories(Distribution):
+    """A distribution that is given by the probabilities of categories, as :class:`Categorical` is."""
+
+    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    _categorical: Categorical
+
+    @property
+    def probs(self) -> Any:
+        """The probabilities of the categories."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Any:
+        """The logarithms of the probabilities."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of ``probs``."""
+        return self._categorical.param_shape
+
+    def _given(self) -> tuple[str, ...]:
+        return self._categorical._given()
+
+
 class OneHotCategorical(Categorical):
     """As :class:`Categorical`, with samples that are 1 for their category and 0 for all others."""
 

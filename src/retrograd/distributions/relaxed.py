@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from retrograd.creation import as_tensor
 from retrograd.distributions import constraints
-from retrograd.distributions.discrete import ByProbability, Categorical
+from retrograd.distributions.discrete import ByProbability, Categorical, OverCategories
 from retrograd.distributions.distribution import Distribution
 from retrograd.distributions.transformed import TransformedDistribution
 from retrograd.distributions.transforms import ExpTransform, SigmoidTransform, Transform
@@ -66,7 +66,7 @@ class LogitRelaxedBernoulli(ByProbability):
         return self.temperature.log() + distance - 2 * softplus(distance)
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(OverCategories):
     """The logarithm of a :class:`RelaxedOneHotCategorical` variable.
 
     Parameters
@@ -77,7 +77,6 @@ class ExpRelaxedCategorical(Distribution):
         The weights of the categories, of shape (..., k), or their logarithms.
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector
     has_rsample = True
 
@@ -87,24 +86,6 @@ class ExpRelaxedCategorical(Distribution):
         self._categorical = Categorical(probs, logits, validate_args)
         self.temperature = _temperature_like(temperature, self._categorical.logits)
         super().__init__(self._categorical.batch_shape, self.param_shape[-1:], validate_args)
-
-    @property
-    def probs(self) -> Any:
-        """The probabilities of the categories."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Any:
-        """The logarithms of the probabilities."""
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Any:
-        """The shape of ``probs``."""
-        return self._categorical.param_shape
-
-    def _given(self) -> tuple[str, ...]:
-        return self._categorical._given()
 
     def expand(self, batch_shape: Sequence[int]) -> ExpRelaxedCategorical:
         wider = self._categorical.expand(batch_shape)
