@@ -24,8 +24,8 @@ DEPTH = 6  # how many operations back the surroundings reach
 AROUND = 3  # the same for the operations between birth and harm
 
 SOMEWHERE_INSIDE = (
-    "It happened in this function, the backward of the user's own. `for batch in w.steps(loader)` runs the step again "
-    "and names the line."
+    "It happened in the backward of the user's own function. `for batch in w.steps(loader)` runs the step again and "
+    "names the line."
 )
 # Where these meet an infinity it is a pole of theirs; elsewhere it is overflow.
 _POLES = {

@@ -90,10 +90,9 @@ class Tail:
     def _call(self, node: Any, forward: Call, made: tuple[Any, ...], arrived: tuple[Any, ...]) -> Call:
         grads = [Argument("grad", each) for each in arrived if each is not None]
         code, at = forward.code, forward.at
-        if code is None and is_python(node):
-            code, at = applied = _body(type(node)._forward_cls.backward.__code__)
-        else:
-            applied = None
+        applied = _body(type(node)._forward_cls.backward.__code__) if is_python(node) else None
+        if code is None and applied is not None:
+            code, at = applied
         return Call(
             node.name(),
             grads + saved_arguments(self._saved[node], forward),
