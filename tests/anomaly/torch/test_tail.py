@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -80,7 +81,7 @@ def test_operation_line_and_element(loss: Any, op: str, index: tuple[int, ...], 
     assert (event.op, event.index, event.is_backward) == (op, index, True)
     assert event.harmed is not None
     assert event.harmed.startswith("the gradient of ")
-    if loss is own:  # a Function's call is no function of torch's
+    if loss is own and sys.version_info < (3, 12):  # a Function's call is no function of torch's
         assert event.function is not None
         assert event.function.endswith("Root.backward")
     else:
