@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 
 import retrograd as rg
@@ -115,3 +117,15 @@ def test_a_loss_of_several_samples() -> None:
         rg.func.vmap(rg.func.grad(lambda v: rg.log(v)))(rg.tensor([1.0, 0.0]))
     assert w.event is not None
     assert (w.event.op, w.event.index) == ("log", (1,))
+
+
+def test_gradients_that_were_told_of_are_let_go() -> None:
+    told = []
+    with rg.anomaly.watch(policy="record") as w:
+        for _ in range(3):
+            x = rg.zeros(2, requires_grad=True)
+            (x / x).sum().backward()
+            told.append(weakref.ref(x.grad))
+            x.grad = None
+        assert len(w.events) == 3
+        assert [each() for each in told] == [None] * 3

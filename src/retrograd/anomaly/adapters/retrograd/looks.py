@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,27 @@ from retrograd.core.tensor import Edge, Tensor
 
 SMALL = 1 << 12  # elements of a gradient that are looked at in every step
 LONG = 1024  # sums of so many products take a hundred times as long as a look at them (measured)
+
+
+class Told:
+    """Gradients that were told of, and are no news until the next update; it keeps none of them alive."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, weakref.ref[Tensor]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def add(self, leaves: Iterable[Tensor]) -> None:
+        """Remember the gradients that leaves have now."""
+        new = [leaf._grad for leaf in leaves if leaf._grad is not None]
+        self._known = {key: ref for key, ref in self._known.items() if ref() is not None}
+        self._known.update((id(grad), weakref.ref(grad)) for grad in new)
+
+    def has(self, leaf: Tensor) -> bool:
+        """Whether the gradient that a leaf has is one of them."""
+        ref = self._known.get(id(leaf._grad))
+        return ref is not None and ref() is leaf._grad
 
 
 def may_tell_no_flags(node: Node) -> bool:

@@ -32,6 +32,7 @@ from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad, is_
 from retrograd.anomaly.adapters.retrograd.findings import Inquest
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.looks import (
+    Told,
     leaves_behind,
     loss_of,
     may_tell_no_flags,
@@ -91,7 +92,7 @@ class RetrogradMonitor(Monitor):
         self._is_counted = False  # whether the present step is in watch.step already
         self._pause = 0
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
-        self._told: dict[int, Tensor | None] = {}  # bad gradients that are no news until the next update
+        self._told = Told()  # of the bad gradients
         self._last = time.perf_counter()
         self._step_time = 0.0
 
@@ -131,7 +132,7 @@ class RetrogradMonitor(Monitor):
             self._bytes = 0
             self._pending.clear()
         self._withheld.clear()
-        self._told = {}
+        self._told = Told()
         self._snapshot = None
         sites.forget()
 
@@ -307,7 +308,7 @@ class RetrogradMonitor(Monitor):
         start = time.perf_counter()
         try:
             if told:
-                self._told |= {id(leaf): leaf._grad for leaf in leaves}
+                self._told.add(leaves)
             elif not expected.depth:
                 self._lets_pass = self._look_at_gradients(roots, results, leaves)
             self._forget()
@@ -342,7 +343,7 @@ class RetrogradMonitor(Monitor):
             self.watch.grad_norm_history[-1] = math.sqrt(squares) if squares >= 0 else squares
         bad = [] if math.isfinite(squares) else [place for place, array in enumerate(arrays) if not is_finite(array)]
         if bad and self._told and leaves and not self._births:
-            bad = [place for place in bad if self._told.get(id(leaves[place])) is not leaves[place]._grad]
+            bad = [place for place in bad if not self._told.has(leaves[place])]
             if not bad:  # gradients of several backwards add up
                 return True
         edges = [edge for edge, _ in roots]
@@ -360,7 +361,7 @@ class RetrogradMonitor(Monitor):
         self._forget()
         self._keep_weights(edges)
         if self.watch.found(kind, event) != "withhold":
-            self._told |= {id(leaves[place]): leaves[place]._grad for place in bad if leaves}
+            self._told.add(leaves[place] for place in bad if leaves)
             return True
         self._withhold(edges)
         return False
@@ -440,7 +441,7 @@ class RetrogradMonitor(Monitor):
 
     def run_step(self, optimizer: Any, step: Callable[[], Any]) -> Any:
         self._optimizers.add(optimizer)
-        self._told = {}
+        self._told = Told()
         return self._steps.run(optimizer, step)
 
     # --- a step that must not be taken ------------------------------------------------------------------------------
