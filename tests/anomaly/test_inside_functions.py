@@ -49,7 +49,7 @@ def test_a_step_that_is_not_run_again_names_the_function() -> None:
     else:
         assert event.function is not None
         assert event.function.endswith("backward")
-    assert "w.steps(loader)" in (event.note or "")
+    assert "steps(loader)" in (event.note or "")
 
 
 NUMPY = """

@@ -329,10 +329,11 @@ optimizer.step()
 
 
 def test_an_update_of_pytorchs_that_spoilt_a_weight() -> None:
-    """Nothing is looked at in its steps; the settings tell."""
+    """Its weights are looked at after a step only where eps is zero."""
     event = run("torch", EPS).events[0]
-    assert (event.kind, event.index) == ("leaf", (1,))
-    assert "Adam with eps=0" in (event.cause or "")
+    assert (event.kind, event.op, event.index) == ("invalid", "div", (1,))
+    assert (event.harmed or "").startswith("the update of ")
+    assert "Adam divides by the root" in (event.cause or "")
 
 
 BY_HAND = """

@@ -33,8 +33,11 @@ class Adapter(Protocol):
 class ExplainsErrors(Protocol):
     """What an adapter may be able to do besides."""
 
-    def explain(self, error: Exception) -> NaNEvent | None:
-        """The event of an error that an operation raised about the numbers it was given; None for any other."""
+    def explain(self, error: BaseException) -> NaNEvent | None:
+        """The event of an error about numbers that are not finite; None for any other.
+
+        An operation has raised it about what it was given, or the program about a loss: before it exits, say.
+        """
 
 
 @runtime_checkable

@@ -20,6 +20,8 @@ NOT_AGAIN = (
 )
 
 
+STEPS = "`for batch in retrograd.anomaly.current().steps(loader)`"  # right in an unmodified script as well
+
 CARRIED_OVER = (
     "The same batch, run again, began with the bad values of the first run: the loop carries something over from one "
     "step to the next, such as a hidden state or an average. The first run is shown; to have the second one tell more, "
@@ -31,8 +33,8 @@ def outcome_of(kind: str, event: NaNEvent | GradEvent, action: str) -> str:
     """What becomes of the step, in the words of a report."""
     if isinstance(event, GradEvent):
         return {"raise": "update withheld", "skip_step": "update left out"}.get(action, "no harm so far")
-    if event.kind == "error":
-        return "the error went on"
+    if action == "explain":
+        return "the error went on" if event.kind == "error" else "the program stopped by itself"
     if kind not in ("nan", "inf"):
         return "no harm so far"
     if action in ("raise", "skip_step"):

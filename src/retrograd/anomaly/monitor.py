@@ -171,9 +171,8 @@ class Watch:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:
-            if isinstance(error, Exception):
-                self.explain(error)
             if error is not None:
+                self.explain(error)
                 with suppress(AnomalyError):  # it is recorded; the error that is under way comes first
                     self.settle()
         finally:
@@ -288,19 +287,24 @@ class Watch:
         for adapter, snapshot in zip(self._adapters, replay.snapshots, strict=True):
             adapter.restore(snapshot)
 
-    def explain(self, error: Exception) -> None:
-        """Add cause and remedy to an error that is about to leave, if an operation raised it about its numbers.
+    def explain(self, error: BaseException) -> None:
+        """Add cause and remedy to an error that is about to leave, if it is about numbers that are not finite.
 
         ``LinAlgError`` is one: a matrix that is singular, or not positive definite; another is what an operation says
-        that was given a NaN, whose birth is named then. The block or function that is watched does so by itself.
+        that was given a NaN, whose birth is named then. The third is an error of the program's own, ``sys.exit(1)``
+        among them, while a loss is at hand that is not finite: programs look at it before ``backward``. The block or
+        function that is watched does so by itself.
         """
-        if isinstance(error, AnomalyError):  # which says all by itself
-            return
+        stopped = isinstance(error, SystemExit) and error.code not in (None, 0)
+        if isinstance(error, AnomalyError) or not (isinstance(error, Exception) or stopped):
+            return  # the first says all by itself
+        if self._events and self._events[-1].step == self.step:
+            return  # the policy has let it pass, and this comes of it
         for adapter in self._adapters:
             event = adapter.explain(error) if isinstance(adapter, ExplainsErrors) else None
             if event is not None and self.listens_to("nan"):
                 event = self._completed(event)
-                self._record("nan", event, "raise")
+                self._record("nan", event, "explain")
                 error.add_note("\n".join(advice(event)) if event.kind == "error" else message_of(event))
 
     # --- what adapters tell -----------------------------------------------------------------------------------------

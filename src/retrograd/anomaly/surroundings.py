@@ -98,6 +98,10 @@ class Surroundings:
             True if it is not known whether an operation made the leaf, one that no gradient goes through.
         ``"assigned"``
             The line that gave the leaf's variable its value, and its number, if they are known.
+        ``"slice"``, ``"every"``
+            Of a leaf: the indices that all its bad elements share, such as ``"[:, 2]"``; True if every sample has one.
+        ``"bad_buffers"``
+            The names of the buffers that are not finite, where a leaf has no name.
         ``"updates"``
             How many optimizer steps the leaf has seen since the watch began.
         ``"uninitialised"``

@@ -32,8 +32,7 @@ def run_watched(program: Callable[[], None], policy: str, report: Report) -> int
             program()
     except BaseException as error:
         failure = error
-        if isinstance(error, Exception):
-            observer.explain(error)
+        observer.explain(error)
     finally:
         observer.stop()
     if isinstance(failure, ProgramNotFoundError):

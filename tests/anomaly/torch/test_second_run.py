@@ -212,7 +212,7 @@ def test_a_birth_in_the_loss_function_is_told_from_one_in_the_model(monkeypatch:
         optimizer.step()
     assert w.event.op == "unknown"
     assert "loss function" in w.event.cause
-    assert "w.steps(loader)" in w.event.note
+    assert "steps(loader)" in w.event.note
 
 
 def test_allowed_operations_are_no_suspects() -> None:

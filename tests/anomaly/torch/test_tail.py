@@ -114,7 +114,7 @@ def test_an_operand_that_is_not_known_is_not_taken_for_finite(monkeypatch: pytes
         optimizer.step()
     assert w.event is not None
     assert w.event.harmed == "loss"
-    assert "w.steps(loader)" in (w.event.note or "")
+    assert "steps(loader)" in (w.event.note or "")
 
 
 def test_operands_and_remedy() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
-from types import FrameType
+from collections.abc import Callable, Iterator
+from traceback import walk_tb
+from types import CodeType, FrameType
 from typing import Any
 
 from retrograd.anomaly.adapters.place import variables_read
@@ -33,6 +34,20 @@ def variables_at(frame: FrameType) -> dict[str, Any]:
     """The local variables that the expression reads which a frame is at."""
     read = variables_read(frame.f_code, frame.f_lasti)
     return {name: value for name, value in local_variables(frame).items() if name in read}
+
+
+def variables_left_by(error: BaseException, is_internal: Callable[[CodeType], bool]) -> Iterator[tuple[FrameType, Any]]:
+    """The variables of the frames that an error of the program's own has left, the innermost first, with the frames.
+
+    None of an error that internal code has raised.
+    """
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    if not frames or is_internal(frames[-1].f_code):
+        return
+    for frame in reversed(frames):
+        if not is_internal(frame.f_code):
+            for _, value in named_variables(frame):
+                yield frame, value
 
 
 def named_variables(frame: FrameType) -> Iterator[tuple[str, Any]]:

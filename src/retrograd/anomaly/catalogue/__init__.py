@@ -22,6 +22,7 @@ from retrograd.anomaly.catalogue import (
     quotients,
     roots,
     training,
+    unkept,
 )
 from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
 from retrograd.anomaly.event import NaNEvent
@@ -37,6 +38,7 @@ CAUSES: tuple[Cause, ...] = (
     *masks.CAUSES,
     *domain.CAUSES,
     *training.FALLBACK,
+    *unkept.FALLBACK,
     *overflow.FALLBACK,
 )
 """Every row, in the order in which they are tried."""
@@ -115,14 +117,20 @@ _WHERE_TO_LOOK = {
 }
 
 
+_UNSURE = "Not all that it was given is known, so that one of its inputs may have been bad already."
+
+
 def _unknown(scene: Scene) -> Diagnosis:
     event = scene.event
     given = dict(event.operands)
     if event.is_backward and scene.grad is not None:
         given["incoming gradient"] = scene.grad
     values = ", ".join(f"{name}={value}" for name, value in given.items())
+    if event.op == "unknown":
+        return Diagnosis(None, "unknown cause", f"Where this {event.born} was born is not known.", None)
     happened = f"{event.op} gave {event.born}{f' for {values}' if values else ''}."
-    cause = f"This pattern is not in the catalogue. {happened} {_WHERE_TO_LOOK.get(event.kind, '')}"
+    where = _UNSURE if scene.context.get("unkept") else _WHERE_TO_LOOK.get(event.kind, "")
+    cause = f"This pattern is not in the catalogue. {happened} {where}"
     return Diagnosis(None, "unknown cause", cause.strip(), None)
 
 

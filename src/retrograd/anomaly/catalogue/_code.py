@@ -11,8 +11,8 @@ from retrograd.anomaly.names import KNOWN, TRANSPARENT, canonical
 from retrograd.anomaly.surroundings import Operand, Operation
 
 MODULES = frozenset(
-    ("torch", "rg", "retrograd", "np", "numpy", "jnp", "F", "nn", "functional", "special", "linalg", "math", "scipy")
-)
+    ("torch", "th", "rg", "retrograd", "np", "numpy", "jnp", "F", "nn", "functional", "special", "linalg", "math")
+) | {"scipy"}
 """Names that a function is called from; anything else before a dot is taken for a tensor."""
 
 _OPERATORS: dict[type, str] = {

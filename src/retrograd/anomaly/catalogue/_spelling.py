@@ -24,10 +24,10 @@ class Spelling:
         """The spelling of a place in the user's program; without one, that of the library."""
         own = _LIBRARIES.get(library, "torch")
         modules = [] if line is None else list(line.modules())
-        module = next((name for name in modules if name in ("torch", "rg", "retrograd", *_NUMPY)), own)
+        module = next((name for name in modules if name in ("torch", "th", "rg", "retrograd", *_NUMPY)), own)
         if site is not None and site.written.form == "function":
             root = site.written.prefix.split(".")[0]
-            if root and (root not in MODULES or root in ("torch", "rg", "retrograd", *_NUMPY)):
+            if root and (root not in MODULES or root in ("torch", "th", "rg", "retrograd", *_NUMPY)):
                 module = root
         tensors = module if module not in _NUMPY else "rg" if own in _NUMPY else own
         functional = "F" if "F" in modules else f"{tensors}.nn.functional"

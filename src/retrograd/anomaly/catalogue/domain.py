@@ -304,7 +304,8 @@ def division_by_zero(scene: Scene) -> Finding | None:
         rewritten = scene.guarded(site, lambda text, _: guard(text))
         general = f"y = a / {guard(name)}"
     sign = "%" if scene.op in ("remainder", "fmod") else "//" if scene.op == "floor_divide" else "/"
-    top = f"{scene.at(first(scene.birth), 'a')} {sign} " if scene.op in DIVISIONS else "1 / "
+    above = 0 if scene.event.born == "NaN" and not scene.backward else "a"  # else it would be infinite
+    top = f"{scene.at(first(scene.birth), above)} {sign} " if scene.op in DIVISIONS else "1 / "
     happened = f"1/sqrt({scene.at(below, 0.0)})" if scene.op == "rsqrt" else f"{top}{scene.at(below, 0.0)}"
     born = "NaN" if scene.event.born == "NaN" else "infinite"
     what = f"{happened} is {born}, and so is its derivative"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from retrograd.anomaly.catalogue._code import atom
 from retrograd.anomaly.catalogue._expression import first, made_from, named, number, shown
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.names import is_normalisation
 from retrograd.anomaly.surroundings import Operand
 
 _CTC = ("log_probs", "targets", "input_lengths", "target_lengths")
@@ -31,6 +33,48 @@ def ctc(scene: Scene) -> Finding | None:
         f"loss = {scene.spelling().functional('ctc_loss', *_CTC, 'zero_infinity=True')}",
         scene.birth.lineno,
     )
+
+
+@cause(None, "logsumexp over nothing but -inf, in backward")
+def empty_logsumexp(scene: Scene) -> Finding | None:
+    if scene.op not in ("logsumexp", "logcumsumexp") or not scene.backward:
+        return None
+    if scene.event.operands.get("result") != -math.inf and first(scene.birth).max != -math.inf:
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    floor = "-1e4" if scene.half else "-1e30"
+    rewritten = scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, low=floor), "input")
+    name = scene.called(first(scene.birth), "x")
+    return Finding(
+        f"All that {scene.op} adds up here is exp(-inf) = 0. Its value, -inf, is right, but in backward each summand's "
+        "share is exp(-inf - (-inf)), which is NaN; times a gradient of 0 it stays NaN. Stand in for -inf with a "
+        "number so small that its exp is 0 all the same.",
+        rewritten,
+        f"y = {spelling.tensor_call(scene.op, spelling.clamp(name, low=floor), 'dim')}",
+        scene.birth.lineno,
+    )
+
+
+@cause(None, "normalisation without an eps")
+def bare_normalisation(scene: Scene) -> Finding | None:
+    event = scene.event
+    if not is_normalisation(scene.op) or scene.backward or event.input_has_nan or event.input_has_inf:
+        return None
+    eps = named(scene.birth, "eps")
+    known = None if eps is None else number(eps.value)
+    if scene.kind == "overflow" or (known is not None and known != 0 and not (scene.half and known < _HALF_EPS)):
+        return None
+    given = f"eps={known:g}" if known is not None else "its eps (0, or rounded to it)"
+    return Finding(
+        f"What {scene.op} normalises is constant here, so its variance is 0, and with {given} it divides 0 by 0. Give "
+        "the layer the usual eps; in float16 it must be 1e-4 or more.",
+        None,
+        "layer = nn.LayerNorm(size, eps=1e-5)" if scene.op == "layer_norm" else None,
+    )
+
+
+_HALF_EPS = 2.0**-25  # below this, float16 rounds to zero
 
 
 def _extreme(operand: Operand | None, choose: Callable[[Iterable[float]], float]) -> float | None:
@@ -216,4 +260,14 @@ def negative_variance(scene: Scene) -> Finding | None:
     )
 
 
-CAUSES = (negative_variance, ctc, all_ignored, weightless, singular, negative_determinant, degenerate)
+CAUSES = (
+    negative_variance,
+    ctc,
+    empty_logsumexp,
+    bare_normalisation,
+    all_ignored,
+    weightless,
+    singular,
+    negative_determinant,
+    degenerate,
+)

@@ -206,6 +206,31 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     )
 
 
+@cause(None, "zero times infinity")
+def zero_times_infinity(scene: Scene) -> Finding | None:
+    if scene.op != "mul" or scene.backward or scene.kind != "invalid" or len(scene.birth.args) < 2:
+        return None
+    factors = sorted(scene.birth.args[:2], key=lambda operand: abs(value(operand) or 0.0))
+    if value(factors[0]) != 0 or value(factors[1]) not in _INFINITIES:
+        return None
+    zero, infinite = (operand.text or operand.leaf_name or f"the {operand.name}" for operand in factors)
+    site = scene.site(scene.birth)
+    condition = f"{zero} != 0" if factors[0].text else "mask != 0"
+    if factors[1].constant:
+        why = "An infinity cannot be switched off by multiplying; choose it by a condition instead."
+        chosen = factors[1].text or f"float('{factors[1].value}')"
+    else:
+        why = f"Look for where {infinite} became infinite: a division by a count of zero, a log of zero, an overflow."
+        chosen = site.line.text(site.node) if site is not None else "x * mask"
+    guarded = scene.spelling(site).where(condition, chosen, "0.0")
+    return Finding(
+        f"0 times an infinity is NaN: {zero} is 0 at this element and {infinite} is {factors[1].value}. {why}",
+        site.replaced(guarded) if site is not None and factors[0].text else None,
+        f"y = {guarded}",
+        scene.birth.lineno,
+    )
+
+
 @cause(None, "infinity of a mask that came through")
 def mask_that_came_through(scene: Scene) -> Finding | None:
     if scene.op not in ("masked_fill", "where") or scene.backward or scene.event.nan_count:
@@ -250,4 +275,4 @@ def _is_mask(operand: Operand, pole: Operation) -> bool:
     return known is False or number(known) == 0
 
 
-CAUSES = (masked_division, masked_branch, multiplied_mask, mask_that_came_through)
+CAUSES = (masked_division, masked_branch, multiplied_mask, zero_times_infinity, mask_that_came_through)

@@ -205,7 +205,7 @@ def too_large(scene: Scene) -> Finding | None:
         return None
     if scene.event.input_has_inf or scene.event.input_has_nan:
         return None
-    operands = [each for each in scene.birth.args if each.shape is not None or each.name in _NUMBERS]
+    operands = [each for each in scene.birth.args if each.shape is not None or each.name in _CALCULATED]
     sizes = [(size, operand) for operand in operands if (size := size_of(operand)) is not None and math.isfinite(size)]
     if not sizes or (cancelled and max(sizes, key=_first)[0] < 1e-3 * math.sqrt(_largest(scene))):
         return None
@@ -248,7 +248,8 @@ def _where_it_grew(largest: Operand) -> str:
     operand = largest
     while (made := operand.producer) is not None:
         size = size_of(operand)
-        before = max(made.args, key=lambda each: size_of(each) or 0.0, default=None)
+        numbers = [each for each in made.args if not each.constant or each.name in _NUMBERS]
+        before = max(numbers, key=lambda each: size_of(each) or 0.0, default=None)
         if size is None or before is None or (size_of(before) or 0.0) < _AS_LARGE * size:
             place = f" in line {made.lineno}" if made.lineno is not None else ""
             return f"It grew in {made.op}{place}: look at what went in there."
@@ -262,6 +263,7 @@ def _where_it_grew(largest: Operand) -> str:
     return f"If {name} is data, scale it (zero mean, unit spread); if it was computed, look there for where it grew."
 
 
+_CALCULATED = ("input", "other", "exponent", "value")  # other plain arguments are options, such as the end of a slice
 _AS_LARGE = 0.01  # relative to what was made of it
 
 

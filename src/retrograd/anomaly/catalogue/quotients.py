@@ -214,9 +214,10 @@ def zero_spread(scene: Scene) -> Finding | None:
         rewritten = line.replaced({place.written.node: f"{line.text(place.written.node)} + {eps}"})
         lineno = spread.lineno if line is not (site.line if site else None) else lineno
     name = scene.called(first(spread), "x")
+    above = "0" if zero is None or scene.kind == "invalid" else scene.at(first(scene.birth), "x")
     return Finding(
-        "All the values are the same, so their standard deviation is 0 and the division 0/0. Normalisation layers "
-        "add eps to the variance under the root, which also keeps the root's derivative finite.",
+        f"All the values are the same, so their standard deviation is 0 and the division {above}/0. "
+        "Normalisation layers add eps to the variance under the root, which also keeps the root's derivative finite.",
         rewritten,
         f"y = ({name} - {name}.mean()) / {spelling.call('sqrt', f'{name}.var() + {eps}')}",
         lineno,
@@ -289,7 +290,8 @@ def empty_mean(scene: Scene) -> Finding | None:
     if scene.op == "mean":
         operand = first(scene.birth)
         if (operand.shape is not None and 0 not in operand.shape) or (
-            operand.shape is None and (scene.kind != "invalid" or value(operand) is not None)
+            operand.shape is None
+            and (scene.kind != "invalid" or value(operand) is not None or scene.context.get("unkept"))
         ):
             return None
         rewritten = None
@@ -359,7 +361,38 @@ def masked_row(scene: Scene) -> Finding | None:
             rewritten = site.line.replaced({node: f"{atom(mask)} | ~{atom(mask)}.any(-1, keepdim=True)"})
         general = "mask = mask | ~mask.any(-1, keepdim=True)"
         return Finding(_MASKED, rewritten, general, scene.birth.lineno)
-    return Finding(_MASKED, rewritten, f"{name} = {general}", scene.birth.lineno)
+    if largest is not None:
+        explanation = _MASKED
+    else:
+        explanation = _ALL_NAN if 1 < scene.event.size == scene.event.nan_count else _PERHAPS_MASKED
+    return Finding(explanation, rewritten, f"{name} = {general}", scene.birth.lineno)
+
+
+@cause(None, "softmax of an infinite score")
+def infinite_score(scene: Scene) -> Finding | None:
+    if scene.op not in ("softmax", "log_softmax") or scene.backward or first(scene.birth).max != math.inf:
+        return None
+    return Finding(
+        f"A score in this row is inf, and {scene.op} computes inf - inf, which is NaN. -inf is a mask and legal, +inf "
+        "never is: look for where the scores overflowed, or for a log of zero or a division by zero that was "
+        "subtracted or added.",
+        None,
+        None,
+    )
+
+
+@cause(None, "log_softmax of a score that is masked")
+def masked_target(scene: Scene) -> Finding | None:
+    event = scene.event
+    if scene.op != "log_softmax" or scene.backward or event.nan_count or not event.neginf_count:
+        return None
+    return Finding(
+        "A score of -inf, as a mask writes it, has the probability 0, whose log is -inf. That is legal as long as "
+        f"nobody asks for it; {event.harmed or 'the loss'} does: the target of a sample is a class that is masked for "
+        "it. Look at the target and the mask of this row, or leave such samples out.",
+        None,
+        None,
+    )
 
 
 def _has_no_mask(scene: Scene) -> bool:
@@ -372,6 +405,18 @@ _MASKED = (
     "Every score of this row is -inf: nothing is left to attend to, and softmax computes -inf - (-inf), which is "
     "NaN. The mask is legal, a row without any unmasked key is not. Unmask one key in such rows (padding rows are "
     "thrown away later anyway), or give them scores of 0 before the softmax."
+)
+
+
+_PERHAPS_MASKED = (
+    "The scores of this row were not kept. If a mask leaves none of them, that is it: all are -inf, and softmax "
+    "computes -inf - (-inf), which is NaN. Unmask one key in such rows, or give them scores of 0 before the softmax. "
+    "If there is no mask, one of the scores is inf or NaN: look at what they are made of."
+)
+_ALL_NAN = (
+    "Every row of this softmax is NaN, and its scores were not kept. Either all of them are -inf, in every row: unmask "
+    "one key, or give such rows scores of 0. Or a NaN was in what was added to them: a mask made by multiplying, as in "
+    "(1 - keep) * -inf, is 0 * inf where nothing is masked; make it with where or masked_fill."
 )
 
 
@@ -395,4 +440,14 @@ def _masked_row_by_hand(scene: Scene, difference: Operation) -> Finding | None:
     )
 
 
-CAUSES = (written_out_softmax, cosine, zero_norm, zero_spread, spread_of_one, empty_mean, masked_row)
+CAUSES = (
+    written_out_softmax,
+    cosine,
+    zero_norm,
+    zero_spread,
+    spread_of_one,
+    empty_mean,
+    masked_row,
+    infinite_score,
+    masked_target,
+)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd.anomaly.catalogue._code import Line
-from retrograd.anomaly.catalogue._expression import denominator, number, shown, size_of, value
+from retrograd.anomaly.catalogue._expression import denominator, named, normal, number, shown, size_of, value
+from retrograd.anomaly.catalogue._reading import completed
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operation
@@ -49,8 +50,9 @@ def nan_number(scene: Scene) -> Finding | None:
     if not is_leaf and (given is None or scene.backward or scene.kind == "leaf"):
         return None
     user = next((each.op for each in scene.surroundings.consumers if isinstance(each, Operation)), scene.op)
-    name = scene.called(given, next(iter(scene.event.operands), "other"))
-    text = name if given is not None and name in (given.text, given.leaf_name) else None
+    bad = [name for name, known in scene.event.operands.items() if isinstance(known, float) and math.isnan(known)]
+    name = (given.text if given is not None else None) or scene.called(given, next(iter(bad), "other"))
+    text = name if given is not None and name.replace(".", "").isidentifier() else None
     return Finding(
         f"{canonical(user) if is_leaf else scene.op} was given the number NaN ({name}); no operation of this step made "
         "it. It was computed in Python or NumPy before, or read: the mean of an empty list, a statistic or a schedule "
@@ -69,22 +71,35 @@ def bad_batch(scene: Scene) -> Finding | None:
     name = str(scene.context.get("name") or "")
     module = scene.spelling().library
     plain = name if name.isidentifier() else "target" if role == "target" else "x"
-    called = name
+    called, user = name, None
     if not name:
         user = next((each for each in scene.surroundings.consumers if isinstance(each, Operation)), None)
-        called = f"{_name(scene, 'input')} of {user.op}" if user is not None else _name(scene, "x")
+        called = _name(scene, "x")
+        if user is not None:
+            given = named(completed(normal(user)), called)
+            called = given.text if given is not None and given.text else f"{called} of {canonical(user.op)}"
     of = f" of {scene.event.size}" if scene.event.size else ""
     made = "no operation made them. Look"
     if scene.context.get("untraced"):
         made = "they came in so, or were computed without a gradient, of which nothing is kept. Look"
     assigned = scene.context.get("assigned")
     line = f" at line {assigned[1]}, `{assigned[0]}`, and" if assigned else ""
+    buffers = scene.context.get("bad_buffers")
+    if buffers and not name:
+        made = "they came in so, or were computed without a gradient, in this step or before. Look"
+        line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
+    place = scene.context.get("slice")
+    drops = not scene.context.get("every") and not (buffers and not name)
+    drops &= bool(name) or user is None
     return Finding(
-        f"{'The targets' if role == 'target' else 'The data'} already held {_bad(scene)}{of} elements when they came "
-        f"in ({called}); {made}{line} at how this sample was loaded and normalised (a division by a "
-        "zero spread, a log of zero, a missing value). The line drops such samples; drop their partners too.",
+        f"{'The targets' if role == 'target' else 'The data'} already held {_bad(scene)}{of} elements"
+        f"{f', all of them in {place},' if place else ''} when they came "
+        f"in ({called}); {made}{line} at how {'this sample was' if drops else 'samples are'} loaded and normalised (a "
+        "division by a zero spread, a log of zero, a missing value)."
+        f"{' The line drops such samples; drop their partners too.' if drops else ''}"
+        f"{' Every sample has one.' if scene.context.get('every') else ''}",
         None,
-        f"{plain} = {plain}[{module}.isfinite({plain}).reshape(len({plain}), -1).all(1)]",
+        f"{plain} = {plain}[{module}.isfinite({plain}).reshape(len({plain}), -1).all(1)]" if drops else None,
     )
 
 

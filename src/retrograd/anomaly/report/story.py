@@ -15,6 +15,7 @@ from retrograd.anomaly.report.layers import Rows, layers_of
 from retrograd.anomaly.report.source import SourceLine, excerpt, guilty_span
 
 TAB = 4
+_SAME_LINE = 4  # characters, with which a line that was rewritten begins as before
 PATH_ENDS = 3  # how many nodes of a long path are shown at either end
 
 
@@ -113,6 +114,8 @@ def birth(event: NaNEvent) -> str:
     if event.kind == "leaf":
         context = event.surroundings.context if event.surroundings else {}
         what = " ".join(str(context[key]) for key in ("leaf", "name") if context.get(key))
+        if what == "batch":
+            return f"{event.born} came in with data that has no gradient"
         return f"{event.born} came in with {f'the {what}' if what else event.layer_name or event.harmed or 'the data'}"
     if event.kind == "error":
         return f"error in {'the backward of ' if event.is_backward else ''}{canonical(event.op)}"
@@ -172,12 +175,35 @@ def advice(event: NaNEvent) -> Iterator[str]:
     if event.reproducible is False:
         yield "The step was run again and did not show it: something differs between runs (threads, randomness, data)."
     if event.remedy:
-        line = event.remedy_lineno or event.lineno
-        yield f"Change line {line} as above, then run again." if line else "Change the code as above, then run again."
-    elif event.lineno is not None and event.kind != "leaf":
+        yield f"{_what_to_change(event, event.remedy)}, then run again."
+    elif event.lineno is not None and event.kind == "leaf":
+        yield f"Mend it before line {event.lineno} uses it, then run again."
+    elif event.lineno is not None and event.operands and not _is_unkept(event):
         yield f"Look at the operands above: line {event.lineno} must not meet such values."
     if event.born != "NaN" and event.kind in ("divide", "overflow"):
         yield 'If the infinity is meant, say so: with expect_nonfinite("why"): around it.'
+
+
+def _what_to_change(event: NaNEvent, remedy: str) -> str:
+    """What is to become of the remedy, which need not be the user's own line rewritten."""
+    line = event.remedy_lineno or event.lineno
+    context = event.surroundings.context if event.surroundings else {}
+    if event.kind == "leaf" and line and context.get("leaf") not in ("parameter", "buffer"):
+        return f"Put the line above before line {line}, where the value is used"
+    if event.kind == "leaf":
+        return "Mend where it comes from, or put the line above after the model was made and loaded"
+    if line is None:
+        return "Change the code as above"
+    if line != event.lineno or (event.code_line or remedy).strip()[:_SAME_LINE] == remedy[:_SAME_LINE]:
+        return f"Change line {line} as above"
+    if remedy.startswith("optimizer = "):
+        return "Make the optimizer as above"
+    return f"Write what line {line} computes in the form above, with your own names"
+
+
+def _is_unkept(event: NaNEvent) -> bool:
+    """Whether something that went into the operation is not known."""
+    return bool(event.surroundings and event.surroundings.context.get("unkept"))
 
 
 def number(value: object) -> str:
@@ -188,4 +214,6 @@ def number(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, float):
         return str(value)
     text = f"{value:.6g}"
+    if float(text).is_integer() and float(text) != value and abs(value) < 1e6:
+        text = f"{value:.9g}"  # a number beside a whole one is often the point: a cosine of 1.0000001
     return f"{text}.0" if text.lstrip("-").isdigit() else text

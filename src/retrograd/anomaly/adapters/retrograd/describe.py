@@ -10,6 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.channels import works_by_channel
+from retrograd.anomaly.adapters.extent import extent
 from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, as_array, ran_by
 from retrograd.anomaly.adapters.retrograd.elements import (
@@ -270,7 +271,11 @@ class Describer:
         index = first_not_finite(data)
         if role == "batch" and self.names.is_state(data):
             role = "buffer"
-        context = {"leaf": role} | ({} if known is None else {"name": known})
+        context: dict[str, Any] = {"leaf": role} | ({} if known is None else {"name": known})
+        if known is None:
+            context["bad_buffers"] = self.names.bad_buffers()
+        if role in ("batch", "target"):
+            context |= extent(~np.isfinite(data))
         consumer = next((node for node in path if not node.is_leaf), None)
         return NaNEvent(
             kind="leaf",
@@ -288,7 +293,7 @@ class Describer:
             **fields,
         )
 
-    def failure(self, birth: Birth, error: Exception) -> NaNEvent:
+    def failure(self, birth: Birth, error: BaseException) -> NaNEvent:
         """The event of an operation that raised an error."""
         arguments = named(birth.op, birth.operands)
         if birth.node is not None:

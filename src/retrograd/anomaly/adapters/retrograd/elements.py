@@ -217,11 +217,14 @@ def at_element(arguments: Mapping[str, Any], index: Any, shape: tuple[int, ...],
 
 
 def feeding(operand: ndarray, index: tuple[int, ...] | None, shape: tuple[int, ...], dim: Any) -> ndarray:
-    """The elements along ``dim`` that an element of a reduction, or of a softmax, was made from."""
+    """The elements along ``dim`` that an element of a reduction, or of a softmax, was made from.
+
+    In backward the element may be one of the operand's gradient.
+    """
     if dim is None or index is None or operand.ndim == 0:
         return operand
     dims = {d % operand.ndim for d in ((dim,) if isinstance(dim, int) else dim)}
-    if len(shape) == operand.ndim:
+    if len(shape) == operand.ndim or (len(index) != len(shape) and len(index) == operand.ndim):
         return operand[tuple(slice(None) if d in dims else index[d] for d in range(operand.ndim))]
     if len(shape) == operand.ndim - len(dims):
         rest = iter(index)

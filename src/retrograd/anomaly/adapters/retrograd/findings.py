@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,7 @@ from retrograd.anomaly.adapters.retrograd.lost import Lost, lost_data
 from retrograd.anomaly.adapters.retrograd.replay import flat
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.messages import STEPS
 from retrograd.anomaly.names import canonical, is_normalisation
 from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core import sites
@@ -72,11 +74,24 @@ class Inquest:
             event = self._parameter() or self._data(holds_nan, "loss")
             if event is None:
                 suspects = self._last_those_meant(self._in_order())
-                event = next((found for birth in suspects if (found := self._came_through(birth))), None)
+                found = ((birth, self._came_through(birth)) for birth in suspects)
+                event = next((self._after_another(birth, event) for birth, event in found if event), None)
             event = event or self._data(is_bad, "loss") or self._lost(holds_nan) or self._lost(is_bad)
             return event or self._placed()
 
         return self._found(search) or self._unknown(loss, "loss")
+
+    def _after_another(self, birth: Birth, event: NaNEvent) -> NaNEvent:
+        """The event of a birth that was given an infinity, with a note of where one was born without a gradient."""
+        if not event.input_has_inf or event.kind == "leaf" or event.note:
+            return event
+        earlier = itertools.takewhile(lambda each: each is not birth, self.births)
+        first = next((each for each in earlier if each in self._unrecorded() and is_bad(result_of(each))), None)
+        place = {} if first is None else place_fields(first.code, first.at)
+        if first is None or "filename" not in place:
+            return event
+        note = _AFTER_ANOTHER.format(first.name, place["filename"], place["lineno"])
+        return replace(event, note=note)
 
     def _found(self, search: Callable[[], NaNEvent | None]) -> NaNEvent | None:
         """What a search finds. An error of ours is no reason to end a training run in the middle of a step."""
@@ -132,7 +147,19 @@ class Inquest:
             path = self.graph.spreads(node, self.graph.results(node))
             if path is not None:
                 role = "target" if param == "target" else "batch"
-                return self.describer.leaf(source, role, param, path, harmed=harmed)
+                return self._made_unrecorded(node, source, path, harmed) or self.describer.leaf(
+                    source, role, param, path, harmed=harmed
+                )
+        return None
+
+    def _made_unrecorded(self, node: Node, data: ndarray, path: list[Node], harmed: str) -> NaNEvent | None:
+        """The NaN born without a gradient of which an array was made that no variable holds, before a node took it."""
+        if self.graph.recorder is not None or not holds_nan(data) or self.names.array(data) is not None:
+            return None
+        for birth in self._unrecorded():
+            if holds_nan(result_of(birth)) and birth.seq <= getattr(node, "seq", 0):
+                event = self.describer.forward(birth, None, path, harmed=harmed)
+                return None if event is None else replace(event, note=_WITHOUT_GRADIENT)
         return None
 
     def _lost(self, condition: Any) -> NaNEvent | None:
@@ -463,7 +490,7 @@ class Inquest:
             harmed=harmed,
             path=tuple(node.name() for node in last[:1]),
             note=f"{self._trouble}{hint}No flag was raised and the graph does not show where it was born. Iterate over "
-            "the batches with `for batch in w.steps(loader)`: the step is then run again, every operation recorded.",
+            f"the batches with {STEPS}: the step is then run again, every operation recorded.",
             surroundings=Surroundings(library="retrograd", context=dict(self.describer.context)),
             **(place_fields(*sites.position_of(last[0])) if last else {}),
             **statistics(data),
@@ -474,6 +501,11 @@ _UNKEPT = "{} was given something that nobody kept: if that is data, look there 
 _AMONG_VARIABLES = (
     "Nothing has kept what this operation was given; this is the only variable with such numbers that fits there."
 )
+_WITHOUT_GRADIENT = (
+    "It was computed without a gradient, so the way from there is not known: this is the first NaN that was born in "
+    "this step, before the NaN came into what the loss is made of. "
+)
+_AFTER_ANOTHER = "An infinity was born before, without a gradient, in {} at {}:{}: it may be the one that came in here."
 _WITH_NAN = "NaN in {}: look there first, since a mask that comes later does not keep it from the gradient. "
 
 

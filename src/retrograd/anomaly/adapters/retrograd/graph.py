@@ -292,7 +292,7 @@ class Graph:
         if len(lost) == 1 and isinstance(other, ndarray) and isinstance(result, ndarray):
             with np.errstate(all="ignore"):
                 difference = _ADDENDS[node.op.name][lost[0]](result, other)
-            if is_bad(difference) and not is_bad(other):  # it was bad itself; what made it so is still to be found
+            if is_bad(difference):  # it was bad itself, and what made it so is still to be found; or the other one was
                 return
             arguments[lost[0]] = _simplest(difference, np.maximum(abs(result), abs(other)), literal_operand(node))
 

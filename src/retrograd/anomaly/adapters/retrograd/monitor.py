@@ -44,6 +44,7 @@ from retrograd.anomaly.adapters.retrograd.replay import Recorder, Snapshot
 from retrograd.anomaly.adapters.retrograd.source import construction_of
 from retrograd.anomaly.adapters.retrograd.updates import Updates
 from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.anomaly.adapters.variables import variables_left_by
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.flags import Flags
 from retrograd.anomaly.monitor import Watch, expected
@@ -358,6 +359,8 @@ class RetrogradMonitor(Monitor):
             return True
         nodes: list[Any] = [accumulator_of(leaves[place]) for place in bad if leaves]
         event = self.inquest(edges).of_gradients(nodes, arrays, [all_samples(each._data) for _, each in roots])
+        if results is not None and self._recorder is None:  # grad() counts no step
+            event = replace(event, step=self.watch.step + 1, batch_idx=self.watch.batch_idx)
         self._forget()
         self._keep_weights(edges)
         if self.watch.found(kind, event) != "withhold":
@@ -384,8 +387,8 @@ class RetrogradMonitor(Monitor):
         graph = Graph(edges, kept, self._recorder)
         return Inquest(graph, births, names or self._names(), self.context(), self.excuses)
 
-    def explain(self, error: Exception) -> NaNEvent | None:
-        """The event of an error that an operation raised about the numbers it was given; None for any other."""
+    def explain(self, error: BaseException) -> NaNEvent | None:
+        """The event of an error about numbers that are not finite; None for any other."""
         birth = birth_of(error) if isinstance(error, LinAlgError) else None
         if birth is not None:
             return self.inquest([], births=[]).describer.failure(birth, error)
@@ -395,6 +398,17 @@ class RetrogradMonitor(Monitor):
                 event = self.inquest([] if edge is None else [edge]).of_loss(tensor._data)
                 if event.op != "unknown":
                     return replace(event, harmed=f"an argument of what raised {type(error).__name__}")
+        return self._refused_loss(error)
+
+    def _refused_loss(self, error: BaseException) -> NaNEvent | None:
+        """The event of a loss that is not finite, where the program itself has raised an error, as on seeing that."""
+        for frame, value in variables_left_by(error, sites.is_internal):
+            edge = value._resolve_edge() if isinstance(value, Tensor) and value.numel() == 1 else None
+            if edge is not None and not edge[0].is_leaf and is_bad(value._data):
+                self.watch.loss_history.append(loss_of(value._data))
+                self.watch.grad_norm_history.append(None)
+                event = self.inquest([edge], Names(self.watch.model, frame)).of_loss(value._data)
+                return None if event.op == "unknown" else replace(event, step=self.watch.step + 1)
         return None
 
     def _report_passing(self, edges: Sequence[Edge]) -> None:

@@ -59,7 +59,9 @@ class _Run:
             numbered = evaluate(op, [np.arange(math.prod(own)).reshape(own), *list(self.arguments.values())[1:]])
             fits = numbered and numbered[0].shape == self.shape
             return tuple(map(int, np.unravel_index(int(numbered[0][index]), own))) if fits else None
-        return index if own == self.shape and (op is None or len(op.differentiable) <= 1) else None
+        if own != self.shape or len(index) != len(own):  # in backward it may be an element of a longer operand
+            return None
+        return index if op is None or len(op.differentiable) <= 1 else None
 
     @property
     def dim(self) -> Any:

@@ -32,6 +32,7 @@ from retrograd.anomaly.adapters.retrograd.source import construction_of
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.libraries import is_library
+from retrograd.anomaly.messages import STEPS
 from retrograd.anomaly.monitor import expected
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
@@ -223,7 +224,7 @@ class Update:
         event = monitor.inquest([], births=[]).describer.leaf(grad, "gradient", name, [], harmed=harmed)
         note = (
             "It was seen only now because no flag was raised: a gradient like that was born in a thread of the BLAS "
-            "library, or written by hand. `for batch in w.steps(loader)` finds where."
+            f"library, or written by hand. {STEPS} finds where."
         )
         return replace(event, note=note, **place)
 

@@ -9,7 +9,7 @@ from typing import Any
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.retrograd.births import as_array
-from retrograd.anomaly.adapters.retrograd.elements import is_bad
+from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad
 from retrograd.anomaly.adapters.variables import named_variables
 from retrograd.core import sites
 from retrograd.core.tensor import Tensor
@@ -41,9 +41,10 @@ class Names:
         while known is None and frame is not None:
             if not sites.is_internal(frame.f_code):
                 variables = list(named_variables(frame))
-                known = next((name for name, value in variables if _is_it(value, array)), None)
-                members = (_member(value, array) for _, value in variables if known is None)
-                known = known or next(filter(None, members), None)
+                names = [name for name, value in variables if _is_it(value, array)]
+                plain = next((name for name in names if name.isidentifier()), None)
+                members = (_member(value, array) for _, value in variables if plain is None)
+                known = plain or next(filter(None, members), None) or next(iter(names), None)
             frame = frame.f_back
         return known
 
@@ -51,6 +52,12 @@ class Names:
         """Whether these are the elements of a parameter or buffer of a module."""
         modules = [self._model, *(value for _, value in self._variables() if hasattr(type(value), "named_modules"))]
         return any(module is not None and _member(module, array) is not None for module in modules)
+
+    def bad_buffers(self) -> tuple[str, ...]:
+        """The names of the buffers of models with numbers that are NaN."""
+        modules = [self._model, *(value for _, value in self._variables() if hasattr(type(value), "named_modules"))]
+        buffers = (each for module in modules if module is not None for each in module.named_buffers())
+        return tuple(dict.fromkeys(name for name, buffer in buffers if holds_nan(buffer._data)))
 
     def _variables(self) -> Iterator[tuple[str, Any]]:
         frame = self._frame

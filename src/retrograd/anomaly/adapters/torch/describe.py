@@ -10,12 +10,14 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.channels import channel_of
+from retrograd.anomaly.adapters.extent import extent
 from retrograd.anomaly.adapters.place import assignment_of, place_fields
-from retrograd.anomaly.adapters.torch.calls import Argument, Call, can_be_bad, dense, has_inf, has_nan
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, bad, can_be_bad, dense, has_inf, has_nan
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.origin import Origin
 from retrograd.anomaly.composed import composed, known_values
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.messages import STEPS
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 from retrograd.core import sites
@@ -24,8 +26,7 @@ DEPTH = 6  # how many operations back the surroundings reach
 AROUND = 3  # the same for the operations between birth and harm
 
 SOMEWHERE_INSIDE = (
-    "It happened in the backward of the user's own function. `for batch in w.steps(loader)` runs the step again and "
-    "names the line."
+    f"It happened in the backward of the user's own function. {STEPS} runs the step again and names the line."
 )
 # Where these meet an infinity it is a pole of theirs; elsewhere it is overflow.
 _POLES = {
@@ -252,6 +253,10 @@ class Describer:
             assigned = assignment_of(origin.call.code, origin.call.at, name)
             if assigned is not None and context.get("untraced"):
                 context["assigned"] = assigned
+        else:
+            context["bad_buffers"] = self.names.bad_buffers()
+        if (wrong := bad(tensor)) is not None and context["leaf"] in ("batch", "target"):
+            context |= extent(wrong.cpu().numpy())
         layer = {"layer_name": member.rpartition(".")[0]} if member is not None and "." in member else {}
         index = first_of(None, tensor)
         place = self.names.layer(origin.call.modules) | layer

@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
 import torch
 
 from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.torch.calls import is_bad
+from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.frames import MODULE_CALL, is_internal
 from retrograd.anomaly.adapters.torch.names import Names
+from retrograd.anomaly.adapters.variables import variables_left_by
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operation, Surroundings
 
 _SAID = re.compile(r"(?:torch\.)?(?P<op>[\w.]+): (?:\(Batch element (?P<element>\d+)\))?")
 
 
-def failure(error: Exception, model: Any, context: dict[str, Any]) -> NaNEvent | None:
+def refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
+    """The event of a loss that is not finite, where the program itself has raised an error, as it does on seeing that.
+
+    None if there is no such loss among the variables that the error has left behind, or if nothing is known of it.
+    """
+    for frame, value in variables_left_by(error, is_internal):
+        if isinstance(value, torch.Tensor) and value.grad_fn is not None and value.numel() == 1 and is_bad(value):
+            if value.is_floating_point():
+                watch.loss_history.append(value.item())
+            event = findings_at(frame).in_forward([value])
+            return None if event.op == "unknown" else replace(event, step=watch.step + 1)
+    return None
+
+
+def failure(error: BaseException, model: Any, context: dict[str, Any]) -> NaNEvent | None:
     """The event of a ``torch.linalg.LinAlgError``; None for any other error.
 
     Parameters

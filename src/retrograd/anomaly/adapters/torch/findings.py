@@ -21,15 +21,16 @@ from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.sites import SiteLog
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.messages import STEPS
 from retrograd.anomaly.surroundings import Surroundings
 
 RUN_AGAIN = (
-    "What this step computed is gone. Iterate over the batches with `for batch in w.steps(loader)`: the step is then "
-    "run again with every operation checked."
+    f"What this step computed is gone. Iterate over the batches with {STEPS}: the step is then run again with every "
+    "operation checked."
 )
 NOT_SURE = (
-    "An operand of this operation was not kept, so that the birth may lie in what made it. "
-    "`for batch in w.steps(loader)` runs the step again with every operation checked."
+    f"An operand of this operation was not kept, so that the birth may lie in what made it. {STEPS} runs the step "
+    "again with every operation checked."
 )
 
 
@@ -108,7 +109,7 @@ class Findings:
             origin = self._origin(found(self._sites.site_of))
         origin = origin or self._origin(self._run_model_again(backward=True))
         if origin is None:
-            return self._unknown(lost[0] if lost else wrong[0][1], harmed)
+            return self._unknown(lost[0] if lost else wrong[0][1], harmed, [each for each, _ in wrong])
         return self._event(origin, harmed, None if origin.sure else NOT_SURE)
 
     # --- the ways to an origin ------------------------------------------------------------------------------------
@@ -152,10 +153,21 @@ class Findings:
         if origin.leaf is not None and self._recorder is None:
             context["untraced"] = True
         event = self._describer.event(origin, harmed=harmed, context=context)
-        notes = [each for each in (event.note, note, self._note) if each]
+        notes = [each for each in (event.note, note, self._where_instead(event), self._note) if each]
         return replace(event, note=" ".join(notes) or None)
 
-    def _unknown(self, tensor: Tensor | None, harmed: str) -> NaNEvent:
+    def _where_instead(self, event: NaNEvent) -> str | None:
+        """Where backward or the optimizer was called, if the line of the operation is not known."""
+        frame = self.names.frame
+        if event.lineno is not None or frame is None:
+            return None
+        place = place_fields(frame.f_code, frame.f_lasti)
+        return (
+            "The line of this operation was not noted, as in other threads than that of the watch and in programs that "
+            f"compile; the step was at {place['filename']}:{place['lineno']}, in {place['function']}. {STEPS} finds it."
+        )
+
+    def _unknown(self, tensor: Tensor | None, harmed: str, leaves: Sequence[Tensor] = ()) -> NaNEvent:
         """Nothing was found: say what is known."""
         frame = self.names.frame
         clipping = "clip_grad_norm" in self._context
@@ -165,14 +177,14 @@ class Findings:
             is_backward=harmed != "loss",
             index=first_of(None, tensor),
             harmed=harmed,
-            cause=None if clipping else self._what_is_known(harmed),
+            cause=None if clipping else self._what_is_known(harmed, leaves),
             note=" ".join(filter(None, (RUN_AGAIN, self._note))),
             surroundings=Surroundings(library="torch", context=self._settled_context()),
             **(place_fields(frame.f_code, frame.f_lasti) if frame is not None else {}),
             **statistics(tensor),
         )
 
-    def _what_is_known(self, harmed: str) -> str:
+    def _what_is_known(self, harmed: str, leaves: Sequence[Tensor]) -> str:
         if harmed == "loss":
             return "The loss is not finite, and nothing of how it was computed is at hand."
         if self._calls is not None and self._calls.outputs_got_bad_gradients:
@@ -182,7 +194,7 @@ class Findings:
             )
         return (
             "The loss is finite and this gradient is not: it was born in backward, or in what was done to it since "
-            "(clipping, scaling by hand)."
+            f"(clipping, scaling by hand).{_hooks_of(leaves)}"
         )
 
     def _settled_context(self) -> dict[str, Any]:
@@ -200,3 +212,11 @@ class Findings:
             if name is not None:
                 return f"the gradient of {name}"
         return f"the gradient of a leaf of shape {list(leaves[0].shape)}" if leaves else "a gradient"
+
+
+def _hooks_of(leaves: Sequence[Tensor]) -> str:
+    """The functions that are called with the gradients of leaves, as one more sentence; empty if there are none."""
+    hooks = [hook for leaf in leaves for hook in (leaf._backward_hooks or {}).values()]
+    codes = dict.fromkeys(code for hook in hooks if (code := getattr(hook, "__code__", None)) is not None)
+    places = [f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})" for code in codes]
+    return f" Hooks change it, too: {', '.join(places[:3])}." if places else ""

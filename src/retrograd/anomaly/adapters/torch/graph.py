@@ -98,7 +98,7 @@ def calls_of(
 def _call(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call], site_of: SiteOf) -> Call:
     """The record of a node; results of earlier nodes that it saved become known."""
     arguments = list(_arguments(node, saved, overload, calls))
-    outputs: list[Any] = [None] * max(len(node._input_metadata), 1)
+    outputs: list[Any] = [_empty(meta) for meta in node._input_metadata] or [None]
     for name, value in saved.items():
         place = re.fullmatch(r"(?:result|output)(\d*)", name)
         if place and isinstance(value, Tensor) and int(place[1] or 0) < len(outputs):
@@ -119,6 +119,11 @@ def _call(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call
         if argument.made_by is not None and argument.value is not None:
             argument.made_by.outputs[argument.output] = argument.value
     return call
+
+
+def _empty(meta: Any) -> Tensor | None:
+    """A result without elements, of which all is known."""
+    return torch.empty(meta.shape, dtype=meta.dtype) if 0 in meta.shape else None
 
 
 def _arguments(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call]) -> Iterator[Argument]:

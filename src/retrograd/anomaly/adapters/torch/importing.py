@@ -62,7 +62,7 @@ class WhenImported:
         if self._monitor is not None:
             self._monitor.stop_recording()
 
-    def explain(self, error: Exception) -> NaNEvent | None:
+    def explain(self, error: BaseException) -> NaNEvent | None:
         return None if self._monitor is None else self._monitor.explain(error)
 
     def settle(self) -> None:

@@ -18,7 +18,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from retrograd.anomaly.adapters.torch.calls import are_tensors, can_be_bad, is_bad
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.distributed import Agreement
-from retrograd.anomaly.adapters.torch.failures import failure
+from retrograd.anomaly.adapters.torch.failures import failure, refused_loss
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
 from retrograd.anomaly.adapters.torch.frames import Steps, user_frame
@@ -42,6 +42,7 @@ from retrograd.anomaly.adapters.torch.scaling import Scaling
 from retrograd.anomaly.adapters.torch.sites import SiteLog
 from retrograd.anomaly.adapters.torch.snapshot import Copies, Gradients, Snapshot
 from retrograd.anomaly.adapters.torch.tail import Tail
+from retrograd.anomaly.adapters.torch.updates import Divisions, settings_of
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.monitor import Watch, expected
 from retrograd.anomaly.names import canonical
@@ -79,6 +80,7 @@ class TorchMonitor:
         self._recorder: Recorder | None = None
         self._optimizer: Any = watch.optimizer  # the one that stepped last
         self._steps = Steps()
+        self._divisions = Divisions(watch, self._context)
         self._busy = False  # with our own work, which is not looked at
         self._withheld = False  # the coming update
         self._withheld_from: set[int] = set()  # the leaves that it goes to
@@ -137,6 +139,7 @@ class TorchMonitor:
         self._patches.undo()
         self._waiting, self._put_away, self._leaves, self._checked, self._tail, self._told = [], [], [], None, None, {}
         self._steps.forget()
+        self._divisions.stop()
 
     def _without_notes(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """``Tensor.backward`` would come to a torch-function mode before it comes to us; compiled code wants none."""
@@ -252,7 +255,7 @@ class TorchMonitor:
         now = time.perf_counter()
         elapsed, self._last = now - self._last, now
         self._step_time = elapsed if self._step_time == 0 else 0.5 * (self._step_time + elapsed)
-        self._sites.step_ended(max((_seq(root) for root in roots), default=0))
+        self._sites.step_ended(max((root.grad_fn._sequence_nr() for root in roots if root.grad_fn), default=0))
         self.watch.spent(self._sites.spent)
         self._sites.enter()
 
@@ -366,7 +369,9 @@ class TorchMonitor:
             return None
         self._show_hidden()
         self._sites.leave()
-        self._optimizer = optimizer
+        if self._optimizer is not optimizer or not self.updates:
+            self._optimizer = optimizer
+            self._divisions.see(optimizer)
         self._scaling.stepped()
         if kwargs.get("closure") is not None:
             return args, {**kwargs, "closure": self._settled(optimizer, kwargs["closure"])}
@@ -501,9 +506,9 @@ class TorchMonitor:
     def _names(self) -> Names:
         return Names(self.model, user_frame(sys._getframe(1)))
 
-    def _findings(self, note: str | None = None, tail: Tail | None = None) -> Findings:
+    def _findings(self, note: str | None = None, tail: Tail | None = None, frame: Any = None) -> Findings:
         return Findings(
-            self._names(),
+            self._names() if frame is None else Names(self.model, frame),
             self._recorder,
             self._sites,
             self._calls,
@@ -535,18 +540,18 @@ class TorchMonitor:
         context: dict[str, Any] = {"loss_history": tuple(self.watch.loss_history), "updates": self.updates}
         optimizer = self.watch.optimizer or self._optimizer
         if optimizer is not None:
-            context["optimizer"] = {"name": type(optimizer).__name__} | {
-                key: value for key, value in optimizer.defaults.items() if isinstance(value, (int, float, bool, tuple))
-            }
+            context["optimizer"] = settings_of(optimizer, optimizer.defaults)
         if self._clipping is not None:
             context["clip_grad_norm"] = self._clipping
         if self._scaling.history:
             context["scale_history"] = tuple(self._scaling.history)
         return context
 
-    def explain(self, error: Exception) -> NaNEvent | None:
-        """The event of an error that an operation raised about the numbers it was given; None for any other."""
-        return failure(error, self.model, self._context())
+    def explain(self, error: BaseException) -> NaNEvent | None:
+        """The event of an error about numbers that are not finite; None for any other."""
+        with self._at_work():
+            found = failure(error, self.model, self._context())
+            return found or refused_loss(error, self.watch, lambda frame: self._findings(frame=frame))
 
     # --- a second run ---------------------------------------------------------------------------------------------
 
@@ -592,7 +597,3 @@ class TorchMonitor:
                 yield
         finally:
             self._busy = False
-
-
-def _seq(root: Tensor) -> int:
-    return -1 if root.grad_fn is None else root.grad_fn._sequence_nr()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.calls import is_bad
+from retrograd.anomaly.adapters.torch.calls import has_nan, is_bad
 from retrograd.anomaly.adapters.torch.frames import is_internal
 from retrograd.anomaly.adapters.variables import local_variables, named_variables
 
@@ -67,6 +67,12 @@ class Names:
                     if isinstance(value, Tensor) and not value.requires_grad and is_bad(value):
                         yield name, value
             frame = frame.f_back
+
+    def bad_buffers(self) -> tuple[str, ...]:
+        """The names of the model's buffers with numbers that are not finite."""
+        if self.model is None:
+            return ()
+        return tuple(name for name, buffer in self.model.named_buffers() if has_nan(buffer))
 
     def layer(self, modules: Sequence[Any]) -> dict[str, Any]:
         """The fields of an event about the module in which something happened; ``modules`` with the innermost first."""

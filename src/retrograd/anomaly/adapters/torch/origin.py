@@ -126,8 +126,9 @@ class _Search:
                 yield Origin(call, leaf=known)
 
     def _explain(self, call: Call, output: int, mask: Tensor | None) -> None:
-        if mask is None:
-            mask = bad(call.outputs[output])
+        made = call.outputs[output]
+        if mask is None or (made is not None and made.shape != mask.shape):  # the latter if it wrote to a view
+            mask = bad(made)
         explained = False
         unknown: list[Argument] = []
         left = mask.clone() if mask is not None and call.pointwise else None

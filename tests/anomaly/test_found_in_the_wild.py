@@ -1,0 +1,142 @@
+"""Programs that were explained wrongly, or not at all, as people write them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import retrograd as rg
+from retrograd.anomaly.report import format_event
+from tests.anomaly.both import libraries, line, only_event, run, runs
+
+RECURRENCE = """
+u = (torch.eye(2) * 1e9).requires_grad_()
+h = torch.ones(3, 2)
+inputs = [torch.ones(3, 2) for _ in range(12)]
+for x in inputs:
+    h = h @ u + x  # born here
+head = torch.ones(2, 1, requires_grad=True)
+loss = (h @ head).mean()
+loss.backward()
+"""
+
+
+@libraries
+def test_an_overflow_is_not_laid_at_the_door_of_what_is_added_to_it(library: str) -> None:
+    """The inputs are finite; what a sum of infinities was made of cannot be computed from it."""
+    event = only_event(run(library, RECURRENCE))
+    assert (event.op, event.lineno) == ("matmul", line(RECURRENCE))
+
+
+def test_data_that_is_finite_is_not_called_bad() -> None:
+    program = RECURRENCE.replace("x in inputs", "x in [None] * 12").replace("+ x", "+ torch.ones(3, 2)")
+    assert only_event(run("retrograd", program)).kind != "leaf"
+
+
+FORWARD_ALGORITHM = """
+e = torch.zeros(3, 2, requires_grad=True)
+block = torch.tensor([[0.0, -float("inf")], [0.0, 0.0]])
+a = torch.tensor([0.0, -float("inf")]) + e[0]
+for t in range(1, 3):
+    a = torch.logsumexp(a[:, None] + block, 0) + e[t]  # born here
+loss = -torch.logsumexp(a, 0)
+loss.backward()
+"""
+
+
+@pytest.mark.parametrize("library", ["retrograd"])
+@runs
+def test_a_logsumexp_of_nothing_in_backward(library: str, steps: bool) -> None:
+    """The element is one of the operand, which has more dimensions than the result."""
+    event = only_event(run(library, FORWARD_ALGORITHM, steps))
+    assert (event.op, event.index, event.lineno) == ("LogsumexpBackward0", (0, 1), line(FORWARD_ALGORITHM))
+    assert "Stand in for -inf" in (event.cause or "")
+    assert ".clamp(min=-1e30)" in (event.remedy or "") or ".clamp(a[:, None] + block, min=-1e30)" in (
+        event.remedy or ""
+    )
+
+
+def test_the_remedy_for_it_helps() -> None:
+    fixed = FORWARD_ALGORITHM.replace("a[:, None] + block,", "(a[:, None] + block).clamp(min=-1e30),")
+    assert not run("retrograd", fixed).events
+
+
+@libraries
+def test_an_element_that_was_written_through_a_view(library: str) -> None:
+    """The element is one of the view, whatever the shape of the base that went on."""
+    program = (
+        "w = torch.ones(4, 2, requires_grad=True)\na = w * torch.tensor([[1.0], [1.0], [1.0], [0.0]])\n"
+        "total = a.sum(1, keepdim=True)\ntop = a[1:]\ntop.div_(total[1:])  # born here\n"
+        "loss = (a.T @ a).sum()\nloss.backward()"
+    )
+    event = only_event(run(library, program, steps=True))
+    assert (event.op, event.index, event.lineno) == ("div", (2, 0), 5)
+    assert event.operands["other"] == 0
+
+
+def test_an_infinite_score_is_told_from_a_mask() -> None:
+    program = (
+        "x = torch.zeros(1, 3, requires_grad=True)\nnoise = -torch.log(torch.tensor([[0.5, 0.0, 0.5]]))\n"
+        "loss = torch.softmax(x + noise, -1)[0, 0]\nloss.backward()"
+    )
+    event = only_event(run("retrograd", program))
+    assert "A score in this row is inf" in (event.cause or "") or event.op == "log"
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_a_target_that_is_masked(steps: bool) -> None:
+    program = (
+        "x = torch.zeros(1, 3, requires_grad=True)\nscores = x.masked_fill(torch.tensor([True, False, False]), "
+        '-float("inf"))\nloss = F.cross_entropy(scores, torch.tensor([0]))\nloss.backward()'
+    )
+    event = only_event(run("torch", program))
+    assert event.op == "log_softmax"
+    assert "a class that is masked" in (event.cause or "")
+
+
+@libraries
+def test_a_normalisation_without_eps(library: str) -> None:
+    program = (
+        "x = torch.ones(2, 3, requires_grad=True)\nloss = F.layer_norm(x, (3,), eps=0.0).pow(2).sum()\nloss.backward()"
+    )
+    event = only_event(run(library, program))
+    assert event.op == "layer_norm"
+    assert "Give the layer the usual eps" in (event.cause or "")
+
+
+def test_hooks_of_a_leaf_are_named_where_nothing_else_is_known() -> None:
+    net = nn.Linear(2, 1)
+
+    def spoil(gradient: torch.Tensor) -> torch.Tensor:
+        return gradient / 0.0 * 0.0
+
+    net.weight.register_hook(spoil)
+    with rg.anomaly.watch(policy="record") as w:
+        net(torch.ones(3, 2)).sum().backward()
+        torch.optim.SGD(net.parameters(), 0.1).step()
+    assert w.event is not None
+    assert f"spoil ({__file__}:{spoil.__code__.co_firstlineno})" in (w.event.cause or "")
+
+
+def test_a_gradient_that_is_returned_belongs_to_the_coming_step() -> None:
+    x = rg.tensor([0.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        rg.autograd.grad(rg.sqrt(x).sum(), x)
+    assert w.event is not None
+    assert w.event.step == 1
+
+
+def test_a_number_beside_a_whole_one_is_shown_in_full() -> None:
+    program = "x = torch.tensor([1.0000001], requires_grad=True)\ntorch.acos(x).sum().backward()"
+    assert "input = 1.00000012" in format_event(only_event(run("retrograd", program)))
+
+
+def test_the_number_that_is_nan_is_named_not_its_neighbour() -> None:
+    program = (
+        "x = torch.tensor([1.0], requires_grad=True)\ndef difficulty():\n    return float('nan')\n"
+        "(x * difficulty()).sum().backward()"
+    )
+    event = only_event(run("retrograd", program))
+    assert "NaN (difficulty())" in (event.cause or "")
+    assert event.remedy is None

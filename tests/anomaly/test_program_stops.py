@@ -1,0 +1,143 @@
+"""Programs that look at their loss by themselves, and stop with an error of their own before ``backward``."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import retrograd as rg
+from retrograd.anomaly import Watch
+from retrograd.anomaly.messages import outcome_of
+from tests.anomaly.both import libraries
+from tests.anomaly.disguises import HERE
+
+
+def loss_of(module: Any, values: list[float]) -> Any:
+    x = module.tensor(values, requires_grad=True)
+    return module.log(x).sum()  # born here
+
+
+def refuse(loss: Any) -> None:
+    raise FloatingPointError(f"the loss is {loss.item()}")
+
+
+def assert_finite(loss: Any) -> None:
+    assert abs(loss.item()) < float("inf")
+
+
+def leave(loss: Any) -> None:
+    sys.exit(1)
+
+
+def stopped(library: str, stop: Callable[[Any], None], error: type[BaseException], **policy: Any) -> Watch:
+    module = rg if library == "retrograd" else torch
+    with pytest.raises(error), rg.anomaly.watch(**policy) as w:
+        loss_of(module, [1.0, 2.0]).backward()
+        loss = loss_of(module, [1.0, 0.0])
+        stop(loss)
+    return w
+
+
+@libraries
+@pytest.mark.parametrize(
+    ("stop", "error"), [(refuse, FloatingPointError), (assert_finite, AssertionError), (leave, SystemExit)]
+)
+def test_the_birth_is_named(library: str, stop: Callable[[Any], None], error: type[BaseException]) -> None:
+    (event,) = stopped(library, stop, error).events
+    assert (event.op, event.index, event.harmed, event.step) == ("log", (1,), "loss", 2)
+    assert (event.code_line or "").endswith(HERE)
+
+
+@libraries
+def test_the_error_has_a_note(library: str) -> None:
+    module = rg if library == "retrograd" else torch
+    with pytest.raises(FloatingPointError) as raised, rg.anomaly.watch():
+        refuse(loss_of(module, [0.0]))
+    (note,) = raised.value.__notes__
+    assert "return module.log(x).sum()" in note
+
+
+@libraries
+def test_an_exit_without_an_error_says_nothing(library: str) -> None:
+    module = rg if library == "retrograd" else torch
+    with pytest.raises(SystemExit), rg.anomaly.watch() as w:
+        loss = loss_of(module, [0.0])
+        assert loss.isinf()
+        sys.exit()
+    assert not w.events
+
+
+@libraries
+def test_other_numbers_that_are_infinite_are_no_losses(library: str) -> None:
+    module = rg if library == "retrograd" else torch
+    with pytest.raises(KeyError), rg.anomaly.watch() as w:
+        best, mask = module.tensor(float("inf")), module.full((2,), -float("inf"))
+        loss = loss_of(module, [1.0])
+        raise KeyError(str((best, mask, loss)))
+    assert not w.events
+
+
+@libraries
+def test_errors_of_the_library_itself_are_left_alone(library: str) -> None:
+    module = rg if library == "retrograd" else torch
+    with pytest.raises(RuntimeError), rg.anomaly.watch() as w:
+        loss = loss_of(module, [0.0])
+        module.ones(2, 3) @ (module.ones(2, 3) * loss)
+    assert not w.events
+
+
+@libraries
+def test_what_was_told_of_is_not_told_again(library: str) -> None:
+    module = rg if library == "retrograd" else torch
+    with pytest.raises(FloatingPointError), rg.anomaly.watch(policy="record") as w:
+        loss = loss_of(module, [0.0])
+        loss.backward()
+        refuse(loss)
+    assert len(w.events) == 1
+
+
+@libraries
+def test_what_is_ignored_stays_ignored(library: str) -> None:
+    assert not stopped(library, refuse, FloatingPointError, policy={"nan": "ignore", "inf": "ignore"}).events
+
+
+def test_the_outcome_says_so() -> None:
+    event = stopped("retrograd", refuse, FloatingPointError).event
+    assert event is not None
+    assert outcome_of("nan", event, "explain") == "the program stopped by itself"
+
+
+@libraries
+def test_the_loss_stands_under_its_own_step(library: str) -> None:
+    event = stopped(library, refuse, FloatingPointError).event
+    assert event is not None
+    assert event.surroundings is not None
+    *_, before, last = event.surroundings.context["loss_history"]
+    assert (before, last) == (pytest.approx(math.log(2), rel=1e-6), -float("inf"))
+
+
+SCRIPT = """
+import math, sys
+import retrograd as rg
+loss = rg.log(rg.zeros(2, requires_grad=True)).sum()
+if not math.isfinite(loss.item()):
+    print("stopping")
+    sys.exit(3)
+"""
+
+
+def test_a_script_that_exits_keeps_its_code(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    ran = subprocess.run(
+        [sys.executable, "-m", "retrograd", "run", str(script)], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (3, "stopping\n")
+    assert "-Inf born in log, train.py:4, step 1 - the program stopped by itself" in ran.stderr

@@ -1,0 +1,81 @@
+"""Operands that nothing has kept: what is said of them is what can be known, and no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrograd.anomaly import diagnose
+from retrograd.anomaly.report import format_event
+from tests.anomaly.both import libraries, line, only_event, run
+
+LEAF = "x = torch.tensor([1.0, 2.0], requires_grad=True)\n"
+
+
+def test_the_finite_operand_of_a_sum_is_acquitted() -> None:
+    """log1p(bad) is computed without a gradient; all that is left is that the sum is NaN and x is not."""
+    text = (
+        f"{LEAF}def step():\n    bad = torch.tensor([3.0, -2.0])\n"
+        "    return ((x * 1 - torch.log1p(bad)) ** 2).sum()  # born here"
+    )
+    event = only_event(run("torch", text, function=True))
+    assert (event.op, event.lineno) == ("sub", line(LEAF + text.removeprefix(LEAF)))
+    assert "torch.log1p(bad) was not finite already: sub has only passed it on" in (event.cause or "")
+    assert event.remedy is None
+
+
+def test_a_mean_of_which_nothing_is_known_is_not_called_empty() -> None:
+    text = f"{LEAF}def step():\n    p = torch.tensor([1.0, 0.0])\n    return (p * (p.log() - x)).mean()  # born here"
+    event = only_event(run("torch", text, function=True))
+    assert "Nothing was selected" not in (event.cause or "")
+    assert "retrograd.anomaly.current().steps(loader)" in (event.note or "")
+
+
+@libraries
+def test_an_empty_mean_is_called_empty(library: str) -> None:
+    event = only_event(run(library, f"{LEAF}loss = x[x > 9].mean()  # born here\nloss.backward()"))
+    assert diagnose(event).number == 18
+
+
+def test_a_softmax_that_is_nan_everywhere_has_two_explanations() -> None:
+    text = (
+        "x = torch.tensor([[1.0, 2.0]], requires_grad=True)\n"
+        "def step():\n    keep = torch.tensor([[1.0, 0.0]])\n"
+        "    return torch.softmax(x + (1 - keep) * float('-inf'), -1)[0, 0]  # born here"
+    )
+    event = only_event(run("torch", text, function=True))
+    assert "0 * inf" in (event.cause or "")
+
+
+@libraries
+@pytest.mark.parametrize("steps", [False, True])
+def test_zero_times_the_infinity_of_a_mask(library: str, steps: bool) -> None:
+    text = (
+        "x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)\nkeep = torch.tensor([1.0, 1.0, 0.0])\n"
+        'bias = (1 - keep) * float("-inf")  # born here\nloss = torch.softmax(x + bias, -1)[0]\nloss.backward()'
+    )
+    event = only_event(run(library, text, steps))
+    if (library, steps) == ("torch", False):  # where no operation without a gradient is seen
+        assert event.operands == {"bias": pytest.approx(float("nan"), nan_ok=True)}
+        return
+    assert (event.op, event.index, event.lineno) == ("mul", (0,), 3)
+    assert (event.remedy or "").endswith('.where(1 - keep != 0, float("-inf"), 0.0)  # born here')
+
+
+def test_zero_times_an_infinite_weight_of_a_class() -> None:
+    text = (
+        "x = torch.tensor([1.0, 2.0], requires_grad=True)\nweights = torch.tensor([0.5, float('inf')])\n"
+        "hot = torch.tensor([1.0, 0.0])\nloss = (x * (hot * weights)).sum()\nloss.backward()"
+    )
+    event = only_event(run("retrograd", text))
+    assert (event.op, event.index, event.operands) == ("mul", (1,), {"input": 0.0, "other": float("inf")})
+    assert "hot is 0 at this element and weights is inf" in (event.cause or "")
+
+
+def test_no_line_is_promised_where_the_remedy_is_none_of_the_users() -> None:
+    text = (
+        "x = torch.tensor([-200.0], requires_grad=True)\n"
+        "def squash(v):\n    return torch.sigmoid(v)\np = squash(x)\n(-torch.log(p)).sum().backward()"
+    )
+    event = only_event(run("retrograd", text))
+    assert "logsigmoid" in (event.remedy or "")
+    assert "with your own names" in format_event(event).replace("\n          ", " ")
