@@ -142,7 +142,7 @@ def test_formulas_and_their_gradients(name: str, parameters: dict[str, Any], val
     check(compare)
 
 
-WRONG_MODES = {"Uniform", "Kumaraswamy"}  # torch's are not where the density is largest
+WRONG_MODES = {"Kumaraswamy"}  # torch's is not where the density is largest
 
 # torch shows nothing of these
 SUBCLASSES = {

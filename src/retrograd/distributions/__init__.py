@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from retrograd._paths import add_paths
 from retrograd.distributions import constraint_registry, constraints, kl, transforms, utils
 from retrograd.distributions import kl_moments as kl_moments  # registers its divergences
 from retrograd.distributions.constraint_registry import biject_to, transform_to
@@ -135,3 +136,12 @@ __all__ = [
     "transforms",
     "utils",
 ]
+
+_FAMILIES = (
+    "bernoulli beta binomial categorical cauchy chi2 dirichlet exponential fishersnedecor geometric gumbel half_cauchy "
+    "half_normal independent inverse_gamma kumaraswamy laplace lkj_cholesky log_normal logistic_normal "
+    "lowrank_multivariate_normal mixture_same_family multinomial multivariate_normal negative_binomial normal "
+    "one_hot_categorical pareto poisson studentT transformed_distribution uniform weibull wishart"
+)
+add_paths(__name__, dict.fromkeys(_FAMILIES.split(), __name__))
+add_paths(__name__, dict.fromkeys(("relaxed_bernoulli", "relaxed_categorical"), f"{__name__}.relaxed"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -241,12 +242,17 @@ class MixtureSameFamilyConstraint(Constraint):
         return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
 
 
+def closed(constraint: Any) -> Any:
+    """The constraint, with the bound of an open half-line, where distribution functions are 0, within it."""
+    return greater_than_eq(constraint.lower_bound) if isinstance(constraint, greater_than) else constraint
+
+
 def _all_of(found: Any, value: Any, event_dim: int) -> Tensor:
     """Whether all that was found for an event of ``value`` is True."""
     kept = value.ndim - event_dim
     if kept < 0:
         raise ValueError(f"Expected value.dim() >= {event_dim} but got {value.ndim}")
-    return found.reshape(*found.shape[:kept], -1).all(-1)
+    return found.reshape(*found.shape[:kept], math.prod(found.shape[kept:])).all(-1)
 
 
 class _Joined(Constraint):

@@ -6,31 +6,33 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from retrograd.creation import empty
 from retrograd.distributions import constraints
-from retrograd.distributions.distribution import Distribution
+from retrograd.distributions.distribution import Elementwise
 from retrograd.distributions.exp_family import ExponentialFamily
-from retrograd.distributions.utils import broadcast_all, euler_constant, finfo
+from retrograd.distributions.utils import euler_constant, finfo
 from retrograd.random import rand
 
 __all__ = ["Cauchy", "Exponential", "Gumbel", "Laplace", "Normal", "Uniform"]
 
 
-class Elementwise(Distribution):
-    """A distribution of numbers, one for each element of its parameters."""
+class LocationScale(Elementwise):
+    """The distribution of ``loc + scale * z``, with z distributed in a way of its own."""
 
-    def _set(self, validate_args: bool | None, **parameters: Any) -> None:
-        """Take over the parameters, broadcast."""
-        for name, value in zip(parameters, broadcast_all(*parameters.values()), strict=True):
-            setattr(self, name, value)
-        super().__init__(getattr(self, next(iter(parameters))).shape, (), validate_args)
+    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+    loc: Any
+    scale: Any
 
-    def _noise(self, sample_shape: Sequence[int], like: Any) -> Any:
-        """Memory for samples."""
-        return empty(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device)
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self._set(validate_args, loc=loc, scale=scale)
+
+    @property
+    def mode(self) -> Any:
+        return self.loc
 
 
-class Normal(Elementwise, ExponentialFamily):
+class Normal(LocationScale, ExponentialFamily):
     """Gauss's distribution.
 
     Parameters
@@ -49,20 +51,9 @@ class Normal(Elementwise, ExponentialFamily):
     retrograd.Size([3, 2])
     """
 
-    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-    loc: Any
-    scale: Any
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self._set(validate_args, loc=loc, scale=scale)
-
     @property
     def mean(self) -> Any:
         return self.loc
-
-    mode = mean
 
     @property
     def stddev(self) -> Any:
@@ -73,7 +64,7 @@ class Normal(Elementwise, ExponentialFamily):
         return self.scale**2
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        return self.loc + self._noise(sample_shape, self.loc).normal_() * self.scale
+        return self.loc + self._room(sample_shape, self.loc).normal_() * self.scale
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
@@ -97,23 +88,16 @@ class Normal(Elementwise, ExponentialFamily):
         return -(x**2) / (4 * y) + 0.5 * (math.pi / -y).log()
 
 
-class Laplace(Elementwise):
+class Laplace(LocationScale):
     """The distribution with density ``exp(-abs(x - loc) / scale) / (2 scale)``."""
-
-    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-    loc: Any
-    scale: Any
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self._set(validate_args, loc=loc, scale=scale)
 
     @property
     def mean(self) -> Any:
         return self.loc
 
-    mode = mean
+    @property
+    def stddev(self) -> Any:
+        return math.sqrt(2) * self.scale
 
     @property
     def variance(self) -> Any:
@@ -121,7 +105,7 @@ class Laplace(Elementwise):
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         eps = float(finfo(self.loc).eps)
-        u = self._noise(sample_shape, self.loc).uniform_(eps - 1, 1)
+        u = self._room(sample_shape, self.loc).uniform_(eps - 1, 1)
         return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
 
     def log_prob(self, value: Any) -> Any:
@@ -141,32 +125,19 @@ class Laplace(Elementwise):
         return 1 + (2 * self.scale).log()
 
 
-class Cauchy(Elementwise):
+class Cauchy(LocationScale):
     """The distribution with density ``1 / (pi scale (1 + ((x - loc) / scale)^2))``, which has no mean."""
-
-    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-    loc: Any
-    scale: Any
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self._set(validate_args, loc=loc, scale=scale)
 
     @property
     def mean(self) -> Any:
         return self.loc.new_full(self.loc.shape, math.nan)
 
     @property
-    def mode(self) -> Any:
-        return self.loc
-
-    @property
     def variance(self) -> Any:
         return self.loc.new_full(self.loc.shape, math.inf)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        return self.loc + self._noise(sample_shape, self.loc).cauchy_() * self.scale
+        return self.loc + self._room(sample_shape, self.loc).cauchy_() * self.scale
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
@@ -183,32 +154,23 @@ class Cauchy(Elementwise):
         return math.log(4 * math.pi) + self.scale.log()
 
 
-class Gumbel(Elementwise):
+class Gumbel(LocationScale):
     """The distribution of ``loc - scale * log(-log(u))``, with u uniform: that of a maximum."""
-
-    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-    loc: Any
-    scale: Any
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self._set(validate_args, loc=loc, scale=scale)
 
     @property
     def mean(self) -> Any:
         return self.loc + self.scale * euler_constant
 
     @property
-    def mode(self) -> Any:
-        return self.loc
+    def stddev(self) -> Any:
+        return math.pi / math.sqrt(6) * self.scale
 
     @property
     def variance(self) -> Any:
         return self.scale**2 * (math.pi**2 / 6)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        return self.loc - self.scale * self._noise(sample_shape, self.loc).exponential_().log()
+        return self.loc - self.scale * self._room(sample_shape, self.loc).exponential_().log()
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
@@ -252,7 +214,7 @@ class Exponential(Elementwise, ExponentialFamily):
         return self.rate**-2
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        return self._noise(sample_shape, self.rate).exponential_() / self.rate
+        return self._room(sample_shape, self.rate).exponential_() / self.rate
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
@@ -297,6 +259,15 @@ class Uniform(Elementwise):
     @property
     def mean(self) -> Any:
         return (self.high + self.low) / 2
+
+    @property
+    def mode(self) -> Any:
+        """NaN: no value is more likely than another."""
+        return math.nan * self.high
+
+    @property
+    def stddev(self) -> Any:
+        return (self.high - self.low) / math.sqrt(12)
 
     @property
     def variance(self) -> Any:

@@ -118,7 +118,10 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
         small, falling, near, positive = self._falling()
         u = value
         series = u + small * u * (1 - u) * (1 / 2 + small * (1 - 2 * u) / 6)
-        place = ((1 - u).where(positive, u) * falling.expm1()).log1p() / falling
+        # log(rest + part * exp(falling)), of which rounding would leave nothing where part is about 1
+        part, rest = (1 - u).where(positive, u), u.where(positive, 1 - u)
+        large, small_part = rest.log().logaddexp(part.log() + falling), part.clamp(max=0.5)
+        place = large.where(part > 0.5, (small_part * falling.expm1()).log1p()) / falling
         return series.where(near, (1 - place).where(positive, place))
 
     def entropy(self) -> Any:

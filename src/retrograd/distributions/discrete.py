@@ -6,16 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.size import Size
-from retrograd.creation import arange, empty, eye, tensor
+from retrograd.creation import arange, empty, eye
 from retrograd.distributions import constraints
-from retrograd.distributions.distribution import Distribution
+from retrograd.distributions.distribution import Distribution, Elementwise
 from retrograd.distributions.exp_family import ExponentialFamily
 from retrograd.distributions.utils import broadcast_all, finfo, lazy_property, logits_to_probs, probs_to_logits
 from retrograd.nn.functional import binary_cross_entropy_with_logits, logsigmoid, one_hot, softplus
+from retrograd.ops.shape import broadcast_shapes
 from retrograd.random import bernoulli, binomial, multinomial, poisson
 
 __all__ = [
@@ -311,9 +310,9 @@ class Categorical(ByProbability):
 
     def _log_prob_of(self, category: Any) -> Any:
         category = category.long().unsqueeze(-1)
-        shape = np.broadcast_shapes(category.shape[:-1], self._batch_shape)
-        logits = self.logits.expand(*shape, self._events)
-        return logits.gather(-1, category.expand(*shape, 1)).squeeze(-1)
+        shape = broadcast_shapes(category.shape[:-1], self._batch_shape)
+        logits = self.logits.expand((*shape, self._events))
+        return logits.gather(-1, category.expand((*shape, 1))).squeeze(-1)
 
     def entropy(self) -> Any:
         least = float(finfo(self.logits).min)
@@ -404,7 +403,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
-class Poisson(ExponentialFamily):
+class Poisson(Elementwise, ExponentialFamily):
     """How many events there are of a kind that is expected ``rate`` times."""
 
     arg_constraints: ClassVar = {"rate": constraints.nonnegative}
@@ -412,8 +411,7 @@ class Poisson(ExponentialFamily):
     rate: Any
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
-        (self.rate,) = broadcast_all(rate)
-        super().__init__(self.rate.shape, (), validate_args)
+        self._set(validate_args, rate=rate)
 
     @property
     def mean(self) -> Any:
@@ -431,9 +429,9 @@ class Poisson(ExponentialFamily):
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
-        zero = tensor(0.0, dtype=self.rate.dtype, device=self.rate.device)
-        weighted = (value * self.rate.log()).where(value > 0, zero)  # no event at rate 0 is certain
-        return weighted - self.rate - (value + 1).lgamma()
+        rate, value = broadcast_all(self.rate, value)
+        weighted = (value * rate.log()).where(value > 0, 0.0)  # no event at rate 0 is certain
+        return weighted - rate - (value + 1).lgamma()
 
     @property
     def _natural_params(self) -> tuple[Any, ...]:

@@ -9,7 +9,9 @@ from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.sites import warn_user
 from retrograd.core.size import Size
 from retrograd.core.tensor import Tensor
+from retrograd.creation import empty
 from retrograd.distributions.constraints import Constraint, is_dependent
+from retrograd.distributions.utils import broadcast_all
 
 __all__ = ["Distribution"]
 
@@ -96,7 +98,7 @@ class Distribution:
         for name in self._given():
             value = getattr(self, name)
             kept = value.shape[value.ndim - self.arg_constraints[name].event_dim :]
-            given[name] = value.expand(*batch_shape, *kept)
+            given[name] = value.expand((*batch_shape, *kept))
         return type(self)(**given, validate_args=False)._checked_as(self)
 
     def _checked_as(self, other: Distribution) -> Self:
@@ -171,8 +173,11 @@ class Distribution:
 
     # --- checks -------------------------------------------------------------------------------------------------------
 
-    def _validate_sample(self, value: Any) -> None:
-        """Check a value that :meth:`log_prob` or a similar method was given, if arguments are checked."""
+    def _validate_sample(self, value: Any, support: Any = None) -> None:
+        """Check, if arguments are checked, a value that :meth:`log_prob` or a similar method was given.
+
+        It may lie in ``support``, or in that of the distribution, if not given.
+        """
         if not self._validate_args:
             return
         if not isinstance(value, Tensor):
@@ -183,10 +188,11 @@ class Distribution:
             raise ValueError(
                 f"Value is not broadcastable with batch_shape+event_shape: {tuple(value.shape)} vs {tuple(shape)}."
             )
-        if self.support is not None and not bool(self.support.check(value).all()):
+        support = self.support if support is None else support
+        if support is not None and not bool(support.check(value).all()):
             raise ValueError(
                 f"Expected value argument (Tensor of shape {tuple(value.shape)}) to be within the support "
-                f"({self.support!r}) of the distribution {self!r}, but found invalid values:\n{_shown(value)}"
+                f"({support!r}) of the distribution {self!r}, but found invalid values:\n{_shown(value)}"
             )
 
     def __repr__(self) -> str:
@@ -194,6 +200,20 @@ class Distribution:
         values = {name: getattr(self, name) for name in self._given()}
         shown = (f"{name}: {_shown(value) if value.numel() == 1 else value.shape}" for name, value in values.items())
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Elementwise(Distribution):
+    """A distribution of numbers, one for each element of its parameters."""
+
+    def _set(self, validate_args: bool | None, **parameters: Any) -> None:
+        """Take over the parameters, broadcast."""
+        for name, value in zip(parameters, broadcast_all(*parameters.values()), strict=True):
+            setattr(self, name, value)
+        super().__init__(value.shape, (), validate_args)
+
+    def _room(self, sample_shape: Sequence[int], like: Any) -> Any:
+        """Memory for samples."""
+        return empty(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device)
 
 
 def _shown(value: Any) -> str:

@@ -11,9 +11,9 @@ import numpy as np
 from retrograd.core.tensor import wrap
 from retrograd.distributions import constraints
 from retrograd.distributions._implicit import dirichlet, standard_gamma
-from retrograd.distributions.distribution import Distribution
+from retrograd.distributions.distribution import Elementwise
 from retrograd.distributions.exp_family import ExponentialFamily
-from retrograd.distributions.utils import broadcast_all
+from retrograd.distributions.utils import broadcast_all, quotient
 from retrograd.ops.joining import stack
 from retrograd.random.generator import default_generator
 from retrograd.random.sampling import module_of
@@ -24,6 +24,11 @@ __all__ = ["Beta", "Chi2", "Dirichlet", "FisherSnedecor", "Gamma", "InverseGamma
 def _draw(concentration: Any) -> Any:
     """A sample of the gamma distribution of rate 1 for each element; never 0, and without a history."""
     array = concentration._data
+    if array.dtype.kind != "f":
+        raise NotImplementedError(
+            f"samples of the gamma distribution are not implemented for parameters of dtype {concentration.dtype}; "
+            "convert them first, for example with .float()"
+        )
     drawn = np.asarray(default_generator.on(module_of(array)).standard_gamma(array), array.dtype, like=array)
     return wrap(np.maximum(drawn, np.finfo(array.dtype).tiny))
 
@@ -33,18 +38,22 @@ def _standard_gamma(concentration: Any) -> Any:
     return standard_gamma(concentration, _draw(concentration))
 
 
-class Gamma(ExponentialFamily):
-    """The distribution with density proportional to ``x ** (concentration - 1) * exp(-rate * x)``."""
+class _OfConcentration(Elementwise):
+    """One that depends on a concentration and a rate."""
 
     arg_constraints: ClassVar = {"concentration": constraints.positive, "rate": constraints.positive}
-    support = constraints.nonnegative
     has_rsample = True
     concentration: Any
     rate: Any
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
-        self.concentration, self.rate = broadcast_all(concentration, rate)
-        super().__init__(self.rate.shape, (), validate_args)
+        self._set(validate_args, concentration=concentration, rate=rate)
+
+
+class Gamma(_OfConcentration, ExponentialFamily):
+    """The distribution with density proportional to ``x ** (concentration - 1) * exp(-rate * x)``."""
+
+    support = constraints.nonnegative
 
     @property
     def mean(self) -> Any:
@@ -62,6 +71,8 @@ class Gamma(ExponentialFamily):
         return _standard_gamma(self.concentration.expand(self._extended_shape(sample_shape))) / self.rate
 
     def log_prob(self, value: Any) -> Any:
+        if isinstance(value, int | float):  # torch takes numbers here, though not elsewhere
+            value = self.rate.new_tensor(float(value))
         self._validate_sample(value)
         a = self.concentration
         return a.xlogy(self.rate) + (a - 1).xlogy(value) - self.rate * value - a.lgamma()
@@ -92,25 +103,18 @@ class Chi2(Gamma):
         super().__init__(0.5 * self.df, 0.5, validate_args)
 
 
-class InverseGamma(Distribution):
+class InverseGamma(_OfConcentration):
     """The distribution of ``1 / x``, with x of the gamma distribution."""
 
-    arg_constraints: ClassVar = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
-    has_rsample = True
-    concentration: Any
-    rate: Any
-
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
-        self.concentration, self.rate = broadcast_all(concentration, rate)
-        super().__init__(self.rate.shape, (), validate_args)
 
     def _inverse(self) -> Gamma:
         return Gamma(self.concentration, self.rate, validate_args=False)
 
     @property
     def mean(self) -> Any:
-        return (self.rate / (self.concentration - 1)).masked_fill(self.concentration <= 1, math.inf)
+        a = self.concentration
+        return quotient(self.rate, a - 1, a <= 1, math.inf)
 
     @property
     def mode(self) -> Any:
@@ -119,7 +123,7 @@ class InverseGamma(Distribution):
     @property
     def variance(self) -> Any:
         a = self.concentration
-        return (self.rate**2 / ((a - 1) ** 2 * (a - 2))).masked_fill(a <= 2, math.inf)
+        return quotient(self.rate**2, (a - 1) ** 2 * (a - 2), a <= 2, math.inf)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         return 1 / self._inverse().rsample(sample_shape)
@@ -129,7 +133,7 @@ class InverseGamma(Distribution):
         return self._inverse().log_prob(1 / value) - 2 * value.log()
 
     def cdf(self, value: Any) -> Any:
-        self._validate_sample(value)
+        self._validate_sample(value, constraints.closed(self.support))
         return 1 - self._inverse().cdf(1 / value)
 
     def entropy(self) -> Any:
@@ -137,7 +141,7 @@ class InverseGamma(Distribution):
         return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()
 
 
-class FisherSnedecor(Distribution):
+class FisherSnedecor(Elementwise):
     """The distribution of the quotient of two independent :class:`Chi2` variables, each divided by its ``df``."""
 
     arg_constraints: ClassVar = {"df1": constraints.positive, "df2": constraints.positive}
@@ -147,12 +151,12 @@ class FisherSnedecor(Distribution):
     df2: Any
 
     def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
-        self.df1, self.df2 = broadcast_all(df1, df2)
-        super().__init__(self.df1.shape, (), validate_args)
+        self._set(validate_args, df1=df1, df2=df2)
 
     @property
     def mean(self) -> Any:
-        return (self.df2 / (self.df2 - 2)).masked_fill(self.df2 <= 2, math.nan)
+        m = self.df2.masked_fill(self.df2 <= 2, math.nan)
+        return m / (m - 2)
 
     @property
     def mode(self) -> Any:
@@ -175,7 +179,7 @@ class FisherSnedecor(Distribution):
         return (half - 1) * value.log() - (half + other) * (ratio * value).log1p() - normaliser
 
 
-class StudentT(Distribution):
+class StudentT(Elementwise):
     """Student's t distribution with ``df`` degrees of freedom, moved by ``loc`` and stretched by ``scale``."""
 
     arg_constraints: ClassVar = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
@@ -186,8 +190,7 @@ class StudentT(Distribution):
     scale: Any
 
     def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
-        self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
-        super().__init__(self.df.shape, (), validate_args)
+        self._set(validate_args, df=df, loc=loc, scale=scale)
 
     @property
     def mean(self) -> Any:
@@ -199,13 +202,13 @@ class StudentT(Distribution):
 
     @property
     def variance(self) -> Any:
-        finite = self.scale**2 * self.df / (self.df - 2)
-        return finite.masked_fill(self.df <= 2, math.inf).masked_fill(self.df <= 1, math.nan)
+        spread = quotient(self.scale**2 * self.df, self.df - 2, self.df <= 2, math.inf)
+        return spread.masked_fill(self.df <= 1, math.nan)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        shape = self._extended_shape(sample_shape)
-        normal = self.df.new_empty(shape).normal_()
-        return self.loc + self.scale * normal * (self.df / (2 * _standard_gamma((self.df / 2).expand(shape)))).sqrt()
+        normal = self._room(sample_shape, self.df).normal_()
+        squares = 2 * _standard_gamma((self.df / 2).expand(normal.shape))
+        return self.loc + self.scale * normal * (self.df / squares).sqrt()
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
@@ -276,7 +279,7 @@ class Dirichlet(ExponentialFamily):
         return x.lgamma().sum(-1) - x.sum(-1).lgamma()
 
 
-class Beta(ExponentialFamily):
+class Beta(Elementwise, ExponentialFamily):
     """A distribution of numbers between 0 and 1.
 
     The density is proportional to ``x ** (concentration1 - 1) * (1 - x) ** (concentration0 - 1)``.
@@ -289,8 +292,7 @@ class Beta(ExponentialFamily):
     concentration0: Any
 
     def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
-        self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
-        super().__init__(self.concentration1.shape, (), validate_args)
+        self._set(validate_args, concentration1=concentration1, concentration0=concentration0)
 
     def _as_dirichlet(self) -> Dirichlet:
         return Dirichlet(stack([self.concentration1, self.concentration0], -1), validate_args=False)

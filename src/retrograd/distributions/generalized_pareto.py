@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from retrograd.distributions import constraints
-from retrograd.distributions.continuous import Elementwise
+from retrograd.distributions.distribution import Elementwise
+from retrograd.distributions.utils import quotient
 from retrograd.random import rand
 
 __all__ = ["GeneralizedPareto"]
@@ -51,13 +52,13 @@ class GeneralizedPareto(Elementwise):
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
         negative = self.concentration < 0
-        end = self.loc - self.scale / self.concentration.masked_fill(~negative, -1.0)
-        return constraints.interval(self.loc, end.masked_fill(~negative, math.inf))
+        length = quotient(-self.scale, self.concentration, ~negative, math.inf)
+        return constraints.interval(self.loc, self.loc + length)
 
     @property
     def mean(self) -> Any:
         xi = self.concentration
-        return (self.loc + self.scale / (1 - xi)).masked_fill(xi >= 1, math.inf)
+        return self.loc + quotient(self.scale, 1 - xi, xi >= 1, math.inf)
 
     @property
     def mode(self) -> Any:
@@ -66,7 +67,7 @@ class GeneralizedPareto(Elementwise):
     @property
     def variance(self) -> Any:
         xi = self.concentration
-        return (self.scale**2 / ((1 - xi) ** 2 * (1 - 2 * xi))).masked_fill(xi >= 0.5, math.inf)
+        return quotient(self.scale**2, (1 - xi) ** 2 * (1 - 2 * xi), xi >= 0.5, math.inf)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         return self.icdf(rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device))

@@ -115,6 +115,7 @@ class LowRankMultivariateNormal(Distribution):
 
     def _squared_length(self, vectors: Any) -> Any:
         """``v @ precision @ v`` of each."""
+        vectors = vectors.to(self._less_precise.dtype)
         less = (self._less_precise @ vectors.unsqueeze(-1)).squeeze(-1)
         return (vectors**2 / self.cov_diag).sum(-1) - (less**2).sum(-1)
 

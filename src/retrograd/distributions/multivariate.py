@@ -97,8 +97,8 @@ class MultivariateNormal(ByCovariance):
             raise ValueError("loc must be at least one-dimensional.")
         matrix = self._choose(covariance_matrix, precision_matrix, scale_tril)
         batch, n = broadcast_shapes(matrix.shape[:-2], loc.shape[:-1]), loc.shape[-1]
-        self.loc = loc.expand(*batch, n)
-        setattr(self, self._by, matrix.expand(*batch, n, n))
+        self.loc = loc.expand((*batch, n))
+        setattr(self, self._by, matrix.expand((*batch, n, n)))
         super().__init__(batch, (n,), validate_args)
 
     def _given(self) -> tuple[str, ...]:
@@ -121,7 +121,8 @@ class MultivariateNormal(ByCovariance):
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
-        whitened = solve_triangular(self.scale_tril, (value - self.loc).unsqueeze(-1), upper=False).squeeze(-1)
+        shift = (value - self.loc).to(self.scale_tril.dtype)
+        whitened = solve_triangular(self.scale_tril, shift.unsqueeze(-1), upper=False).squeeze(-1)
         n = self._event_shape[0]
         return -0.5 * (n * math.log(2 * math.pi) + (whitened**2).sum(-1)) - self._half_log_det()
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from retrograd.creation import as_tensor
+from retrograd.core.tensor import Tensor
 from retrograd.distributions import constraints
 from retrograd.distributions.discrete import ByProbability, Categorical, OverCategories
 from retrograd.distributions.distribution import Distribution
@@ -24,7 +24,7 @@ __all__ = ["ExpRelaxedCategorical", "LogitRelaxedBernoulli", "RelaxedBernoulli",
 
 
 def _temperature_like(temperature: Any, parameter: Any) -> Any:
-    return as_tensor(temperature, dtype=parameter.dtype, device=parameter.device)
+    return temperature if isinstance(temperature, Tensor) else parameter.new_tensor(temperature)
 
 
 class LogitRelaxedBernoulli(ByProbability):

@@ -102,7 +102,7 @@ class TransformedDistribution(Distribution):
         return summed(self.base_dist.log_prob(value), event_dim - len(self.base_dist.event_shape)) + correction
 
     def cdf(self, value: Any) -> Any:
-        self._validate_sample(value)
+        self._validate_sample(value, constraints.closed(self.support))
         whole = ComposeTransform(self.transforms)
         below = self.base_dist.cdf(whole._invert(value))
         return (1 - whole.sign) / 2 + whole.sign * below

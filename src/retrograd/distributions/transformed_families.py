@@ -16,7 +16,7 @@ from retrograd.distributions.transforms import (
     PowerTransform,
     StickBreakingTransform,
 )
-from retrograd.distributions.utils import broadcast_all, euler_constant
+from retrograd.distributions.utils import broadcast_all, euler_constant, quotient
 
 __all__ = ["HalfCauchy", "HalfNormal", "Kumaraswamy", "LogNormal", "LogisticNormal", "Pareto", "Weibull"]
 
@@ -243,7 +243,7 @@ class Pareto(NamedTransform):
 
     @property
     def mean(self) -> Any:
-        return (self.alpha * self.scale / (self.alpha - 1)).masked_fill(self.alpha <= 1, math.inf)
+        return quotient(self.alpha * self.scale, self.alpha - 1, self.alpha <= 1, math.inf)
 
     @property
     def mode(self) -> Any:
@@ -252,7 +252,7 @@ class Pareto(NamedTransform):
     @property
     def variance(self) -> Any:
         a = self.alpha
-        return (self.scale**2 * a / ((a - 1) ** 2 * (a - 2))).masked_fill(a <= 2, math.inf)
+        return quotient(self.scale**2 * a, (a - 1) ** 2 * (a - 2), a <= 2, math.inf)
 
     def entropy(self) -> Any:
         return (self.scale / self.alpha).log() + 1 + self.alpha.reciprocal()
@@ -288,8 +288,8 @@ class Kumaraswamy(NamedTransform):
     @property
     def mode(self) -> Any:
         a, b = self.concentration1, self.concentration0
-        inside = ((a - 1) / (a * b - 1)) ** a.reciprocal()
-        return inside.masked_fill((a < 1) | (b < 1), math.nan)
+        missing = (a < 1) | (b < 1)
+        return (quotient(a - 1, a * b - 1, missing, 1.0) ** a.reciprocal()).masked_fill(missing, math.nan)
 
     @property
     def variance(self) -> Any:

@@ -68,7 +68,11 @@ def broadcast_all(*values: Any) -> list[Any]:
 
 
 def finfo(value: Any) -> np.finfo[Any]:
-    """The limits of a tensor's dtype."""
+    """The limits of the dtype of a tensor of real numbers."""
+    if not value.dtype.is_floating_point:
+        raise TypeError(
+            f"expected a parameter of a floating-point dtype, but got {value.dtype}; convert it, say with .float()"
+        )
     return np.finfo(value._data.dtype)
 
 
@@ -87,6 +91,11 @@ def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:
 def logits_to_probs(logits: Any, is_binary: bool = False) -> Any:
     """Return the probabilities; the inverse of :func:`probs_to_logits`."""
     return logits.sigmoid() if is_binary else logits.softmax(-1)
+
+
+def quotient(above: Any, below: Any, missing: Any, otherwise: float) -> Any:
+    """``above / below``, and a number where it is ``missing``, also if ``below`` is 0 there: gradients are then 0."""
+    return (above / below.masked_fill(missing, 1.0)).masked_fill(missing, otherwise)
 
 
 def summed(value: Any, ndims: int) -> Any:

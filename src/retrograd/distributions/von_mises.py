@@ -11,7 +11,7 @@ import numpy as np
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.tensor import wrap
 from retrograd.distributions import constraints
-from retrograd.distributions.continuous import Elementwise
+from retrograd.distributions.distribution import Elementwise
 from retrograd.random.generator import default_generator
 from retrograd.random.sampling import module_of
 from retrograd.special import i0e, i1e

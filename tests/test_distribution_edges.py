@@ -1,0 +1,151 @@
+"""Distributions at the edges: of the support, of shapes, of dtypes, and where a moment does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import retrograd as rg
+from tests.parity import attempt, message, parity
+
+d = rg.distributions
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+@parity
+def test_a_single_distribution_expands_to_itself(m: Any) -> Any:
+    d = m.distributions
+    made = [
+        d.Normal(0.5, 2.0),
+        d.Exponential(2.0),
+        d.Bernoulli(0.3),
+        d.Bernoulli(logits=m.tensor(0.3)),
+        d.HalfNormal(2.0),
+        d.StudentT(3.0),
+        d.Categorical(m.tensor([0.2, 0.8])),
+        d.Dirichlet(m.tensor([0.5, 1.5])),
+        d.MultivariateNormal(m.zeros(2), m.eye(2)),
+        d.Independent(d.Normal(m.zeros(2), 1.0), 1),
+    ]
+    return [
+        (other.batch_shape, other.event_shape, other.mean.nan_to_num(7.0)) for other in (one.expand(()) for one in made)
+    ]
+
+
+def test_a_batch_of_none() -> None:
+    mixture = d.MixtureSameFamily(d.Categorical(rg.ones(0, 3)), d.Normal(rg.zeros(0, 3), 1.0))
+    assert mixture.cdf(rg.zeros(0)).shape == mixture.log_prob(rg.zeros(0)).shape == (0,)
+
+
+@parity
+def test_categories_of_another_batch(m: Any) -> Any:
+    categorical = m.distributions.Categorical(m.ones(3, 2), validate_args=False)
+    return attempt(lambda: categorical.log_prob(m.zeros(4)))
+
+
+# --- the ends of the support ------------------------------------------------------------------------------------------
+
+
+@parity
+def test_nothing_lies_below_an_open_end(m: Any) -> Any:
+    d = m.distributions
+    made = [d.LogNormal(0.5, 2.0), d.Weibull(2.0, 1.5), d.InverseGamma(2.0, 1.5)]
+    return [(one.cdf(m.tensor([0.0, 1.0])), attempt(lambda one=one: one.cdf(m.tensor(-1.0)))) for one in made]
+
+
+@pytest.mark.parametrize("dtype", [rg.float32, rg.float64])
+def test_quantiles_of_the_continuous_bernoulli_stay_on_the_unit_interval(dtype: Any) -> None:
+    logits = rg.tensor([-500.0, -30.0, -1.0, 0.0, 1.0, 30.0, 500.0], dtype=dtype, requires_grad=True)
+    ends = d.ContinuousBernoulli(logits=logits).icdf(rg.tensor([[0.0], [1.0]], dtype=dtype))
+    assert ends.tolist() == [[0.0] * 7, [1.0] * 7]
+    ends.sum().backward()
+    assert logits.grad.tolist() == pytest.approx([0.0] * 7, abs=1e-15)
+
+
+# --- moments that do not exist ----------------------------------------------------------------------------------------
+
+MOMENTS: list[Callable[[Any], Any]] = [
+    lambda p: d.InverseGamma(p[0], p[1]).mean,
+    lambda p: d.InverseGamma(p[0] + 1, p[1]).variance,
+    lambda p: d.StudentT(p[0] + 1, 0.0, p[1]).variance,
+    lambda p: d.Pareto(p[1], p[0]).mean,
+    lambda p: d.Pareto(p[1], p[0] + 1).variance,
+    lambda p: d.GeneralizedPareto(0.0, p[1], p[0]).mean,
+    lambda p: d.GeneralizedPareto(0.0, p[1], p[0] - 0.5).variance,
+]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_infinite_moments_take_no_gradient(moment: Callable[[Any], Any]) -> None:
+    """Neither at the parameter from which on they are infinite, where the formula divides by 0, nor beyond it."""
+    parameters = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
+    found = moment(parameters)
+    assert found.isposinf()
+    assert rg.autograd.grad(found, parameters)[0].tolist() == [0.0, 0.0]
+
+
+def test_the_mode_of_kumaraswamy_takes_no_gradient_where_there_is_none() -> None:
+    a = rg.tensor([0.5, 2.0, 2.0], requires_grad=True)
+    d.Kumaraswamy(a, rg.tensor([3.0, 0.7, 3.0])).mode.nansum().backward()
+    assert a.grad[:2].tolist() == [0.0, 0.0]
+    assert a.grad[2].item() > 0
+
+
+@parity
+def test_standard_deviations_of_numbers_whose_squares_overflow(m: Any) -> Any:
+    d = m.distributions
+    scale = m.tensor([1e-30, 1e30], requires_grad=True)
+    made = [d.Normal(0.0, scale), d.Laplace(0.0, scale), d.Gumbel(0.0, scale), d.Uniform(0.0, scale)]
+    return [(one.stddev, m.autograd.grad(one.stddev.sum(), scale)[0]) for one in made]
+
+
+# --- dtypes -----------------------------------------------------------------------------------------------------------
+
+
+@parity
+def test_values_in_double_precision(m: Any) -> Any:
+    d = m.distributions
+    zeros, value = m.zeros(2), m.tensor([0.3, -1.0], dtype=m.float64)
+    return [
+        d.MultivariateNormal(zeros, m.tensor([[2.0, 0.5], [0.5, 1.0]])).log_prob(value),
+        d.Normal(zeros, 1.0).log_prob(value),
+        d.Poisson(m.tensor(2.0)).log_prob(m.tensor(3.0, dtype=m.float64)),
+        d.RelaxedBernoulli(m.tensor([0.5], dtype=m.float64), m.tensor([0.3])).log_prob(m.tensor([0.2])),
+    ]
+
+
+def test_values_in_double_precision_of_a_low_rank_normal() -> None:
+    value = rg.tensor([0.3, -1.0], dtype=rg.float64)
+    low = d.LowRankMultivariateNormal(rg.zeros(2), rg.tensor([[1.0], [0.5]]), rg.ones(2))
+    full = d.MultivariateNormal(rg.zeros(2), low.covariance_matrix)
+    assert low.log_prob(value).item() == pytest.approx(full.log_prob(value).item(), rel=1e-5)
+
+
+@parity
+def test_numbers_for_values(m: Any) -> Any:
+    d = m.distributions
+    return [d.Gamma(2.0, 1.5).log_prob(2), d.Chi2(3.0).log_prob(0.5), d.Poisson(2.0, validate_args=False).log_prob(3)]
+
+
+@parity
+def test_parameters_that_are_integers(m: Any) -> Any:
+    d = m.distributions
+    two = m.tensor([2, 3])
+    return [
+        d.Normal(two, 1.5).log_prob(m.tensor(1.0)),
+        d.Exponential(two).mean,
+        attempt(lambda: d.Gamma(two, two).sample()),
+        attempt(lambda: d.Dirichlet(two).sample()),
+        attempt(lambda: d.Bernoulli(two - 2, validate_args=False).logits),
+        attempt(lambda: d.Laplace(two, two).sample()),
+    ]
+
+
+def test_messages_say_how_to_convert_integers() -> None:
+    for function in (lambda: d.Gamma(rg.tensor(2), rg.tensor(3)).sample(), lambda: d.Bernoulli(rg.tensor(1)).logits):
+        assert "int64" in message(function)
+        assert ".float()" in message(function)
