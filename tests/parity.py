@@ -46,7 +46,7 @@ def plain(value: Any) -> Any:
     """A report without library types: tensors as dtype and rounded nested lists."""
     if isinstance(value, (torch.Tensor, rg.Tensor)):
         name = str(value.dtype).split(".")[-1]
-        array = np.asarray(value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value.detach().numpy())
+        array = np.asarray(value.detach().cpu().resolve_conj().resolve_neg().numpy())
         if array.dtype.kind in "fc":
             array = np.round(array.astype(complex if array.dtype.kind == "c" else float), 5) + 0.0
         return name, array.tolist()

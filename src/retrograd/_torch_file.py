@@ -237,7 +237,7 @@ def _add(members: zipfile.ZipFile, name: str, data: Any) -> None:
 
 def _encode_tensor(tensor: Tensor, storages: dict[Any, tuple[str, np.ndarray]]) -> bytes:
     """A tensor, encoded; its elements are added to ``storages``, once for tensors that are the same memory."""
-    data = tensor.detach().cpu().numpy()
+    data = tensor.numpy(force=True)
     place = (data.__array_interface__["data"][0], data.shape, data.strides, data.dtype)
     # with the array, so that its memory is not given to another one meanwhile
     key, _ = storages.setdefault(place, (str(len(storages)), np.ascontiguousarray(data)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,13 @@ class ArrayMethods(NDArrayOperatorsMixin):
 
     def flatten(self, order: Any = "C") -> Any:
         return self.ravel(order).copy()
+
+    def fill(self, value: Any) -> None:
+        self[...] = value  # type: ignore[index]
+
+    def transpose(self, *axes: Any) -> Any:
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return np.transpose(self, order)  # type: ignore[call-overload]
 
     def sort(self, axis: int = -1, kind: Any = None) -> None:
         self[...] = np.sort(self, axis, kind)  # type: ignore[index, call-overload]
@@ -60,3 +68,55 @@ class ArrayMethods(NDArrayOperatorsMixin):
     take = _method("take")
     trace = _method("trace")
     var = _method("var")
+
+
+class ArrayBefore(ArrayMethods):
+    """An array that stands before another one, of which it has the shape, the dtype and the place."""
+
+    __slots__ = ("array",)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    array: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim
+
+    @property
+    def size(self) -> int:
+        return self.array.size
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.array.dtype
+
+    @property
+    def itemsize(self) -> int:
+        return self.array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.array.nbytes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.array.strides
+
+    @property
+    def base(self) -> Any:
+        return self.array  # what shares memory with it has the same owner
+
+    @property
+    def device(self) -> Any:
+        return self.array.device
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[k] for k in range(len(self))])  # type: ignore[index]

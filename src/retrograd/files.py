@@ -160,7 +160,7 @@ def _describe(value: Any, name: str, arrays: Arrays) -> Any:
         name = name or "value"
         while name in arrays or name == _STRUCTURE:  # {"a": {"b": x}, "a.b": y}
             name += "_"
-        arrays[name] = value.detach().cpu().numpy()
+        arrays[name] = value.numpy(force=True)
         return ["tensor", name]
     if value is None or type(value) in (bool, int, float, str):
         return value

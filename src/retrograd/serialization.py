@@ -14,15 +14,19 @@ from retrograd.core.registry import method
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import from_numpy_dtype
+from retrograd.unresolved import UnresolvedArray
 
 __all__: list[str] = []
 
-# An array as (array,), or a part of one as (array, shape, dtype, offset in bytes, strides)
+# An array as (array,), or a part of one as (array, shape, dtype, offset in bytes, strides); an unresolved one with its
+# ufunc at the end
 Storage = tuple[Any, ...]
 
 
 def _storage_of(data: Any) -> Storage:
     """The array that owns the memory, and where in it ``data`` lies; ``data`` itself where that cannot be said."""
+    if type(data) is UnresolvedArray:
+        return (*_storage_of(data.array), data.ufunc)
     if type(data) is not np.ndarray:
         return (data,)
     owner = data
@@ -36,6 +40,8 @@ def _storage_of(data: Any) -> Storage:
 
 def _array_on(storage: Storage) -> Any:
     """The array that :func:`_storage_of` described."""
+    if isinstance(storage[-1], np.ufunc):
+        return UnresolvedArray(_array_on(storage[:-1]), storage[-1])
     if len(storage) == 1:
         data = storage[0]
     else:

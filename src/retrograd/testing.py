@@ -112,7 +112,7 @@ def assert_close(
             if wanted and of_a != of_b:
                 fail(f"The values for attribute '{attribute}' do not match: {of_a} != {of_b}.", where)
         relative, absolute = (rtol, atol) if rtol is not None else _tolerances(a, b)
-        x, y = (value.cpu().numpy() for value in (a, b))
+        x, y = (value.numpy(force=True) for value in (a, b))
         text = _difference(x, y, relative, absolute, equal_nan, "Scalars" if is_number else "Tensor-likes")
         if text is not None:
             fail(text, where)

@@ -299,7 +299,7 @@ def as_array(value: Any) -> np.ndarray:
         value = value.detach().resolve_conj().resolve_neg()
         return (value.clone() if value._is_zerotensor() else value).numpy()
     if isinstance(value, rg.Tensor):
-        return value.detach().numpy()
+        return value.detach().resolve_conj().resolve_neg().numpy()
     return np.asarray(value)
 
 

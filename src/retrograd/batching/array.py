@@ -252,13 +252,6 @@ class BatchedArray(ArrayMethods):
     def view(self, dtype: Any = None) -> BatchedArray:
         return self._with(self.array.view() if dtype is None else self.array.view(dtype))
 
-    def fill(self, value: Any) -> None:
-        self[...] = value
-
-    def transpose(self, *axes: Any) -> BatchedArray:
-        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-        return np.transpose(self, order)  # type: ignore[return-value]
-
     @property
     def T(self) -> BatchedArray:  # noqa: N802 (NumPy's name)
         return self.transpose()

@@ -14,6 +14,7 @@ from retrograd.device import device as _device
 from retrograd.dtypes import dtype as _dtype
 from retrograd.dtypes import from_numpy_dtype
 from retrograd.gpu import DeviceArray
+from retrograd.unresolved import UnresolvedArray
 
 CPU = _device("cpu")
 
@@ -125,12 +126,12 @@ class ArrayFace:
         Parameters
         ----------
         force
-            Detach and copy to the CPU first where needed, instead of raising.
+            Detach, resolve and copy to the CPU first where needed, instead of raising.
 
         Raises
         ------
         RuntimeError
-            If the tensor requires grad and ``force`` is False.
+            If the tensor requires grad, or is a conjugate or negative view, and ``force`` is False.
         TypeError
             If the tensor is on a GPU and ``force`` is False.
         """
@@ -144,6 +145,11 @@ class ArrayFace:
                 raise TypeError(
                     f"can't convert {self.device} device type tensor to numpy. "
                     "Use Tensor.cpu() to copy the tensor to host memory first."
+                )
+            if type(data) is UnresolvedArray:
+                bit, resolve = data.torch_names
+                raise RuntimeError(
+                    f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.{resolve}().numpy() instead."
                 )
         return data if type(data) is np.ndarray else data.get()
 
@@ -162,6 +168,10 @@ class ArrayFace:
     def __dlpack__(self, **kwargs: Any) -> Any:
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        data: Any = self._data
+        if type(data) is UnresolvedArray:
+            bit, resolve = data.torch_names
+            raise BufferError(f"Can't export tensors with the {bit} bit set, use tensor.{resolve}()")
         return self._data.__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -199,15 +209,31 @@ class ArrayFace:
     def __float__(self) -> float:
         if self.requires_grad:
             _warn_of_leaving()
-        return float(self.item())
+        return float(self._real_number("float"))
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._real_number("int"))
 
     def __complex__(self) -> complex:
         if self.requires_grad:
             _warn_of_leaving()
-        return complex(self.item())
+        return complex(self._number())
+
+    def _number(self) -> Any:
+        if self._data.size != 1:
+            raise ValueError(
+                f"only one element tensors can be converted to Python scalars, but this one has shape {self.shape}; "
+                "reduce it first, for example with .sum() or .mean()"
+            )
+        return self.item()
+
+    def _real_number(self, kind: str) -> Any:
+        number = self._number()
+        if type(number) is complex:
+            if number.imag:
+                raise RuntimeError(f"value {number} cannot be converted to {kind}; take its .real or .abs() first")
+            return number.real
+        return number
 
     def __index__(self) -> int:
         if self._data.dtype.kind not in "iub" or self._data.size != 1:
@@ -244,7 +270,7 @@ def _warn_of_leaving() -> None:
 
 def storage_of(data: Any) -> Any:
     """The array whose memory ``data`` is a part of."""
-    if type(data) is DeviceArray:
+    if type(data) in (DeviceArray, UnresolvedArray):
         return data.storage
     storage = data
     while (data := getattr(data, "base", None)) is not None:
@@ -259,4 +285,6 @@ def storage_offset_of(data: Any) -> int:
 
 
 def _address(data: Any) -> int:
+    if type(data) is UnresolvedArray:
+        data = data.array
     return data.__array_interface__["data"][0] if type(data) is np.ndarray else data.data.ptr

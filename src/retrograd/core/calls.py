@@ -35,6 +35,7 @@ from retrograd.core.sites import LAST, caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.gpu import DeviceArray
+from retrograd.unresolved import UnresolvedArray
 
 if TYPE_CHECKING:
     from retrograd.core.op import Op
@@ -416,7 +417,7 @@ def _inplace_node(op: Op, name: str, bound: list[Any], arrays: list[Any], old: T
 def _write(op: Op, name: str, target: Tensor, forward: Callable[..., Any], operands: list[Any]) -> None:
     data = target._data
     ufunc = op.ufunc
-    if op.write is not None and type(data) is not BatchedArray:
+    if op.write is not None and type(data) not in (BatchedArray, UnresolvedArray):
         run_forward(op, operands, op.write)
     elif ufunc is not None and ufunc.nout == 1 and operands[0] is data:
         try:

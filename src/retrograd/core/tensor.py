@@ -55,6 +55,7 @@ class Tensor(ArrayFace):
         Where the tensor is to be.
     """
 
+    __module__ = "retrograd"  # where users find it
     __slots__ = ("__dict__", "__weakref__", "_cell", "_data", "_edge", "_grad", "_meta")
 
     _data: np.ndarray
@@ -112,6 +113,8 @@ class Tensor(ArrayFace):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise RuntimeError(f"requires_grad must be a bool, not {type(value).__name__}")
         if value and not self.is_leaf:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. This one was computed, and requires grad."

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from retrograd.array_methods import ArrayMethods
+from retrograd.array_methods import ArrayBefore
 
 
 class Flags(NamedTuple):
@@ -19,7 +19,7 @@ class Flags(NamedTuple):
     writeable: bool
 
 
-class DeviceArray(ArrayMethods):
+class DeviceArray(ArrayBefore):
     """An array on a GPU.
 
     Parameters
@@ -28,42 +28,12 @@ class DeviceArray(ArrayMethods):
         CuPy's.
     """
 
-    __slots__ = ("array",)
-
-    __hash__ = None  # type: ignore[assignment]
+    __slots__ = ()
 
     def __init__(self, array: Any) -> None:
         self.array = array
 
     # --- what it looks like ---------------------------------------------------------------------------------------
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
-
-    @property
-    def ndim(self) -> int:
-        return self.array.ndim
-
-    @property
-    def size(self) -> int:
-        return self.array.size
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.array.dtype
-
-    @property
-    def itemsize(self) -> int:
-        return self.array.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        return self.array.nbytes
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return self.array.strides
 
     @property
     def flags(self) -> Flags:
@@ -75,10 +45,6 @@ class DeviceArray(ArrayMethods):
         return Flags(flags.c_contiguous, flags.f_contiguous, flags.owndata, not expanded)
 
     @property
-    def base(self) -> Any:
-        return self.array  # whose own base is the owner of the memory
-
-    @property
     def storage(self) -> DeviceArray:
         """The array whose memory this is a part of."""
         owner = self.array.base
@@ -87,11 +53,6 @@ class DeviceArray(ArrayMethods):
     @property
     def flat(self) -> _Flat:
         return _Flat(self)
-
-    @property
-    def device(self) -> Any:
-        """CuPy's object for the GPU."""
-        return self.array.device
 
     @property
     def data(self) -> Any:
@@ -123,12 +84,6 @@ class DeviceArray(ArrayMethods):
     @imag.setter
     def imag(self, value: Any) -> None:
         self.imag[...] = value
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    def __iter__(self) -> Iterator[DeviceArray]:
-        return iter([self[k] for k in range(len(self))])
 
     def __contains__(self, value: Any) -> bool:
         return bool((self == value).any())
@@ -219,16 +174,14 @@ class DeviceArray(ArrayMethods):
     def view(self, dtype: Any = None) -> DeviceArray:
         return DeviceArray(self.array.view() if dtype is None else self.array.view(dtype))
 
-    def fill(self, value: Any) -> None:
-        self[...] = value
-
     def reshape(self, *shape: Any, order: Any = "C", copy: bool | None = None) -> DeviceArray:
         lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
         return np.reshape(self, tuple(lengths), order)  # type: ignore[return-value]
 
-    def transpose(self, *axes: Any) -> DeviceArray:
-        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-        return np.transpose(self, order)  # type: ignore[return-value]
+    def as_strided(self, shape: Sequence[int], strides: Sequence[int]) -> DeviceArray:
+        import cupy
+
+        return DeviceArray(cupy.lib.stride_tricks.as_strided(self.array, tuple(shape), tuple(strides)))
 
     @property
     def T(self) -> DeviceArray:  # noqa: N802 (NumPy's name)
@@ -258,8 +211,6 @@ def _restored(values: np.ndarray) -> DeviceArray:
 
 def as_strided(x: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
     """A view of given strides, in bytes: ``np.lib.stride_tricks.as_strided``, which NumPy does not dispatch."""
-    if type(x) is not DeviceArray:
+    if type(x) is np.ndarray:
         return np.lib.stride_tricks.as_strided(x, shape, strides)
-    import cupy
-
-    return DeviceArray(cupy.lib.stride_tricks.as_strided(x.array, tuple(shape), tuple(strides)))
+    return x.as_strided(shape, strides)

@@ -185,6 +185,8 @@ def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: 
         check(positions, a.shape[axis], axis)
     elif mode == "clip":
         positions = np.clip(positions, 0, a.shape[axis] - 1)
+    else:
+        positions = positions % a.shape[axis]
     return _into(out, _cupys("take")(a, np.asarray(positions, like=a), axis))
 
 

@@ -13,6 +13,7 @@ from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._rules import check_tensor, keep, zero
 from retrograd.ops._rules import conj as conjugated
+from retrograd.unresolved import UnresolvedArray, apply_lazily, resolve
 
 # --- parts ------------------------------------------------------------------------------------------------------------
 
@@ -125,9 +126,9 @@ def polar(abs, angle):
 # --- conjugates -------------------------------------------------------------------------------------------------------
 
 
-@elementwise(np.conjugate, name="conj", method=False, input=lambda g: conjugated(g))
+@view(name="conj", method=False, input=lambda g: conjugated(g))
 def _conj(input):
-    """Return the complex conjugate."""
+    return apply_lazily(np.conjugate, input)
 
 
 @elementwise(np.conjugate, name="conj_physical", method=False, input=lambda g: conjugated(g))
@@ -137,7 +138,7 @@ def _conj_physical(input):
 
 @composite("conjugate", reported=False)
 def conj(input: Tensor) -> Tensor:
-    """Return the complex conjugate, a new tensor and not a view as in torch; a real tensor is returned itself."""
+    """Return the complex conjugate, a view whose numbers are computed when they are wanted; a real tensor itself."""
     return _conj(input) if check_tensor("conj", input).is_complex() else input
 
 
@@ -150,27 +151,42 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 conjugate = conj
-implements(np.conjugate)(conj)
+implements(np.conjugate)(conj_physical)
 add_method("conj_physical_", inplace(_conj_physical.op, "conj_physical_"))
 
 
-@composite("resolve_neg", reported=False)
+@kernel(name="resolve", public=False, method=False, node_name="CloneBackward0", input=lambda g: g)
+def _resolve(input):
+    return resolve(input)
+
+
+@composite(reported=False)
 def resolve_conj(input: Tensor) -> Tensor:
-    """Return ``input`` itself: no tensor has a conjugate or a sign that is still to be carried out."""
-    return check_tensor("resolve_conj", input)
+    """Return ``input`` with its numbers in memory: a copy of a conjugate view, any other tensor itself."""
+    return _resolve(input) if is_conj(input) else input
 
 
-resolve_neg = resolve_conj
+@composite(reported=False)
+def resolve_neg(input: Tensor) -> Tensor:
+    """Return ``input`` with its numbers in memory: a copy of a negative view, any other tensor itself."""
+    return _resolve(input) if is_neg(input) else input
 
 
-@composite("is_neg", reported=False)
+def _is_unresolved(name: str, input: Tensor, ufunc: np.ufunc) -> bool:
+    data = check_tensor(name, input)._data
+    return type(data) is UnresolvedArray and data.ufunc is ufunc
+
+
+@composite(reported=False)
 def is_conj(input: Tensor) -> bool:
-    """Return False: conjugates and negatives are computed at once."""
-    check_tensor("is_conj", input)
-    return False
+    """Whether ``input`` is a view on the conjugates of its numbers, as ``conj()`` makes it."""
+    return _is_unresolved("is_conj", input, np.conjugate)
 
 
-is_neg = is_conj
+@composite(reported=False)
+def is_neg(input: Tensor) -> bool:
+    """Whether ``input`` is a view on the negatives of its numbers, as ``conj().imag`` is."""
+    return _is_unresolved("is_neg", input, np.negative)
 
 
 # --- angles -----------------------------------------------------------------------------------------------------------
@@ -209,6 +225,12 @@ def view_as_real(input):
     """
     if input.dtype.kind != "c":
         raise RuntimeError(f"view_as_real is only supported for complex tensors, not {input.dtype}")
+    if type(input) is UnresolvedArray:
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors. To resolve the conjugate tensor so you can "
+            "view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT alias "
+            "the original."
+        )
     return input[..., np.newaxis].view(input.real.dtype)
 
 

@@ -10,14 +10,17 @@ from retrograd.core.layout import dense_copy, row_major
 from retrograd.core.op import kernel, linear, view
 from retrograd.core.registry import composite
 from retrograd.ops._rules import normalize_dim
+from retrograd.unresolved import UnresolvedArray
 
 # --- diagonals ----------------------------------------------------------------------------------------------------
 
 
 def _diagonal_of(input: Any, offset: int, dim1: int, dim2: int) -> Any:
     """The diagonal as a view; unlike NumPy's one that may be written to."""
+    if normalize_dim(dim1, input.ndim) == normalize_dim(dim2, input.ndim):
+        raise RuntimeError(f"diagonal: dimensions cannot be identical {dim1}, {dim2}")
     result = np.diagonal(input, offset, dim1, dim2)
-    if isinstance(result, np.ndarray) and input.flags.writeable:
+    if isinstance(result, (np.ndarray, UnresolvedArray)) and input.flags.writeable:
         result.flags.writeable = True
     return result
 
@@ -39,8 +42,6 @@ def diagonal(input, offset: int = 0, dim1: int = 0, dim2: int = 1):
     >>> rg.diagonal(rg.arange(6).reshape(2, 3), offset=1).tolist()
     [1, 5]
     """
-    if normalize_dim(dim1, input.ndim) == normalize_dim(dim2, input.ndim):
-        raise RuntimeError(f"diagonal: dimensions cannot be identical {dim1}, {dim2}")
     return _diagonal_of(input, offset, dim1, dim2)
 
 

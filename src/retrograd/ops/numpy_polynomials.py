@@ -85,7 +85,7 @@ def _poly(seq_of_zeros: Any) -> Any:
     result: Any = roots.new_ones(1)
     for root in roots:
         result = np.convolve(result, np.stack([root * 0 + 1, -root]))
-    values = np.sort(roots.detach().numpy())
+    values = np.sort(roots.numpy(force=True))
     in_pairs = roots.is_complex() and np.array_equal(values, np.sort(values.conj()))
     return np.real(result) if in_pairs else result
 

@@ -124,6 +124,7 @@ def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     if not isinstance(f, Tensor):
         f = as_operand(f, next(x for x in varargs if isinstance(x, Tensor)))
+    f = as_float(f)
     axes = range(f.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     dims = [checked_dim("gradient", k, f.ndim) for k in axes]
     spacings = varargs * len(dims) if len(varargs) == 1 and np.ndim(varargs[0]) == 0 else varargs or (1.0,) * len(dims)
@@ -136,7 +137,7 @@ def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> A
                 f"at least {edge_order + 1} elements are required along axis {k}"
             )
     results = tuple(
-        gradient_along(f, as_operand(h, as_float(f)) if np.ndim(h) else h, k, edge_order)
+        gradient_along(f, as_operand(h, f) if np.ndim(h) else h, k, edge_order)
         for h, k in zip(spacings, dims, strict=True)
     )
     return results[0] if len(results) == 1 else results
@@ -147,7 +148,7 @@ def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, perio
     unsupported("interp", "wrap x and xp with np.remainder first", period=period)
     like = as_float(next(value for value in (fp, x, xp, left, right) if isinstance(value, Tensor)))
     x, xp, fp = (as_operand(value, like) for value in (x, xp, fp))
-    below = np.searchsorted(xp.detach().numpy(), x.detach().numpy(), side="right") - 1
+    below = np.searchsorted(xp.numpy(force=True), x.numpy(force=True), side="right") - 1
     below = np.clip(below, 0, max(xp.shape[0] - 2, 0))
     above = np.minimum(below + 1, xp.shape[0] - 1)
     width = xp[above] - xp[below]
@@ -177,12 +178,12 @@ def _partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect
     unsupported("partition", "Tensors have no fields", order=order)
     a, axis = _flat_unless(a, axis)
     axis = checked_dim("partition", axis, a.ndim)
-    return take_along(a, axis, np.argpartition(a.detach().numpy(), kth, axis))
+    return take_along(a, axis, np.argpartition(a.numpy(force=True), kth, axis))
 
 
 @implements(np.sort_complex)
 def _sort_complex(a: Any) -> Any:
-    array = a.detach().numpy()
+    array = a.numpy(force=True)
     order = np.argsort(array, -1)
     return take_along(a.to(np.sort_complex(array[:0]).dtype), -1, order)
 

@@ -20,7 +20,9 @@ from retrograd.core.tensor import Tensor, bump
 from retrograd.core.views import Moves, move_retained, shares_memory
 from retrograd.dtypes import as_dtype
 from retrograd.ops._positions import along
-from retrograd.ops._rules import conj, normalize_dim, normalize_dims
+from retrograd.ops._rules import normalize_dim, normalize_dims
+from retrograd.ops.complex import conj
+from retrograd.unresolved import UnresolvedArray
 
 # --- reshape and view ---------------------------------------------------------------------------------------------
 
@@ -76,9 +78,16 @@ def _view_shape(input, shape: Sequence[int]):
 def _view_dtype(input: Tensor, dtype: Any) -> Tensor:
     """The same memory and its writes; not a view to autograd, because no gradient can pass through it."""
     wanted = as_dtype(dtype).numpy
+    data: Any = input._data
+    if type(data) is UnresolvedArray and data.dtype != wanted:
+        state, resolve = data.torch_names
+        raise RuntimeError(
+            f"Tensor.view is not supported for {state} view tensors when converting to a different dtype "
+            f"({input.dtype} to {wanted}); use {resolve}() first"
+        )
     result = input.detach()
     try:
-        result._data = input._data.view(wanted)
+        result._data = data.view(wanted)
     except (ValueError, TypeError) as error:
         raise RuntimeError(
             f"view: cannot see a {input.dtype} tensor of shape {_text(input.shape)} as {wanted}: {error}"
@@ -142,7 +151,8 @@ def _flatten(input, start_dim: int, end_dim: int):
 @composite(reported=False)
 def flatten(input, start_dim: int = 0, end_dim: int = -1):
     """Join the dimensions from ``start_dim`` to ``end_dim`` into one; a view where possible, or the tensor itself."""
-    if input.ndim == 1 and start_dim in (0, -1) and end_dim in (0, -1):
+    dims = range(-input.ndim, input.ndim)
+    if start_dim in dims and end_dim in dims and (start_dim - end_dim) % input.ndim == 0:
         return input
     return _flatten(input, start_dim, end_dim)
 
@@ -233,9 +243,11 @@ def broadcast_shapes(*shapes: Any):
 
 
 @composite()
-def sum_to_size(input, *size: Any):
+def sum_to_size(input, *sizes: Any, size: Sequence[int] | None = None):
     """Sum ``input`` over the dimensions that broadcasting from ``size`` would add; the adjoint of :func:`expand`."""
-    shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    if size is None:
+        size = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    shape = tuple(size)
     extra = input.ndim - len(shape)
     if extra < 0 or any(n not in (1, m) for n, m in zip(shape, input.shape[extra:], strict=True)):
         raise RuntimeError(f"sum_to_size: size {_text(shape)} is not expandable to size {_text(input.shape)}.")
@@ -347,7 +359,7 @@ def _matrix_transpose(name: str, input: Any) -> Any:
 
 @composite(reported=False)
 def adjoint(input):
-    """Return the conjugate transpose of the matrices in the last two dimensions."""
+    """Return the conjugate transpose of the matrices in the last two dimensions, a view."""
     return conj(_matrix_transpose("adjoint()", input))
 
 

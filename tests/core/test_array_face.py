@@ -1,0 +1,71 @@
+"""A tensor as Python's own functions see it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import retrograd as rg
+from tests.parity import attempt, parity
+
+TENSORS: dict[str, Callable[[Any], Any]] = {
+    "number": lambda lib: lib.tensor(2.5),
+    "one element": lambda lib: lib.tensor([[3]]),
+    "truth": lambda lib: lib.tensor([True]),
+    "two elements": lambda lib: lib.tensor([1.0, 2.0]),
+    "empty": lambda lib: lib.tensor([]),
+    "complex": lambda lib: lib.tensor(1 + 2j),
+    "complex but real": lambda lib: lib.tensor([1 + 0j]),
+    "infinity": lambda lib: lib.tensor(float("inf")),
+    "matrix": lambda lib: lib.tensor([[1, 2], [3, 4]]),
+}
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "int": int,
+    "float": lambda x: repr(float(x)),
+    "complex": lambda x: repr(complex(x)),
+    "bool": bool,
+    "index": lambda x: [10, 11, 12, 13][x],
+    "item": lambda x: repr(x.item()),
+    "sqrt": lambda x: repr(math.sqrt(x)),
+    "round": lambda x: round(x, 1),
+    "reversed": reversed,
+    "list": list,
+    "len": len,
+    "sum": sum,
+    "contains": lambda x: 3 in x,
+    "format": lambda x: f"{x:.2f}",
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("tensor", TENSORS)
+def test_python_functions(tensor: str, function: str) -> None:
+    @parity
+    def compare(lib: Any) -> Any:
+        return [attempt(lambda: FUNCTIONS[function](TENSORS[tensor](lib)))]
+
+    compare()
+
+
+def test_names_of_layouts() -> None:
+    import retrograd as rg
+
+    assert f"{rg.strided} {rg.strided!r} {rg.contiguous_format}" == (
+        "retrograd.strided retrograd.strided retrograd.contiguous_format"
+    )
+
+
+@parity
+def test_requires_grad_is_a_bool(lib: Any) -> Any:
+    x = lib.ones(2)
+    attempts = [attempt(functools.partial(setattr, x, "requires_grad", value)) for value in (1, None, "yes", True)]
+    return attempts, x.requires_grad
+
+
+def test_the_class_is_where_users_find_it() -> None:
+    assert str(type(rg.ones(1))) == "<class 'retrograd.Tensor'>"
