@@ -10,6 +10,7 @@ import torch
 
 import retrograd as rg
 from tests.ops.harness import as_array, assert_same, to_ours, to_torch
+from tests.parity import attempt, parity
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Using a non-tuple:UserWarning", "ignore:indexing with dtype:UserWarning"
@@ -468,3 +469,52 @@ def test_dtypes(dtype: str) -> None:
     ours, theirs = ours.to(getattr(rg, dtype)), theirs.to(getattr(torch, dtype))
     for index in (0, slice(1), [0, 2, 2], ([0, 1], [1, 1]), np.array([True, False, True])):
         assert_same(ours[translated(index, to_ours)], theirs[translated(index, to_torch)])
+
+
+# --- what random programs found -----------------------------------------------------------------------------------
+
+
+@parity
+def test_arrays_of_small_integers_are_numbers(lib: Any) -> Any:
+    x = lib.arange(12.0).reshape(3, 4)
+    small = ("int8", "int16", "uint16", "uint32", "uint64")
+    report = [x[np.array([0, 2], dtype)] for dtype in small] + [x[1:, np.array(3, dtype)] for dtype in small]
+    report += [x[lib.tensor(2, dtype=lib.int8)], attempt(lambda: x[lib.tensor([2], dtype=lib.int8)])]
+    x[np.array([0, 2], "int16"), lib.tensor(1, dtype=lib.int16)] = -1.0
+    return [*report, x]
+
+
+VALUES_WITH_LEADING_ONES = [
+    ((1, 2), lambda lib: lib.tensor([True, False, True])),
+    ((1, 1, 2), lambda lib: lib.tensor([True, False, True])),
+    ((1, 1, 1), lambda lib: (0, lib.tensor(True))),
+    ((1, 2), lambda lib: lib.tensor([0, 2])),
+    ((1, 1, 2, 1), lambda lib: lib.tensor([[0], [2]])),
+    ((1, 2, 1, 1), lambda lib: [[[-2], [-2]]]),
+    ((1, 3), lambda lib: slice(None)),
+    ((2, 1), lambda lib: lib.tensor([True, False, True])),
+    ((2, 3), lambda lib: lib.tensor([True, False, True])),
+    ((1, 3), lambda lib: lib.tensor([True, False, True])),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Using a non-tuple:UserWarning")
+@pytest.mark.parametrize("shape_and_index", VALUES_WITH_LEADING_ONES)
+@pytest.mark.parametrize("recorded", [True, False])
+def test_values_with_leading_ones(shape_and_index: Any, recorded: bool) -> None:
+    shape, index = shape_and_index
+
+    @parity
+    def compare(lib: Any) -> Any:
+        values = lib.linspace(1, 2, int(np.prod(shape)), dtype=lib.float64).reshape(shape).requires_grad_(recorded)
+        x = lib.zeros(3, dtype=lib.float64)
+
+        def assign() -> None:
+            x[index(lib)] = values
+
+        failed = attempt(assign)
+        if failed is None and recorded:
+            (x * x).sum().backward()
+        return [failed, x, values.grad]
+
+    compare()

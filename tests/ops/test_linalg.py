@@ -206,6 +206,37 @@ def test_the_gradient_of_det_is_exact_for_singular_matrices(matrix: np.ndarray) 
     np.testing.assert_allclose(grad.numpy(), minors, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("rank", range(4))
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_the_second_derivative_of_det_is_that_of_nearby_matrices(dtype: str, rank: int, batch: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(rank)
+
+    def draw(*shape: int) -> np.ndarray:
+        values = rng.integers(-3, 4, shape)
+        return (values + 1j * rng.integers(-3, 4, shape) if dtype == "complex128" else values).astype(dtype)
+
+    singular = draw(*batch, 4, rank) @ draw(*batch, rank, 4)
+    weights, direction = draw(*batch, 4, 4), draw(4, 4)
+
+    def second(matrix: np.ndarray) -> np.ndarray:
+        x = rg.from_numpy(matrix).requires_grad_()
+        (grad,) = rg.autograd.grad(rg.linalg.det(x).real.sum(), x, create_graph=True)
+        (by_matrix,) = rg.autograd.grad((grad * rg.from_numpy(weights)).real.sum(), x)
+        return by_matrix.numpy()
+
+    step = 1e-4  # the determinant is a polynomial, so that the mean of both sides is close
+    nearby = (second(singular + step * direction) + second(singular - step * direction)) / 2
+    np.testing.assert_allclose(second(singular), nearby, atol=1e-2 * max(1, np.abs(nearby).max()) * step**0.5)
+
+
+def test_the_second_derivative_of_the_determinant_of_zeros() -> None:
+    """d = a11 a22 - a12 a21."""
+    x = rg.zeros(2, 2, dtype=rg.float64, requires_grad=True)
+    hessian = rg.func.hessian(rg.linalg.det)(x)
+    assert hessian.tolist() == [[[[0, 0], [0, 1]], [[0, 0], [-1, 0]]], [[[0, -1], [0, 0]], [[1, 0], [0, 0]]]]
+
+
 def test_a_singular_matrix_leaves_the_others_of_its_batch_alone() -> None:
     matrices = np.stack([np.diag([2.0, 4.0]), np.ones((2, 2))])
     x = rg.from_numpy(matrices).requires_grad_()

@@ -273,3 +273,35 @@ def test_methods_of_ndarray() -> None:
         assert sorted_vector.searchsorted(x, side).tolist() == POINTS.searchsorted(V, side).tolist()
     assert sorted_vector.searchsorted(1.5).item() == 2
     assert sorted_vector.searchsorted([0.1, 9.0]).tolist() == [1, 5]
+
+
+# --- dtypes and shapes at the edges -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "float32"])
+def test_differences_of_small_integers_do_not_wrap(dtype: str) -> None:
+    samples = np.array([[3, 1, 0], [0, 2, 5]], dtype)
+    for ours, numpys in zip(np.gradient(rg.from_numpy(samples)), np.gradient(samples), strict=True):
+        np.testing.assert_allclose(ours.numpy(), numpys)
+
+
+def test_quantiles_of_one_number() -> None:
+    for function in (np.quantile, np.nanquantile, np.percentile):
+        np.testing.assert_allclose(function(rg.tensor(2.5), [0.2, 0.7]).numpy(), function(np.array(2.5), [0.2, 0.7]))
+        with pytest.raises(RuntimeError, match="non-empty"):
+            function(rg.zeros(2, 0), 0.3, axis=0)
+
+
+@pytest.mark.parametrize("left", [np.array([-1.5, 0.0, 2.0]), np.array([0, 3, -1]), 0, -2.5])
+@pytest.mark.parametrize("right", [np.array([0.5, 0.5, 0.5], "float32"), np.array([7, 8, 9]), 2, 0.5])
+def test_heaviside_promotes_as_numpy_does(left: Any, right: Any) -> None:
+    expected = np.heaviside(left, right)
+    for pair in ((left, rg.as_tensor(right)), (rg.as_tensor(left), right)):
+        np.testing.assert_allclose(np.heaviside(*pair).numpy(), expected)
+
+
+def test_heaviside_of_a_number_is_refused_as_in_torch() -> None:
+    with pytest.raises(TypeError, match="argument 'values' must be Tensor, not int"):
+        rg.heaviside(rg.zeros(2), 2)
+    with pytest.raises(RuntimeError, match=r"float32 and int64; convert one of them with \.to\(\)"):
+        rg.heaviside(rg.zeros(2), rg.tensor(2))

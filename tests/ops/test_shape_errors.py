@@ -129,6 +129,11 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
     ("as_strided", lambda t: t.x.as_strided((7,), (1,))),
     ("as_strided", lambda t: t.x.as_strided((2, 2), (1,))),
     ("as_strided", lambda t: t.x.as_strided((2,), (-1,))),
+    ("diagonal_scatter", lambda t: t.v.diagonal_scatter(t.v)),
+    ("identical", lambda t: t.x.diagonal_scatter(t.v, 0, 1, 1)),
+    ("diagonal_scatter", lambda t: t.x.diagonal_scatter(t.v, 0, 0, 2)),
+    ("searchsorted", lambda t: t.searchsorted(t.v + 1j, t.v + 1j)),
+    ("bucketize", lambda t: t.bucketize(t.v, t.v + 1j)),
     # joining and taking apart
     ("cat", lambda t: t.cat([])),
     ("cat", lambda t: t.cat([t.x, t.v])),

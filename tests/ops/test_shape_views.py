@@ -11,6 +11,7 @@ import torch
 
 import retrograd as rg
 from tests.ops.harness import assert_same, to_ours, to_torch
+from tests.parity import attempt, parity
 
 VALUES = np.random.default_rng(0).normal(size=(4, 6))
 
@@ -152,3 +153,23 @@ def test_views_are_the_same_when_somebody_watches(name: str) -> None:
         (grad,) = rg.autograd.grad((view**2).sum(), x)
         view._base.detach().zero_()
         assert_same(grad, rg.autograd.grad((VIEWS[name](x) ** 2).sum(), x)[0])
+
+
+def test_reversed_memory_read_by_strides() -> None:
+    """NumPy's arrays may lie backwards in memory, which no tensor of torch's does."""
+    x = rg.from_numpy(np.arange(5.0)[::-1]).requires_grad_()
+    (x.as_strided((1,), (1,)) * 3).sum().backward()
+    assert x.grad.tolist() == [3, 0, 0, 0, 0]
+    assert rg.autograd.grad(x.as_strided((0,), (1,)).sum(), x)[0].tolist() == [0] * 5
+
+
+@parity
+def test_what_is_flat_already_stays_itself(lib: Any) -> Any:
+    x = lib.ones(2, 3, requires_grad=True)
+    dims = [(0, 0), (1, 1), (-1, 1), (-2, 0), (1, -1), (0, 1), (1, 0), (2, 2), (-3, 0)]
+    flattened = [attempt(lambda pair=pair: x.flatten(*pair)) for pair in dims]
+    return [
+        *(item if isinstance(item, str) else [item is x, item.is_leaf, item.shape] for item in flattened),
+        lib.tensor(1.0).flatten().shape,
+        attempt(lambda: lib.tensor(1.0).flatten(0, 1)),
+    ]

@@ -30,14 +30,15 @@ def explain(name: str, operands: Sequence[Any], error: Exception) -> Exception:
         clash = _broadcast_clash(operands)
         if clash is not None and "broadcast" in str(error):
             return RuntimeError(f"{clash}, in {name}; operands: {describe(operands)}")
-        return RuntimeError(f"{name}: {error}; operands: {describe(operands)}")
+        text = re.sub("duplicate value in 'axis'", "a dim appears multiple times in the list of dims", str(error))
+        return RuntimeError(f"{name}: {text}; operands: {describe(operands)}")
     if isinstance(error, TypeError) and re.search("not supported for the input|did not contain a loop", str(error)):
         kinds = " and ".join(_type_name(value) for value in operands if value is not None)
         return NotImplementedError(
             f'"{name}" not implemented for {kinds}; convert the operands first, for example with .to(retrograd.float32)'
         )
     if isinstance(error, TypeError) and "numpy boolean" in str(error):  # bool - bool, -bool
-        return RuntimeError(f"{name}: {error}")
+        return RuntimeError(f"{name}: {str(error).replace('numpy boolean', 'boolean')}")
     return error
 
 

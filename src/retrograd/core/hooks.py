@@ -7,6 +7,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+__all__ = ["Hooks", "RemovableHandle"]
+
 _next_id = itertools.count().__next__
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from retrograd.core.array_face import storage_of, storage_offset_of
 from retrograd.core.node import Node
+from retrograd.core.sites import warn_user
 from retrograd.core.state import local
 from retrograd.core.tensor import Edge, Meta, Tensor, bump, wrap
 from retrograd.core.views import Step, move_retained, replay
@@ -142,19 +144,54 @@ def check_out(name: str, out: Any, recorded: bool) -> None:
 def write_out(name: str, out: Any, result: Any) -> Any:
     """Put a result into the tensors given as ``out=``."""
     if type(result) in (tuple, list):
+        if not isinstance(out, (tuple, list)) or len(out) != len(result):
+            raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors, one for each result")
         written = [write_out(name, item, value) for item, value in zip(out, result, strict=True)]
         return out._make(written) if hasattr(out, "_make") else type(out)(written)
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
-    if local.before_write is not None:
-        local.before_write(out)
-    if out.numel() == 0 and out._data.shape != np.shape(result) and not out._is_view():
+    shape = np.shape(result)
+    fits = out._data.shape == shape
+    check_writable(out, f"{name}(out=)", elements=fits)
+    if not fits:
         check_castable(np.asarray(result).dtype, out._data.dtype)
-        out._data = np.array(result, dtype=out._data.dtype)
-    else:
-        overwrite(f"{name}(out=)", out, result)
+        if out.numel():
+            warn_user(
+                f"{name}(): out= has shape {list(out.shape)}, but the result has shape {list(shape)}; out was resized. "
+                "That is deprecated: give an out of the result's shape, or an empty one (out.resize_(0))."
+            )
+        change_shape(out, shape)
+    overwrite(f"{name}(out=)", out, result)
     bump(out)
     return out
+
+
+def change_shape(target: Tensor, shape: tuple[int, ...]) -> None:
+    """Give a tensor without history another shape: on the same memory as far as that goes, else on new memory."""
+    flat = _from_first_element(target._data)
+    count = math.prod(shape)
+    if count > flat.size:
+        known = flat
+        flat = np.empty_like(known, shape=count)
+        flat[: known.size] = known
+    lie_in(target, flat[:count].reshape(shape))
+
+
+def _from_first_element(data: Any) -> Any:
+    """The memory from the first element of ``data`` on, in one dimension; a copy of ``data`` if there are gaps."""
+    storage = storage_of(data)
+    if type(storage) is not np.ndarray or not storage.flags.forc:
+        return data.reshape(-1)
+    offset = storage_offset_of(data) * data.itemsize
+    length = (storage.nbytes - offset) // data.itemsize
+    return np.ndarray((length,), data.dtype, storage if storage.flags.c_contiguous else storage.T, offset)
+
+
+def lie_in(tensor: Tensor, data: Any) -> None:
+    """Replace the array of a tensor that has no history."""
+    tensor._data = data
+    if tensor._meta is not None:
+        tensor._meta.view = tensor._meta.moved = tensor._meta.accumulator = None
 
 
 def rebase(target: Tensor, node: Node) -> None:

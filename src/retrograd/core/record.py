@@ -259,7 +259,8 @@ def finish(op: Op, bound: list[Any], arrays: list[Any], result: Any, out: Tensor
         edges = edges_of(op, bound)
     if out is not None:
         _inplace.check_out(op.name, out, edges is not None)
-        return _inplace.write_out(op.name, out, result)
+        written = _inplace.write_out(op.name, out, result)
+        return written if isinstance(written, Tensor) else op.output_type(written)
     if type(result) in (tuple, list):
         return _finish_several(op, bound, arrays, [settle(item) for item in result], edges)
     if type(result) is not ndarray:

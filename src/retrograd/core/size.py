@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+_item = tuple.__getitem__
 
 
 class Size(tuple[int, ...]):
-    """A shape: a tuple of ints with ``numel()``."""
+    """A shape: a tuple of ints with ``numel()``; its parts and sums are shapes, too.
+
+    >>> rg.zeros(2, 3, 4).shape[1:].numel()
+    12
+    """
 
     __slots__ = ()
 
     def numel(self) -> int:
         """Return the number of elements of a tensor of this shape."""
         return math.prod(self)
+
+    def __getitem__(self, index: Any) -> Any:
+        item = _item(self, index)
+        return item if type(item) is int else Size(item)
+
+    def __add__(self, other: tuple[int, ...]) -> Size:  # type: ignore[override]
+        if not isinstance(other, tuple):
+            raise TypeError(f"can only concatenate tuple (not {type(other).__name__}) to retrograd.Size")
+        return Size(tuple.__add__(self, other))
+
+    def __radd__(self, other: tuple[int, ...]) -> Size:
+        return Size(other) + self if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, times: Any) -> Size:
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
 
     def __repr__(self) -> str:
         return f"retrograd.Size({list(self)})"

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from retrograd.batching import lift
-from retrograd.core.inplace import check_writable, mark_inference
+from retrograd.core.inplace import change_shape, check_writable, mark_inference
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.device import array_module, as_device
@@ -31,6 +31,8 @@ class layout(enum.Enum):  # noqa: N801 (torch's name)
     def __repr__(self) -> str:
         return f"retrograd.{self.value}"
 
+    __str__ = __repr__
+
 
 class memory_format(enum.Enum):  # noqa: N801 (torch's name)
     """The order of elements in memory: that of the indices, or that of the tensor a new one is made like."""
@@ -40,6 +42,8 @@ class memory_format(enum.Enum):  # noqa: N801 (torch's name)
 
     def __repr__(self) -> str:
         return f"retrograd.{self.value}"
+
+    __str__ = __repr__
 
 
 strided = layout.strided
@@ -201,15 +205,11 @@ class Request:
 
 def _write(name: str, out: Tensor, array: Any) -> Tensor:
     """Give ``out`` the values and the shape of ``array``."""
-    if out._data.shape == array.shape:
-        check_writable(out, f"{name}(out=)")
-        out._data[...] = array
-    elif out._is_view():
-        raise RuntimeError(
-            f"{name}(): out= is a view of shape {list(out.shape)} and cannot be given the shape {list(array.shape)}"
-        )
-    else:
-        out._data = array
+    fits = out._data.shape == array.shape
+    check_writable(out, f"{name}(out=)", elements=fits)
+    if not fits:
+        change_shape(out, array.shape)
+    out._data[...] = array
     bump(out)
     return out
 

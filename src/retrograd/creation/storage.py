@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.array_face import storage_of, storage_offset_of
-from retrograd.core.inplace import check_writable
+from retrograd.core.array_face import storage_of
+from retrograd.core.inplace import change_shape, check_writable, lie_in
 from retrograd.core.registry import method
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
@@ -56,16 +56,6 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
     return UntypedStorage(self)
 
 
-def _from_first_element(data: Any) -> Any:
-    """The memory from the first element of ``data`` on, in one dimension; a copy of ``data`` if there are gaps."""
-    storage = storage_of(data)
-    if type(storage) is not np.ndarray or not storage.flags.forc:
-        return data.reshape(-1)
-    offset = storage_offset_of(data) * data.itemsize
-    length = (storage.nbytes - offset) // data.itemsize
-    return np.ndarray((length,), data.dtype, storage if storage.flags.c_contiguous else storage.T, offset)
-
-
 @method
 def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     """Give the tensor another shape, in place: the same memory as far as it goes, new memory where there is too little.
@@ -93,13 +83,7 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError(f"resize_(): sizes must not be negative, but got {list(shape)}")
     check_writable(self, "resize_", elements=False)
     if shape != self._data.shape:
-        flat = _from_first_element(self._data)
-        count = math.prod(shape)
-        if count > flat.size:
-            known = flat
-            flat = np.empty_like(known, shape=count)
-            flat[: known.size] = known
-        _lie_in(self, flat[:count].reshape(shape))
+        change_shape(self, shape)
     bump(self)
     return self
 
@@ -158,13 +142,6 @@ def set_(
         if stride is None:
             stride = [math.prod(size[k + 1 :]) for k in range(len(size))]
         given = given.detach().as_strided(size, stride, storage_offset)
-    _lie_in(self, given._data.view())
+    lie_in(self, given._data.view())
     bump(self)
     return self
-
-
-def _lie_in(tensor: Tensor, data: Any) -> None:
-    """Replace the array of a tensor that has no history."""
-    tensor._data = data
-    if tensor._meta is not None:
-        tensor._meta.view = tensor._meta.moved = tensor._meta.accumulator = None

@@ -10,6 +10,7 @@ from retrograd.core.calls import inplace
 from retrograd.core.op import elementwise
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor
+from retrograd.dtypes import fits
 from retrograd.ops._rules import check_kind, check_tensor, conj, keep, not_implemented, zero
 
 # --- sums -------------------------------------------------------------------------------------------------------------
@@ -40,6 +41,7 @@ def _rsub(input, other):
 
 
 @elementwise(
+    name="add",
     public=False,
     method=False,
     node_name="AddBackward0",
@@ -51,6 +53,7 @@ def _add_scaled(input, other, alpha: Any):
 
 
 @elementwise(
+    name="sub",
     public=False,
     method=False,
     node_name="SubBackward0",
@@ -73,7 +76,14 @@ def _convert_alpha(name: str, alpha: Any, dtype: np.dtype) -> Any:
         raise RuntimeError(
             f"{name}: For non-complex input tensors, argument alpha must not be a complex number, but it is {alpha}"
         )
-    return dtype.type(alpha)
+    return as_alpha(name, alpha, dtype)
+
+
+def as_alpha(name: str, alpha: Any, dtype: np.dtype) -> Any:
+    """``alpha`` in the dtype of what it is multiplied with; negative integers wrap around in unsigned types."""
+    if not fits(alpha, dtype):
+        raise RuntimeError(f"{name}: alpha {alpha} cannot be converted to type {dtype} without overflow")
+    return np.asarray(alpha).astype(dtype)[()]
 
 
 @composite(reported=False)

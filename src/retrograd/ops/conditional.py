@@ -10,7 +10,8 @@ from retrograd.core.layout import unexpanded
 from retrograd.core.op import elementwise, op
 from retrograd.core.protocols import lists_as_arrays
 from retrograd.core.registry import add_method, composite, implements
-from retrograd.core.tensor import Tensor
+from retrograd.core.tensor import Tensor, wrap
+from retrograd.dtypes import result_dtype
 from retrograd.ops._rules import check_kind, conj, keep, not_implemented
 
 # --- by a condition ---------------------------------------------------------------------------------------------------
@@ -62,7 +63,7 @@ def where(condition: Any, input: Any = _MISSING, other: Any = _MISSING, *, out: 
 
 def _where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
     """Return ``input`` where ``condition`` is true and ``other`` elsewhere."""
-    return _where(condition, input, other)
+    return where(condition, input, other)
 
 
 add_method("where", _where_method)
@@ -227,7 +228,6 @@ def _numpy_nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = N
 
 @op(
     inplace=True,
-    numpy=(np.heaviside,),
     input=not_implemented("heaviside", "input"),
     values=not_implemented("heaviside", "values"),
 )
@@ -241,12 +241,22 @@ def heaviside(input, values):
     RuntimeError
         If the dtypes differ.
     """
-    if input.dtype.kind == "c" or getattr(values, "dtype", input.dtype) != input.dtype:
+    for name, operand in (("input", input), ("values", values)):
+        if not hasattr(operand, "dtype"):
+            raise TypeError(f"heaviside(): argument '{name}' must be Tensor, not {type(operand).__name__}")
+    if input.dtype.kind == "c" or values.dtype != input.dtype:
         raise RuntimeError(
             "heaviside is not yet implemented for complex tensors or for tensors with different dtypes: "
-            f"{input.dtype} and {getattr(values, 'dtype', type(values).__name__)}"
+            f"{input.dtype} and {values.dtype}; convert one of them with .to()"
         )
     return np.where(input == 0, values, input > 0).astype(input.dtype)
+
+
+@implements(np.heaviside)
+def _heaviside(x1: Any, x2: Any, *, out: Any = None) -> Tensor:
+    common = result_dtype(*(x._data if isinstance(x, Tensor) else x for x in (x1, x2)))
+    first, second = (x.astype(common) if isinstance(x, Tensor) else wrap(np.asarray(x, common)) for x in (x1, x2))
+    return heaviside(first, second, out=out)
 
 
 # --- interpolation and fused products ---------------------------------------------------------------------------------

@@ -271,11 +271,11 @@ _copy_on_device = calls.inplace(_copied.op, "copy_")
 
 
 @method
-def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Copy ``src`` over the elements of this tensor, broadcast and converted, from whatever device it is on."""
-    if isinstance(src, Tensor) and DeviceArray in (type(self._data), type(src._data)):
-        src = to(src, device=self.device)
-    return _copy_on_device(self, src)
+def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
+    """Copy ``other`` over the elements of this tensor, broadcast and converted, from whatever device it is on."""
+    if isinstance(other, Tensor) and DeviceArray in (type(self._data), type(other._data)):
+        other = to(other, device=self.device)
+    return _copy_on_device(self, other)
 
 
 def fill_value(name: str, value: Any, dtype: np.dtype) -> Any:

@@ -64,7 +64,10 @@ def frexp(input):
         If the dtype is not real floating point.
     """
     if input.dtype.kind != "f":
-        raise RuntimeError(f"frexp() only supports floating-point dtypes, not {input.dtype}")
+        raise RuntimeError(
+            f"frexp() only supports floating-point dtypes, not {input.dtype}; "
+            "convert it first, for example with .to(retrograd.float32)"
+        )
     return np.frexp(input)
 
 
@@ -163,6 +166,8 @@ def _pow_input(g: Any, input: Any, other: Any) -> Any:
 # 0 ** other is 0 for all other > 0, so its derivative is 0 and not 0 * log(0)
 def _pow_other(g: Any, input: Any, other: Any, result: Any) -> Any:
     constant = (input == 0) & (np.real(other) >= 0)
+    if result.dtype.kind == "c" and not np.iscomplexobj(input):
+        input = input + 0j  # whose logarithm exists where it is negative
     return keep(g * conj(result * np.log(input)), np.logical_not(constant))
 
 

@@ -25,6 +25,9 @@ from retrograd.ops.copying import cast, fill_value, write
 # The dtypes of what picks elements.
 _PICKING = frozenset(map(np.dtype, ("int64", "int32", "bool")))
 
+# Other integers: of arrays, and of tensors that are one number.
+_SMALL = frozenset(map(np.dtype, ("int8", "int16", "uint16", "uint32", "uint64")))
+
 _NUMBERS = frozenset((bool, int, float, complex))
 
 # --- views --------------------------------------------------------------------------------------------------------
@@ -104,18 +107,30 @@ def _check_put(input: Any, indices: Sequence[Any], values: Any) -> None:
             raise IndexError(f"index_put: indices must be tensors of dtype long, int or bool, or None, not {index!r}")
 
 
+def _leading_ones(shape: tuple[int, ...]) -> int:
+    return next((k for k, length in enumerate(shape) if length != 1), len(shape))
+
+
+def _picked_as(g: Any, indices: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """The gradient of values of ``shape``, which may have more dimensions, of length 1, than what they were put at."""
+    picked = index_(g, indices)
+    return picked.reshape((1,) * (len(shape) - picked.ndim) + picked.shape)
+
+
 def _put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> None:
     indices = _with_slices(indices)
     _check_put(input, indices, values)
+    given = values.shape
+    values = values.reshape(given[_leading_ones(given) :])  # which NumPy takes for a mask no more than torch does
     try:
         if accumulate:
             values = np.broadcast_to(values, input[indices].shape)
             combine_at(np.add, input, of_index(indices, input.shape), values)
         else:
             input[indices] = values
-    except ValueError:
+    except (ValueError, TypeError):
         raise RuntimeError(
-            f"index_put: shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
+            f"index_put: shape mismatch: value tensor of shape {list(given)} cannot be broadcast to indexing "
             f"result of shape {list(input[indices].shape)}"
         ) from None
 
@@ -123,7 +138,7 @@ def _put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fal
 @linear(
     inplace=_put,
     input=lambda g, indices, accumulate: g if accumulate else blank_at(g, _with_slices(indices)),
-    values=lambda g, indices: index_(g, _with_slices(indices)),
+    values=lambda g, indices, values_shape: _picked_as(g, _with_slices(indices), values_shape),
 )
 def index_put(input, indices: Sequence[Any], values, accumulate: bool = False):
     """Return ``input`` with ``values`` at the indices, or added to what is there.
@@ -174,6 +189,8 @@ def _as_picking(item: Any) -> Any:
     data = item._data if isinstance(item, Tensor) else item
     if data.dtype in _PICKING:
         return item
+    if data.dtype in _SMALL and (data is item or not data.ndim):
+        return data.astype(np.int64)  # numbers are numbers: arrays are read as lists are, tensors must have a dtype
     if data.dtype == np.uint8:
         warn_user("indexing with dtype retrograd.uint8 is now deprecated, please use a dtype retrograd.bool instead.")
         return data != 0

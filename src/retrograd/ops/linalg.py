@@ -103,9 +103,44 @@ def inverse_or_nan(A):
 
 def _cofactors_gradient(g: Any, A: Any) -> Any:
     """For C = d̄ W with d = det A and W = A⁻ᴴ: G_A = d̄ (tr(Gᴴ W) W - W Gᴴ W)."""
-    W = adjoint(np.linalg.inv(A))
-    trace = np.sum(conj(g) * W, axis=(-2, -1), keepdims=True)
-    return conj(np.linalg.det(A))[..., None, None] * (trace * W - W @ adjoint(g) @ W)
+    det = np.linalg.det(A)
+    if everywhere(det):
+        W = adjoint(np.linalg.inv(A))
+        if everywhere(_squared_norm(A) * _squared_norm(W) < A.shape[-1] ** 2 / np.finfo(A.dtype).eps ** 0.5):
+            trace = np.sum(conj(g) * W, axis=(-2, -1), keepdims=True)
+            return conj(det)[..., None, None] * (trace * W - W @ adjoint(g) @ W)
+    return _cofactors_gradient_near_singular(g, A)  # there the difference consists of rounding errors
+
+
+def _squared_norm(A: Any) -> Any:
+    return np.sum(np.real(A * conj(A)), axis=(-2, -1))
+
+
+def _cofactors_gradient_near_singular(g: Any, A: Any) -> Any:
+    """The same with A = U S Vᴴ and L = Vᴴ Gᴴ U, where nothing is divided: φ U (diag(P diag(L)) - P ∘ L) Vᴴ.
+
+    P has the products of all singular values but two, and φ is the phase of det A.
+    """
+    U, S, Vh = np.linalg.svd(A)
+    before, after = _products_around(S)
+    own = np.eye(S.shape[-1], dtype=bool)
+    following = np.where(np.triu(~own), S[..., None, :], 1)
+    between = np.concatenate([np.ones_like(following[..., :1]), np.cumprod(following, axis=-1)[..., :-1]], axis=-1)
+    products = np.triu(before[..., None] * between * after[..., None, :], 1)
+    products = products + products.mT
+    L = Vh @ adjoint(g) @ U
+    diagonal = products @ np.diagonal(L, axis1=-2, axis2=-1)[..., None]
+    inner = np.where(own, diagonal, 0) - products * L
+    phase = conj(np.linalg.det(U) * np.linalg.det(Vh))[..., None, None]
+    return phase * (U @ inner @ Vh)
+
+
+def _products_around(S: Any) -> tuple[Any, Any]:
+    """For each of the numbers the product of those before it, and of those after it."""
+    one = np.ones_like(S[..., :1])
+    before = np.cumprod(np.concatenate([one, S[..., :-1]], axis=-1), axis=-1)
+    after = np.cumprod(np.concatenate([one, np.flip(S[..., 1:], -1)], axis=-1), axis=-1)
+    return before, np.flip(after, -1)
 
 
 @lapack_kernel(public=False, method=False, A=_cofactors_gradient)
@@ -116,9 +151,7 @@ def cofactors(A):
         return conj(det)[..., None, None] * adjoint(np.linalg.inv(A))
     # adj(U S Vᴴ) = det(U) det(Vᴴ) V adj(S) Uᴴ, and adj(S) has the products of all singular values but one
     U, S, Vh = np.linalg.svd(A)
-    one = np.ones_like(S[..., :1])
-    before = np.cumprod(np.concatenate([one, S[..., :-1]], axis=-1), axis=-1)
-    after = np.cumprod(np.concatenate([one, S[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    before, after = _products_around(S)
     phase = conj(np.linalg.det(U) * np.linalg.det(Vh))[..., None, None]
     return phase * (columns_times(U, before * after) @ Vh)
 

@@ -25,7 +25,10 @@ Order = float | str | None
 def _check_dtype(name: str, A: Any, dtype: Any) -> None:
     """Raise unless ``A`` is floating or complex, and ``dtype`` a wider dtype of the same kind."""
     if A.dtype.kind not in "fc":
-        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {A.dtype}")
+        raise RuntimeError(
+            f"{name}: Expected a floating point or complex tensor as input. Got {A.dtype}; "
+            "convert it first, for example with .to(retrograd.float32)"
+        )
     if dtype is None:
         return
     wanted = as_dtype(dtype)

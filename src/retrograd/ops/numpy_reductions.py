@@ -61,7 +61,8 @@ def as_one_dim(a: Tensor, axis: Axis) -> tuple[Tensor, int, tuple[int, ...]]:
     """Several dimensions as one, the last; and the shape that a reduction keeps."""
     dims = range(a.ndim) if axis is None else normalize_dims(axis, a.ndim)
     rest = [k for k in range(a.ndim) if k not in dims]
-    flat = a.permute(*rest, *dims).reshape((*(a.shape[k] for k in rest), -1))
+    count = math.prod(a.shape[k] for k in dims)
+    flat = a.permute((*rest, *dims)).reshape((*(a.shape[k] for k in rest), count))
     return flat, -1, tuple(1 if k in dims else n for k, n in enumerate(a.shape))
 
 

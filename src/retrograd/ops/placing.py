@@ -13,7 +13,9 @@ from retrograd.core.registry import add_method, composite, method
 from retrograd.core.tensor import Tensor
 from retrograd.core.tensor import wrap as wrap_array
 from retrograd.ops._positions import ALL, along, combine_at, of_index
+from retrograd.ops._reducing import checked_dim
 from retrograd.ops._rules import normalize_dim
+from retrograd.ops.arithmetic import as_alpha
 from retrograd.ops.copying import fill_value
 from retrograd.ops.indexing import blank_at, index_, place
 from retrograd.ops.scatter import reduced_at
@@ -54,7 +56,7 @@ def _without(shape: Sequence[int], dim: int) -> tuple[int, ...]:
 
 def _index_add(input: Any, dim: int, index: Any, source: Any, alpha: float = 1) -> None:
     index, source = _check_source("index_add", input, dim, index, source)
-    added = source if alpha == 1 else source * input.dtype.type(alpha)
+    added = source if alpha == 1 else source * as_alpha("index_add", alpha, input.dtype)
     target = input.reshape(1) if input.ndim == 0 else input
     combine_at(np.add, target, of_index(_rows(dim, input.ndim, index), target.shape), added)
 
@@ -112,31 +114,29 @@ def index_fill(input, dim: int, index, value):
     return result
 
 
-def _each(index: Any, dim: int, source: Any) -> Any:
-    """A vector of positions of ``dim`` as the index that :func:`gather` takes."""
-    line = [1] * source.ndim
-    line[normalize_dim(dim, source.ndim)] = -1
-    return index.reshape(line).expand(source.shape)
-
-
-def _check_reduce(name: str, reduce: str) -> None:
+def _each(name: str, input: Any, dim: int, index: Any, source: Any, reduce: str) -> tuple[Any, Any]:
+    """A vector of positions of ``dim`` as the index that :func:`gather` takes, and the source to go there."""
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"{name}(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    if input.ndim:
+        checked_dim(name, dim, input.ndim)
+    _check_source(name, input._data, dim, index._data, source._data)
+    if not source.ndim:
+        source = source.reshape((1,))
+    line = [1] * source.ndim
+    line[normalize_dim(dim, source.ndim)] = -1
+    return index.reshape(line).expand(source.shape), source
 
 
 @composite(out=True)
 def index_reduce(input, dim: int, index, source, reduce: str, *, include_self: bool = True):
     """Reduce each position of ``source`` into that of ``dim`` which ``index`` says, by :func:`scatter_reduce`."""
-    _check_reduce("index_reduce", reduce)
-    _check_source("index_reduce", input._data, dim, index._data, source._data)
-    return reduced_at(input, dim, _each(index, dim, source), source, reduce, include_self)
+    return reduced_at(input, dim, *_each("index_reduce", input, dim, index, source, reduce), reduce, include_self)
 
 
 def index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Tensor:
     """In-place form of :func:`retrograd.index_reduce`."""
-    _check_reduce("index_reduce_", reduce)
-    _check_source("index_reduce_", input._data, dim, index._data, source._data)
-    return input.scatter_reduce_(dim, _each(index, dim, source), source, reduce, include_self)
+    return input.scatter_reduce_(dim, *_each("index_reduce_", input, dim, index, source, reduce), reduce, include_self)
 
 
 add_method("index_reduce_", index_reduce_)
@@ -261,6 +261,8 @@ def blank(grad, index: tuple[Any, ...]):
 
 
 def _embedded(name: str, input: Any, src: Any, index: tuple[Any, ...]) -> Any:
+    if not input.ndim:
+        raise IndexError(f"{name}() cannot be applied to a 0-dim tensor.")
     result = dense_copy(input)
     part = result[index]
     if part.shape != src.shape:
@@ -279,7 +281,7 @@ def _embedded(name: str, input: Any, src: Any, index: tuple[Any, ...]) -> Any:
 def select_scatter(input, src, dim: int, index: int):
     """Return ``input`` with ``src`` at position ``index`` of ``dim``."""
     dim = normalize_dim(dim, input.ndim)
-    if not -input.shape[dim] <= index < input.shape[dim]:
+    if input.ndim and not -input.shape[dim] <= index < input.shape[dim]:
         raise IndexError(
             f"select_scatter(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}"
         )

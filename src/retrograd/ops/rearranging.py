@@ -9,7 +9,7 @@ import numpy as np
 
 from retrograd.core.layout import dense_copy, row_major
 from retrograd.core.op import kernel, linear
-from retrograd.core.registry import composite, for_users
+from retrograd.core.registry import add_method, composite, for_users
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._positions import along
 from retrograd.ops._rules import check_tensor, normalize_dim, normalize_dims
@@ -146,6 +146,14 @@ def flip(input, dims: int | Sequence[int]):
     """
     counted = normalize_dims(dims, input.ndim)
     return dense_copy(np.flip(input, counted if input.ndim else ()))
+
+
+def _reversed(self: Tensor) -> Tensor:
+    """What ``reversed()`` gives: a copy in reverse order along dimension 0."""
+    return flip(self, 0) if self.ndim else self
+
+
+add_method("__reversed__", _reversed)
 
 
 @composite()

@@ -13,6 +13,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.ops._positions import along_dim, combine_at, write_flat
 from retrograd.ops._rules import conj, everywhere, normalize_dim
 from retrograd.ops.copying import fill_value
+from retrograd.ops.extremes import check_ordered
 from retrograd.ops.indexing import place
 from retrograd.ops.selecting import check_gather, elements_at, same_dtype, scatter_zeros
 
@@ -108,6 +109,8 @@ def _identity(reduce: str, dtype: np.dtype) -> Any:
 def _reduce_into(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> None:
     if reduce not in _UFUNCS:
         raise RuntimeError(f"scatter_reduce: reduce must be sum, prod, mean, amax or amin, but got {reduce}")
+    if reduce in ("amax", "amin"):
+        check_ordered("scatter_reduce", input)
     same_dtype("scatter_reduce", input, src, "src")
     dim = check_gather("scatter_reduce", index, dim, input.shape, src.shape)
     positions = along_dim(index, input.shape, dim)

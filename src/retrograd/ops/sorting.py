@@ -138,6 +138,8 @@ def searchsorted(
             "searchsorted(): side and right can't be set to opposites, got side of left while right was True"
         )
     values = as_array(input)
+    for array in (sorted_sequence, values):
+        check_ordered("searchsorted", array)
     shape = sorted_sequence.shape
     if not shape:
         raise RuntimeError("searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
@@ -178,7 +180,10 @@ def bucketize(input, boundaries, out_int32: bool = False, right: bool = False):
     """
     if boundaries.ndim != 1:
         raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-    found = np.searchsorted(boundaries, as_array(input), "right" if right else "left")
+    values = as_array(input)
+    for array in (boundaries, values):
+        check_ordered("bucketize", array)
+    found = np.searchsorted(boundaries, values, "right" if right else "left")
     return found.astype(np.int32 if out_int32 else np.int64, copy=False)
 
 

@@ -34,7 +34,7 @@ def fold_windows(grad, shape: tuple[int, ...], dimension: int, size: int, step: 
     """Zeros of ``shape`` to which every window in ``grad`` is added where it was taken: the adjoint of unfold."""
     result = np.zeros_like(grad, shape=shape, order="C")
     if not shape:
-        return grad.reshape(())
+        return grad.reshape(()) if size else result
     count = grad.shape[dimension]
     for k in range(size):
         result[along(dimension, slice(k, k + step * count, step))] += grad[..., k]
@@ -74,7 +74,7 @@ def _element_strides(array: Any) -> tuple[int, ...]:
 def _extent(layout: Layout) -> int:
     """How many elements of the storage it takes to hold a layout."""
     shape, strides, offset = layout
-    return 0 if 0 in shape else offset + 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    return 0 if 0 in shape else offset + 1 + sum((n - 1) * max(step, 0) for n, step in zip(shape, strides, strict=True))
 
 
 def _positions(layout: Layout) -> Any:

@@ -1,0 +1,94 @@
+"""Calls that random ones found to differ from torch."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+
+from tests.parity import attempt, parity
+
+
+@parity
+def test_complex_powers_of_negative_numbers(lib: Any) -> Any:
+    base = lib.tensor([-1.5, 2.0, -0.25], dtype=lib.float64, requires_grad=True)
+    exponent = lib.tensor([2 + 1j, -0.5 - 1j, 2 + 1j], dtype=lib.complex128, requires_grad=True)
+    report = []
+    for power in (base**exponent, lib.pow(-1.5, exponent), lib.float_power(base[:2], exponent[:2])):
+        (by_exponent,) = lib.autograd.grad(lib.view_as_real(power).sum(), exponent, create_graph=True)
+        (second,) = lib.autograd.grad(lib.view_as_real(by_exponent)[:2].sum(), exponent)
+        report += [by_exponent, second]
+    return report
+
+
+@pytest.mark.parametrize("reduce", ["prod", "mean", "amax", "amin"])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_index_reduce_of_numbers(reduce: str, in_place: bool) -> None:
+    @parity
+    def compare(lib: Any) -> Any:
+        index = lib.tensor([0])
+        calls = [
+            (lib.tensor(3.0), -1, index, lib.tensor(2.0)),
+            (lib.tensor(3.0), 0, index[0], lib.tensor(2.0)),
+            (lib.tensor([3.0, 1.0]), 0, index, lib.tensor([2.0])),
+            (lib.tensor([[3.0, 1.0]]), 1, index, lib.tensor([[2.0]])),
+            (lib.tensor([[3.0, 1.0]]), 1, index, lib.tensor([2.0])),
+        ]
+        name = "index_reduce_" if in_place else "index_reduce"
+        return [attempt(functools.partial(getattr(x, name), *rest, reduce)) for x, *rest in calls]
+
+    compare()
+
+
+@parity
+def test_windows_of_a_number(lib: Any) -> Any:
+    x = lib.tensor(0.25, requires_grad=True)
+    return [[windows := x.unfold(0, size, 1), *lib.autograd.grad(windows.sum(), x)] for size in (0, 1)] + [
+        attempt(lambda: x.unfold(0, 2, 1))
+    ]
+
+
+@parity
+def test_torchs_keywords(lib: Any) -> Any:
+    x = lib.ones(2, 3)
+    return [
+        x.sum_to_size(size=(1, 3)),
+        x.sum_to_size(2, 1),
+        x.sum_to_size([3]),
+        x.copy_(other=lib.zeros(3)),
+        attempt(lambda: x.sum_to_size(size=(4,))),
+    ]
+
+
+@parity
+def test_factors_of_unsigned_integers(lib: Any) -> Any:
+    x = lib.tensor([1, 2, 3], dtype=lib.uint8)
+    calls = [
+        lambda: x.add(x, alpha=-1),
+        lambda: x.sub(x, alpha=2),
+        lambda: x.sub(x, alpha=-3),
+        lambda: x.add(x, alpha=300),
+        lambda: x.clone().add_(x, alpha=-1),
+        lambda: x.index_add(0, lib.tensor([0]), x[:1], alpha=-1),
+        lambda: x.index_add(0, lib.tensor([0]), x[:1], alpha=0.5),
+        lambda: lib.rsub(x, x, alpha=-2),
+    ]
+    return [attempt(call) for call in calls]
+
+
+@parity
+def test_wrong_arguments(lib: Any) -> Any:
+    x, number = lib.ones(2, 3), lib.tensor(2.0)
+    calls = [
+        lambda: number.select_scatter(number, 0, 0),
+        lambda: number.slice_scatter(number),
+        lambda: x.where(-2, x),
+        lambda: x.all((0, 0)),
+        lambda: x.sum((0, -2)),
+        lambda: -lib.tensor([True]),
+        lambda: x.index_reduce(-4, lib.tensor([0]), x[:1], "amax"),
+        lambda: (x + 1j).index_reduce(0, lib.tensor([0]), x[:1] + 1j, "amax"),
+        lambda: (x + 1j).scatter_reduce(0, lib.tensor([[0]]), x + 1j, "amin"),
+    ]
+    return [attempt(call) for call in calls]
