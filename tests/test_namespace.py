@@ -57,13 +57,8 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "products of numbers in 8 bits or less, for GPUs": """
             ScalingType SwizzleType grouped_mm scaled_grouped_mm scaled_mm""",
     },
-    "nn.init": {
-        "deprecated: older names of the functions that end in _": """
-            constant dirac eye kaiming_normal kaiming_uniform normal orthogonal sparse uniform xavier_normal
-            xavier_uniform""",
-    },
+    "nn.init": {},
     "nn.utils": {
-        "deprecated: the older name of clip_grad_norm_": "clip_grad_norm",
         "there is one memory format": "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format",
     },
     "optim": {
@@ -71,7 +66,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "for tracing by torch.compile": "swap_in_optimizer_params_and_state",
     },
     "utils.data": {
-        "for several processes that train together": "DistributedSampler",
         "data pipes, which torch no longer develops": """
             DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation functional_datapipe
             guaranteed_datapipes_determinism non_deterministic runtime_validation runtime_validation_disabled""",

@@ -205,9 +205,21 @@ OF_JAX_AND_AUTOGRAD = {"grad", "hessian", "jacobian", "numpy", "value_and_grad"}
 def test_absent_names_come_with_advice(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert hasattr(torch, name) or hasattr(np, name) or name in OF_JAX_AND_AUTOGRAD
-    with pytest.raises(AttributeError, match=f"no attribute '{name}': ."):
-        getattr(rg, name)
+        assert has(torch, name) or hasattr(np, name) or name in OF_JAX_AND_AUTOGRAD
+    package, _, last = f"retrograd.{name}".rpartition(".")
+    with pytest.raises(AttributeError, match=f"^module '{package}' has no attribute '{last}': ."):
+        getattr(importlib.import_module(package), last)
+
+
+def has(package: Any, path: str) -> bool:
+    """Whether a package has what a path leads to, be it a module that is yet to be imported."""
+    whole = f"{package.__name__}.{path}"
+    try:
+        importlib.import_module(whole)
+    except ModuleNotFoundError:
+        parent, _, name = whole.rpartition(".")
+        return hasattr(importlib.import_module(parent), name)
+    return True
 
 
 def test_first_use_imports() -> None:
@@ -215,3 +227,46 @@ def test_first_use_imports() -> None:
     code = "import retrograd as torch; print(torch.cuda.amp.GradScaler, torch.backends.cudnn.benchmark, torch.inf)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out == "<class 'retrograd.cuda.amp.GradScaler'> False inf\n"
+
+
+# --- kernels and threads ----------------------------------------------------------------------------------------------
+
+
+@parity
+def test_kernels_for_attention_are_wished_for(m: Any) -> Any:
+    cuda = m.backends.cuda
+
+    def state() -> list[bool]:
+        return [
+            cuda.flash_sdp_enabled(),
+            cuda.mem_efficient_sdp_enabled(),
+            cuda.math_sdp_enabled(),
+            cuda.cudnn_sdp_enabled(),
+        ]
+
+    states = [state()]
+    setters = (cuda.enable_flash_sdp, cuda.enable_mem_efficient_sdp, cuda.enable_math_sdp, cuda.enable_cudnn_sdp)
+    for enable in setters:
+        enable(False)
+        states.append(state())
+    with cuda.sdp_kernel(enable_flash=False, enable_math=True, enable_mem_efficient=False):
+        states.append(state())
+    states.append(state())
+    for enable in setters:
+        enable(True)
+    return [*states, state()]
+
+
+def test_libraries_that_are_not_used() -> None:
+    for library in (rg.backends.mkl, rg.backends.mkldnn, rg.backends.openmp, rg.backends.opt_einsum):
+        assert not library.is_available()
+        library.enabled = False
+
+
+def test_threads_between_operations_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retrograd.switches._interop_threads", 1)
+    rg.set_num_interop_threads(3)
+    assert rg.get_num_interop_threads() == 3
+    with pytest.raises(RuntimeError, match="positive number, got 0"):
+        rg.set_num_interop_threads(0)
+    assert rg.set_flush_denormal(True) is False

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from retrograd import autograd, creation, fft, linalg, ops, random, serialization
+from retrograd.absent import missing as _missing
 from retrograd.autograd import (
     enable_grad,
     inference_mode,
@@ -473,7 +474,6 @@ from retrograd.random import (
 )
 
 __version__ = "0.1.0"
-
 newaxis = None
 
 # torch says nothing about overflow and division by zero, and neither do we: NumPy's warnings would point into this
@@ -482,42 +482,42 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.
 
 
 # Much that few programs need is imported when it is first used: packages, and names by the module that has them.
-_PACKAGES = frozenset(
-    "amp anomaly backends cuda distributions func nn optim return_types special testing utils".split()  # noqa: SIM905
-)
+# fmt: off
+_PACKAGES = frozenset((
+    "accelerator", "amp", "anomaly", "backends", "compiler", "cuda", "distributed", "distributions", "func", "jit",
+    "multiprocessing", "nn", "optim", "return_types", "special", "testing", "utils", "version",
+))
 _ELSEWHERE = {
     name: module
     for module, names in {
-        "amp": "autocast is_autocast_enabled",
+        "amp": "GradScaler autocast is_autocast_enabled",
         "creation.ranges": "range",
         "files": "load save",
         "legacy": "detach norm_except_dim",
         "lowrank": "pca_lowrank svd_lowrank",
-        "switches": "are_deterministic_algorithms_enabled compile get_float32_matmul_precision "
-        "is_deterministic_algorithms_warn_only_enabled set_default_tensor_type set_float32_matmul_precision "
-        "use_deterministic_algorithms",
+        "switches": "are_deterministic_algorithms_enabled bfloat16 compile get_float32_matmul_precision "
+        "get_num_interop_threads is_deterministic_algorithms_warn_only_enabled set_default_tensor_type "
+        "set_float32_matmul_precision set_flush_denormal set_num_interop_threads use_deterministic_algorithms",
         "vectorize": "vmap",
     }.items()
     for name in names.split()
 }
 if _TYPE_CHECKING:
-    from retrograd import amp, anomaly, backends, cuda, distributions, func  # noqa: F401, I001
-    from retrograd import nn, optim, return_types, special, testing, utils  # noqa: F401
-    from retrograd.amp import autocast, is_autocast_enabled
+    from retrograd import accelerator, amp, anomaly, backends, compiler, cuda, distributed  # noqa: F401, I001
+    from retrograd import distributions, func, jit, multiprocessing, nn, optim, return_types  # noqa: F401
+    from retrograd import special, testing, utils, version  # noqa: F401
+    from retrograd.amp import GradScaler, autocast, is_autocast_enabled
     from retrograd.creation.ranges import range
     from retrograd.files import load, save
     from retrograd.legacy import detach, norm_except_dim
     from retrograd.lowrank import pca_lowrank, svd_lowrank
     from retrograd.switches import (
-        are_deterministic_algorithms_enabled,
-        compile,
-        get_float32_matmul_precision,
-        is_deterministic_algorithms_warn_only_enabled,
-        set_default_tensor_type,
-        set_float32_matmul_precision,
-        use_deterministic_algorithms,
+        are_deterministic_algorithms_enabled, bfloat16, compile, get_float32_matmul_precision, get_num_interop_threads,
+        is_deterministic_algorithms_warn_only_enabled, set_default_tensor_type, set_float32_matmul_precision,
+        set_flush_denormal, set_num_interop_threads, use_deterministic_algorithms,
     )
     from retrograd.vectorize import vmap
+# fmt: on
 
 
 def __getattr__(name: str) -> _Any:
@@ -529,21 +529,20 @@ def __getattr__(name: str) -> _Any:
         return getattr(_importlib.import_module(f"retrograd.{_ELSEWHERE[name]}"), name)
     if name in _CPU_TYPES:
         return _CPU_TYPES[name]
-    advice = _importlib.import_module("retrograd.absent").ABSENT.get(name)
-    raise AttributeError(f"module 'retrograd' has no attribute {name!r}" + (f": {advice}" if advice else ""))
+    raise _missing("retrograd", name)
 
 
 # fmt: off
 __all__ = [  # noqa: RUF022 (one page instead of ten)
     "BoolTensor", "ByteTensor", "CharTensor", "ComplexDoubleTensor", "ComplexFloatTensor", "DoubleTensor",
-    "FloatTensor", "Generator", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor", "Size", "Tensor",
+    "FloatTensor", "Generator", "GradScaler", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor", "Size", "Tensor",
     "UntypedStorage", "abs", "absolute", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_max_pool1d", "add", "addbmm",
     "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "all", "allclose", "amax", "amin", "aminmax", "amp",
     "angle", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
     "are_deterministic_algorithms_enabled", "argmax", "argmin", "argsort", "argwhere", "as_strided", "as_tensor",
     "asarray", "asin", "asinh", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "autocast",
-    "autograd", "avg_pool1d", "backends", "baddbmm", "bartlett_window", "bernoulli", "bilinear", "bincount", "binomial",
-    "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "autograd", "avg_pool1d", "backends", "baddbmm", "bartlett_window", "bernoulli", "bfloat16", "bilinear", "bincount",
+    "binomial", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
     "blackman_window", "block_diag", "bmm", "bool", "broadcast_shapes", "broadcast_tensors", "broadcast_to",
     "bucketize", "can_cast", "cartesian_prod", "cat", "cdist", "cdouble", "ceil", "celu", "celu_", "cfloat",
     "chain_matmul", "channel_shuffle", "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_max",
@@ -558,40 +557,40 @@ __all__ = [  # noqa: RUF022 (one page instead of ten)
     "flatten", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power", "floor",
     "floor_divide", "fmax", "fmin", "fmod", "fork_rng", "frac", "frexp", "from_dlpack", "from_numpy", "frombuffer",
     "full", "full_like", "gather", "gcd", "ge", "ger", "get_default_device", "get_default_dtype", "get_device",
-    "get_float32_matmul_precision", "get_num_threads", "get_rng_state", "gradient", "greater", "greater_equal", "gt",
-    "half", "hamming_window", "hann_window", "hardshrink", "heaviside", "histc", "histogram", "hsplit", "hstack",
-    "hypot", "i0", "igamma", "igammac", "iinfo", "imag", "index_add", "index_copy", "index_fill", "index_put",
-    "index_reduce", "index_select", "inf", "inference_mode", "initial_seed", "inner", "int", "int16", "int32", "int64",
-    "int8", "inverse", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_autocast_enabled", "is_complex",
-    "is_conj", "is_deterministic_algorithms_warn_only_enabled", "is_floating_point", "is_grad_enabled", "is_inference",
-    "is_inference_mode_enabled", "is_neg", "is_nonzero", "is_same_size", "is_signed", "is_tensor", "isclose",
-    "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "istft", "kaiser_window", "kron",
-    "kthvalue", "layout", "lcm", "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "linalg", "linspace", "load",
-    "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "long", "lt", "lu", "lu_solve",
-    "lu_unpack", "manual_seed", "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_exp",
-    "matrix_power", "max", "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median", "memory_format",
-    "meshgrid", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv",
-    "mvlgamma", "nan", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "narrow_copy", "ne",
-    "neg", "negative", "newaxis", "nextafter", "nn", "no_grad", "nonzero", "norm", "norm_except_dim", "normal",
-    "not_equal", "numel", "ones", "ones_like", "ops", "optim", "orgqr", "outer", "pad", "pairwise_distance",
-    "pca_lowrank", "pdist", "permute", "pi", "pinverse", "pixel_shuffle", "pixel_unshuffle", "poisson", "polar",
-    "polygamma", "positive", "pow", "prelu", "preserve_format", "printoptions", "prod", "promote_types", "put", "qr",
-    "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random", "randperm",
-    "range", "ravel", "real", "reciprocal", "relu", "relu_", "remainder", "renorm", "repeat_interleave", "reshape",
-    "resolve_conj", "resolve_neg", "result_type", "roll", "rot90", "round", "row_stack", "rsqrt", "rsub", "save",
-    "scalar_tensor", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "seed", "select", "select_scatter",
-    "selu", "selu_", "serialization", "set_anomaly_enabled", "set_default_device", "set_default_dtype",
-    "set_default_tensor_type", "set_float32_matmul_precision", "set_grad_enabled", "set_num_threads",
-    "set_printoptions", "set_rng_state", "sgn", "short", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh",
-    "slice_scatter", "slogdet", "softmax", "sort", "split", "split_with_sizes", "sqrt", "square", "squeeze", "stack",
-    "std", "std_mean", "stft", "strided", "sub", "subtract", "sum", "svd", "svd_lowrank", "swapaxes", "swapdims", "t",
-    "take", "take_along_dim", "tan", "tanh", "tensor", "tensor_split", "tensordot", "testing", "threshold",
-    "threshold_", "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "triangular_solve", "tril",
-    "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "typename", "uint8", "unbind", "unflatten",
-    "unique", "unique_consecutive", "unravel_index", "unsqueeze", "use_deterministic_algorithms", "vander", "var",
-    "var_mean", "vdot", "view_as_complex", "view_as_real", "vmap", "vsplit", "vstack", "where", "xlogy", "zeros",
-    "zeros_like",
+    "get_float32_matmul_precision", "get_num_interop_threads", "get_num_threads", "get_rng_state", "gradient",
+    "greater", "greater_equal", "gt", "half", "hamming_window", "hann_window", "hardshrink", "heaviside", "histc",
+    "histogram", "hsplit", "hstack", "hypot", "i0", "igamma", "igammac", "iinfo", "imag", "index_add", "index_copy",
+    "index_fill", "index_put", "index_reduce", "index_select", "inf", "inference_mode", "initial_seed", "inner", "int",
+    "int16", "int32", "int64", "int8", "inverse", "is_anomaly_check_nan_enabled", "is_anomaly_enabled",
+    "is_autocast_enabled", "is_complex", "is_conj", "is_deterministic_algorithms_warn_only_enabled",
+    "is_floating_point", "is_grad_enabled", "is_inference", "is_inference_mode_enabled", "is_neg", "is_nonzero",
+    "is_same_size", "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf",
+    "isreal", "istft", "kaiser_window", "kron", "kthvalue", "layout", "lcm", "ldexp", "le", "lerp", "less",
+    "less_equal", "lgamma", "linalg", "linspace", "load", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp",
+    "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor", "logit",
+    "logspace", "logsumexp", "long", "lt", "lu", "lu_solve", "lu_unpack", "manual_seed", "masked_fill",
+    "masked_scatter", "masked_select", "matmul", "matrix_exp", "matrix_power", "max", "max_pool1d", "max_pool2d",
+    "max_pool3d", "maximum", "mean", "median", "memory_format", "meshgrid", "min", "minimum", "mm", "mode", "moveaxis",
+    "movedim", "msort", "mul", "multinomial", "multiply", "mv", "mvlgamma", "nan", "nan_to_num", "nanmean", "nanmedian",
+    "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "negative", "newaxis", "nextafter", "nn", "no_grad",
+    "nonzero", "norm", "norm_except_dim", "normal", "not_equal", "numel", "ones", "ones_like", "ops", "optim", "orgqr",
+    "outer", "pad", "pairwise_distance", "pca_lowrank", "pdist", "permute", "pi", "pinverse", "pixel_shuffle",
+    "pixel_unshuffle", "poisson", "polar", "polygamma", "positive", "pow", "prelu", "preserve_format", "printoptions",
+    "prod", "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like",
+    "randn", "randn_like", "random", "randperm", "range", "ravel", "real", "reciprocal", "relu", "relu_", "remainder",
+    "renorm", "repeat_interleave", "reshape", "resolve_conj", "resolve_neg", "result_type", "roll", "rot90", "round",
+    "row_stack", "rsqrt", "rsub", "save", "scalar_tensor", "scatter", "scatter_add", "scatter_reduce", "searchsorted",
+    "seed", "select", "select_scatter", "selu", "selu_", "serialization", "set_anomaly_enabled", "set_default_device",
+    "set_default_dtype", "set_default_tensor_type", "set_float32_matmul_precision", "set_flush_denormal",
+    "set_grad_enabled", "set_num_interop_threads", "set_num_threads", "set_printoptions", "set_rng_state", "sgn",
+    "short", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax", "sort",
+    "split", "split_with_sizes", "sqrt", "square", "squeeze", "stack", "std", "std_mean", "stft", "strided", "sub",
+    "subtract", "sum", "svd", "svd_lowrank", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh",
+    "tensor", "tensor_split", "tensordot", "testing", "threshold", "threshold_", "tile", "topk", "trace", "transpose",
+    "trapezoid", "trapz", "triangular_solve", "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc",
+    "typename", "uint8", "unbind", "unflatten", "unique", "unique_consecutive", "unravel_index", "unsqueeze",
+    "use_deterministic_algorithms", "vander", "var", "var_mean", "vdot", "view_as_complex", "view_as_real", "vmap",
+    "vsplit", "vstack", "where", "xlogy", "zeros", "zeros_like",
 ]
 
 _keep_freed_memory()

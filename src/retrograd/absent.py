@@ -2,40 +2,62 @@
 
 from __future__ import annotations
 
-__all__ = ["ABSENT"]
+__all__ = ["ABSENT", "missing"]
 
 _COMPILED = "nothing is compiled here; leave the call or the decorator out"
-_ONE_PROCESS = "training runs in one process; DataLoader(num_workers=...) loads data in several"
+_NOT_LOADED = "models are not downloaded; load weights with retrograd.load(path)"
+_QUANTISED = "quantised models stay in torch"
 _DTYPES = "NumPy has no such dtype; use float32. Files with bfloat16 are read as float32"
+_DENSE = "there are only dense tensors"
 _STRIDED = "there are only dense tensors in the order of their strides; leave the argument out"
 
 ABSENT = {
-    "ao": "quantised models stay in torch",
+    "ao": _QUANTISED,
     "array": "use retrograd.tensor(data)",
-    "bfloat16": _DTYPES,
     "channels_last": _STRIDED,
     "channels_last_3d": _STRIDED,
-    "distributed": _ONE_PROCESS,
     "export": _COMPILED,
     "float8_e4m3fn": _DTYPES,
     "float8_e5m2": _DTYPES,
     "fx": _COMPILED,
     "grad": "use retrograd.func.grad(function), or retrograd.autograd.grad(outputs, inputs)",
     "hessian": "use retrograd.func.hessian(function)",
-    "hub": "models are not downloaded; load weights with retrograd.load(path)",
+    "hub": _NOT_LOADED,
     "jacobian": "use retrograd.autograd.functional.jacobian(function, inputs), or retrograd.func.jacrev(function)",
-    "jit": _COMPILED,
     "mps": "there are tensors on the CPU, and on NVIDIA GPUs through CuPy",
-    "multiprocessing": "tensors are not shared between processes; use the standard library's multiprocessing",
     "ndarray": "tensors are of the class retrograd.Tensor; x.numpy() gives the array of one",
     "nested": "there are only dense tensors; pad with nn.utils.rnn.pad_sequence and mask",
+    "nn.intrinsic": _QUANTISED,
+    "nn.qat": _QUANTISED,
+    "nn.quantized": _QUANTISED,
     "numpy": "NumPy's own functions take tensors and can be differentiated: import numpy as np",
     "onnx": "models are not exported; load the weights into the torch model and export that",
+    "optim.SparseAdam": f"{_DENSE}; use Adam",
     "profiler": "use retrograd.autograd.profiler.profile",
-    "quantization": "quantised models stay in torch",
-    "sparse": "there are only dense tensors",
+    "quantization": _QUANTISED,
+    "quantize_per_tensor": _QUANTISED,
+    "sparse": _DENSE,
     "sparse_coo": _STRIDED,
+    "sparse_coo_tensor": _DENSE,
+    "sparse_csr_tensor": _DENSE,
+    "utils.cpp_extension": _COMPILED,
+    "utils.model_zoo": _NOT_LOADED,
+    "utils.tensorboard": "it writes numbers and arrays; import SummaryWriter from torch itself, or from tensorboardX",
     "value_and_grad": "use retrograd.func.value_and_grad(function)",
-    "version": "use retrograd.__version__",
     "xpu": "there are tensors on the CPU, and on NVIDIA GPUs through CuPy",
 }
+
+# torch has them at its top, too, with other arguments.
+_FUNCTIONAL = (
+    "alpha_dropout batch_norm binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss dropout embedding "
+    "embedding_bag group_norm hinge_embedding_loss instance_norm kl_div layer_norm margin_ranking_loss "
+    "poisson_nll_loss rms_norm rrelu triplet_margin_loss"
+)
+ABSENT.update({name: f"use retrograd.nn.functional.{name}" for name in _FUNCTIONAL.split()})
+
+
+def missing(module: str, name: str) -> AttributeError:
+    """The exception for a name that a module of ours does not have, with advice where there is some."""
+    path = f"{module}.{name}".partition(".")[2]
+    advice = ABSENT.get(path)
+    return AttributeError(f"module {module!r} has no attribute {name!r}" + (f": {advice}" if advice else ""))

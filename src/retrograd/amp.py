@@ -13,7 +13,14 @@ from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.device import cuda_is_available, device
 
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available", "is_autocast_enabled"]
+__all__ = [
+    "GradScaler",
+    "autocast",
+    "custom_bwd",
+    "custom_fwd",
+    "is_autocast_available",
+    "is_autocast_enabled",
+]
 
 
 _LARGEST = float(np.finfo(np.float32).max)  # the scale stays a number of float32, as in torch

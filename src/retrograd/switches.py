@@ -12,16 +12,36 @@ from retrograd.dtypes import set_default_dtype
 
 __all__ = [
     "are_deterministic_algorithms_enabled",
+    "bfloat16",
     "compile",
     "get_float32_matmul_precision",
+    "get_num_interop_threads",
     "is_deterministic_algorithms_warn_only_enabled",
     "set_default_tensor_type",
     "set_float32_matmul_precision",
+    "set_flush_denormal",
+    "set_num_interop_threads",
     "use_deterministic_algorithms",
 ]
 
 _deterministic = _warn_only = False
 _precision = "highest"
+_interop_threads = 1
+
+
+class _DTypeByName:
+    """A dtype that can be named, as for :class:`retrograd.autocast`, and compared; there are no tensors of it."""
+
+    is_floating_point, is_complex, is_signed, itemsize = True, False, True, 2
+
+    def __repr__(self) -> str:
+        return "retrograd.bfloat16"
+
+    def __reduce__(self) -> str:  # copies are the same object
+        return "bfloat16"
+
+
+bfloat16 = _DTypeByName()
 
 
 @overload
@@ -88,6 +108,24 @@ def set_float32_matmul_precision(precision: str) -> None:
 def get_float32_matmul_precision() -> str:
     """Return what :func:`set_float32_matmul_precision` was told."""
     return _precision
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Return False: subnormal numbers are computed with as they are."""
+    return False
+
+
+def set_num_interop_threads(num: int) -> None:
+    """Take note of how many operations may run side by side; they run one after the other."""
+    global _interop_threads
+    if num < 1:
+        raise RuntimeError(f"set_num_interop_threads: expected a positive number, got {num}")
+    _interop_threads = num
+
+
+def get_num_interop_threads() -> int:
+    """Return what :func:`set_num_interop_threads` was told; 1 by default."""
+    return _interop_threads
 
 
 def set_default_tensor_type(t: TensorType | str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections import OrderedDict
 from typing import Any
@@ -254,3 +255,14 @@ def test_older_batch_norm(m: Any) -> Any:
     del state["num_batches_tracked"]
     del state._metadata
     return [repr(net.load_state_dict(state)), net.num_batches_tracked]
+
+
+@parity
+def test_prefixes_are_taken_away(m: Any) -> Any:
+    consume = importlib.import_module(f"{m.__name__}.nn.modules.utils").consume_prefix_in_state_dict_if_present
+    inner = m.nn.Sequential(m.nn.Linear(2, 1), m.nn.BatchNorm1d(1))
+    state = m.nn.Sequential(OrderedDict(module=inner)).state_dict()
+    consume(state, "module.")
+    plain = {"module.a": 1, "b": 2}
+    consume(plain, "module.")
+    return [list(state), dict(state._metadata), plain, str(inner.load_state_dict(state))]

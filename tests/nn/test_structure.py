@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import pickle
 import warnings
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 import torch.nn.utils.prune
 
 import retrograd as rg
+from tests.parity import parity
 
 MODULES = """
 Linear(4, 2)
@@ -190,3 +192,15 @@ def test_nn_is_imported_when_first_used() -> None:
         "from retrograd import nn; import retrograd.nn as again; assert nn is again is rg.nn"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@parity
+def test_one_number_for_all_dimensions(m: Any) -> Any:
+    utils = importlib.import_module(f"{m.__name__}.nn.modules.utils")
+    made = [make(value) for make in (utils._single, utils._pair, utils._triple) for value in (2, (1, 2), [3])]
+    return [*made, utils._quadruple(1), utils._ntuple(5)("ab"), utils._ntuple(2)(0.5)]
+
+
+@pytest.mark.parametrize("name", ["_size_any_t", "_size_1_t", "_size_2_t", "_size_3_t", "_ratio_any_t", "_ratio_2_t"])
+def test_types_of_sizes(name: str) -> None:
+    assert getattr(rg.nn.common_types, name) == getattr(torch.nn.common_types, name)

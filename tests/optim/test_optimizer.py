@@ -414,3 +414,9 @@ def test_read_only_memory_is_not_written_to() -> None:
 def test_the_module_of_the_base_class() -> None:
     assert set(base.__all__) <= set(dir(module_of(torch)))
     assert set(rg.optim.__all__) <= set(torch.optim.__all__) | {"lr_scheduler"}
+
+
+@parity
+def test_state_dicts_list_the_parameters_behind_the_options(m: Any) -> Any:
+    optimizer = m.optim.SGD([m.zeros(1)], lr=0.1)
+    return [list(group) for group in optimizer.state_dict()["param_groups"]]

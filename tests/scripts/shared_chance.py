@@ -41,6 +41,13 @@ class Generator(torch.Generator):
         self.ours.manual_seed(seed)
         return self
 
+    def get_state(self) -> torch.Tensor:
+        return to_torch(self.ours.get_state())
+
+    def set_state(self, new_state: torch.Tensor) -> Generator:
+        self.ours.set_state(to_retrograd(new_state))
+        return self
+
 
 def _drawn(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that makes tensors, by retrograd."""
@@ -102,6 +109,8 @@ def share(patch: pytest.MonkeyPatch) -> None:
     for name in ("uniform_", "normal_", "bernoulli_", "exponential_"):
         patch.setattr(torch.Tensor, name, _overwritten(name))
     patch.setattr(torch, "manual_seed", rg.manual_seed)
+    patch.setattr(torch, "get_rng_state", lambda: to_torch(rg.get_rng_state()))
+    patch.setattr(torch, "set_rng_state", lambda new_state: rg.set_rng_state(to_retrograd(new_state)))
     patch.setattr(torch, "Generator", Generator)
     patch.setattr("torch.utils.data.dataset.randperm", torch.randperm)
     patch.setattr("torch.utils.data.RandomSampler.__iter__", _random_order)

@@ -18,6 +18,8 @@ import torch
 import retrograd as rg
 from tests.scripts.shared_chance import share
 
+torch.set_num_threads(1)
+
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "from-torch.md"
@@ -27,8 +29,17 @@ _NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)(?!\w)
 
 def changed_imports(text: str) -> str:
     """The script after the change that docs/from-torch.md asks for: in its import lines, nowhere else."""
-    text = re.sub(r"^( *)import torch$", r"\1import retrograd as torch", text, flags=re.MULTILINE)
-    return re.sub(r"^( *)(import|from) torch([. ])", r"\1\2 retrograd\3", text, flags=re.MULTILINE)
+    text = re.sub(r"^( *import (.*, *)?)torch( *([,;#].*)?)$", r"\1retrograd as torch\3", text, flags=re.MULTILINE)
+    text = re.sub(r"^( *)(import|from) torch([. ])", r"\1\2 retrograd\3", text, flags=re.MULTILINE)
+    return re.sub(
+        r"^ *import .*$", lambda line: re.sub(r", *torch\.", ", retrograd.", line.group()), text, flags=re.MULTILINE
+    )
+
+
+def command_of_the_page() -> str:
+    """The same change, for a shell."""
+    (command,) = re.findall(r"<!-- import-command -->\n```\n(.*)\n```", PAGE.read_text())
+    return command
 
 
 def run(path: Path, text: str) -> str:
@@ -60,6 +71,8 @@ def defaults() -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.deterministic = False
+    torch.backends.cudnn.benchmark = False
+    torch.multiprocessing.set_sharing_strategy("file_descriptor")
 
 
 @pytest.mark.usefixtures("defaults")
@@ -78,10 +91,9 @@ def test_same_output(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(shutil.which("sed") is None, reason="there is no sed")
 def test_the_command_of_the_page_makes_this_change(tmp_path: Path) -> None:
-    (command,) = re.findall(r"<!-- import-command -->\n```\n(.*)\n```", PAGE.read_text())
     for path in PROGRAMS:
         (tmp_path / "train.py").write_text(path.read_text())
-        subprocess.run(command, shell=True, cwd=tmp_path, check=True)
+        subprocess.run(command_of_the_page(), shell=True, cwd=tmp_path, check=True)
         assert (tmp_path / "train_rg.py").read_text() == changed_imports(path.read_text())
 
 
@@ -94,3 +106,33 @@ def test_only_import_lines_change() -> None:
 
 def test_the_page_counts_the_scripts() -> None:
     assert f"[{len(PROGRAMS)} scripts](../tests/scripts/programs)" in PAGE.read_text()
+
+
+IMPORTS = {
+    "import torch": "import retrograd as torch",
+    "    import torch": "    import retrograd as torch",
+    "import torch  # the library": "import retrograd as torch  # the library",
+    "import torch; import os": "import retrograd as torch; import os",
+    "import torch, math": "import retrograd as torch, math",
+    "import os, torch": "import os, retrograd as torch",
+    "import numpy as np, torch, torch.nn as nn": "import numpy as np, retrograd as torch, retrograd.nn as nn",
+    "import torch.nn as nn, torch.nn.functional as F": "import retrograd.nn as nn, retrograd.nn.functional as F",
+    "import torch as th": "import retrograd as th",
+    "from torch import nn, optim": "from retrograd import nn, optim",
+    "from torch.nn import functional as F": "from retrograd.nn import functional as F",
+    "import torchvision": "import torchvision",
+    "from torchvision import transforms": "from torchvision import transforms",
+    "import torchmetrics, torch": "import torchmetrics, retrograd as torch",
+    "print('import torch')": "print('import torch')",
+}
+
+
+def test_kinds_of_import_lines() -> None:
+    assert changed_imports("\n".join(IMPORTS)).splitlines() == list(IMPORTS.values())
+
+
+@pytest.mark.skipif(shutil.which("sed") is None, reason="there is no sed")
+def test_the_command_knows_the_kinds_of_import_lines(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("\n".join(IMPORTS))
+    subprocess.run(command_of_the_page(), shell=True, cwd=tmp_path, check=True)
+    assert (tmp_path / "train_rg.py").read_text().splitlines() == list(IMPORTS.values())

@@ -227,3 +227,32 @@ def test_loader_mistakes(t: Any) -> Any:
         make(stream_of(t), batch_sampler=[[1]]),
         make([1], batch_size=2, shuffle=True),
     ]
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 7, 8])
+def test_shares_of_several_processes(count: int, drop_last: bool) -> None:
+    @parity
+    def shares(t: Any) -> Any:
+        make = t.utils.data.DistributedSampler
+        samplers = [make(range(count), 3, rank, shuffle=False, drop_last=drop_last) for rank in range(3)]
+        return [[len(sampler), list(sampler)] for sampler in samplers]
+
+    shares()
+
+
+def test_random_shares_go_by_epoch_and_make_up_all() -> None:
+    def drawn(epoch: int) -> list[list[int]]:
+        samplers = [rg.utils.data.DistributedSampler(range(10), 2, rank, seed=3) for rank in range(2)]
+        for sampler in samplers:
+            sampler.set_epoch(epoch)
+        return [list(sampler) for sampler in samplers]
+
+    assert drawn(0) == drawn(0) != drawn(1)
+    assert sorted(index for share in drawn(1) for index in share) == list(range(10))
+
+
+def test_one_process_gets_all_indices() -> None:
+    assert list(rg.utils.data.DistributedSampler(range(4), shuffle=False)) == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match=r"Invalid rank 2, rank should be in the interval \[0, 1\]"):
+        rg.utils.data.DistributedSampler(range(4), num_replicas=2, rank=2)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from retrograd import random
+from retrograd.core.tensor import Tensor
 from retrograd.core.tensor_types import CUDA_TYPES
 from retrograd.cuda import amp
 from retrograd.device import array_module, as_device, cuda_is_available, device_count
@@ -19,6 +21,8 @@ __all__ = [
     "empty_cache",
     "get_device_capability",
     "get_device_name",
+    "get_rng_state",
+    "get_rng_state_all",
     "is_available",
     "is_bf16_supported",
     "is_initialized",
@@ -32,6 +36,8 @@ __all__ = [
     "seed",
     "seed_all",
     "set_device",
+    "set_rng_state",
+    "set_rng_state_all",
     "synchronize",
 ]
 
@@ -117,6 +123,27 @@ def seed() -> None:
 
 def seed_all() -> None:
     """Do nothing: numbers for GPUs come from the generator that :func:`retrograd.seed` seeds."""
+
+
+def get_rng_state(device: Device = None) -> Tensor:
+    """Return the state of the generator, which numbers for GPUs come from, too."""
+    return random.get_rng_state()
+
+
+def get_rng_state_all() -> list[Tensor]:
+    """Return the state of the generator once for every GPU."""
+    return [random.get_rng_state()] * device_count()
+
+
+def set_rng_state(new_state: Tensor, device: Device = None) -> None:
+    """Set the state of the generator, which numbers for GPUs come from, too."""
+    random.set_rng_state(new_state)
+
+
+def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
+    """Set the state of the generator to what :func:`get_rng_state_all` returned."""
+    for state in new_states:
+        random.set_rng_state(state)
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from retrograd.nn import attention, functional, init, modules, parameter, utils
+from typing import TYPE_CHECKING
+
+from retrograd.absent import missing
+from retrograd.nn import attention, common_types, functional, init, modules, parallel, parameter, utils
 from retrograd.nn.modules import (
     CELU,
     ELU,
@@ -337,9 +340,17 @@ __all__ = [
     "ZeroPad2d",
     "ZeroPad3d",
     "attention",
+    "common_types",
     "functional",
     "init",
     "modules",
+    "parallel",
     "parameter",
     "utils",
 ]
+
+
+if not TYPE_CHECKING:  # checkers know what is there
+
+    def __getattr__(name):
+        raise missing(__name__, name)

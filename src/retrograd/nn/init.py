@@ -17,18 +17,29 @@ from retrograd.random.sampling import module_of
 
 __all__ = [
     "calculate_gain",
+    "constant",
     "constant_",
+    "dirac",
     "dirac_",
+    "eye",
     "eye_",
+    "kaiming_normal",
     "kaiming_normal_",
+    "kaiming_uniform",
     "kaiming_uniform_",
+    "normal",
     "normal_",
     "ones_",
+    "orthogonal",
     "orthogonal_",
+    "sparse",
     "sparse_",
     "trunc_normal_",
+    "uniform",
     "uniform_",
+    "xavier_normal",
     "xavier_normal_",
+    "xavier_uniform",
     "xavier_uniform_",
     "zeros_",
 ]
@@ -342,3 +353,29 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     for column in range(columns):
         tensor[randperm(rows, generator=generator)[:zeros], column] = 0
     return tensor
+
+
+def _under_its_older_name(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    new = function.__name__
+    old = new.removesuffix("_")
+
+    def deprecated(*args: Any, **kwargs: Any) -> Tensor:
+        warn_user(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning)
+        return function(*args, **kwargs)
+
+    deprecated.__name__ = deprecated.__qualname__ = old
+    deprecated.__doc__ = f"Do as :func:`{new}`, with a warning to use that."
+    return deprecated
+
+
+uniform = _under_its_older_name(uniform_)
+normal = _under_its_older_name(normal_)
+constant = _under_its_older_name(constant_)
+eye = _under_its_older_name(eye_)
+dirac = _under_its_older_name(dirac_)
+xavier_uniform = _under_its_older_name(xavier_uniform_)
+xavier_normal = _under_its_older_name(xavier_normal_)
+kaiming_uniform = _under_its_older_name(kaiming_uniform_)
+kaiming_normal = _under_its_older_name(kaiming_normal_)
+orthogonal = _under_its_older_name(orthogonal_)
+sparse = _under_its_older_name(sparse_)

@@ -5,6 +5,10 @@
 >>> scheduler = rg.optim.lr_scheduler.StepLR(optimizer, step_size=10, gamma=0.5)
 """
 
+from typing import TYPE_CHECKING
+
+from retrograd._paths import add_paths
+from retrograd.absent import missing
 from retrograd.optim import lr_scheduler, swa_utils
 from retrograd.optim.adadelta import Adadelta
 from retrograd.optim.adafactor import Adafactor
@@ -40,3 +44,10 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+
+add_paths(__name__, {"adamw": f"{__name__}.adam"})
+
+if not TYPE_CHECKING:  # checkers know what is there
+
+    def __getattr__(name):
+        raise missing(__name__, name)

@@ -350,7 +350,11 @@ class Optimizer:
                 number_of[id(key)] if isinstance(key, Tensor) else key: value for key, value in self.state.items()
             },
             "param_groups": [
-                {**group, "params": [number_of[id(param)] for param in group["params"]]} for group in self.param_groups
+                {
+                    **{key: value for key, value in group.items() if key != "params"},
+                    "params": [number_of[id(param)] for param in group["params"]],
+                }
+                for group in self.param_groups
             ],
         }
         for hook in self._optimizer_state_dict_post_hooks.values():

@@ -1,5 +1,16 @@
-"""Beside autograd: recomputing instead of keeping, and loading data."""
+"""Beside autograd: recomputing instead of keeping, loading data, and memory shared with other libraries."""
 
-from retrograd.utils import checkpoint, data
+from typing import TYPE_CHECKING
 
-__all__ = ["checkpoint", "data"]
+from retrograd._paths import add_paths
+from retrograd.absent import missing
+from retrograd.utils import checkpoint, data, dlpack
+
+__all__ = ["checkpoint", "data", "dlpack"]
+
+add_paths(__name__, {"hooks": "retrograd.core.hooks"})
+
+if not TYPE_CHECKING:  # checkers know what is there
+
+    def __getattr__(name):
+        raise missing(__name__, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from retrograd._paths import add_paths
 from retrograd.nn.modules.activation import (
     CELU,
     ELU,
@@ -368,3 +369,13 @@ __all__ = [
     "ZeroPad2d",
     "ZeroPad3d",
 ]
+
+_HOMES = {
+    "channelshuffle": "spatial",
+    "fold": "spatial",
+    "instancenorm": "batchnorm",
+    "linear_cross_entropy": "linear_loss",
+    "pixelshuffle": "spatial",
+    "upsampling": "spatial",
+}
+add_paths(__name__, {name: f"{__name__}.{home}" for name, home in _HOMES.items()})

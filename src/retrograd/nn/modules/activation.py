@@ -9,6 +9,7 @@ from retrograd.creation import empty
 from retrograd.nn import functional as F
 from retrograd.nn import init
 from retrograd.nn.modules._errors import MISFITS, misfit
+from retrograd.nn.modules.attention import MultiheadAttention
 from retrograd.nn.modules.module import Module
 from retrograd.nn.parameter import Parameter
 
@@ -26,6 +27,7 @@ __all__ = [
     "LogSigmoid",
     "LogSoftmax",
     "Mish",
+    "MultiheadAttention",
     "PReLU",
     "RReLU",
     "ReLU",

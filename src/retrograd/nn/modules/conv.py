@@ -11,8 +11,8 @@ from retrograd.creation import empty
 from retrograd.nn import functional as F
 from retrograd.nn import init
 from retrograd.nn.modules._errors import MISFITS, misfit
-from retrograd.nn.modules._tuples import ntuple
 from retrograd.nn.modules.module import Module
+from retrograd.nn.modules.utils import ntuple
 from retrograd.nn.parameter import Parameter
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]

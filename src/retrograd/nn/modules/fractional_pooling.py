@@ -7,8 +7,8 @@ from typing import Any
 from retrograd.core.tensor import Tensor
 from retrograd.nn import functional as F
 from retrograd.nn.modules._errors import MISFITS, misfit
-from retrograd.nn.modules._tuples import ntuple
 from retrograd.nn.modules.module import Module
+from retrograd.nn.modules.utils import ntuple
 
 __all__ = ["FractionalMaxPool2d", "FractionalMaxPool3d"]
 

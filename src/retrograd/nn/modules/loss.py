@@ -6,54 +6,45 @@ from typing import Any
 
 from retrograd.core.tensor import Tensor
 from retrograd.nn import functional as F
-from retrograd.nn.modules.module import Module
-from retrograd.ops._losses import reduction_of
+from retrograd.nn.modules._loss_bases import _Loss, _WeightedLoss
+from retrograd.nn.modules.linear_loss import LinearCrossEntropyLoss
+from retrograd.nn.modules.margin_loss import (
+    CosineEmbeddingLoss,
+    HingeEmbeddingLoss,
+    MarginRankingLoss,
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    SoftMarginLoss,
+    TripletMarginLoss,
+    TripletMarginWithDistanceLoss,
+)
 
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
     "CTCLoss",
+    "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "GaussianNLLLoss",
+    "HingeEmbeddingLoss",
     "HuberLoss",
     "KLDivLoss",
     "L1Loss",
+    "LinearCrossEntropyLoss",
     "MSELoss",
+    "MarginRankingLoss",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
     "NLLLoss",
     "NLLLoss2d",
     "PoissonNLLLoss",
     "SmoothL1Loss",
+    "SoftMarginLoss",
+    "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
 ]
-
-
-class _Loss(Module):
-    """A loss.
-
-    Parameters
-    ----------
-    reduction
-        ``"mean"``, ``"sum"``, or ``"none"`` for one loss per element.
-    """
-
-    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
-        super().__init__()
-        self.reduction = reduction_of(size_average, reduce, reduction)
-
-
-class _WeightedLoss(_Loss):
-    """A loss with weights, which are a buffer."""
-
-    weight: Tensor | None
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
 
 
 # --- regression -------------------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from retrograd.core.tensor import Tensor
 from retrograd.nn import functional as F
+from retrograd.nn.modules._loss_bases import _Loss, _WeightedLoss
 from retrograd.nn.modules.distance import PairwiseDistance
-from retrograd.nn.modules.loss import _Loss, _WeightedLoss
 
 __all__ = [
     "CosineEmbeddingLoss",

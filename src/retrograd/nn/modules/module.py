@@ -259,6 +259,13 @@ class Module(Members, Stateful, Hooked):
         """Move parameters and buffers to a device without copying their values."""
         return self._apply(lambda tensor: tensor.new_empty(tensor.shape, device=device), recurse=recurse)
 
+    def bfloat16(self) -> Self:
+        """Raise: there are no tensors of bfloat16."""
+        raise NotImplementedError("bfloat16: NumPy has no such dtype; use float() or half()")
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing: see :func:`retrograd.compile`."""
+
     def share_memory(self) -> Self:
         """Raise: tensors lie in the memory of one process."""
         raise NotImplementedError("share_memory: tensors cannot be moved to memory shared between processes")

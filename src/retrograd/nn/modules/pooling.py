@@ -7,8 +7,9 @@ from typing import Any
 from retrograd.core.tensor import Tensor
 from retrograd.nn import functional as F
 from retrograd.nn.modules._errors import MISFITS, misfit
-from retrograd.nn.modules._tuples import ntuple
+from retrograd.nn.modules.fractional_pooling import FractionalMaxPool2d, FractionalMaxPool3d
 from retrograd.nn.modules.module import Module
+from retrograd.nn.modules.utils import ntuple
 
 __all__ = [
     "AdaptiveAvgPool1d",
@@ -20,6 +21,8 @@ __all__ = [
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "LPPool1d",
     "LPPool2d",
     "LPPool3d",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from retrograd.nn.utils import parametrizations, parametrize, prune, rnn, stateless
 from retrograd.nn.utils.clip_grad import (
+    clip_grad_norm,
     clip_grad_norm_,
     clip_grad_value_,
     clip_grads_with_norm_,
@@ -21,6 +22,7 @@ from retrograd.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from retrograd.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
+    "clip_grad_norm",
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",

@@ -1,5 +1,6 @@
 """Data sets, samplers, and the loader that makes batches of them, as in ``torch.utils.data``."""
 
+from retrograd._paths import add_paths
 from retrograd.utils.data._workers import WorkerInfo, get_worker_info
 from retrograd.utils.data.collate import default_collate, default_convert
 from retrograd.utils.data.dataloader import DataLoader
@@ -15,6 +16,7 @@ from retrograd.utils.data.dataset import (
 )
 from retrograd.utils.data.sampler import (
     BatchSampler,
+    DistributedSampler,
     RandomSampler,
     Sampler,
     SequentialSampler,
@@ -28,6 +30,7 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",
@@ -43,3 +46,5 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+add_paths(__name__, {"distributed": f"{__name__}.sampler"})

@@ -12,6 +12,7 @@ from retrograd.random import Generator, multinomial, randint, randperm
 
 __all__ = [
     "BatchSampler",
+    "DistributedSampler",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
@@ -209,3 +210,66 @@ class BatchSampler(Sampler[list[int]]):
     def __len__(self) -> int:
         count = len(self.sampler)  # type: ignore[arg-type]
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+
+class DistributedSampler(Sampler[int]):
+    """The share of one process in the indices, where several work on one data set.
+
+    Nothing here starts such processes; without ``num_replicas`` and ``rank`` there is one, which gets all indices.
+
+    Parameters
+    ----------
+    dataset
+        The data set.
+    num_replicas
+        How many processes there are.
+    rank
+        The number of this one, from 0.
+    shuffle
+        Take the indices in random order, another one after each :meth:`set_epoch`.
+    seed
+        Where the chance comes from. It must be the same in all processes.
+    drop_last
+        Leave out what does not divide by the number of processes; otherwise some indices come twice.
+
+    Examples
+    --------
+    >>> list(rg.utils.data.DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False))
+    [1, 3, 0]
+    """
+
+    def __init__(
+        self,
+        dataset: Sized,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        self.num_replicas = 1 if num_replicas is None else num_replicas
+        self.rank = 0 if rank is None else rank
+        if not 0 <= self.rank < self.num_replicas:
+            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {self.num_replicas - 1}]")
+        self.dataset = dataset
+        self.shuffle = shuffle
+        self.seed = seed
+        self.drop_last = drop_last
+        self.epoch = 0
+        count = len(dataset)
+        self.num_samples = count // self.num_replicas if drop_last else -(-count // self.num_replicas)
+        self.total_size = self.num_samples * self.num_replicas
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the number of the epoch, on which the random order depends."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        count = len(self.dataset)
+        generator = Generator().manual_seed(self.seed + self.epoch)
+        order = randperm(count, generator=generator).tolist() if self.shuffle else range(count)
+        shares = itertools.islice(itertools.cycle(order), self.total_size)
+        return itertools.islice(shares, self.rank, None, self.num_replicas)
+
+    def __len__(self) -> int:
+        return self.num_samples

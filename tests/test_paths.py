@@ -1,0 +1,302 @@
+"""Import lines as torch's scripts have them: modules without a file of their own, and advice where there is none."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+import retrograd as rg
+from tests.parity import attempt, parity
+
+without_gpu = pytest.mark.skipif(rg.cuda.is_available(), reason="there is a GPU")
+
+# Modules of torch's that are not meant for users, or are about what is not here.
+NOT_FOR_USERS = {
+    "distributions": set(),
+    "nn.modules": {"linear_cross_entropy_options"},
+    "nn.utils": {"memory_format"},
+    "optim": {"sparse_adam"},
+    "utils.data": {"backward_compatibility", "datapipes", "graph", "graph_settings"},
+}
+
+
+def modules_of(package: str) -> list[str]:
+    found = pkgutil.iter_modules(importlib.import_module(f"torch.{package}").__path__)
+    return [module.name for module in found if not module.name.startswith("_")]
+
+
+@pytest.mark.parametrize("package", NOT_FOR_USERS)
+def test_every_module_of_torchs_can_be_imported(package: str) -> None:
+    missing = set()
+    for module in modules_of(package):
+        try:
+            importlib.import_module(f"retrograd.{package}.{module}")
+        except ModuleNotFoundError:
+            missing.add(module)
+    assert missing == NOT_FOR_USERS[package]
+
+
+# Classes that build on the others of their module, and are in files of their own; and a deprecated one.
+NOT_THERE = {
+    "nn.modules.container": {"Container"},
+    "nn.modules.batchnorm": {"LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "SyncBatchNorm"},
+    "nn.modules.conv": {f"LazyConv{kind}{n}d" for kind in ("", "Transpose") for n in (1, 2, 3)},
+    "nn.modules.instancenorm": {f"LazyInstanceNorm{n}d" for n in (1, 2, 3)},
+    "nn.modules.linear": {"LazyLinear"},
+}
+
+
+@pytest.mark.parametrize("package", ["distributions", "nn.modules"])
+def test_modules_have_the_classes_of_torchs(package: str) -> None:
+    missing: dict[str, set[str]] = {}
+    for module in modules_of(package):
+        if module in NOT_FOR_USERS[package]:
+            continue
+        theirs, ours = (importlib.import_module(f"{library}.{package}.{module}") for library in ("torch", "retrograd"))
+        classes = {name for name, value in vars(theirs).items() if inspect.isclass(value)}
+        wanted = {name for name in getattr(theirs, "__all__", classes) if name in classes}
+        lacking = {name for name in wanted if not hasattr(ours, name)}
+        if lacking:
+            missing[f"{package}.{module}"] = lacking
+    assert missing == {name: value for name, value in NOT_THERE.items() if name.startswith(package)}
+
+
+def test_names_are_the_same_objects() -> None:
+    from retrograd.distributions.categorical import Categorical
+    from retrograd.nn.modules.upsampling import Upsample
+    from retrograd.optim.adamw import AdamW
+
+    assert Categorical is rg.distributions.Categorical
+    assert Upsample is rg.nn.Upsample
+    assert AdamW is rg.optim.AdamW
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "advice"),
+    [
+        (rg.optim, "SparseAdam", ": .*Adam"),
+        (rg.nn, "quantized", ": .*torch"),
+        (rg, "layer_norm", ": .*functional"),
+        (rg.optim, "Admm", "$"),
+        (rg.nn, "Linaer", "$"),
+        (rg.nn.modules, "nothing", "$"),
+    ],
+)
+def test_absent_names_of_packages_come_with_advice(package: Any, name: str, advice: str) -> None:
+    with pytest.raises(AttributeError, match=f"^module '{package.__name__}' has no attribute '{name}'{advice}"):
+        getattr(package, name)
+
+
+@parity
+def test_modules_are_attributes_without_being_imported(m: Any) -> Any:
+    normal, modules = m.distributions.normal, m.nn.modules
+    return [
+        normal.Normal is m.distributions.Normal,
+        m.distributions.multivariate_normal.MultivariateNormal.__name__,
+        isinstance(m.nn.InstanceNorm2d(3), modules.instancenorm._InstanceNorm),
+        attempt(lambda: modules.nothing),
+    ]
+
+
+def test_unknown_modules_are_unknown() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'retrograd\.nn\.nothing'$"):
+        importlib.import_module("retrograd.nn.nothing")
+
+
+def test_modules_are_attributes_as_torchs_are() -> None:
+    code = """if True:
+        import retrograd as torch
+        print(torch.distributed.is_available(), torch.jit.is_scripting(), torch.multiprocessing.get_start_method())
+        print(torch.nn.parallel.DataParallel.__name__, torch.GradScaler.__name__)
+    """
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert out[:2] == ["False", "False"]
+    assert out[3:] == ["DataParallel", "GradScaler"]
+
+
+# --- one process ------------------------------------------------------------------------------------------------------
+
+
+@parity
+def test_scripts_ask_before_they_use_processes(m: Any) -> Any:
+    dist = m.distributed
+    return [
+        dist.get_rank() if dist.is_available() and dist.is_initialized() else 0,
+        dist.is_torchelastic_launched(),
+        attempt(lambda: m.nn.parallel.DistributedDataParallel(m.nn.Linear(2, 1))),
+        sorted(m.multiprocessing.get_all_sharing_strategies()),
+        m.multiprocessing.cpu_count() > 0,
+    ]
+
+
+def test_data_parallel_calls_the_module() -> None:
+    add = rg.nn.Bilinear(2, 2, 1)
+    x = rg.ones(3, 2)
+    assert rg.nn.parallel.data_parallel(add, (x, x)).tolist() == add(x, x).tolist()
+    assert rg.nn.parallel.data_parallel(rg.nn.Identity(), x) is x
+    assert rg.nn.parallel.data_parallel(rg.nn.Identity(), None, module_kwargs={"input": x}) is x
+
+
+def test_sharing_strategies_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retrograd.multiprocessing._strategy", "file_descriptor")
+    rg.multiprocessing.set_sharing_strategy("file_system")
+    assert rg.multiprocessing.get_sharing_strategy() == "file_system"
+    with pytest.raises(ValueError, match="'file_descriptor', 'file_system'"):
+        rg.multiprocessing.set_sharing_strategy("threads")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "advice"),
+    [
+        ("distributed", "init_process_group", "one process"),
+        ("jit", "trace", "state_dict"),
+        ("multiprocessing", "spawn", "send arrays"),
+    ],
+)
+def test_what_they_lack_comes_with_advice(module: str, name: str, advice: str) -> None:
+    with pytest.raises(AttributeError, match=f"'retrograd.{module}' has no attribute '{name}': .*{advice}"):
+        getattr(getattr(rg, module), name)
+
+
+# --- torch.jit --------------------------------------------------------------------------------------------------------
+
+
+@parity
+def test_jit_leaves_programs_as_they_are(m: Any) -> Any:
+    @m.jit.script_if_tracing
+    def double(x):
+        return x * 2
+
+    class Model(m.nn.Module):
+        @m.jit.ignore
+        def kept(self, x):
+            return x
+
+        @m.jit.ignore(drop=True)
+        def dropped(self, x):
+            return x
+
+        @m.jit.unused
+        def without(self, x):
+            return x
+
+        @m.jit.export
+        def forward(self, x):
+            return x if m.jit.is_scripting() or m.jit.is_tracing() else self.without(self.dropped(self.kept(double(x))))
+
+    return [Model()(m.ones(2)), attempt(lambda: m.jit.script(3))]
+
+
+def test_jit_returns_what_it_is_given() -> None:
+    model = rg.nn.Linear(2, 1)
+    assert rg.jit.script(model) is model
+    assert rg.jit.script(rg.relu) is rg.relu
+    assert rg.nn.Module.compile(model, mode="max-autotune") is None
+
+
+def test_questions_of_the_compiler_have_one_answer() -> None:
+    def double(x: Any) -> Any:
+        return x * 2
+
+    compiler = rg.compiler
+    assert compiler.disable(double) is compiler.disable(recursive=False)(double) is double
+    assert compiler.compile(double) is compiler.allow_in_graph(double) is compiler.assume_constant_result(double)
+    assert not (compiler.is_compiling() or compiler.is_dynamo_compiling() or compiler.is_exporting())
+    assert compiler.reset() is compiler.cudagraph_mark_step_begin() is None
+
+
+# --- devices and versions ---------------------------------------------------------------------------------------------
+
+
+@without_gpu
+@parity
+def test_no_accelerator(m: Any) -> Any:
+    accelerator = m.accelerator
+    device = accelerator.current_accelerator() if accelerator.is_available() else m.device("cpu")
+    m.cuda.set_rng_state_all(m.cuda.get_rng_state_all())
+    return [str(device), accelerator.device_count(), m.cuda.get_rng_state_all(), m.version.cuda, m.version.hip]
+
+
+@without_gpu
+def test_orders_to_no_accelerator_do_nothing() -> None:
+    rg.accelerator.synchronize()
+    rg.accelerator.set_device_index(0)
+    rg.accelerator.empty_cache()
+    assert rg.accelerator.current_accelerator() is None
+    assert rg.version.__version__ == rg.__version__
+
+
+def test_memory_goes_through_capsules() -> None:
+    x = rg.arange(3.0)
+    assert rg.utils.dlpack.from_dlpack(x)[0] == 0
+    torch.utils.dlpack.from_dlpack(rg.utils.dlpack.to_dlpack(x))[0] = 7
+    assert x.tolist() == [7, 1, 2]
+
+
+# --- bfloat16 is a name -----------------------------------------------------------------------------------------------
+
+
+@parity
+def test_bfloat16_can_be_named(m: Any) -> Any:
+    half = {"bfloat16": m.bfloat16, "float16": m.float16}["float16"]
+    with m.autocast("cpu", dtype=m.bfloat16, enabled=False):
+        x = m.ones(2)
+    kinds = [m.bfloat16.is_floating_point, m.bfloat16.is_complex, m.bfloat16.is_signed, m.bfloat16.itemsize]
+    return [
+        half,
+        x,
+        x.dtype == m.bfloat16,
+        str(m.bfloat16).split(".")[1],
+        kinds,
+        copy.deepcopy(m.bfloat16) is m.bfloat16,
+    ]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: rg.ones(2, dtype=rg.bfloat16),
+        lambda: rg.ones(2).to(rg.bfloat16),
+        lambda: rg.nn.Linear(2, 1).to(rg.bfloat16),
+        lambda: rg.finfo(rg.bfloat16),
+    ],
+)
+def test_there_are_no_tensors_of_bfloat16(use: Any) -> None:
+    with pytest.raises(TypeError, match=r"retrograd\.bfloat16 is not a supported dtype\. The only supported types are"):
+        use()
+    with pytest.raises(NotImplementedError, match="use float"):
+        rg.nn.Linear(2, 1).bfloat16()
+
+
+# --- older names ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in vars(torch.nn.init) if f"{name}_" in vars(torch.nn.init)])
+def test_older_names_of_initial_values(name: str) -> None:
+    arguments = {"constant": (0.5,), "sparse": (0.5,)}.get(name, ())
+    weight = rg.empty(3, 3, 1) if name == "dirac" else rg.empty(3, 3)
+    with pytest.warns(FutureWarning, match=f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`."):
+        old = getattr(rg.nn.init, name)(weight, *arguments, **({"gain": 1.0} if name == "xavier_normal" else {}))
+    assert old is weight
+
+
+def test_the_older_name_of_clipping() -> None:
+    def clipped(m: Any) -> list[float]:
+        w = m.tensor([3.0, 4.0], requires_grad=True)
+        (w * w).sum().backward()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            norm = m.nn.utils.clip_grad_norm([w], 1.0)
+        assert [warning.category for warning in caught] == [FutureWarning]
+        return [norm.item(), *w.grad.tolist()]
+
+    assert clipped(rg) == pytest.approx(clipped(torch), rel=1e-6)
