@@ -118,6 +118,58 @@ def test_after_an_error_nobody_goes_on() -> None:
     assert len(done) == 1
 
 
+def test_every_helper_has_a_context_of_its_own() -> None:
+    """What one changes in its context, such as NumPy's error handling, is the caller's at the beginning and not after."""
+    rg.set_num_threads(3)
+    meeting = threading.Barrier(3, timeout=10)
+    before, after = [], []
+
+    def work(task: int) -> None:
+        before.append(np.geterr()["over"])
+        meeting.wait()
+        np.seterr(over=("ignore", "warn", "print")[task])
+        meeting.wait()
+        after.append(np.geterr()["over"])
+
+    with np.errstate(over="raise"):
+        blocks.share_out(work, [(task,) for task in range(3)])
+    assert before == ["raise"] * 3
+    assert sorted(after) == ["ignore", "print", "warn"]
+
+
+def test_threads_end_when_there_are_to_be_fewer() -> None:
+    def helpers() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name.startswith("retrograd_")]
+
+    rg.set_num_threads(4)
+    blocks.share_out(lambda task: None, [(task,) for task in range(8)])
+    former = helpers()
+    rg.set_num_threads(2)
+    blocks.share_out(lambda task: None, [(task,) for task in range(8)])
+    for thread in former:
+        thread.join(10)
+    assert len(helpers()) == 1
+
+
+def test_threads_may_be_counted_anew_meanwhile() -> None:
+    """Nobody waits for a thread that was sent away."""
+    changing = threading.Event()
+
+    def change() -> None:
+        while not changing.is_set():
+            for n in (2, 3):
+                rg.set_num_threads(n)
+
+    other = threading.Thread(target=change)
+    other.start()
+    done: list[int] = []
+    for _ in range(200):
+        blocks.share_out(done.append, [(task,) for task in range(4)])
+    changing.set()
+    other.join(10)
+    assert sorted(done) == sorted([0, 1, 2, 3] * 200)
+
+
 def test_number_of_threads() -> None:
     rg.set_num_threads(3)
     assert rg.get_num_threads() == 3

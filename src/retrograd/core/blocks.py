@@ -12,15 +12,13 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from queue import SimpleQueue
+from typing import Any
 
 import numpy as np
 
 from retrograd.core import state
 from retrograd.core.blas import on_one_thread, use_threads
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
 
 # From this many elements on, slices pay for themselves; below, waking a thread costs more than it saves (measured).
 LARGE = 3 << 19
@@ -29,7 +27,7 @@ LARGE = 3 << 19
 BLOCK = 1 << 17
 
 _lock = threading.Lock()
-_pool: ThreadPoolExecutor | None = None
+_pool: SimpleQueue[Callable[[], None] | None] | None = None  # what its threads are to call
 _threads = 0  # not asked yet
 
 
@@ -63,38 +61,62 @@ def set_num_threads(n: int) -> None:
     RuntimeError
         If ``n`` is not positive.
     """
-    global _threads, _pool
+    global _threads
     if not isinstance(n, int) or isinstance(n, bool):
         raise TypeError(f"set_num_threads expects an int, but got {type(n).__name__}")
     if n < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, but got {n}")
     with _lock:
+        if _pool is not None:
+            for _ in range(_helpers()):
+                _pool.put(None)
         _threads = n
-        pool, _pool = _pool, None
+        _forget_pool()
     use_threads(n)
-    if pool is not None:
-        pool.shutdown(wait=False)
 
 
-def _workers() -> ThreadPoolExecutor:
+def _helpers() -> int:
+    """The size of the pool."""
+    return max(get_num_threads() - 1, 1)  # not 0, of which somebody would wait for ever who has asked before
+
+
+def _hand_out(job: Callable[[], None], times: int) -> None:
+    """Have threads of the pool call ``job``, so many of them.
+
+    The pool is a queue in C: the futures of an executor would take as long as the work on a block.
+    """
     global _pool
     with _lock:
         if _pool is None:
-            from concurrent.futures import ThreadPoolExecutor  # imported late: it would double our import time
+            _pool = SimpleQueue()
+            for number in range(_helpers()):
+                name = f"retrograd_{number}"
+                threading.Thread(target=_serve, args=(_pool,), name=name, daemon=True).start()
+        for _ in range(times):
+            _pool.put(job)
 
-            _pool = ThreadPoolExecutor(max(get_num_threads() - 1, 1), thread_name_prefix="retrograd")
-        return _pool
+
+def _serve(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
+    """What a thread of the pool does, until it is given None."""
+    while (job := jobs.get()) is not None:
+        job()
+        del job  # it would keep arrays alive until the next one
 
 
 def _forget_pool() -> None:
-    """A forked child has none of its parent's threads."""
-    global _pool, _lock
+    global _pool
     _pool = None
+
+
+def _after_fork() -> None:
+    """A forked child has none of its parent's threads."""
+    global _lock
     _lock = threading.Lock()
+    _forget_pool()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _flat(operand: Any, shape: tuple[int, ...]) -> Any:
@@ -166,16 +188,32 @@ def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]]) -> No
                 return
             work(*task)
 
+    ended: SimpleQueue[BaseException | None] = SimpleQueue()
+
+    def assist() -> None:
+        try:
+            contexts.pop().run(take)
+        except BaseException as error:
+            ended.put(error)
+        else:
+            ended.put(None)
+
+    contexts = [contextvars.copy_context() for _ in range(helpers)]
     with on_one_thread():
-        futures = [_workers().submit(contextvars.copy_context().run, take) for _ in range(helpers)]
+        _hand_out(assist, helpers)
         try:
             take(waiting.popleft)
         finally:
             waiting.clear()  # if this thread failed, the others end with what they are at
-            for future in futures:
-                future.result()
+            errors = [ended.get() for _ in range(helpers)]
     if state.monitor is not None:
         state.monitor.collect()
+    error = next(filter(None, errors), None)
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error, errors  # they refer to this frame
 
 
 def _cut(operand: Any, part: slice) -> Any:
