@@ -95,6 +95,40 @@ def test_a_target_that_is_masked(steps: bool) -> None:
     assert "a class that is masked" in (event.cause or "")
 
 
+@pytest.mark.parametrize("masked", ["x.masked_fill({}, -float('inf'))", "torch.where({}, -float('inf'), x)"])
+@pytest.mark.parametrize("steps", [False, True])
+def test_a_target_that_is_masked_on_our_own_graph(steps: bool, masked: str) -> None:
+    """The number was not kept, but the result tells it: it is there wherever the mask is true."""
+    scores = masked.format("torch.tensor([[True, False, False], [False, True, False]])")
+    program = (
+        "x = torch.tensor([[0.0, 1.0, 2.0], [3.0, 1.0, 0.0]], requires_grad=True)\n"
+        f"scores = {scores}\nloss = F.cross_entropy(scores, torch.tensor([0, 2]))\nloss.backward()"
+    )
+    event = only_event(run("retrograd", program, steps))
+    assert (event.op, event.lineno, event.index) == ("where" if "where" in masked else "masked_fill", 2, (0, 0))
+    assert "a class that is masked for it" in (event.cause or "")
+    assert event.remedy is None
+
+
+def test_a_mask_that_leaves_the_target_alone_is_legal() -> None:
+    program = (
+        "x = torch.zeros(1, 3, requires_grad=True)\nscores = x.masked_fill(torch.tensor([True, False, False]), "
+        '-float("inf"))\nloss = F.cross_entropy(scores, torch.tensor([1]))\nloss.backward()'
+    )
+    assert not run("retrograd", program).events
+
+
+def test_an_error_of_the_catalogues_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(event: object) -> None:
+        raise KeyError("a row")
+
+    monkeypatch.setattr("retrograd.anomaly.monitor.explain", broken)
+    program = "x = torch.zeros(1, requires_grad=True)\nloss = x.log().sum()\nloss.backward()"
+    event = only_event(run("retrograd", program))
+    assert (event.op, event.lineno) == ("log", 2)
+    assert event.cause == "The search for the cause failed (KeyError: 'a row')."
+
+
 @libraries
 def test_a_normalisation_without_eps(library: str) -> None:
     program = (

@@ -119,7 +119,7 @@ def test_after_an_error_nobody_goes_on() -> None:
 
 
 def test_every_helper_has_a_context_of_its_own() -> None:
-    """What one changes in its context, such as NumPy's error handling, is the caller's at the beginning and not after."""
+    """What one changes there, such as NumPy's error handling, is the caller's at the beginning and its own after."""
     rg.set_num_threads(3)
     meeting = threading.Barrier(3, timeout=10)
     before, after = [], []

@@ -387,7 +387,10 @@ class Watch:
         if event.step is None:  # otherwise it is about an earlier one
             event = replace(event, step=self.step, batch_idx=self.batch_idx)
         if event.cause is None:
-            event = explain(event)
+            try:
+                event = explain(event)
+            except Exception as error:  # ours, which is no reason to end a training run
+                event = replace(event, cause=f"The search for the cause failed ({type(error).__name__}: {error}).")
         return event
 
     def _action(self, kind: str, event: NaNEvent | GradEvent) -> str:

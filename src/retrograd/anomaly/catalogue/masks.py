@@ -10,6 +10,7 @@ from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import denominator, first, maker, named, number, same, second, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation
 
 # A value at which the operation and its derivative are harmless.
@@ -242,10 +243,21 @@ def mask_that_came_through(scene: Scene) -> Finding | None:
     spelling = scene.spelling(site)
     bound = f"{spelling.library}.finfo({spelling.library}.{scene.dtype}).{'min' if written.value < 0 else 'max'}"
     node = site.written.argument(2, "value", "other") if site is not None else None
+    harmed = scene.event.harmed or "the result"
+    if any(canonical(each) in _OF_CLASSES for each in scene.event.path):
+        return Finding(
+            f"{scene.op} writes {written.value} where the mask says so. A class with this score has the probability 0, "
+            f"whose log is -inf; that is legal as long as nobody asks for it. Here {harmed} does: the target of a "
+            "sample is a class that is masked for it, or no class of a row is left. Look at the target and the mask "
+            "of such rows, or leave them out.",
+            None,
+            None,
+            scene.birth.lineno,
+        )
     return Finding(
         f"{scene.op} writes {written.value} where the mask says so. That is harmless as long as what follows takes it "
         "away again, as softmax, logsumexp and the maximum of a row do that has another element; here it came through "
-        f"to {scene.event.harmed or 'the result'}, so a row or the whole was masked. Leave such rows out, or write the "
+        f"to {harmed}, so a row or the whole was masked. Leave such rows out, or write the "
         "smallest finite number and look at what it does there.",
         site.line.replaced({node: bound})
         if site is not None and node is not None and scene.op == "masked_fill"
@@ -256,6 +268,7 @@ def mask_that_came_through(scene: Scene) -> Finding | None:
 
 
 _INFINITIES = (math.inf, -math.inf)
+_OF_CLASSES = ("cross_entropy", "nll_loss", "nll_loss2d", "log_softmax")
 
 
 def _named(mask: Operand) -> str:

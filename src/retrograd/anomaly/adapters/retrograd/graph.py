@@ -239,11 +239,12 @@ class Graph:
     # --- what follows ---------------------------------------------------------------------------------------------
 
     def _complete(self, node: Node) -> None:
-        """Compute the result of a node, or else a lost addend from the result."""
+        """Compute the result of a node, or else a lost argument from the result."""
         if node.is_leaf:
             return
         if (node, 0) in self._values:
             self._recover(node)
+            self._recover_chosen(node)
             return
         for nr, result in enumerate(self.compute(node)):
             self._values[node, nr] = result
@@ -295,6 +296,19 @@ class Graph:
             if is_bad(difference):  # it was bad itself, and what made it so is still to be found; or the other one was
                 return
             arguments[lost[0]] = _simplest(difference, np.maximum(abs(result), abs(other)), literal_operand(node))
+
+    def _recover_chosen(self, node: Node) -> None:
+        """A lost number is the result wherever a condition has chosen it."""
+        if not isinstance(node, OpNode) or node.op.name not in _CHOSEN or self.call(node) is not None:
+            return
+        condition, chosen_by = _CHOSEN[node.op.name]
+        arguments = self.arguments(node)
+        result = self.value((node, 0))
+        for name, choice in chosen_by.items():
+            if arguments[name] is UNKNOWN and isinstance(arguments[condition], ndarray) and isinstance(result, ndarray):
+                values = result[np.broadcast_to(arguments[condition], result.shape) == choice]
+                if values.size and np.array_equal(values, values[:1].repeat(values.size), equal_nan=True):
+                    arguments[name] = values[0].item()
 
     # --- ways -----------------------------------------------------------------------------------------------------
 
@@ -378,6 +392,12 @@ _ADDENDS: dict[str, dict[str, Callable[[Any, Any], Any]]] = {
     "add": {"input": lambda result, other: result - other, "other": lambda result, input: result - input},
     "sub": {"input": lambda result, other: result + other, "other": lambda result, input: input - result},
     "rsub": {"input": lambda result, other: other - result, "other": lambda result, input: result + input},
+}
+
+# Operations that choose between arguments: the condition, and where it chooses which.
+_CHOSEN: dict[str, tuple[str, dict[str, bool]]] = {
+    "masked_fill": ("mask", {"value": True}),
+    "where": ("condition", {"input": True, "other": False}),
 }
 
 
