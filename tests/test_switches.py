@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import subprocess
 import sys
 import warnings
@@ -214,12 +215,8 @@ def test_absent_names_come_with_advice(name: str) -> None:
 def has(package: Any, path: str) -> bool:
     """Whether a package has what a path leads to, be it a module that is yet to be imported."""
     whole = f"{package.__name__}.{path}"
-    try:
-        importlib.import_module(whole)
-    except ModuleNotFoundError:
-        parent, _, name = whole.rpartition(".")
-        return hasattr(importlib.import_module(parent), name)
-    return True
+    parent, _, name = whole.rpartition(".")
+    return importlib.util.find_spec(whole) is not None or hasattr(importlib.import_module(parent), name)
 
 
 def test_first_use_imports() -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from retrograd.anomaly.catalogue._code import Line, atom
 from retrograd.anomaly.catalogue._expression import denominator, first, maker, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.half import ROUNDS_TO_ZERO
 from retrograd.anomaly.surroundings import Operand, Operation
 
 _LARGEST = 65504.0
-_ROUNDS_TO_ZERO = 2.0**-25
 
 _PRODUCTS = frozenset(
     (
@@ -89,7 +89,7 @@ def vanished_eps(scene: Scene) -> Finding | None:
     if below is None or not (scene.zero(below) or value(below) == 0):
         return None
     made = maker(below, "add", "clamp", "sqrt")
-    found = _with_constant(made, 0.0, _ROUNDS_TO_ZERO) if made else None
+    found = _with_constant(made, 0.0, ROUNDS_TO_ZERO) if made else None
     if found is None:
         return None
     operation, constant = found

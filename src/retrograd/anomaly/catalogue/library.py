@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from retrograd.anomaly.catalogue._code import atom
 from retrograd.anomaly.catalogue._expression import first, made_from, named, number, shown
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.names import is_normalisation
 from retrograd.anomaly.surroundings import Operand
 
@@ -63,7 +64,7 @@ def bare_normalisation(scene: Scene) -> Finding | None:
         return None
     eps = named(scene.birth, "eps")
     known = None if eps is None else number(eps.value)
-    if scene.kind == "overflow" or (known is not None and known != 0 and not (scene.half and known < _HALF_EPS)):
+    if scene.kind == "overflow" or (known is not None and not vanishes(known, scene.half)):
         return None
     given = f"eps={known:g}" if known is not None else "its eps (0, or rounded to it)"
     return Finding(
@@ -72,9 +73,6 @@ def bare_normalisation(scene: Scene) -> Finding | None:
         None,
         "layer = nn.LayerNorm(size, eps=1e-5)" if scene.op == "layer_norm" else None,
     )
-
-
-_HALF_EPS = 2.0**-25  # below this, float16 rounds to zero
 
 
 def _extreme(operand: Operand | None, choose: Callable[[Iterable[float]], float]) -> float | None:

@@ -11,11 +11,11 @@ from retrograd.anomaly.catalogue._code import Line
 from retrograd.anomaly.catalogue._expression import denominator, named, normal, number, shown, size_of, value
 from retrograd.anomaly.catalogue._reading import completed
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operation
 
 _ADAPTIVE = frozenset(("adam", "adamw", "nadam", "radam", "adamax", "sparseadam", "rmsprop", "adagrad", "adadelta"))
-_HALF_EPS = 2.0**-25  # below this, float16 rounds to zero
 
 
 def _leaf(scene: Scene) -> str | None:
@@ -202,7 +202,7 @@ def zero_eps(scene: Scene) -> Finding | None:
     eps = number(optimizer.get("eps"))
     if not optimizer.get("updating") or str(optimizer.get("name", "")).lower() not in _ADAPTIVE or eps is None:
         return None
-    if (eps != 0 and not (scene.half and eps < _HALF_EPS)) or scene.kind == "overflow":
+    if not vanishes(eps, scene.half) or scene.kind == "overflow":
         return None
     name = optimizer.get("name", "Adam")
     new = "1e-4" if scene.half else "1e-8"

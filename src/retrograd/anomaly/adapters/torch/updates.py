@@ -18,10 +18,9 @@ from retrograd.anomaly.adapters.torch.frames import user_frame
 from retrograd.anomaly.adapters.torch.gradients import kind_of
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.monitor import Watch, expected
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
-
-_HALF_EPS = 2.0**-25  # below this, float16 rounds to zero
 
 
 class Divisions:
@@ -126,6 +125,6 @@ def _may_divide_by_zero(optimizer: Any) -> bool:
     for group in optimizer.param_groups:
         eps = group.get("eps")
         half = any(each.dtype is torch.float16 for each in group["params"])
-        if isinstance(eps, (int, float)) and (eps == 0 or (half and abs(eps) < _HALF_EPS)):
+        if isinstance(eps, (int, float)) and vanishes(eps, half):
             return True
     return False
