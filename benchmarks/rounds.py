@@ -53,7 +53,7 @@ class Player:
         return {"failed": complaint[-1] if complaint else f"status {self._process.wait()}"}
 
     def sample(self, repeats):
-        """Seconds per step, and the processor time that taking the sample used."""
+        """Seconds per step, and the processor time that the process has used since the last sample."""
         self._process.stdin.write(f"{self.warm_up} {repeats}\n")
         self._process.stdin.flush()
         answer = self._read()
