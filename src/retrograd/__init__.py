@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from retrograd import autograd, creation, fft, linalg, ops, random, serialization
-from retrograd.absent import missing as _missing
 from retrograd.autograd import (
     enable_grad,
     inference_mode,
@@ -529,7 +528,7 @@ def __getattr__(name: str) -> _Any:
         return getattr(_importlib.import_module(f"retrograd.{_ELSEWHERE[name]}"), name)
     if name in _CPU_TYPES:
         return _CPU_TYPES[name]
-    raise _missing("retrograd", name)
+    raise _importlib.import_module("retrograd.absent").missing("retrograd", name)
 
 
 # fmt: off

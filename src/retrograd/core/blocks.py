@@ -12,13 +12,15 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrograd.core import state
 from retrograd.core.blas import on_one_thread, use_threads
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
 
 # From this many elements on, slices pay for themselves; below, waking a thread costs more than it saves (measured).
 LARGE = 3 << 19
@@ -88,6 +90,8 @@ def _hand_out(job: Callable[[], None], times: int) -> None:
     global _pool
     with _lock:
         if _pool is None:
+            from queue import SimpleQueue  # imported late: many programs need no threads
+
             _pool = SimpleQueue()
             for number in range(_helpers()):
                 name = f"retrograd_{number}"
@@ -187,6 +191,8 @@ def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]]) -> No
             except IndexError:
                 return
             work(*task)
+
+    from queue import SimpleQueue
 
     ended: SimpleQueue[BaseException | None] = SimpleQueue()
 
