@@ -1,9 +1,13 @@
 """Shared settings of the test suite."""
 
+import importlib
 import os
+import pkgutil
 
 import pytest
 from hypothesis import settings
+
+import retrograd.ops
 
 pytest.register_assert_rewrite("tests.parity", "tests.ops.harness", "tests.outcomes", "tests.distributions")
 
@@ -11,3 +15,7 @@ pytest.register_assert_rewrite("tests.parity", "tests.ops.harness", "tests.outco
 settings.register_profile("default", deadline=None)
 settings.register_profile("judge", deadline=None, derandomize=True)
 settings.load_profile("judge" if os.environ.get("RETROGRAD_CI") else "default")
+
+# Tables of all operations are complete: some families are imported when they are first asked for.
+for module in pkgutil.walk_packages(retrograd.ops.__path__, "retrograd.ops."):
+    importlib.import_module(module.name)

@@ -152,6 +152,7 @@ def test_import_is_light() -> None:
     assert not roots & {"scipy", "torch", "cupy", "logging", "asyncio", "unittest", "concurrent", "multiprocessing"}
     assert "retrograd" in roots
     late = ["anomaly", "autograd.forward_ad", "autograd.graph", "core.jvp", "func", "nn", "optim", "utils"]
+    late += ["fft", "linalg", "ops.conv", "ops.fft", "ops.linalg", "ops.numpy_functions", "ops.pool", "printing"]
     assert not {f"retrograd.{name}" for name in late} & set(loaded)
 
 
@@ -166,6 +167,67 @@ def test_classes_are_made_when_first_needed() -> None:
         """
     )
     assert made == []
+
+
+LATE_METHODS = printed(
+    """if True:
+    import retrograd
+    from retrograd.core.registry import LateMethod
+    print(*[name for name, member in vars(retrograd.Tensor).items() if type(member) is LateMethod])
+    """
+)
+
+
+@pytest.mark.parametrize("name", LATE_METHODS)
+def test_late_methods_put_themselves_in_their_place(name: str) -> None:
+    """Each as the first of its module in a process, asked for on a tensor."""
+    kinds = printed(
+        f"""if True:
+        import retrograd as rg
+        print(type(rg.eye(2).{name}).__name__, type(vars(rg.Tensor)["{name}"]).__name__)
+        """
+    )
+    assert kinds == ["method", "function"]
+
+
+def test_there_are_late_methods() -> None:
+    assert {"det", "svd", "stft"} <= set(LATE_METHODS)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "np.take(x, [0])",
+        "np.add.reduce(x)",
+        "np.fft.fft(x)",
+        "np.linalg.norm(x)",
+        "np.zeros(2, like=x)",
+        "x.compress([True, False])",
+        "np.sinc(x)",
+    ],
+)
+def test_numpy_functions_as_the_first_call(call: str) -> None:
+    """What answers for them is registered when one is called that has no answer yet."""
+    kinds = printed(
+        f"""if True:
+        import numpy as np
+        import retrograd as rg
+        x = rg.ones(2, requires_grad=True)
+        result = {call}
+        print(type(result).__name__, result.requires_grad or "like" in "{call}")
+        """
+    )
+    assert kinds == ["Tensor", "True"]
+
+
+def test_what_numpy_refuses_is_known_before_the_first_call() -> None:
+    printed(
+        """if True:
+        import numpy as np
+        from retrograd.core.protocols import reason_for_refusing
+        assert "x.numpy()" in reason_for_refusing(np.busday_count)
+        """
+    )
 
 
 def test_type_checkers_see_what_is_imported_late() -> None:

@@ -15,7 +15,7 @@ from math import e, inf, nan, pi
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from retrograd import autograd, creation, fft, linalg, ops, random, serialization
+from retrograd import autograd, creation, ops, random, serialization
 from retrograd.autograd import (
     enable_grad,
     inference_mode,
@@ -62,13 +62,6 @@ from retrograd.creation import (
     zeros,
     zeros_like,
 )
-from retrograd.creation.signal_windows import (
-    bartlett_window,
-    blackman_window,
-    hamming_window,
-    hann_window,
-    kaiser_window,
-)
 from retrograd.device import cuda_is_available, device
 from retrograd.dtypes import (
     bool,
@@ -113,7 +106,6 @@ from retrograd.ops.activations import (
     threshold,
     threshold_,
 )
-from retrograd.ops.adaptive_pool import adaptive_avg_pool1d, adaptive_max_pool1d
 from retrograd.ops.arithmetic import (
     abs,
     absolute,
@@ -205,14 +197,6 @@ from retrograd.ops.conditional import (
     nan_to_num,
     where,
 )
-from retrograd.ops.conv import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-)
 from retrograd.ops.copying import clone, fill
 from retrograd.ops.cumulative import (
     cummax,
@@ -227,7 +211,6 @@ from retrograd.ops.cumulative import (
     trapz,
 )
 from retrograd.ops.diagonals import diag, diag_embed, diagflat, diagonal, diagonal_scatter, tril, triu
-from retrograd.ops.distances import pdist
 from retrograd.ops.einsum import einsum, inner, tensordot
 from retrograd.ops.exponential import (
     exp,
@@ -274,17 +257,6 @@ from retrograd.ops.joining import (
     vsplit,
     vstack,
 )
-from retrograd.ops.linalg import det, inverse, logdet, slogdet
-from retrograd.ops.linalg_decompositions import cholesky
-from retrograd.ops.linalg_decompositions import qr_some as qr
-from retrograd.ops.linalg_decompositions import svd_some as svd
-from retrograd.ops.linalg_functions import matrix_exp, matrix_power, orgqr, pinverse
-from retrograd.ops.linalg_functions import vander_vector as vander
-from retrograd.ops.linalg_lu import lu_solve_with as lu_solve
-from retrograd.ops.linalg_lu import lu_unpack
-from retrograd.ops.linalg_lu import lu_with_infos as lu
-from retrograd.ops.linalg_norms import cdist, cosine_similarity, pairwise_distance
-from retrograd.ops.linalg_triangular import cholesky_inverse, cholesky_solve, triangular_solve
 from retrograd.ops.linear import bilinear
 from retrograd.ops.matmul import (
     addbmm,
@@ -316,7 +288,6 @@ from retrograd.ops.placing import (
     select_scatter,
     slice_scatter,
 )
-from retrograd.ops.pool import avg_pool1d, max_pool1d, max_pool2d, max_pool3d
 from retrograd.ops.rearranging import constant_pad_nd, flip, fliplr, flipud, pad, repeat_interleave, roll, rot90, tile
 from retrograd.ops.reductions import (
     all,
@@ -396,7 +367,6 @@ from retrograd.ops.special import (
     polygamma,
     xlogy,
 )
-from retrograd.ops.spectrogram import istft, stft
 from retrograd.ops.statistics import (
     corrcoef,
     cov,
@@ -436,9 +406,7 @@ from retrograd.ops.trigonometric import (
     tan,
     tanh,
 )
-from retrograd.ops.unfold import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from retrograd.ops.windows import as_strided
-from retrograd.printing import printoptions, set_printoptions
 from retrograd.queries import (
     is_complex,
     is_floating_point,
@@ -483,17 +451,31 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.
 # Much that few programs need is imported when it is first used: packages, and names by the module that has them.
 # fmt: off
 _PACKAGES = frozenset((
-    "accelerator", "amp", "anomaly", "backends", "compiler", "cuda", "distributed", "distributions", "func", "jit",
-    "multiprocessing", "nn", "optim", "return_types", "special", "testing", "utils", "version",
+    "accelerator", "amp", "anomaly", "backends", "compiler", "cuda", "distributed", "distributions", "fft", "func",
+    "jit", "linalg", "multiprocessing", "nn", "optim", "return_types", "special", "testing", "utils", "version",
 ))
 _ELSEWHERE = {
     name: module
     for module, names in {
         "amp": "GradScaler autocast is_autocast_enabled",
         "creation.ranges": "range",
+        "creation.signal_windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
         "files": "load save",
-        "legacy": "detach norm_except_dim",
+        "legacy": "detach lu lu_solve norm_except_dim qr svd vander",
         "lowrank": "pca_lowrank svd_lowrank",
+        "ops.adaptive_pool": "adaptive_avg_pool1d adaptive_max_pool1d",
+        "ops.conv": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
+        "ops.distances": "pdist",
+        "ops.linalg": "det inverse logdet slogdet",
+        "ops.linalg_decompositions": "cholesky",
+        "ops.linalg_functions": "matrix_exp matrix_power orgqr pinverse",
+        "ops.linalg_lu": "lu_unpack",
+        "ops.linalg_norms": "cdist cosine_similarity pairwise_distance",
+        "ops.linalg_triangular": "cholesky_inverse cholesky_solve triangular_solve",
+        "ops.pool": "avg_pool1d max_pool1d max_pool2d max_pool3d",
+        "ops.spectrogram": "istft stft",
+        "ops.unfold": "channel_shuffle pixel_shuffle pixel_unshuffle",
+        "printing": "printoptions set_printoptions",
         "switches": "are_deterministic_algorithms_enabled bfloat16 compile get_float32_matmul_precision "
         "get_num_interop_threads is_deterministic_algorithms_warn_only_enabled set_default_tensor_type "
         "set_float32_matmul_precision set_flush_denormal set_num_interop_threads use_deterministic_algorithms",
@@ -503,13 +485,29 @@ _ELSEWHERE = {
 }
 if _TYPE_CHECKING:
     from retrograd import accelerator, amp, anomaly, backends, compiler, cuda, distributed  # noqa: F401, I001
-    from retrograd import distributions, func, jit, multiprocessing, nn, optim, return_types  # noqa: F401
-    from retrograd import special, testing, utils, version  # noqa: F401
+    from retrograd import distributions, fft, func, jit, linalg, multiprocessing, nn, optim  # noqa: F401
+    from retrograd import return_types, special, testing, utils, version  # noqa: F401
     from retrograd.amp import GradScaler, autocast, is_autocast_enabled
     from retrograd.creation.ranges import range
+    from retrograd.creation.signal_windows import (
+        bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window,
+    )
     from retrograd.files import load, save
-    from retrograd.legacy import detach, norm_except_dim
+    from retrograd.legacy import detach, lu, lu_solve, norm_except_dim, qr, svd, vander
     from retrograd.lowrank import pca_lowrank, svd_lowrank
+    from retrograd.ops.adaptive_pool import adaptive_avg_pool1d, adaptive_max_pool1d
+    from retrograd.ops.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
+    from retrograd.ops.distances import pdist
+    from retrograd.ops.linalg import det, inverse, logdet, slogdet
+    from retrograd.ops.linalg_decompositions import cholesky
+    from retrograd.ops.linalg_functions import matrix_exp, matrix_power, orgqr, pinverse
+    from retrograd.ops.linalg_lu import lu_unpack
+    from retrograd.ops.linalg_norms import cdist, cosine_similarity, pairwise_distance
+    from retrograd.ops.linalg_triangular import cholesky_inverse, cholesky_solve, triangular_solve
+    from retrograd.ops.pool import avg_pool1d, max_pool1d, max_pool2d, max_pool3d
+    from retrograd.ops.spectrogram import istft, stft
+    from retrograd.ops.unfold import channel_shuffle, pixel_shuffle, pixel_unshuffle
+    from retrograd.printing import printoptions, set_printoptions
     from retrograd.switches import (
         are_deterministic_algorithms_enabled, bfloat16, compile, get_float32_matmul_precision, get_num_interop_threads,
         is_deterministic_algorithms_warn_only_enabled, set_default_tensor_type, set_float32_matmul_precision,
@@ -525,7 +523,8 @@ def __getattr__(name: str) -> _Any:
     if name in _PACKAGES:
         return _importlib.import_module(f"retrograd.{name}")
     if name in _ELSEWHERE:
-        return getattr(_importlib.import_module(f"retrograd.{_ELSEWHERE[name]}"), name)
+        value = globals()[name] = getattr(_importlib.import_module(f"retrograd.{_ELSEWHERE[name]}"), name)
+        return value
     if name in _CPU_TYPES:
         return _CPU_TYPES[name]
     raise _importlib.import_module("retrograd.absent").missing("retrograd", name)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["detach", "norm_except_dim"]
+from retrograd.ops.linalg_decompositions import qr_some as qr
+from retrograd.ops.linalg_decompositions import svd_some as svd
+from retrograd.ops.linalg_functions import vander_vector as vander
+from retrograd.ops.linalg_lu import lu_solve_with as lu_solve
+from retrograd.ops.linalg_lu import lu_with_infos as lu
+
+__all__ = ["detach", "lu", "lu_solve", "norm_except_dim", "qr", "svd", "vander"]
 
 
 def detach(input: Any) -> Any:

@@ -9,7 +9,6 @@ import numpy as np
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import dtype, from_numpy_dtype, result_dtype
 from retrograd.ops._rules import check_tensor
-from retrograd.printing import set_printoptions
 
 __all__ = [
     "is_complex",
@@ -19,7 +18,6 @@ __all__ = [
     "is_tensor",
     "numel",
     "result_type",
-    "set_printoptions",
     "typename",
 ]
 

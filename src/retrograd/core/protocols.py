@@ -27,6 +27,7 @@ def refuse(reason: str, *functions: Any) -> None:
 
 def reason_for_refusing(function: Any) -> str | None:
     """Why ``function`` does not take Tensors, if that was declared."""
+    _register_late()
     return refused.get(function) or refused.get(getattr(function, "__module__", None))
 
 
@@ -39,7 +40,7 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
     if out is not None:
         return _into(out, ufunc, method, inputs, kwargs)
     if method == "__call__":
-        function = numpy_functions.get(ufunc) or _late_answer(ufunc)
+        function = _find(ufunc)
         if function is not None:
             for operand in inputs:
                 if type(operand) is list or type(operand) is tuple:
@@ -49,7 +50,7 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
     elif method == "outer":
         return _outer(ufunc, *inputs, **kwargs)
     else:
-        function = numpy_functions.get((ufunc, method))
+        function = _find((ufunc, method))
         if function is not None:
             return function(*inputs, **kwargs)
     if method in _METHODS:
@@ -102,13 +103,21 @@ def _outer(ufunc: Any, a: Any, b: Any, **kwargs: Any) -> Any:
     return ufunc(np.reshape(a, np.shape(a) + (1,) * np.ndim(b)), b, **kwargs)
 
 
-def _late_answer(ufunc: Any) -> Callable[..., Any] | None:
-    """The answer for a ufunc of a library that was imported in the meantime."""
+def _find(function: Any) -> Callable[..., Any] | None:
+    """What answers for a function, or a method of a ufunc, or None."""
+    answer = numpy_functions.get(function)
+    if answer is None:
+        _register_late()
+        answer = numpy_functions.get(function)
+    return answer
+
+
+def _register_late() -> None:
+    """Have those answers registered that were put off, of the libraries that are imported by now."""
     for name, register_answers in list(late.items()):
         if name in sys.modules:
             register_answers(sys.modules[name])
             late.pop(name, None)
-    return numpy_functions.get(ufunc)
 
 
 # --- out= -------------------------------------------------------------------------------------------------------------
@@ -161,7 +170,7 @@ def _castable(name: str, result: Any, target: Tensor) -> Tensor:
 
 def answer_for(function: Any) -> Callable[..., Any] | None:
     """What answers for one of NumPy's functions; those with ``like=`` have a twin of the same name."""
-    answer = numpy_functions.get(function)
+    answer = _find(function)
     if answer is None and function.__module__ == "numpy":
         answer = numpy_functions.get(getattr(np, function.__name__, None))
     return answer

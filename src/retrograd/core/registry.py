@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,13 +30,34 @@ composites: dict[str, Callable[..., Any]] = {}
 # NumPy's functions, by the function itself, and what answers for them on Tensors.
 numpy_functions: dict[Any, Callable[..., Any]] = {}
 
-# Libraries that this package does not import: by module name, what registers answers for their ufuncs once imported.
-late: dict[str, Callable[[ModuleType], None]] = {}
+# What registers answers for more functions of a library, by its name, when one without an answer is called: few
+# programs need them, and some libraries this package does not import.
+late: dict[str, Callable[[ModuleType], object]] = {}
 
 
 def add_method(name: str, function: Any) -> None:
     """Make ``function``, or a property, a member of Tensor."""
     setattr(Tensor, name, function)
+
+
+class LateMethod:
+    """A method of Tensor whose module is imported when somebody first asks for it, and then puts it in this place."""
+
+    __slots__ = ("module", "name")
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module = module
+        self.name = name
+
+    def __get__(self, tensor: Tensor | None, owner: type[Tensor]) -> Any:
+        importlib.import_module(self.module)
+        return getattr(owner if tensor is None else tensor, self.name)
+
+
+def add_late_methods(module: str, *names: str) -> None:
+    """Make methods of what ``module`` registers under these names, once it is imported."""
+    for name in names:
+        add_method(name, LateMethod(module, name))
 
 
 def method(function: F) -> F:

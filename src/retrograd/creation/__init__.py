@@ -24,13 +24,6 @@ from retrograd.creation.request import (
     set_default_device,
     strided,
 )
-from retrograd.creation.signal_windows import (
-    bartlett_window,
-    blackman_window,
-    hamming_window,
-    hann_window,
-    kaiser_window,
-)
 from retrograd.creation.storage import UntypedStorage
 
 __all__ = [
@@ -38,8 +31,6 @@ __all__ = [
     "arange",
     "as_tensor",
     "asarray",
-    "bartlett_window",
-    "blackman_window",
     "contiguous_format",
     "empty",
     "empty_like",
@@ -51,9 +42,6 @@ __all__ = [
     "full",
     "full_like",
     "get_default_device",
-    "hamming_window",
-    "hann_window",
-    "kaiser_window",
     "layout",
     "linspace",
     "logspace",

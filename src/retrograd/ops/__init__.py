@@ -1,19 +1,20 @@
 """The mathematics, by family: one block per operation, its derivative beside it.
 
-Importing this package registers all of them.
+Importing this package registers what most programs use; the others come with the module that has them.
 """
 
 from __future__ import annotations
 
+import importlib
+
+from retrograd.core.registry import add_late_methods, late
 from retrograd.ops import (
     _scipy,
     activations,
-    adaptive_pool,
     arithmetic,
     comparison,
     complex,
     conditional,
-    conv,
     copying,
     cumulative,
     diagonals,
@@ -21,29 +22,12 @@ from retrograd.ops import (
     exponential,
     extremes,
     facts,
-    fft,
     indexing,
     joining,
-    linalg,
-    linalg_decompositions,
-    linalg_functions,
-    linalg_ldl,
-    linalg_lu,
-    linalg_norms,
-    linalg_triangular,
     linear,
     matmul,
-    numpy_creation,
-    numpy_indexing,
-    numpy_linalg,
-    numpy_polynomials,
-    numpy_reductions,
-    numpy_refused,
-    numpy_shape,
-    numpy_signal,
-    numpy_sorting,
+    ndarray_methods,
     placing,
-    pool,
     rearranging,
     reductions,
     rounding,
@@ -52,22 +36,18 @@ from retrograd.ops import (
     shape,
     sorting,
     special,
-    spectrogram,
     statistics,
     trigonometric,
-    unfold,
     windows,
 )
 
 __all__ = [
     "_scipy",
     "activations",
-    "adaptive_pool",
     "arithmetic",
     "comparison",
     "complex",
     "conditional",
-    "conv",
     "copying",
     "cumulative",
     "diagonals",
@@ -75,29 +55,12 @@ __all__ = [
     "exponential",
     "extremes",
     "facts",
-    "fft",
     "indexing",
     "joining",
-    "linalg",
-    "linalg_decompositions",
-    "linalg_functions",
-    "linalg_ldl",
-    "linalg_lu",
-    "linalg_norms",
-    "linalg_triangular",
     "linear",
     "matmul",
-    "numpy_creation",
-    "numpy_indexing",
-    "numpy_linalg",
-    "numpy_polynomials",
-    "numpy_reductions",
-    "numpy_refused",
-    "numpy_shape",
-    "numpy_signal",
-    "numpy_sorting",
+    "ndarray_methods",
     "placing",
-    "pool",
     "rearranging",
     "reductions",
     "rounding",
@@ -106,9 +69,15 @@ __all__ = [
     "shape",
     "sorting",
     "special",
-    "spectrogram",
     "statistics",
     "trigonometric",
-    "unfold",
     "windows",
 ]
+
+add_late_methods("retrograd.ops.linalg", "det", "inverse", "logdet", "slogdet")
+add_late_methods("retrograd.ops.linalg_decompositions", "cholesky", "qr", "svd")
+add_late_methods("retrograd.ops.linalg_functions", "matrix_exp", "matrix_power", "orgqr", "pinverse")
+add_late_methods("retrograd.ops.linalg_lu", "lu", "lu_solve")
+add_late_methods("retrograd.ops.linalg_triangular", "cholesky_inverse", "cholesky_solve", "triangular_solve")
+add_late_methods("retrograd.ops.spectrogram", "istft", "stft")
+late["numpy"] = lambda _: importlib.import_module("retrograd.ops.numpy_functions")

@@ -14,7 +14,7 @@ import numpy as np
 
 from retrograd.core.layout import row_major
 from retrograd.core.op import kernel, linear, without_warnings
-from retrograd.core.registry import composite, implements
+from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.device import array_module, as_device
 from retrograd.dtypes import as_dtype, default_float
@@ -354,42 +354,3 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, r
     """Return the frequencies of :func:`rfft` for ``n`` samples at distance ``d``."""
     k = np.arange(_count("rfftfreq", n) // 2 + 1)
     return _frequencies("rfftfreq", k, n * d, dtype, device, requires_grad)
-
-
-# --- NumPy's names ----------------------------------------------------------------------------------------------------
-
-
-def _answer_for_line(numpy_function: Any, transform: Callable[..., Any]) -> None:
-    @implements(numpy_function)
-    def answer(a: Any, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Any:
-        return transform(a, n, axis, norm, out=out)
-
-
-for _line_transform in (fft, ifft, rfft, irfft, hfft, ihfft):
-    _answer_for_line(getattr(np.fft, _line_transform.__name__), _line_transform)
-
-
-def _answer(numpy_function: Any, transform: Callable[..., Any], default: Dims) -> None:
-    @implements(numpy_function)
-    def answer(a: Any, s: Lengths = None, axes: Dims = default, norm: Norm = None, out: Any = None) -> Any:
-        return transform(a, s, axes, norm, out=out)
-
-
-_answer(np.fft.fftn, fftn, None)
-_answer(np.fft.ifftn, ifftn, None)
-_answer(np.fft.rfftn, rfftn, None)
-_answer(np.fft.irfftn, irfftn, None)
-_answer(np.fft.fft2, fftn, (-2, -1))
-_answer(np.fft.ifft2, ifftn, (-2, -1))
-_answer(np.fft.rfft2, rfftn, (-2, -1))
-_answer(np.fft.irfft2, irfftn, (-2, -1))
-
-
-@implements(np.fft.fftshift)
-def _fftshift(x: Any, axes: Dims = None) -> Any:
-    return fftshift(x, axes)
-
-
-@implements(np.fft.ifftshift)
-def _ifftshift(x: Any, axes: Dims = None) -> Any:
-    return ifftshift(x, axes)

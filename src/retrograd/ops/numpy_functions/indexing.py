@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import as_array
-from retrograd.core.registry import add_method, implements
+from retrograd.core.registry import implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import as_dtype, from_numpy_dtype
 from retrograd.ops import joining, selecting
 from retrograd.ops._positions import ALL
 from retrograd.ops._rules import normalize_dim
 from retrograd.ops.indexing import index_
-from retrograd.ops.numpy_shape import as_tuple, refuse_out, tensors
+from retrograd.ops.numpy_functions.shape import as_tuple, refuse_out, tensors
 
 
 def _raw(value: Any) -> Any:
@@ -246,16 +246,3 @@ def _full_like(
         result = _like(np.empty_like, a, dtype=dtype, order=order, subok=subok, shape=shape)
         return result.copy_(fill_value)
     return _like(np.full_like, a, fill_value, dtype=dtype, order=order, subok=subok, shape=shape)
-
-
-# --- members of ndarray that torch has not ------------------------------------------------------------------------
-
-
-def _fill(input: Any, value: Any) -> None:
-    """Write ``value`` everywhere, in place; NumPy's name for :meth:`fill_`."""
-    input.fill_(value)
-
-
-add_method("fill", _fill)
-add_method("compress", lambda input, condition, axis=None: _compress(condition, input, axis))
-add_method("choose", lambda input, choices, mode="raise": _choose(input, choices, None, mode))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.registry import implements, method, numpy_functions
+from retrograd.core.registry import implements, numpy_functions
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops import cumulative, sorting
@@ -16,7 +16,7 @@ from retrograd.ops._picking import take_along
 from retrograd.ops._reducing import checked_dim
 from retrograd.ops._rules import normalize_dim
 from retrograd.ops.cumulative import along, gradient_along
-from retrograd.ops.numpy_reductions import as_float, as_operand, into, unsupported
+from retrograd.ops.numpy_functions.reductions import as_float, as_operand, into, unsupported
 
 # --- running sums and products ----------------------------------------------------------------------------------------
 
@@ -250,18 +250,3 @@ for _name in ("intersect1d", "setdiff1d", "setxor1d", "union1d"):
 def _bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     weights = weights if weights is None or isinstance(weights, Tensor) else wrap(np.asarray(weights))
     return sorting.bincount(x if isinstance(x, Tensor) else wrap(np.asarray(x)), weights, minlength)
-
-
-# --- methods of ndarray that torch's tensors do not have --------------------------------------------------------------
-
-
-@method
-def argpartition(self: Tensor, kth: Any, axis: int | None = -1) -> Any:
-    """Return the indices that would put the elements on the right side of the ``kth`` in order along ``axis``."""
-    return np.argpartition(self, kth, axis)
-
-
-@method
-def searchsorted(self: Tensor, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Return where the values ``v`` would have to be inserted into this sorted vector to keep it sorted."""
-    return sorting.searchsorted(self, as_operand(v, self), side=side, sorter=sorter)

@@ -15,8 +15,8 @@ from retrograd.core.registry import implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops.conditional import clamp
 from retrograd.ops.joining import stack
-from retrograd.ops.numpy_shape import as_tensor, tensors
-from retrograd.ops.numpy_sorting import without_derivative
+from retrograd.ops.numpy_functions.shape import as_tensor, tensors
+from retrograd.ops.numpy_functions.sorting import without_derivative
 from retrograd.ops.shape import broadcast_tensors
 from retrograd.ops.special import i0
 

@@ -12,7 +12,7 @@ from retrograd.core.op import op
 from retrograd.core.registry import implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._rules import normalize_dim
-from retrograd.ops.numpy_shape import as_tensor, as_tuple, tensors
+from retrograd.ops.numpy_functions.shape import as_tensor, as_tuple, tensors
 
 # --- windows and convolutions -----------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ import numpy as np
 from retrograd.core.registry import implements
 from retrograd.core.tensor import wrap
 from retrograd.ops.linalg_functions import vander_vector
-from retrograd.ops.numpy_reductions import as_float, as_operand, unsupported
-from retrograd.ops.numpy_shape import as_tensor, tensors
+from retrograd.ops.numpy_functions.reductions import as_float, as_operand, unsupported
+from retrograd.ops.numpy_functions.shape import as_tensor, tensors
 
 
 def _vectors(*values: Any) -> list[Any]:
