@@ -30,7 +30,7 @@ _NAMES = (
     ("cblas_{}axpby", ctypes.c_int),
 )
 _REALS = {"f": ("s", ctypes.c_float), "d": ("d", ctypes.c_double)}
-# The fastest way from an array to its address.
+# The fastest way from an array to its address; a TypeError for what is no vector without gaps that may be written to.
 _memory = (ctypes.c_char * 1).from_buffer
 # Elements from which on a call through ctypes pays for itself, and which an integer of 32 bits can count.
 _SMALLEST, _LARGEST = 1 << 13, 1 << 30
@@ -55,11 +55,15 @@ def scale_and_add(y: Any, x: Any, a: float, b: float, scratch: Any) -> None:
         A vector that may be overwritten; may be ``x``.
     """
     # BLAS takes a factor of 0 for a sign to leave the vector out, NaN included
-    if _SMALLEST <= y.size <= _LARGEST and a != 0 and b != 0 and _fit(x, y):
+    if _SMALLEST <= y.size <= _LARGEST and a != 0 and b != 0 and x.dtype is y.dtype and x.size == y.size:
         routine = _routine(y.dtype.char)
-        if routine is not None:
+        try:
+            vectors = None if routine is None else (_memory(x), _memory(y))
+        except TypeError:  # not an array of NumPy's, or one with gaps, or one that may not be written to
+            vectors = None
+        if routine is not None and vectors is not None:
             status = None if state.monitor is None else _status()
-            routine(y.size, a, _memory(x), 1, b, _memory(y), 1)
+            routine(y.size, a, vectors[0], 1, b, vectors[1], 1)
             if status is not None and status.test(status.overflow):
                 status.clear(status.overflow)
                 state.monitor.flag("overflow")
@@ -122,19 +126,6 @@ def _end_sharing() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_end_sharing)
-
-
-def _fit(x: Any, y: Any) -> bool:
-    """Whether both are vectors that BLAS can be given: of one dtype, without gaps, and writable as ctypes demands."""
-    return (
-        type(x) is np.ndarray
-        and type(y) is np.ndarray
-        and x.dtype is y.dtype
-        and x.shape == y.shape
-        and x.ndim == 1
-        and x.flags.carray
-        and y.flags.carray
-    )
 
 
 @functools.cache
