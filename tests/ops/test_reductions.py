@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import retrograd as rg
 
@@ -105,3 +106,32 @@ def test_named_results() -> None:
     assert x.sort(0)._fields == x.topk(1)._fields == x.median(0)._fields == ("values", "indices")
     assert rg.aminmax(x).min.item() == 0
     assert rg.histogram(x, 3)._fields == ("hist", "bin_edges")
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 0.5, np.inf, -np.inf, 0])
+@pytest.mark.parametrize("dim", [None, 1, (0, 1)])
+def test_the_norm_of_one_number_is_its_absolute_value(p: float, dim: Any) -> None:
+    """Whose square would overflow, or vanish."""
+    values = [1e30] if dim is None else [[1e30]] if dim != 1 else [[1e30], [1e-30], [-1e-30], [0.0]]
+    got, expected = (lib.linalg.vector_norm(lib.tensor(values), p, dim) for lib in (rg, torch))
+    assert got.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda lib, x: lib.abs(x),
+        lambda lib, x: lib.linalg.vector_norm(x, 1),
+        lambda lib, x: lib.linalg.vector_norm(x, np.inf),
+        lambda lib, x: lib.nn.functional.l1_loss(x, lib.zeros(4)),
+    ],
+)
+def test_absolute_values_have_no_slope_at_nan(function: Any) -> None:
+    """As in torch, whose sign of NaN is 0; and the slope is constant: its derivative is 0."""
+    found = []
+    for lib in (rg, torch):
+        x = lib.tensor([np.nan, 1.0, -2.0, 0.0], requires_grad=True)
+        (slope,) = lib.autograd.grad(function(lib, x).sum(), x, create_graph=True)
+        (curvature,) = lib.autograd.grad(slope.sum(), x)
+        found.append([slope.tolist(), (curvature + 0).tolist()])
+    assert found[0] == found[1]

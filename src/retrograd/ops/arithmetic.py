@@ -190,7 +190,7 @@ def _div_trunc(input, other):
 def _check_divisor(name: str, input: Any, other: Any) -> None:
     """Raise for a dtype without integer division, and for integers divided by zero."""
     check_kind(name, "iuf", input)
-    if input.dtype.kind in "iu" and not np.all(other):
+    if input.dtype.kind in "iu" and input.size and not np.all(other):
         raise RuntimeError(f"{name}: ZeroDivisionError: an integer divided by zero; make the operands floating point")
 
 
@@ -339,7 +339,18 @@ def positive(input: Tensor) -> Tensor:
 add_method("__pos__", positive)
 
 
-@elementwise(np.absolute, operator="abs", aliases=("absolute",), input=lambda g, input: g * np.sign(input))
+def slope_of_abs(input: Any) -> Any:
+    """The derivative of ``|input|``: 1 or -1, and 0 for 0 and for NaN; of complex numbers their direction."""
+    if isinstance(input, Tensor):
+        return sgn(input)
+    if input.dtype.kind == "c":
+        return np.sign(input)
+    if type(input) is np.ndarray:  # in bytes, which takes half the time of np.sign
+        return np.subtract((input > 0).view(np.int8), (input < 0).view(np.int8))
+    return np.subtract(input > 0, input < 0, dtype=np.int8)
+
+
+@elementwise(np.absolute, operator="abs", aliases=("absolute",), input=lambda g, input: g * slope_of_abs(input))
 def abs(input):
     """Return the absolute value; of complex numbers it is real. Its derivative at 0 is 0."""
 

@@ -54,7 +54,7 @@ def vector_norm(x, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, d
     _check_dtype(name, x, dtype)
     if isinstance(ord, str):
         raise TypeError(f"{name}(): argument 'ord' (position 2) must be Number, not str")
-    if ord < 0 or ord == math.inf:
+    if x.ndim and (ord < 0 or ord == math.inf):
         dims = range(x.ndim) if dim is None or dim == () else [dim] if isinstance(dim, int) else dim
         if any(x.shape[checked_dim(name, k, x.ndim)] == 0 for k in dims):
             raise RuntimeError(

@@ -17,7 +17,8 @@ from retrograd.core.record import settle
 from retrograd.core.registry import composite
 from retrograd.dtypes import default_float, from_numpy_dtype
 from retrograd.ops._reducing import Dims, add_reduce, axes_of, cast, count_reduced, mean_of, reduce, sum_of_squares
-from retrograd.ops._rules import conj, everywhere, expand_reduced, keep_reduced, normalize_dim
+from retrograd.ops._rules import conj, everywhere, expand_reduced, keep_reduced, normalize_dim, normalize_dims
+from retrograd.ops.arithmetic import slope_of_abs
 from retrograd.ops.extremes import share_among
 
 # --- sums -------------------------------------------------------------------------------------------------------------
@@ -167,12 +168,12 @@ def _norm_rule(g, input, result, p, dim, keepdim):
     shape = input.shape
     g, norm = keep_reduced(g, shape, dim, keepdim), keep_reduced(result, shape, dim, keepdim)
     if p == 1:
-        return g * np.sign(input)
+        return g * slope_of_abs(input)
     if p == 2:
         return input * (g / np.where(norm == 0, np.inf, norm))
     if abs(p) == math.inf:
         extreme = (np.abs(input) == norm) | np.isnan(input)
-        return np.sign(input) * share_among(extreme, g, shape, dim, keepdim)
+        return slope_of_abs(input) * share_among(extreme, g, shape, dim, keepdim)
     # d|x|_p / dx = sgn(x) (|x| / |x|_p)^(p - 1), and nothing where the norm is 0
     g, norm = np.where(norm == 0, 0, g), np.where(norm == 0, 1, norm)
     ratio = np.where(input == 0, 1, np.abs(input)) / norm
@@ -195,6 +196,9 @@ def vector_norm(input, p: float, dim: Dims, keepdim: bool, dtype: Any):
 
 def norm_of(x: Any, p: float, axis: Any, keepdims: bool) -> Any:
     """The p-norm of a floating-point array."""
+    extents = x.shape if axis is None else [x.shape[dim] for dim in normalize_dims(axis, x.ndim)]
+    if math.prod(extents) == 1 and p != 0:
+        p = 1  # the absolute value, in whose powers a number may overflow or vanish
     if p == 2:
         return np.sqrt(sum_of_squares(x, axis, keepdims))
     size = np.abs(x)
