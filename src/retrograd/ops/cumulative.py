@@ -139,9 +139,9 @@ def recurrence(input, weights, dim, reverse):
 
 
 def _cumprod_rule(g, input, result, dim):
-    if input.ndim == 0:
-        return g
     dim = normalize_dim(dim, input.ndim)
+    if input.ndim == 0 or input.shape[dim] == 1:
+        return g
     if everywhere(input):
         return sum_from_here(g * conj(result), dim) / conj(input)
     # without dividing: y[k] depends on x[j] by the product before j and that between j and k

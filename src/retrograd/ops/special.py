@@ -213,14 +213,11 @@ def entr(input):
     """Return the entropy ``-input * log(input)``: 0 at 0, and minus infinity below."""
 
 
-def _bounded(input: Any, eps: float) -> Any:
-    return (input >= eps) & (input <= 1 - eps)
-
-
 def logit_derivative(g: Any, input: Any, eps: float | None) -> Any:
-    if eps is not None and eps >= 0:
-        return np.where(_bounded(input, eps), g / (input * (1 - input)), 0)
-    return np.where(_bounded(input, 0), g / (input * (1 - input)), np.nan)
+    clamps = eps is not None and eps >= 0
+    low = eps if clamps else 0
+    outside = (input < low) | (input > 1 - low)
+    return np.where(outside, 0 if clamps else np.nan, g / (input * (1 - input)))
 
 
 @answers_for("logit")

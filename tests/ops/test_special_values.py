@@ -1,0 +1,136 @@
+"""Values and gradients at NaN, at infinities, at both zeros, at huge and at tiny numbers: those of torch.
+
+A NaN that torch does not have, or a missing one, would be a birth that nobody can explain.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from retrograd.core.registry import composites, operations
+
+NAN, INF = np.nan, np.inf
+VALUES = [
+    *(NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, 3.5, -3.5, 6.0, -6.0, 20.0, 21.0, -20.0),
+    *(100.0, -100.0, 1e-30, -1e-30, 1e30, -1e30, 5e-324),
+]
+VECTORS = [
+    *([INF, 1.0, 2.0], [-INF, 1.0, 2.0], [-INF, -INF], [INF, INF], [INF, -INF], [NAN, 1.0, 0.0], [1.0, NAN]),
+    *([0.0, 0.0, 1.0], [0.0, 2.0, 3.0], [0.0, 0.0], [-0.0, 0.0], [1e30, 1.0, 1e30], [1e-30, 1e-30], [1e20, -1e20]),
+    *([5.0], [0.0], [INF], [-INF], [NAN], [2.0, 2.0, 2.0], [100.0, -100.0, 0.0]),
+]
+SPACES = ("", "nn.functional", "special")
+REDUCING = {
+    "": (
+        *("aminmax", "amax", "amin", "cummax", "cummin", "cumsum", "cumulative_trapezoid", "diff", "logsumexp"),
+        *("log_softmax", "max", "mean", "median", "min", "nanmean", "nanmedian", "nanquantile", "nansum", "norm"),
+        *("quantile", "roll", "softmax", "sort", "std", "std_mean", "sum"),
+    ),
+    "nn.functional": ("softmin", "normalize", "softmax", "log_softmax", "glu", "layer_norm"),
+    "special": ("log_softmax", "softmax", "logsumexp"),
+    "linalg": ("norm", "vector_norm"),
+}
+DRAWING = (
+    *("bernoulli", "binomial", "dropout", "gumbel", "lowrank", "multinomial", "normal", "poisson", "rand", "rrelu"),
+)
+
+# Where the two differ, and why.
+POLES = {NAN, INF, -INF, -1.0, -2.0, -6.0, -20.0, -100.0, -1e30, 1e30}
+ELSEWHERE: dict[str, set[float]] = {
+    "digamma": POLES,  # its derivative is infinite there; in torch, it is some large number
+    "psi": POLES,
+    "lgamma": {-INF, 5e-324},  # SciPy's: minus infinity; and infinity, where 744.4 is right
+    "gammaln": {-INF, 5e-324},
+    # torch's own answers at NaN depend on whether its loops take several elements at a time
+    **{name: {NAN} for name in ("celu", "elu", "selu", "hardswish", "hardshrink", "softshrink", "hardtanh", "relu6")},
+    "i1": {NAN, INF, -INF, 1e30, -1e30, 100.0, -100.0, 5e-324},  # NaN in torch
+    "i1e": {NAN, INF, -INF, 1e30, -1e30},  # SciPy's Bessel functions end at 1e9
+    "log_ndtr": {-INF, -1e30},  # NaN and infinite in torch
+    "logit": {-0.0},
+    "prod": set(VALUES),  # torch takes the gradient to be 0 where there are two zeros, whatever the other elements
+    "mode": set(VALUES),  # which of equal elements is chosen
+    "trapezoid": set(VALUES),  # torch subtracts infinities
+    "trapz": set(VALUES),
+}
+
+
+def space_of(lib: Any, space: str) -> Any:
+    for part in filter(None, space.split(".")):
+        lib = getattr(lib, part)
+    return lib
+
+
+def names(space: str) -> Iterator[str]:
+    """The operations that both have, but for those that draw numbers, and those that write to their argument."""
+    prefix = "special." if space == "special" else ""
+    for name in sorted({**operations, **composites}):
+        name = name.removeprefix(prefix)
+        known = all(hasattr(space_of(lib, space), name) for lib in (torch, rg))
+        if known and not name.endswith("_") and not any(word in name for word in DRAWING):
+            yield name
+
+
+def value_and_gradient(lib: Any, call: Callable[[Any, Any], Any], space: str, name: str, values: Any) -> Any:
+    """The (first) result and the gradient of its sum; None if it has none."""
+    x = lib.tensor(values, dtype=lib.float64, requires_grad=True)
+    y = call(getattr(space_of(lib, space), name), x)
+    y = y[0] if isinstance(y, (tuple, list)) else y
+    if not isinstance(y, lib.Tensor) or not y.requires_grad or y.is_complex():
+        return None
+    (g,) = lib.autograd.grad(y, x, lib.ones_like(y), allow_unused=True, materialize_grads=True)
+    return y.detach().numpy(), g.numpy()
+
+
+def compare(call: Callable[[Any, Any], Any], space: str, name: str, values: list[float], apart: Any = ()) -> bool:
+    """Whether torch has such a function and a gradient of it; then both have the same numbers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            theirs = value_and_gradient(torch, call, space, name, values)
+        except (TypeError, RuntimeError, ValueError, IndexError, NotImplementedError):  # it is called in another way
+            return False
+        if theirs is None:
+            return False
+        ours = value_and_gradient(rg, call, space, name, values)
+    assert ours is not None
+    for a, b, what in zip(ours, theirs, ("value", "gradient"), strict=True):
+        if a.shape == (len(values),):
+            kept = [value not in apart and not (np.isnan(value) and NAN in apart) for value in values]
+            a, b = a[kept], b[kept]
+        np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-10, err_msg=f"{what} at {values}")
+    return True
+
+
+ELEMENTWISE = sorted({(space, name) for space in SPACES for name in names(space)})
+
+
+@pytest.mark.parametrize(("space", "name"), ELEMENTWISE)
+def test_elementwise(space: str, name: str) -> None:
+    compare(lambda function, x: function(x), space, name, VALUES, ELSEWHERE.get(name, ()))
+
+
+def test_many_are_compared() -> None:
+    assert sum(compare(lambda function, x: function(x), "", name, [0.5]) for name in names("")) > 90
+
+
+WAYS: list[Callable[[Any, Any], Any]] = [
+    lambda function, x: function(x),
+    lambda function, x: function(x, 0),
+    lambda function, x: function(x, dim=0),
+    lambda function, x: function(x[None], dim=1),
+    lambda function, x: function(x[None], 0.5, 1),
+    lambda function, x: function(x, x.shape),
+    lambda function, x: function(x.outer(x), dim=-1),
+]
+
+
+@pytest.mark.parametrize(("space", "name"), [(space, name) for space, names in REDUCING.items() for name in names])
+def test_along_a_dimension(space: str, name: str) -> None:
+    assert sum([compare(call, space, name, values) for values in VECTORS for call in WAYS])
