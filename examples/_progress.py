@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from types import TracebackType
@@ -67,6 +68,7 @@ class Progress:
         print(text.rstrip(), file=self.stream, flush=True)
 
     def _draw(self, text: str) -> None:
+        text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps could not be drawn over
         print("\r" + text.ljust(self.drawn), end="", file=self.stream, flush=True)
         self.drawn = len(text)
 

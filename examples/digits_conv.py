@@ -24,6 +24,8 @@ from retrograd.demo import load_digits
 from retrograd.nn import functional as F
 from retrograd.utils.data import DataLoader, TensorDataset
 
+SHOWN = 10  # mistakes at the end
+
 
 def convolution(inputs: int, outputs: int) -> nn.Sequential:
     """A 3x3 convolution that keeps the size of the image, normalised over the batch."""
@@ -74,10 +76,10 @@ def train(
     optimizer = rg.optim.AdamW(model.parameters(), lr=args.lr, weight_decay=0.01)
     schedule = rg.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=args.lr, total_steps=args.epochs * len(batches))
     step = 0
-    start = time.perf_counter()
     with rg.anomaly.watch(model, optimizer), Progress(args.epochs * len(batches)) as progress:
         progress.line("epoch    loss    test  seconds")
         for epoch in range(args.epochs):
+            start = time.perf_counter()
             total = 0.0
             for images, digits in batches:
                 loss = F.cross_entropy(model(as_images(shift_randomly(images.numpy(), rng))), digits)
@@ -123,8 +125,11 @@ def main(argv: list[str] | None = None) -> int:
     seen = read(model, pixels)
     accuracy = (seen == labels).mean()
     print(f"read {accuracy:.2%} of {len(labels)} held-out digits after {args.epochs} epochs in {seconds:.1f} s")
-    for digit, mistaken in zip(labels[seen != labels], seen[seen != labels], strict=True):
-        print(f"  took {digit} for {mistaken}")
+    wrong = np.flatnonzero(seen != labels)
+    for k in wrong[:SHOWN]:
+        print(f"  a {labels[k]} was read as {seen[k]}")
+    if len(wrong) > SHOWN:
+        print(f"  and {len(wrong) - SHOWN} more mistakes")
     if accuracy < args.min_accuracy:
         print(f"held-out accuracy {accuracy:.2%} is below the required {args.min_accuracy:.2%}", flush=True)
         return 1

@@ -172,7 +172,14 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--max-loss", type=float, default=2.0, help="exit with status 1 when the held-out loss is higher"
     )
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if min(args.steps, args.batch_size, args.context, args.width, args.heads, args.layers, args.evaluate) < 1:
+        parser.error("--steps, --batch-size, --context, --width, --heads, --layers and --evaluate must be at least 1")
+    if args.width % args.heads:
+        parser.error(f"--width {args.width} cannot be shared among --heads {args.heads}: it must be a multiple")
+    if args.temperature <= 0:
+        parser.error("--temperature must be above 0")
+    return args
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -98,7 +98,10 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=30, help="each of 20 iterations of L-BFGS")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--max-error", type=float, default=1e-3, help="exit with status 1 when it is further off (rad)")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if min(args.points, args.width, args.rounds) < 1:
+        parser.error("--points, --width and --rounds must be at least 1")
+    return args
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -153,3 +153,14 @@ def test_progress_in_a_terminal_leaves_only_lines_that_stay() -> None:
         assert stream.getvalue().startswith("\r[############............] 1/2  0:00 < 0:0")
         progress.line("an epoch")
     assert [line.split("\r")[-1] for line in stream.getvalue().split("\n")] == ["an epoch", ""]
+
+
+def test_progress_does_not_wrap_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    progress_module = load("_progress")
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    with progress_module.Progress(total=2, stream=stream) as progress:
+        progress.reported -= 1
+        progress.update(1, "loss 2.0")
+        assert len(stream.getvalue().lstrip("\r")) == 29

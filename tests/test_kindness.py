@@ -19,6 +19,8 @@ MISTAKES: list[tuple[str, Callable[[Any], Any], tuple[str, ...]]] = [
     ("matmul", lambda m: m.ones(2, 3) @ m.ones(2, 3), ("matmul", "[2, 3]")),
     ("mm", lambda m: m.mm(m.ones(2, 3), m.ones(3)), ("mm", "[2, 3] and [3]", "matmul")),
     ("cat", lambda m: m.cat([m.ones(2, 3), m.ones(3, 2)]), ("cat",)),
+    ("dtypes", lambda m: m.inner(m.ones(2), m.ones(2, dtype=m.float64)), ("float32", "float64", ".to()")),
+    ("cat without a list", lambda m: m.cat(m.ones(2), m.ones(3)), ("cat([a, b])",)),
     ("stack", lambda m: m.stack([m.ones(2), m.ones(3)]), ("stack", "[2]", "[3]")),
     ("reshape", lambda m: m.ones(6).reshape(4, 2), ("reshape", "[4, 2]", "6")),
     ("view", lambda m: m.ones(2, 3).t().view(6), ("view", "reshape")),
@@ -28,7 +30,13 @@ MISTAKES: list[tuple[str, Callable[[Any], Any], tuple[str, ...]]] = [
     ("index", lambda m: m.ones(3)[5], ("5", "3")),
     ("too many indices", lambda m: m.ones(3)[0, 0], ("indices",)),
     ("gather", lambda m: m.ones(3).gather(0, m.tensor([7])), ("gather", "7")),
-    ("dtype of bitwise", lambda m: m.ones(3) & m.ones(3), ("bitwise_and",)),
+    ("vstack without a list", lambda m: m.vstack(m.ones(2, 3)), ("vstack([a, b])",)),
+    ("dimension of text", lambda m: m.ones(3).sum(dim="x"), ("sum", "'x'")),
+    ("repeats of text", lambda m: m.ones(3).repeat("x"), ("repeat", "'x'")),
+    ("block_diag", lambda m: m.block_diag(3), ("block_diag", "int")),
+    ("save", lambda m: m.save({}, "no_such_directory/file.pt"), ("no_such_directory",)),
+    ("dtype of bitwise", lambda m: m.ones(3) & m.ones(3), ("bitwise_and", "int64")),
+    ("array of tensors", lambda m: np.array([m.ones((), requires_grad=True)]), ("detach()", "np.stack")),
     ("result dtype in place", lambda m: m.ones(3, dtype=m.int64).add_(0.5), ("can't be cast",)),
     ("bool minus bool", lambda m: m.tensor([True]) - m.tensor([True]), ("sub", "logical_xor")),
     ("string operand", lambda m: m.add(m.ones(2), "a"), ("add", "str")),
@@ -55,6 +63,9 @@ MISTAKES: list[tuple[str, Callable[[Any], Any], tuple[str, ...]]] = [
     ("not square", lambda m: m.linalg.det(m.ones(2, 3)), ("det", "square")),
     ("einsum", lambda m: m.einsum("ij,jk->ik", m.ones(2, 3), m.ones(2, 3)), ("einsum",)),
     ("empty maximum", lambda m: m.ones(0).max(), ("max",)),
+    ("module for parameters", lambda m: m.optim.SGD(m.nn.Linear(1, 1)), ("Linear", "parameters()")),
+    ("parameters not called", lambda m: m.optim.SGD(m.nn.Linear(1, 1).parameters), ("call it",)),
+    ("index of an embedding", lambda m: m.nn.Embedding(5, 2)(m.tensor([7])), ("0 to 4", "any shape, got [1]", "7")),
     ("negative size", lambda m: m.ones(-1), ("-1",)),
 ]
 
@@ -69,6 +80,20 @@ def test_mistakes(mistake: Callable[[Any], Any], words: tuple[str, ...]) -> None
     text = str(got.value)
     for word in words:
         assert word in text, f"'{word}' is not in: {text}"
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda x: rg.nn.Linear(2, 3)(x),
+        lambda x: rg.ones(2, 2).matmul(x),
+        lambda x: rg.nn.functional.linear(rg.ones(2), x),
+        lambda x: rg.exp(x),
+    ],
+)
+def test_a_tensor_of_torchs_is_told_apart(mistake: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError, match=r"must be Tensor, not torch\.Tensor; make it a tensor first"):
+        mistake(torch.ones(2, 2))
 
 
 def test_freed_graph_names_the_fix() -> None:

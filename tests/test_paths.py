@@ -112,6 +112,30 @@ def test_unknown_modules_are_unknown() -> None:
         importlib.import_module("retrograd.nn.nothing")
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("from retrograd.utils.tensorboard import SummaryWriter", "retrograd.utils.tensorboard.*tensorboardX"),
+        ("import retrograd.fx.passes", "retrograd.fx.*nothing is compiled"),
+        ("from retrograd import nn, onnx", "retrograd.onnx.*export"),
+        ("from retrograd.optim import Adam, SparseAdam", "retrograd.optim.SparseAdam.*use Adam"),
+        ("import retrograd.numpy as jnp", "import numpy as np"),
+    ],
+)
+def test_imports_of_what_is_absent_come_with_advice(line: str, words: str) -> None:
+    with pytest.raises(ModuleNotFoundError, match=words):
+        exec(line, {})
+
+
+def test_other_imports_fail_as_ever() -> None:
+    with pytest.raises(ImportError, match="cannot import name 'onx' from 'retrograd'"):
+        exec("from retrograd import onx", {})
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'fx'$"):
+        importlib.import_module("fx")
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'retrograd\.nothing'$"):
+        importlib.import_module("retrograd.nothing")
+
+
 def test_modules_are_attributes_as_torchs_are() -> None:
     code = """if True:
         import retrograd as torch

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from retrograd import autograd, creation, ops, random, serialization
+from retrograd.absent import missing as _missing
 from retrograd.autograd import (
     enable_grad,
     inference_mode,
@@ -527,7 +528,7 @@ def __getattr__(name: str) -> _Any:
         return value
     if name in _CPU_TYPES:
         return _CPU_TYPES[name]
-    raise _importlib.import_module("retrograd.absent").missing("retrograd", name)
+    raise _missing("retrograd", name)
 
 
 # fmt: off

@@ -1,6 +1,12 @@
-"""Names that users of torch, NumPy and JAX look for in vain, and what to do about it; part of the AttributeError."""
+"""Names that users of torch, NumPy and JAX look for in vain, and what to do about it.
+
+The advice is part of the error, be the name asked for as an attribute or in an import line.
+"""
 
 from __future__ import annotations
+
+import sys
+from typing import Any
 
 __all__ = ["ABSENT", "missing"]
 
@@ -24,6 +30,8 @@ ABSENT = {
     "hessian": "use retrograd.func.hessian(function)",
     "hub": _NOT_LOADED,
     "jacobian": "use retrograd.autograd.functional.jacobian(function, inputs), or retrograd.func.jacrev(function)",
+    "library": "an operation of your own is a retrograd.autograd.Function",
+    "masked": f"{_DENSE}; mask with retrograd.where(mask, x, 0)",
     "mps": "there are tensors on the CPU, and on NVIDIA GPUs through CuPy",
     "ndarray": "tensors are of the class retrograd.Tensor; x.numpy() gives the array of one",
     "nested": "there are only dense tensors; pad with nn.utils.rnn.pad_sequence and mask",
@@ -36,10 +44,12 @@ ABSENT = {
     "profiler": "use retrograd.autograd.profiler.profile",
     "quantization": _QUANTISED,
     "quantize_per_tensor": _QUANTISED,
+    "signal": "windows are functions here, such as retrograd.hann_window",
     "sparse": _DENSE,
     "sparse_coo": _STRIDED,
     "sparse_coo_tensor": _DENSE,
     "sparse_csr_tensor": _DENSE,
+    "utils.benchmark": "use Python's timeit",
     "utils.cpp_extension": _COMPILED,
     "utils.model_zoo": _NOT_LOADED,
     "utils.tensorboard": "it writes numbers and arrays; import SummaryWriter from torch itself, or from tensorboardX",
@@ -61,3 +71,17 @@ def missing(module: str, name: str) -> AttributeError:
     path = f"{module}.{name}".partition(".")[2]
     advice = ABSENT.get(path)
     return AttributeError(f"module {module!r} has no attribute {name!r}" + (f": {advice}" if advice else ""))
+
+
+class _ImportAdvice:
+    """Asked for a module of ours that no other finder has: gives none, and says what to do instead."""
+
+    @staticmethod
+    def find_spec(fullname: str, path: Any = None, target: Any = None) -> None:
+        package, _, name = fullname.partition(".")
+        if package == "retrograd" and name in ABSENT:
+            # Without name=, so that ``from retrograd import onnx`` shows it, too, in place of "cannot import name".
+            raise ModuleNotFoundError(f"No module or name {fullname!r}: {ABSENT[name]}")
+
+
+sys.meta_path.append(_ImportAdvice)

@@ -65,6 +65,8 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
     path = os.fspath(f)
     layout = _format_of(path)
     is_flat = isinstance(obj, Mapping) and list(arrays) == list(obj)
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
     partial = f"{path}.{os.getpid()}.partial"
     try:
         if layout is None:

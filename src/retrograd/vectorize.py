@@ -88,8 +88,13 @@ def _lift_operands(op: Any, bound: list[Any], result: Any) -> list[Any]:
 
 def lift_arguments(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a user-written Function, with a :func:`lift` before those that are the same for every sample."""
-    levels = _active_levels([arg._data for arg in args if isinstance(arg, Tensor)])
+    levels = levels_of(args)
     return tuple([_lifted(arg, levels) for arg in args]) if levels else args
+
+
+def levels_of(args: tuple[Any, ...]) -> list[Level]:
+    """The levels being mapped over that tensors among ``args`` differ in, the innermost last."""
+    return _active_levels([arg._data for arg in args if isinstance(arg, Tensor)])
 
 
 def _active_levels(arrays: Sequence[Any]) -> list[Level]:
@@ -128,12 +133,8 @@ class VmapInfo(NamedTuple):
 
 
 def apply_batched(function: Any, args: tuple[Any, ...]) -> Any:
-    """Call a user-written Function by the ``vmap`` that it has."""
-    levels = _active_levels([arg._data for arg in args if isinstance(arg, Tensor)])
-    previous = local.vmaps
-    if not levels:
-        return _without_rule(function, args)
-    level = levels[-1]
+    """Call a user-written Function by the ``vmap`` that it has, with arguments at least one of which is batched."""
+    previous, level = local.vmaps, levels_of(args)[-1]
     in_dims = tuple([0 if isinstance(arg, Tensor) and _has(arg, level) else None for arg in args])
     local.vmaps = tuple([other for other in previous if other is not level])
     try:
@@ -150,15 +151,6 @@ def apply_batched(function: Any, args: tuple[Any, ...]) -> Any:
     return unflatten(
         structure, [leaf if dim is None else hide(leaf, dim, level) for leaf, dim in zip(leaves, dims, strict=True)]
     )
-
-
-def _without_rule(function: Any, args: tuple[Any, ...]) -> Any:
-    """Call a Function on arguments none of which is batched."""
-    previous, local.vmaps = local.vmaps, ()
-    try:
-        return function.apply(*args)
-    finally:
-        local.vmaps = previous
 
 
 # --- vmap -------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import pytest
@@ -314,9 +315,11 @@ for _ in range(2):
 
 @libraries
 def test_a_learning_rate_that_is_infinite(library: str) -> None:
+    """It is found before the update that would use it, and not by what it has made of the weights."""
     event = run(library, SCHEDULE).events[0]
-    assert diagnose(event).number == 50
-    assert "learning rate (it is inf now)" in (event.cause or "")
+    assert (event.step, event.operands) == (1, {"lr": math.inf})
+    assert diagnose(event).title == "learning rate that is not finite"
+    assert "The learning rate of SGD is inf" in (event.cause or "")
 
 
 EPS = """

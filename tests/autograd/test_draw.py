@@ -243,6 +243,16 @@ def test_names_of_saved_leaves() -> None:
     assert parsed.texts[parsed.named("mul")][-1][0] == "saves input = x, other = w"
 
 
+def test_a_long_list_of_what_is_saved_is_cut_and_the_rest_counted() -> None:
+    layer = rg.nn.LSTM(4, 8)
+    out, _ = layer(rg.randn(5, 2, 4))
+    picture = draw(out, names=layer)
+    (whole,) = [line for line in str(picture).splitlines() if " lstm(" in line]
+    *shown, rest = [line for line, size in Parsed(picture).texts["n4"] if size == 10.0]
+    (count,) = re.findall(r"^and (\d+) more$", rest)
+    assert " ".join(shown).count("tensors ") + int(count) == whole.count("tensors ")
+
+
 def test_saved_tensors_freed_and_packed() -> None:
     x = rg.ones(3, requires_grad=True)
     y = x.exp().sum()

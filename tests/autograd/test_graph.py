@@ -251,6 +251,33 @@ def test_hooks_on_one_saved_tensor(lib: Any) -> Any:
 
 
 @parity
+def test_an_unpacked_leaf_is_a_leaf(lib: Any) -> Any:
+    seen: list[Any] = []
+
+    class Square(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            seen.append([x.is_leaf, x.requires_grad, x.grad_fn is None])
+            return g * 2 * x
+
+    x = lib.tensor([2.0, 3.0], requires_grad=True)
+    with lib.autograd.graph.saved_tensors_hooks(lambda x: x.detach(), lambda x: x):
+        y, z = Square.apply(x), x * x
+    saved = z.grad_fn._saved_self
+    report = [saved.is_leaf, saved.requires_grad, saved.grad_fn is None]
+    for result in (y, z):
+        (g,) = lib.autograd.grad(result.sum(), x, create_graph=True)
+        report.append(lib.autograd.grad(g.sum(), x))
+    return [*report, seen, x.grad is None]
+
+
+@parity
 def test_hooks_on_a_tensor_that_was_not_saved(lib: Any) -> Any:
     y = leaf(lib, 1.0) * lib.ones(1, dtype=lib.float64)
     return [attempt(lambda: y.grad_fn._raw_saved_self.register_hooks(lambda t: t, lambda t: t))]

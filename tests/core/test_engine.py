@@ -198,6 +198,17 @@ def test_expanded_gradient_is_made_writable() -> None:
 
 
 @parity
+def test_a_leaf_whose_shape_was_changed(lib: Any) -> Any:
+    x = leaf(lib, 1.0, 2.0)
+    (x * 2).sum().backward()
+    x.data = lib.ones(3, dtype=lib.float64)
+    report = [attempt(lambda: (x * 3).sum().backward()), x.grad]
+    x.grad = None
+    (x * 3).sum().backward()
+    return [*report, x.grad]
+
+
+@parity
 def test_grad_function(lib: Any) -> Any:
     x, w, unused = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0), leaf(lib, 5.0)
     y = x * w
@@ -306,6 +317,35 @@ def test_nodes(lib: Any) -> Any:
         node._sequence_nr() > producer._sequence_nr(),
         node._saved_result,
         attempt(lambda: (y.sum().backward(), node._saved_result)),
+    ]
+
+
+@parity
+def test_a_node_by_itself(lib: Any) -> Any:
+    """Neither hooks run nor anything is freed, and the result has a history where recording is on."""
+    x, y = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0)
+    product, parts = x * y, x.exp().unbind()
+    product.register_hook(lambda g: g * 100)
+    g = lib.ones(2, dtype=lib.float64)
+    report = [product.grad_fn(g), product.grad_fn(None), parts[0].grad_fn(None, g[0]), (x * 2).grad_fn(g)]
+    (second,) = lib.autograd.grad(product.grad_fn(g)[1].sum(), x)
+    with lib.no_grad():
+        report += [second, product.grad_fn(g)[0].requires_grad, lib.cat([x, y]).grad_fn]
+    report += [product.grad_fn.next_functions[0][0](g), x.grad, y.grad is None]
+    report += [attempt(lambda: product.grad_fn()), attempt(lambda: product.grad_fn(g, g))]
+    report += [attempt(lambda: product.grad_fn(3)), product.sum().backward(), attempt(lambda: product.grad_fn(g))]
+    return report
+
+
+@parity
+def test_arguments_that_are_no_tensors(lib: Any) -> Any:
+    x = leaf(lib, 1.0, 2.0)
+    return [
+        attempt(lambda: (x * 2).backward([1.0, 1.0])),
+        attempt(lambda: (x * 2).backward(1.0)),
+        attempt(lambda: lib.autograd.grad(x.sum(), [])),
+        attempt(lambda: lib.autograd.grad(x.sum(), 3)),
+        x.grad is None,
     ]
 
 

@@ -6,6 +6,8 @@ import gc
 import weakref
 from typing import Any
 
+import pytest
+
 import retrograd as rg
 from tests.parity import attempt, parity
 
@@ -290,3 +292,86 @@ def test_saving_an_output_makes_no_cycle() -> None:
         assert node() is None
     finally:
         gc.enable()
+
+
+def _product_with_itself(lib: Any, returns: str, separate: bool) -> Any:
+    """A Function of two tensors that returns its input as it is, or a view of it, and saves the input."""
+
+    def result(x: Any) -> Any:
+        return x if returns == "the input" else x.view_as(x)
+
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * ctx.saved_tensors[0] * 3
+
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return result(x)
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    members = {"backward": staticmethod(backward), "forward": staticmethod(result if separate else forward)}
+    if separate:
+        members["setup_context"] = staticmethod(setup_context)
+    return type("Itself", (lib.autograd.Function,), members)
+
+
+@parity
+def test_an_input_that_is_saved_and_returned_as_it_is(lib: Any) -> Any:
+    report = []
+    for returns in ("the input", "a view"):
+        for separate in (False, True):
+            x = leaf(lib, 2.0, 3.0)
+
+            def second(x: Any = x, returns: str = returns, separate: bool = separate) -> Any:
+                y = _product_with_itself(lib, returns, separate).apply(x * 1)
+                (g,) = lib.autograd.grad(y.sum(), x, create_graph=True)
+                return [g, *lib.autograd.grad(g.sum(), x)]
+
+            report.append(attempt(second))
+    return report
+
+
+@parity
+def test_no_outputs(lib: Any) -> Any:
+    class Nothing(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return ()
+
+    return ["outputs", Nothing.apply(leaf(lib, 1.0))]
+
+
+@parity
+def test_views_of_constants_keep_their_history_or_say_that_they_lost_it(lib: Any) -> Any:
+    class Through(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, constant: Any, x: Any, view: bool) -> Any:
+            return constant.view(-1) if view else constant
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return None, g, None
+
+    report = []
+    for view in (False, True):
+        constant, x = lib.ones(3, dtype=lib.float64), leaf(lib, 1.0, 2.0, 3.0)
+        y = Through.apply(constant, x, view)
+        report += [y.requires_grad, lib.autograd.grad(y.sum(), x)]
+        constant.mul_(2)
+        report += [y.requires_grad, attempt(lambda y=y: y.grad_fn), attempt(lambda y=y: y.sum())]
+    return report
+
+
+def test_backward_and_vjp_are_one_thing() -> None:
+    with pytest.raises(RuntimeError, match="both 'backward' and 'vjp'"):
+
+        class Both(rg.autograd.Function):
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                return g
+
+            @staticmethod
+            def vjp(ctx: Any, g: Any) -> Any:
+                return g

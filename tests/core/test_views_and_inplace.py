@@ -353,3 +353,19 @@ def test_failed_write_changes_nothing() -> None:
     assert (y.detach() == before).all()
     assert y._version == version
     assert y.grad_fn is node
+
+
+@parity
+def test_an_operand_is_not_resized_as_out(lib: Any) -> Any:
+    x, column = lib.ones(3), lib.ones(3, 1)
+    report = [attempt(lambda: lib.mul(x, column, out=x)), attempt(lambda: lib.add(x, column, out=column)), x, column]
+    return [*report, lib.mul(x, 2, out=x), x._version]
+
+
+@parity
+def test_flag_of_a_view_that_lost_its_history(lib: Any) -> Any:
+    x = leaf(lib, 1.0, 2.0)
+    part = x.unbind()[0]
+    with lib.no_grad():
+        x.mul_(2)
+    return [part.requires_grad_().requires_grad, attempt(lambda: part.requires_grad_(False)), part.requires_grad]

@@ -283,7 +283,25 @@ def test_custom_functions_are_differentiated_by_their_own_rules() -> None:
     np.testing.assert_allclose(rg.vmap(rg.func.grad(lambda x: Cube.apply(x).sum()))(rg.tensor(A)).numpy(), 7 * A)
 
 
+@parity
+def test_outputs_of_integers_have_no_tangents(lib: Any) -> Any:
+    x = lib.tensor(V)
+    output, jvp_fn = lib.func.linearize(lambda x: {"largest": x.argmax(), "twice": x * 2}, x)
+    return [
+        output["twice"],
+        jvp_fn(x),
+        lib.func.jvp(lambda x: x.argmax(), (x,), (x,)),
+        lib.func.jacfwd(lambda x: x.argmax())(x),
+        lib.func.grad(lambda x: x.argmax())(x),
+    ]
+
+
 # --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def complex_(lib: Any) -> Any:
+    return lib.tensor(V * (1 + 2j))
+
 
 WRONG = {
     "no scalar": lambda lib: lib.func.grad(lambda x: x)(lib.tensor(V)),
@@ -309,6 +327,12 @@ WRONG = {
     "jacfwd of integers": lambda lib: lib.func.jacfwd(lambda x: x * 2)(lib.arange(3)),
     "jacrev of a number": lambda lib: lib.func.jacrev(lambda x: 3.0)(lib.tensor(V)),
     "no chunks": lambda lib: lib.func.jacrev(lambda x: x, chunk_size=0)(lib.tensor(V)),
+    "vjp of integers": lambda lib: lib.func.vjp(lambda x: (x, x.argmax()), lib.tensor(V)),
+    "jacrev by something complex": lambda lib: lib.func.jacrev(lambda x, z: (x * z).real)(lib.tensor(V), complex_(lib)),
+    "jacfwd by something complex": lambda lib: lib.func.jacfwd(lambda x, z: (x * z).real)(lib.tensor(V), complex_(lib)),
+    "hessian by something complex": lambda lib: lib.func.hessian(lambda z: z.abs().sum())(complex_(lib)),
+    "jacrev of something complex": lambda lib: lib.func.jacrev(lambda x: x * 1j)(lib.tensor(V)),
+    "jacfwd of something complex": lambda lib: lib.func.jacfwd(lambda x: x * 1j)(lib.tensor(V)),
 }
 
 
@@ -327,3 +351,14 @@ def test_errors_say_what_was_wrong() -> None:
     assert "argnum=2, but only 1" in message(lambda: WRONG["argnums too large"](rg))
     assert "[4, 3]" in message(lambda: WRONG["cotangents of another shape"](rg))
     assert "dtype retrograd.int64" in message(lambda: WRONG["integers"](rg))
+    assert "has_aux=True" in message(lambda: WRONG["vjp of integers"](rg))
+    assert "received complex tensor at flattened input idx: 1" in message(
+        lambda: WRONG["jacrev by something complex"](rg)
+    )
+
+
+def test_a_real_argument_has_no_complex_tangent() -> None:
+    """torch computes with it; here nothing would be left of the imaginary part."""
+    x = rg.tensor(V)
+    with pytest.raises(ValueError, match="Expected tangent to be real"):
+        rg.func.jvp(rg.sin, (x,), (complex_(rg),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,6 +111,57 @@ def test_iteration_indexing_and_python_operators() -> None:
     np.testing.assert_allclose(rg.vmap(f)(rg.tensor(A)).numpy(), expected)
 
 
+PICKS = {
+    "a[i]": lambda lib, a, i: a[i],
+    "a[..., i]": lambda lib, a, i: a[..., i],
+    "a[None, i]": lambda lib, a, i: a[None, i],
+    "a[i, 0]": lambda lib, a, i: a[i, 0],
+    "a[:, i]": lambda lib, a, i: a[:, i],
+    "a[i, 1:, i]": lambda lib, a, i: a[i, 1:, i],
+    "a[i, :, list]": lambda lib, a, i: a[i, :, [0, 1]],
+    "a[[1, 0], i]": lambda lib, a, i: a[lib.tensor([1, 0]), i],
+    "a captured": lambda lib, a, i: lib.tensor(C)[i] * a,
+    "a captured, and i not first": lambda lib, a, i: lib.tensor(C)[0, :, i],
+    "a[i - 1]": lambda lib, a, i: a[i - 1],
+    "int32": lambda lib, a, i: a[i.int()],
+    "a[i] = number": lambda lib, a, i: assigned(a * 1, i, 0.5),
+    "a[i] = a[0]": lambda lib, a, i: assigned(a * 1, i, a[0] * 2),
+    "a[..., i] = number": lambda lib, a, i: assigned(a * 1, (..., i), 0.5),
+    "a[0, i] = a[0, 0]": lambda lib, a, i: assigned(a * 1, (0, i), a[0, 0]),
+}
+C = RNG.normal(size=(2, 2, 2))
+
+
+def assigned(a: Any, index: Any, value: Any) -> Any:
+    a[index] = value
+    return a
+
+
+@pytest.mark.parametrize("name", PICKS)
+def test_an_index_that_differs(name: str) -> None:
+    def program(lib: Any) -> Any:
+        a, i = lib.tensor(np.stack([C, C + 1, C * 2]), requires_grad=True), lib.tensor([0, 1, 1])
+        made = lib.vmap(lambda a, i: PICKS[name](lib, a, i))(a, i)
+        if made.requires_grad:
+            (made**2).sum().backward()
+        return [made, a.grad]
+
+    parity(program)()
+
+
+def test_derivatives_at_an_index_that_differs() -> None:
+    a, i = rg.tensor(A), rg.tensor([0, 2, 1, 1, 0])
+    expected = np.zeros((5, 3))
+    expected[range(5), i.numpy()] = 2 * A[range(5), i.numpy()]
+    for derivative in (rg.func.grad, rg.func.jacfwd):
+        np.testing.assert_allclose(rg.vmap(derivative(lambda a, i: a[i] ** 2))(a, i).numpy(), expected)
+
+
+def test_an_index_that_is_too_large_for_some_sample() -> None:
+    with pytest.raises(IndexError, match="index 9 is out of bounds"):
+        rg.vmap(lambda a, i: a[i])(rg.tensor(A), rg.tensor([0, 1, 9, 0, 0]))
+
+
 def test_numpys_functions_work_inside() -> None:
     made = rg.vmap(lambda x: np.where(x > 0, np.exp(x), 0).sum() + np.linalg.norm(x))(rg.tensor(A))
     np.testing.assert_allclose(made.numpy(), np.where(A > 0, np.exp(A), 0).sum(1) + np.linalg.norm(A, axis=1))
@@ -123,6 +175,47 @@ def test_printing_shows_the_batch() -> None:
 
 def test_no_samples() -> None:
     assert rg.vmap(lambda x: x.sum())(rg.zeros(0, 3)).shape == (0,)
+
+
+WITHOUT_RULE = {
+    "layer_norm": lambda lib, x: lib.nn.functional.layer_norm(x, x.shape),
+    "interpolate": lambda lib, x: lib.nn.functional.interpolate(x[None], scale_factor=2),
+    "attention": lambda lib, x: lib.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None]),
+    "view_as_complex": lambda lib, x: lib.view_as_complex(x),
+    "argmax": lambda lib, x: x.argmax(-1),
+    "gather": lambda lib, x: x.gather(0, x.long()),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_RULE)
+def test_no_samples_of_what_has_no_rule(name: str) -> None:
+    parity(lambda lib: lib.vmap(lambda x: WITHOUT_RULE[name](lib, x))(lib.zeros(0, 3, 2)))()
+
+
+def test_no_samples_and_no_way_to_tell_the_shape() -> None:
+    factors, pivots, right = rg.zeros(0, 2, 2), rg.zeros(0, 2, dtype=rg.int32), rg.zeros(0, 2, 1)
+    error = message(lambda: rg.vmap(rg.linalg.ldl_solve)(factors, pivots, right))
+    assert "for a batch of 0 samples the shape of its result cannot be found out: linalg.ldl_solve: the pivots" in error
+
+
+def test_singular_matrices_among_the_samples() -> None:
+    matrices = rg.stack([rg.eye(2), rg.zeros(2, 2)])
+    for factor in (rg.linalg.lu_factor, rg.linalg.ldl_factor):
+        assert "(Batch element 1): " in message(lambda: rg.vmap(factor)(matrices))  # noqa: B023
+        assert rg.vmap(factor)(matrices[:0])[0].shape == (0, 2, 2)
+
+
+def test_lapack_is_given_arrays_only() -> None:
+    """What it cannot convert costs a reference to the dtype each time, and at last the process."""
+    before = sys.getrefcount(np.dtype("float32"))
+    for _ in range(300):
+        rg.vmap(rg.linalg.ldl_factor_ex)(rg.ones(2, 1, 1))
+    assert sys.getrefcount(np.dtype("float32")) > before - 300
+
+
+@parity
+def test_samples_of_no_elements(lib: Any) -> Any:
+    return [lib.vmap(lambda x: x.long() % x.numel())(lib.zeros(3, 0)), lib.zeros(0, 3, dtype=lib.int64) // 0]
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------
@@ -156,6 +249,20 @@ def test_second_derivatives_through_vmap(lib: Any) -> Any:
     second = lib.autograd.grad(sum((g**2).sum() for g in first), [a, w], create_graph=True)
     third = lib.autograd.grad(sum((g**2).sum() for g in second), [a, w])
     return [first, second, third]
+
+
+@parity
+def test_second_derivatives_of_the_median(lib: Any) -> Any:
+    """Its rule looks for NaN, which samples may disagree about."""
+    a = lib.tensor(A)
+    return [lib.vmap(lib.func.hessian(lambda x: x.median() ** 2))(a), lib.vmap(lib.func.hessian(lambda x: x.max()))(a)]
+
+
+@parity
+def test_tangents_are_picked_at_indices_that_differ(lib: Any) -> Any:
+    x, a = lib.tensor(A[0]), lib.tensor(A)
+    picks = [lambda x, i: x[i], lambda x, i: x.take_along_dim(i, 0), lambda x, i: x.index_select(0, i)]
+    return [lib.vmap(lambda y, f=f: lib.func.jvp(lambda x: f(x, (y > 0).long()), (x,), (x * 2,))[1])(a) for f in picks]
 
 
 @parity
@@ -208,6 +315,39 @@ def test_a_function_with_its_own_rule_for_batches() -> None:
     np.testing.assert_allclose(made.numpy(), 2 * A.T)
 
 
+def test_a_function_with_its_own_rule_whose_tangents_only_are_batched() -> None:
+    """Its argument is the same for all columns of the Jacobian: the gradient is the sum over them."""
+
+    class Square(rg.autograd.Function):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x * x
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return 2 * ctx.saved_tensors[0] * g
+
+        @staticmethod
+        def jvp(ctx: Any, t: Any) -> Any:
+            return 2 * ctx.saved_tensors[0] * t
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, x: Any) -> Any:
+            return Square.apply(x), in_dims[0]
+
+    x = rg.tensor(A[0])
+    expected = np.zeros((3, 3, 3))
+    expected[range(3), range(3), range(3)] = 2
+    for jacobian in (rg.func.jacrev(rg.func.jacfwd(Square.apply)), rg.func.jacfwd(rg.func.jacrev(Square.apply))):
+        np.testing.assert_allclose(jacobian(x).numpy(), expected)
+    np.testing.assert_allclose(rg.vmap(Square.apply)(rg.tensor(A)).numpy(), A**2)
+
+
 # --- randomness -------------------------------------------------------------------------------------------------------
 
 RANDOM = {
@@ -257,6 +397,18 @@ def test_what_randomness_cannot_do(lib: Any) -> Any:
         attempt(lambda: lib.vmap(lambda x: lib.zeros(2).normal_(), randomness="different")(lib.ones(3, 2))),
         attempt(lambda: lib.vmap(lambda x: x, randomness="sometimes")(lib.ones(3, 2))),
     ]
+
+
+@pytest.mark.parametrize("mode", ["same", "different"])
+def test_dropped_attention(mode: str) -> None:
+    def f(q: Any) -> Any:
+        return rg.nn.functional.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
+
+    made = rg.vmap(f, randomness=mode)(rg.ones(6, 4, 3)).numpy()
+    assert (made == made[:1]).all() == (mode == "same")
+    assert set(np.round(made, 4).reshape(-1)) <= {0.0, 0.5, 1.0, 1.5, 2.0}
+    assert rg.vmap(rg.func.grad(lambda q: f(q).sum()), randomness=mode)(rg.ones(6, 4, 3)).shape == (6, 4, 3)
+    assert "randomness error mode" in message(lambda: rg.vmap(f)(rg.ones(6, 4, 3)))
 
 
 def test_inner_and_outer_randomness() -> None:

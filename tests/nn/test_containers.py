@@ -148,3 +148,23 @@ def test_data_parallel_calls_the_module(m: Any) -> Any:
 
     model = m.nn.DataParallel(Scaled(), device_ids=[0], dim=1)
     return [model(m.ones(2), by=3.0), model.device_ids, isinstance(model.module, Scaled)]
+
+
+@parity
+def test_insert_is_for_places_that_are_there(m: Any) -> Any:
+    net = m.nn.Sequential(m.nn.ReLU(), m.nn.Tanh())
+    report = [attempt(lambda place=place: net.insert(place, m.nn.ELU())) for place in (3, -3)]
+    return [*report, kinds(net.insert(2, m.nn.ELU())), kinds(net.insert(-3, m.nn.CELU()))]
+
+
+@parity
+def test_a_hole_in_a_sequential(m: Any) -> Any:
+    return [attempt(lambda: m.nn.Sequential(m.nn.ReLU(), None)(m.ones(2)))]
+
+
+def test_a_key_that_was_refused_is_not_there() -> None:
+    values = rg.nn.ParameterDict({"a": rg.ones(1)})
+    with pytest.raises(KeyError):
+        values["a.b"] = rg.ones(1)
+    assert list(values) == ["a"]
+    assert "a.b" not in repr(values)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import torch
 
 import retrograd as rg
 from tests.parity import attempt, parity
@@ -309,3 +310,14 @@ def test_handle_as_context_and_twice_removed() -> None:
 def test_no_hooks_means_no_extra_nodes() -> None:
     y = layer(rg)(rg.ones(1, 1))
     assert y.grad_fn.name() == "LinearBackward0"
+
+
+@pytest.mark.parametrize("lib", [torch, rg])
+def test_a_backward_hook_is_told_where_no_input_requires_grad(lib: Any) -> None:
+    layer, seen = lib.nn.Linear(2, 1), []
+    layer.register_full_backward_hook(lambda module, inputs, outputs: seen.append(inputs))
+    with pytest.warns(UserWarning, match="no input"):
+        layer(lib.ones(3, 2)).sum().backward()
+    assert seen == [(None,)]
+    layer(lib.ones(3, 2, requires_grad=True)).sum().backward()
+    assert len(seen) == 2

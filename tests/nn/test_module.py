@@ -323,3 +323,9 @@ def test_parameters_cannot_be_walked_into_a_cycle() -> None:
     net.child.__dict__["_modules"]["up"] = net
     with warnings.catch_warnings():
         assert [name for name, _ in net.named_modules()] == ["", "child"]
+
+
+@parity
+def test_buffers_do_not_take_the_place_of_modules(lib: Any) -> Any:
+    net = lib.nn.Sequential(lib.nn.ReLU())
+    return [attempt(lambda: setattr(net, "0", lib.nn.Buffer(lib.ones(1)))), type(net[0]).__name__]

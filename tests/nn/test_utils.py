@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import retrograd as rg
 from tests.parity import attempt, parity
@@ -125,3 +127,44 @@ def test_gradients_flow_through_padding() -> None:
     padded = rg.nn.utils.rnn.pad_sequence([x, rg.ones(3)], batch_first=True)
     (padded * rg.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), [1, 2])
+
+
+def test_what_is_given_to_functional_call_must_be_tensors() -> None:
+    layer = rg.nn.Linear(2, 1)
+    for lib, module in ((rg, layer), (torch, torch.nn.Linear(2, 1))):
+        with pytest.raises(TypeError, match=r"not an instance|'bias' is not a Tensor, but 3"):
+            lib.func.functional_call(module, {"bias": 3}, lib.ones(2))
+    assert isinstance(layer.bias, rg.nn.Parameter)
+
+
+@parity
+def test_names_that_are_no_parameters(lib: Any) -> Any:
+    utils = {name: importlib.import_module(f"{lib.__name__}.nn.utils.{name}") for name in ("prune", "parametrizations")}
+    layer, other = lib.nn.Linear(2, 3, bias=False), lib.nn.Linear(2, 3, bias=False)
+    calls = [
+        lambda: utils["prune"].l1_unstructured(layer, "bias", 1),
+        lambda: lib.nn.utils.weight_norm(other, "bias"),
+        lambda: utils["parametrizations"].weight_norm(other, dim=2),
+        lambda: utils["parametrizations"].weight_norm(lib.nn.LayerNorm(3), dim=-2),
+    ]
+    return [*(attempt(call) for call in calls), list(other.state_dict())]
+
+
+@parity
+def test_functional_call_with_other_attributes(lib: Any) -> Any:
+    class Scaled(lib.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = lib.nn.ReLU()
+            self.scale = lib.ones(1)
+            self.count = 3
+
+        def forward(self, x: Any) -> Any:
+            return x * self.scale + getattr(self, "shift", 0)
+
+    module, x = Scaled(), lib.ones(2)
+    call = lib.func.functional_call
+    names = ("scale", "shift", "inner.new", "inner", "count", "", "inner.", "nowhere.scale")
+    report = [attempt(lambda name=name: call(module, {name: lib.tensor([5.0])}, x)) for name in names]
+    slope = lib.func.grad(lambda scale: call(module, {"scale": scale}, x).sum())(lib.tensor([2.0]))
+    return [*report, slope, module.scale, hasattr(module, "shift"), hasattr(module.inner, "new")]

@@ -80,6 +80,15 @@ def test_gradients_of_factored_systems() -> None:
         rg.linalg.ldl_factor(rg.eye(2, requires_grad=True))[0].sum().backward()
 
 
+@pytest.mark.parametrize("pivots", [[0, 0], [1, 3], [-3, -3], [1, -2], [1, -(2**31)]])
+def test_pivots_that_are_not_pivots(pivots: list[int]) -> None:
+    """LAPACK does not look, and would write to memory that belongs to others."""
+    factors = rg.eye(2)
+    wrong = rg.tensor(pivots, dtype=rg.int32)
+    with pytest.raises(RuntimeError, match="the pivots must be those that ldl_factor returned"):
+        rg.linalg.ldl_solve(factors, wrong, factors)
+
+
 def test_singular_systems() -> None:
     singular = rg.zeros(2, 2)
     for function in (rg.linalg.ldl_factor, lambda a: rg.linalg.solve_ex(a, rg.ones(2), check_errors=True)):

@@ -325,3 +325,17 @@ class TestLBFGS:
     def test_one_group(self) -> None:
         with pytest.raises(ValueError, match="LBFGS doesn't support per-parameter options"):
             rg.optim.LBFGS([{"params": [p]} for p in start(rg)])
+
+
+def test_a_line_search_at_a_learning_rate_of_zero_stays_where_it_is() -> None:
+    x = rg.tensor([1.0, -2.0], requires_grad=True)
+    optimizer = rg.optim.LBFGS([x], lr=0.0, line_search_fn="strong_wolfe")
+
+    def closure() -> rg.Tensor:
+        optimizer.zero_grad()
+        loss = (x * x).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert x.tolist() == [1, -2]

@@ -420,3 +420,11 @@ def test_the_module_of_the_base_class() -> None:
 def test_state_dicts_list_the_parameters_behind_the_options(m: Any) -> Any:
     optimizer = m.optim.SGD([m.zeros(1)], lr=0.1)
     return [list(group) for group in optimizer.state_dict()["param_groups"]]
+
+
+@parity
+def test_lbfgs_has_one_group_of_parameters(lib: Any) -> Any:
+    x, y = (lib.ones(2, requires_grad=True) for _ in range(2))
+    optimizer = lib.optim.LBFGS([x])
+    optimizer.add_param_group({"params": [y]})
+    return [attempt(lambda: optimizer.step(lambda: (x + y).sum()))]

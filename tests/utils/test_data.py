@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
 
 import retrograd as rg
 from tests.parity import attempt, message, parity
@@ -256,3 +257,70 @@ def test_one_process_gets_all_indices() -> None:
     assert list(rg.utils.data.DistributedSampler(range(4), shuffle=False)) == [0, 1, 2, 3]
     with pytest.raises(ValueError, match=r"Invalid rank 2, rank should be in the interval \[0, 1\]"):
         rg.utils.data.DistributedSampler(range(4), num_replicas=2, rank=2)
+
+
+@parity
+def test_what_a_loader_is_made_of_stays(t: Any) -> Any:
+    loader = data_of(t).DataLoader(range(4), batch_size=2)
+    loader.worker_init_fn = print
+    names = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers", "num_workers")
+    return [attempt(lambda name=name: setattr(loader, name, 3)) for name in names] + [loader.batch_size]
+
+
+@parity
+def test_batches_of_a_stream_have_a_size(t: Any) -> Any:
+    load = data_of(t).DataLoader
+    report = [attempt(lambda size=size: load(stream_of(t), batch_size=size)) for size in (-1, 0, 2.5)]
+    single, batched = load(stream_of(t), batch_size=None), load(stream_of(t), batch_size=3)
+    kinds = [type(sampler).__name__ for sampler in (single.sampler, single.batch_sampler, batched.batch_sampler)]
+    return [*report, kinds, list(single), list(batched)]
+
+
+@parity
+def test_several_samples_of_a_stack_at_once(t: Any) -> Any:
+    d = data_of(t)
+    asked = []
+
+    class Bulk(d.Dataset):  # type: ignore[misc]
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, index: int) -> int:
+            return 10 * index
+
+        def __getitems__(self, indices: list[int]) -> list[int]:
+            asked.append(indices)
+            return [10 * index for index in indices if index < 2]
+
+    both, named = d.StackDataset(Bulk(), range(3)), d.StackDataset(a=Bulk(), b=range(3))
+    report = [both.__getitems__([1, 0]), named.__getitems__([1, 0]), attempt(lambda: both.__getitems__([0, 2]))]
+    return [*report, list(d.DataLoader(both, batch_size=2, sampler=[0, 1])), asked]
+
+
+@parity
+def test_nothing_to_draw_from(t: Any) -> Any:
+    d = data_of(t)
+    return [
+        attempt(lambda: d.RandomSampler([])),
+        attempt(lambda: d.RandomSampler([], replacement=True)),
+        attempt(lambda: d.DataLoader([], shuffle=True)),
+    ]
+
+
+@pytest.mark.parametrize("t", [torch, rg])
+def test_a_part_without_samples_is_told(t: Any) -> None:
+    with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
+        parts = data_of(t).random_split(range(3), [0.9, 0.1])
+    assert [len(part) for part in parts] == [3, 0]
+
+
+@parity
+def test_strings_in_named_tuples(t: Any) -> Any:
+    collate = data_of(t).default_collate
+    return [type(collate([Point("a", 1), Point("b", 2)]).x).__name__, type(collate([("a", 1), ("b", 2)])[0]).__name__]
+
+
+@parity
+def test_tensors_and_other_things_in_one_batch(t: Any) -> Any:
+    collate = data_of(t).default_collate
+    return [attempt(lambda: collate([t.tensor(3), 1.5])), attempt(lambda: collate([t.ones(2), "a"]))]

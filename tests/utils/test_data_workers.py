@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import random
 import time
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -212,3 +213,26 @@ def test_of_a_view_only_what_it_shows_is_sent() -> None:
     data = TensorDataset(rg.arange(1000).reshape(10, 100))
     loader = DataLoader(data, batch_size=None, num_workers=1, multiprocessing_context="fork")
     assert [row.tolist() for (row,) in loader] == rg.arange(1000).reshape(10, 100).tolist()
+
+
+class Promise(IterableDataset):
+    """Says that it has fewer samples than it has, as one that every worker has a copy of."""
+
+    def __iter__(self) -> Any:
+        return iter(range(4))
+
+    def __len__(self) -> int:
+        return 3
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_more_than_the_length_that_was_promised(workers: int) -> None:
+    loader = DataLoader(Promise(), batch_size=None, num_workers=workers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(list(loader)) == 4 * max(workers, 1)  # nobody has asked for the length yet
+    assert len(loader) == 3
+    with pytest.warns(UserWarning, match="Length of IterableDataset Promise was reported to be 3") as said:
+        list(loader)
+    assert len(said) == 1
+    assert ("get_worker_info" in str(said[0].message)) == (workers > 1)

@@ -1,26 +1,50 @@
-"""The watch that is on from the start, because the environment says so: ``RETROGRAD_WATCH=1 python train.py``."""
+"""The watch that is on from the start, because the environment says so: ``RETROGRAD_WATCH=1 python train.py``.
+
+``RETROGRAD_FROM_STEP=53`` beside it has every operation recorded from step 53 on.
+"""
 
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 
 from retrograd.anomaly.monitor import watch
 from retrograd.anomaly.policies import ACTIONS
+from retrograd.anomaly.recorded import Again
 
 VARIABLE = "RETROGRAD_WATCH"
+FROM_STEP = "RETROGRAD_FROM_STEP"
 
 
 def start() -> None:
     """Start a watch with the policy that the variable names; 1 stands for "raise", 0 and nothing for no watch.
 
+    Another variable may say from which step on everything is recorded.
+
     Raises
     ------
     ValueError
-        If it says something else.
+        If one of them says something else.
     """
     said = os.environ.get(VARIABLE, "").strip()
     policy = {"1": "raise", "0": "ignore", "": "ignore"}.get(said, said)
     if policy not in ACTIONS:
         raise ValueError(f"{VARIABLE}={said}: set it to 1, or to a policy: {', '.join(ACTIONS)}")
+    step = os.environ.get(FROM_STEP, "").strip()
+    if step and not (step.isdecimal() and int(step)):
+        raise ValueError(f"{FROM_STEP}={step}: set it to the number of a step, counted from 1")
     if policy != "ignore":
-        watch(policy=policy).start()
+        observer = watch(policy=policy, from_step=int(step) if step else None)
+        observer.again = _again
+        observer.start()
+
+
+def _again(step: int) -> Again:
+    """What runs the program again so that it records every operation from a step on."""
+    setting = f"{FROM_STEP}={step} {VARIABLE}={os.environ[VARIABLE].strip()}"
+    return Again(
+        f"{setting} {shlex.join(sys.orig_argv)}",
+        f"The command above records every operation from step {step} on; set seeds, so that the program goes the same "
+        "way.",
+    )

@@ -91,6 +91,8 @@ class NaNEvent(_Event):
         Whether running the step again gave the same birth; None if it was not run again.
     note
         Anything else that a reader should know.
+    rerun
+        Where more could be known: what to run, or to write, to have every operation recorded from the right step on.
     version
         Of this record's form.
 
@@ -142,6 +144,7 @@ class NaNEvent(_Event):
     surroundings: Surroundings | None = field(default=None, repr=False)
     reproducible: bool | None = None
     note: str | None = None
+    rerun: str | None = None
     version: int = 1
 
     def __post_init__(self) -> None:
@@ -166,6 +169,8 @@ class NaNEvent(_Event):
         values = "".join(f", {name}={value}" for name, value in self.operands.items())
         if self.kind == "error":
             return f"error in {self.op}{place}"
+        if self.op == "unknown":
+            return f"{self.born} of unknown birth, seen{place}{element}"
         verb = "came in with" if self.kind == "leaf" else "born in"
         return f"{self.born} {verb} {self.op}{place}{element}{values}"
 

@@ -25,9 +25,20 @@ def is_library(filename: str, *packages: str) -> bool:
 def depth_of_user(frame: FrameType | None) -> int:
     """How many frames lie between ``frame`` and the user's innermost one, both included; for ``stacklevel``."""
     depth = 1
-    while frame is not None and (
-        frame.f_code.co_filename.startswith(OURS) or is_library(frame.f_code.co_filename, "torch", "numpy", "scipy")
-    ):
+    while frame is not None and _is_between(frame):
         frame = frame.f_back
         depth += 1
     return depth
+
+
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """The user's innermost frame, from ``frame`` outwards."""
+    while frame is not None and _is_between(frame):
+        frame = frame.f_back
+    return frame
+
+
+def _is_between(frame: FrameType) -> bool:
+    """Whether it runs code of a library that stands between the user and us."""
+    filename = frame.f_code.co_filename
+    return filename.startswith(OURS) or is_library(filename, "torch", "numpy", "scipy")

@@ -20,7 +20,10 @@ NOT_AGAIN = (
 )
 
 
-STEPS = "`for batch in retrograd.anomaly.current().steps(loader)`"  # right in an unmodified script as well
+IN_STEPS = (  # right in an unmodified script as well
+    "In a loop `for batch in retrograd.anomaly.current().steps(loader)` a bad step is run again, with every operation "
+    "recorded."
+)
 
 CARRIED_OVER = (
     "The same batch, run again, began with the bad values of the first run: the loop carries something over from one "
@@ -60,4 +63,6 @@ def advice(event: NaNEvent, note: str | None = None) -> list[str]:
     lines = [text for text in (event.cause, note) if text]
     if event.remedy:
         lines += ["Write instead:", *(f"    {line}" for line in event.remedy.splitlines())]
+    if event.rerun:
+        lines += ["To record every operation:", f"    {event.rerun}"]
     return lines

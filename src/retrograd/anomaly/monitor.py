@@ -20,6 +20,7 @@ from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningT
 from retrograd.anomaly.libraries import depth_of_user
 from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, advice, message_of, outcome_of
 from retrograd.anomaly.policies import ACTIONS, Action, policies_of
+from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,6 +71,10 @@ class Watch:
         Whether every loop over a ``torch.utils.data.DataLoader`` is one over :meth:`steps`; to be set before the start.
     tells_once : bool
         Whether :meth:`tell_once` has something to say yet.
+    from_step : int or None
+        The first step of which every operation is recorded.
+    again : callable
+        Says for a step how to have the program record every operation from there on.
     every_backward : bool
         Whether the gradients are looked at when each backward ends, and not only before an update, which another
         program's loop may do beyond the step that can be run again; to be set before the start.
@@ -87,9 +92,12 @@ class Watch:
         recorder: Any = None,
         budget: float = 0.01,
         lag: int = 0,
+        from_step: int | None = None,
     ) -> None:
         if lag not in (0, 1):
             raise ValueError(f"lag must be 0 or 1 steps, but got {lag!r}")
+        if from_step is not None and (not isinstance(from_step, int) or from_step < 1):
+            raise ValueError(f"from_step must be the number of a step, counted from 1, but got {from_step!r}")
         self.model = model
         self.optimizer = optimizer
         self.policies = policies_of(policy)
@@ -98,6 +106,8 @@ class Watch:
         self.allow_modules = tuple(allow_modules)
         self.budget = budget
         self.lag = lag
+        self.from_step = from_step
+        self.again: Callable[[int], Again] = in_the_program
         self.recorder = recorder
         self.step = 0
         self.batch_idx: int | None = None
@@ -391,7 +401,14 @@ class Watch:
                 event = explain(event)
             except Exception as error:  # ours, which is no reason to end a training run
                 event = replace(event, cause=f"The search for the cause failed ({type(error).__name__}: {error}).")
+        if event.rerun is None and not self._is_recorded(event) and could_tell_more(event):
+            again = self.again(first_step_of(event))
+            event = replace(event, rerun=again.command, note=" ".join(filter(None, (event.note, again.remark))))
         return event
+
+    def _is_recorded(self, event: NaNEvent) -> bool:
+        """Whether every operation of the step was recorded when the event was found."""
+        return self.from_step is not None and event.step is not None and max(event.step, 1) >= self.from_step
 
     def _action(self, kind: str, event: NaNEvent | GradEvent) -> str:
         policy = self.policies[kind]
@@ -462,6 +479,7 @@ def watch(
     recorder: Any = None,
     budget: float = 0.01,
     lag: int = 0,
+    from_step: int | None = None,
 ) -> Watch:
     """Keep a training loop under observation: find where a NaN or an infinity is born, before it reaches a weight.
 
@@ -498,6 +516,10 @@ def watch(
     lag : int
         1 to read the result of a look one step later, for PyTorch models on a GPU: the program then never waits for
         the device. A bad update is held back there all the same. See "Without waiting for a GPU" in docs/pytorch.md.
+    from_step : int, optional
+        The step, counted from 1, from which on every operation of this thread is recorded as in a second run, so that a
+        birth is found with line, element and operands when it happens. Up to there nothing more is done than
+        usual; from there on the program is slower by far. An event that could not be explained so well names the step.
 
     Returns
     -------
@@ -506,7 +528,7 @@ def watch(
     Raises
     ------
     ValueError
-        For an unknown kind or policy, or another lag.
+        For an unknown kind or policy, another lag, or a step that is none.
 
     Examples
     --------
@@ -529,6 +551,7 @@ def watch(
         recorder=recorder,
         budget=budget,
         lag=lag,
+        from_step=from_step,
     )
 
 

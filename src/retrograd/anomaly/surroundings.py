@@ -128,6 +128,12 @@ class Surroundings:
             born, and not its derivative.
         ``"unkept"``
             True if something that went into the operation was not kept, so that the birth may lie in what made that.
+        ``"unseen"``
+            True if it was born where nothing was looked at.
+        ``"steps_before"``
+            How many steps before this one the first of the operations was called that have led to the harm.
+        ``"gathered"``
+            How many backward passes the gradients of the coming update come from.
         ``"error"``
             The text of the exception, where an operation raised one instead of giving a value (``LinAlgError``).
     """

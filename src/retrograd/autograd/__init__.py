@@ -166,7 +166,7 @@ def grad(
         )
     targets = _as_tuple(inputs)
     if not targets:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         return _batched(outputs, targets, grad_outputs, keep, create_graph, allow_unused, materialize_grads)
@@ -212,6 +212,9 @@ def _roots(outputs: tuple[Any, ...], grads: Any, create_graph: bool) -> list[tup
     given: tuple[Any, ...] = (None,) * len(outputs)
     if grads is not None:
         given = (grads,) if isinstance(grads, Tensor) else tuple(grads)
+    for gradient in given:
+        if gradient is not None and not isinstance(gradient, Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     if len(given) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
     roots: list[tuple[Edge, Tensor]] = []
@@ -245,8 +248,6 @@ def _initial(
         if dtype.kind != "f":
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {dtype}")
         return wrap(np.ones(shape, dtype) if like is None else np.ones_like(like))
-    if not isinstance(gradient, Tensor):
-        raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     if gradient._data.shape != shape:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{position}] has a shape of {gradient.shape} and output[{position}] has a "
@@ -275,6 +276,11 @@ def _batched(
 
     given = _as_tuple(grad_outputs)
     sizes = {len(gradient) for gradient in given if gradient is not None}
+    if not sizes:
+        raise RuntimeError(
+            "is_grads_batched: gradients are created implicitly only without it; pass grad_outputs, with a batch as "
+            "their first dimension"
+        )
     if len(sizes) != 1:
         raise RuntimeError(
             f"is_grads_batched: grad_outputs must agree in their first dimension, but have {sorted(sizes)}"

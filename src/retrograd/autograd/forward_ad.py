@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from retrograd.autograd.grad_mode import _Mode
 from retrograd.core import state
-from retrograd.core.forward import Level, laid_out_as
+from retrograd.core.forward import Level, check_dual, laid_out_as
 from retrograd.core.tensor import Tensor
 
 
@@ -134,10 +134,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     for name, value in (("primal", tensor), ("tangent", tangent)):
         if not isinstance(value, Tensor):
             raise TypeError(f"make_dual(): the {name} must be a Tensor, not {type(value).__name__}")
-        if value._data.dtype.kind not in "fc":
-            raise ValueError(f"Expected {name} to be floating point or complex, but got: {value.dtype}")
-    if tangent.is_complex() and not tensor.is_complex():
-        raise ValueError(f"Expected tangent to be real, as the primal of {tensor.dtype} is, but got: {tangent.dtype}")
+    check_dual(tensor, tangent)
     if current.tangent(tensor) is not None:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not "
@@ -146,12 +143,6 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     if current.tangent(tangent) is not None:
         raise RuntimeError(
             "Setting a forward grad that itself has a forward gradient at the same level 0 is not supported."
-        )
-    if tensor._data.shape != tangent._data.shape:
-        raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
-            f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
-            f"{list(tangent.shape)}."
         )
     previous = state.set_dual_level(current.outer)
     try:

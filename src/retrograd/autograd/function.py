@@ -116,13 +116,13 @@ class FunctionCtx(Node):
 
     def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
         grads = [g] if self.outputs == 1 else [None] * self.outputs if g is None else g
-        results = self._run([None if grad is None else wrap(settle(grad)) for grad in grads], edges)
+        results = self._run([None if grad is None else wrap(settle(grad)) for grad in grads])
         return [None if result is None else result._data for result in results]
 
     def backward_recorded(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
-        return self._run([g] if self.outputs == 1 else [None] * self.outputs if g is None else g, edges)
+        return self._run([g] if self.outputs == 1 else [None] * self.outputs if g is None else g)
 
-    def _run(self, grads: Sequence[Any], edges: tuple[Edge | None, ...]) -> list[Any]:
+    def _run(self, grads: Sequence[Any]) -> list[Any]:
         """Call the user's ``backward`` and check what it returns."""
         name = self.name()
         if self.materialize_grads:
@@ -150,8 +150,7 @@ class FunctionCtx(Node):
                 )
             if result is not None and not isinstance(result, Tensor):
                 raise RuntimeError(f"expected Variable or None (got {type(result).__name__}) from {name}")
-        wanted = [result for result, is_tensor in zip(results, self._is_tensor, strict=True) if is_tensor]
-        return [None if edge is None else result for result, edge in zip(wanted, edges, strict=True)]
+        return [result for result, is_tensor in zip(results, self._is_tensor, strict=True) if is_tensor]
 
 
 BackwardCFunction = FunctionCtx
@@ -250,7 +249,12 @@ class Function(metaclass=_FunctionMeta):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "vjp" in cls.__dict__ and "backward" not in cls.__dict__:
+        if "vjp" in cls.__dict__:
+            if "backward" in cls.__dict__:
+                raise RuntimeError(
+                    f"Implementing both 'backward' and 'vjp' for a custom Function is not allowed. {cls.__name__} "
+                    "should only implement one of them."
+                )
             cls.backward = cls.__dict__["vjp"]  # type: ignore[method-assign]
 
     @classmethod
@@ -270,9 +274,9 @@ class Function(metaclass=_FunctionMeta):
     @classmethod
     def _apply(cls, *args: Any, **kwargs: Any) -> Any:
         if state.local.vmaps:
-            from retrograd.vectorize import apply_batched, lift_arguments
+            from retrograd.vectorize import apply_batched, levels_of, lift_arguments
 
-            if cls.vmap is not Function.vmap:
+            if cls.vmap is not Function.vmap and levels_of(args):
                 return apply_batched(cls, args)
             args = lift_arguments(args)
         ctx = cls._node_class()
@@ -326,7 +330,7 @@ def _wrap_outputs(ctx: FunctionCtx, inputs: list[Tensor], outputs: tuple[Any, ..
     ctx.outputs = max(len(outputs), 1)
     shapes = [output._data.shape if isinstance(output, Tensor) else None for output in outputs]
     dtypes = [output._data.dtype if isinstance(output, Tensor) else None for output in outputs]
-    ctx.shape, ctx.dtype = (shapes[0], dtypes[0]) if ctx.outputs == 1 else (shapes, dtypes)
+    ctx.shape, ctx.dtype = (shapes[0], dtypes[0]) if len(outputs) == 1 else (shapes, dtypes)
     if executable and ctx.dirty_tensors and len(tensors) > 1:
         for dirty in ctx.dirty_tensors:
             if dirty._is_view():
@@ -408,14 +412,14 @@ def _save(ctx: FunctionCtx, outputs: tuple[Any, ...], wrapped: list[Any]) -> Non
             raise TypeError(
                 f"save_for_backward can only save variables, but argument {position} is of type {type(tensor).__name__}"
             )
-        nr = next(
-            (
-                k
-                for k, (output, out) in enumerate(zip(outputs, wrapped, strict=True))
-                if output is tensor or out is tensor
-            ),
-            None,
-        )
+        nr = next((k for k, out in enumerate(wrapped) if out is tensor), None)
+        # an input that is returned as it is comes out as another tensor; what is saved is the input
+        if nr is None and _contains(outputs, tensor) and ctx.function.setup_context is not Function.setup_context:
+            raise RuntimeError(
+                "An input that has been returned as-is as output is being saved for backward. This is not supported if "
+                "you override setup_context. You should return and save a view of the input instead, e.g. with "
+                "x.view_as(x), or setup ctx inside the forward function itself."
+            )
         out = None if nr is None else wrapped[nr]
         if out is not None and out.requires_grad and out._resolve_edge()[0] is ctx:
             saved.append((position, save_result(out), None, nr))  # an edge to the node itself would be a cycle

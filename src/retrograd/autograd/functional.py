@@ -368,7 +368,7 @@ def _rows_together(outputs: Tensors, inputs: Tensors, create_graph: bool) -> tup
 
 def _forward_jacobian(func: Callable[..., Any], inputs: Any) -> Any:
     """The Jacobian by forward mode, for a batch of tangents in each of which one element is 1."""
-    from retrograd.func.forward import jacfwd
+    from retrograd.func.forward import by_columns
 
     are_inputs, values = as_tuple(inputs, "inputs", "jacobian")
     are_outputs: list[bool] = []
@@ -379,7 +379,7 @@ def _forward_jacobian(func: Callable[..., Any], inputs: Any) -> Any:
         return outputs
 
     detached = tuple([value.detach() for value in values])
-    found = jacfwd(checked, tuple(range(len(detached))))(*detached)
+    found = by_columns(checked, tuple(range(len(detached))))(*detached)
     return unpacked(outside(found, False), are_outputs[0], are_inputs)
 
 

@@ -100,7 +100,10 @@ class no_grad(_DecoratesWithoutCall):  # noqa: N801 (torch's name)
 
 
 class enable_grad(_DecoratesWithoutCall):  # noqa: N801 (torch's name)
-    """Record in this thread, also inside :class:`no_grad`. A context manager and a decorator."""
+    """Record in this thread, also inside :class:`no_grad`, but not in :class:`inference_mode`.
+
+    A context manager and a decorator.
+    """
 
     def __enter__(self) -> None:
         self._previous = state.set_grad_enabled(True)
@@ -113,8 +116,12 @@ class set_grad_enabled(_Mode):  # noqa: N801 (torch's name)
     """Switch recording by a flag: at once as a plain call, for a block as a context manager, or as a decorator."""
 
     def __init__(self, mode: bool) -> None:
-        self.mode = bool(mode)
-        self._previous = state.set_grad_enabled(self.mode)
+        if not isinstance(mode, bool):
+            raise TypeError(
+                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
+            )
+        self.mode = mode
+        self._previous = state.set_grad_enabled(mode)
 
     def clone(self) -> set_grad_enabled:
         return type(self)(self.mode)

@@ -4,7 +4,18 @@ This package knows nothing of tensors. :class:`~retrograd.batching.array.Batched
 NumPy's dispatch (NEP 13 and NEP 18): an operation's function and its rules see the shape of one sample.
 """
 
-from retrograd.batching.array import BatchedArray, Level, as_array, hide, lift, reveal, total, unbatched
+from retrograd.batching.array import (
+    BatchedArray,
+    Level,
+    as_array,
+    has_room,
+    hide,
+    lift,
+    reveal,
+    total,
+    unbatched,
+    with_room,
+)
 from retrograd.batching.samples import compute_per_sample, holds_batch
 
 __all__ = [
@@ -12,10 +23,12 @@ __all__ = [
     "Level",
     "as_array",
     "compute_per_sample",
+    "has_room",
     "hide",
     "holds_batch",
     "lift",
     "reveal",
     "total",
     "unbatched",
+    "with_room",
 ]

@@ -291,6 +291,12 @@ def has_room(target: Any, operands: Iterable[Any]) -> bool:
     return all(level in own for operand in operands for level in _sizes(operand))
 
 
+def with_room(x: Any, target: Any, operand: Any) -> Any:
+    """A copy of ``x`` with room for the samples that differ in ``operand``, though not in ``target``."""
+    own = _sizes(target)
+    return lift(x, tuple([level for level in _sizes(operand) if level not in own])).copy()
+
+
 def levels_of(operands: Iterable[Any]) -> Levels:
     """All levels of the batched ones among ``operands``."""
     found: Levels | None = None

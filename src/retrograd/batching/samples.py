@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from retrograd.batching.array import BatchedArray, Levels, full_sizes, levels_of, lift, union, with_levels
+from retrograd.batching.array import BatchedArray, Levels, expanded, full_sizes, levels_of, lift, union, with_levels
 
 
 def is_ours(operand: Any) -> bool:
@@ -45,17 +46,26 @@ def holds_batch(operands: Iterable[Any]) -> bool:
     return False
 
 
-def _of_sample(value: Any, at: dict[Any, int]) -> Any:
-    """``value`` with its sample's arrays in place of batched ones: views, which may be written to."""
+def _replaced(value: Any, by: Callable[[BatchedArray], Any]) -> Any:
+    """``value`` with other arrays in place of batched ones."""
     if type(value) is BatchedArray:
-        index = [at[level] if n != 1 else 0 for level, n in zip(value.levels, value.hidden, strict=True)]
-        return value.array[(*index, ...)]
+        return by(value)
     if isinstance(value, dict):
-        return {key: _of_sample(item, at) for key, item in value.items()}
+        return {key: _replaced(item, by) for key, item in value.items()}
     if isinstance(value, (list, tuple)) and holds_batch(value):
-        parts = [_of_sample(item, at) for item in value]
+        parts = [_replaced(item, by) for item in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return value
+
+
+def _of_sample(value: Any, at: dict[Any, int]) -> Any:
+    """``value`` with its sample's arrays in place of batched ones: views, which may be written to."""
+
+    def pick(batch: BatchedArray) -> Any:
+        index = [at[level] if n != 1 else 0 for level, n in zip(batch.levels, batch.hidden, strict=True)]
+        return batch.array[(*index, ...)]
+
+    return _replaced(value, pick)
 
 
 def _name_of(function: Any) -> str:
@@ -68,18 +78,34 @@ def per_sample(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[s
     Raises
     ------
     RuntimeError
-        If there are no samples, or if the results differ in shape.
+        If the results differ in shape, or if there are no samples and it cannot be found out which shape theirs were.
     """
     name = name or _name_of(function)
     levels = levels_of(_leaves([list(args), kwargs]))
     sizes = full_sizes(levels)
     if 0 in sizes:
-        raise RuntimeError(f"vmap: {name} has no batching rule and cannot be called for a batch of 0 samples")
+        return _joined([_of_made_up_sample(function, args, kwargs, name)], levels, name)
     results = [
         function(*_of_sample(list(args), at), **_of_sample(kwargs, at))
         for at in (dict(zip(levels, index, strict=True)) for index in np.ndindex(*sizes))
     ]
     return _joined(results, levels, name)
+
+
+def _of_made_up_sample(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], name: str) -> Any:
+    """What ``function`` returns for ones and, as they may be indices, integers that are zero."""
+
+    def make_up(batch: BatchedArray) -> Any:
+        return np.full(batch.shape, batch.dtype.kind in "fc", batch.dtype, like=batch.array)
+
+    try:
+        with np.errstate(all="ignore"):
+            return function(*_replaced(list(args), make_up), **_replaced(kwargs, make_up))
+    except Exception as error:
+        raise RuntimeError(
+            f"vmap: {name} has no batching rule, and for a batch of 0 samples the shape of its result cannot be found "
+            f"out: {error}"
+        ) from error
 
 
 def change_samples(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> None:
@@ -101,8 +127,10 @@ def _joined(results: list[Any], levels: Levels, name: str) -> Any:
         return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
     if len({np.shape(result) for result in results}) > 1:
         raise depends_on_data(name)
-    stacked = np.stack(results)
-    return BatchedArray(stacked.reshape(full_sizes(levels) + stacked.shape[1:]), levels)
+    stacked, sizes = np.stack(results), full_sizes(levels)
+    if 0 in sizes:
+        stacked = stacked[:0]  # of the sample that was made up
+    return BatchedArray(stacked.reshape(sizes + stacked.shape[1:]), levels)
 
 
 def depends_on_data(name: str) -> RuntimeError:
@@ -146,10 +174,10 @@ def compute_per_sample(name: str, function: Callable[..., Any], operands: Sequen
         check_target(operands[0], _leaves(list(operands[1:])))
         return change_samples(function, operands)
     if name in OF_MATRICES:
-        return _as_batch_of_matrices(function, operands)
+        return in_front(function, operands)
     try:  # a method of an array does not know what to do with batched arguments; one of a batched array does
         return function(*_all_batched(operands))
-    except RandomnessError:
+    except (RandomnessError, IndexError):
         raise
     except Exception as error:
         if name in DYNAMIC:
@@ -157,18 +185,52 @@ def compute_per_sample(name: str, function: Callable[..., Any], operands: Sequen
         return per_sample(function, operands, {}, name)
 
 
-def _as_batch_of_matrices(function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+def in_front(function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    """Call a function that takes further dimensions in front as a batch of its own, for all samples at once."""
+    lifted = _all_batched(operands)
+    leaves = [leaf for leaf in _leaves(lifted) if type(leaf) is BatchedArray]
+    levels, ndim = levels_of(leaves), max(leaf.ndim for leaf in leaves)
+    sizes = full_sizes(levels)
+
+    def physical(batch: BatchedArray) -> Any:
+        array = with_levels(batch, levels, ndim)
+        return np.broadcast_to(array, sizes + array.shape[len(levels) :])
+
+    return _hidden(function(*[_replaced(operand, physical) for operand in lifted]), levels)
+
+
+def over_rows(function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    """Call a function of matrices with as many rows, and of vectors for their columns: all samples' rows are rows.
+
+    Vectors that differ from sample to sample make it one call for each sample.
+    """
     levels = levels_of(operands)
-    ndim = max(operand.ndim for operand in operands if isinstance(operand, (BatchedArray, np.ndarray)))
-    result = function(
-        *[
-            with_levels(operand, levels, ndim) if isinstance(operand, (BatchedArray, np.ndarray)) else operand
-            for operand in operands
-        ]
-    )
+    sizes = full_sizes(levels)
+    merged = []
+    for operand in operands:
+        if isinstance(operand, (BatchedArray, np.ndarray)) and operand.ndim == 2:
+            operand = expanded(operand, levels).reshape(math.prod(sizes) * operand.shape[0], operand.shape[1])
+        elif type(operand) is BatchedArray:
+            if operand.array.size != operand.size:
+                return per_sample(function, operands, {})
+            operand = operand.array.reshape(operand.shape)
+        merged.append(operand)
+
+    def parted(result: Any) -> Any:
+        rows = result.shape[0] // max(math.prod(sizes), 1)
+        return result.reshape(*sizes, rows, result.shape[1])
+
+    result = function(*merged)
     if isinstance(result, tuple):
-        return tuple([BatchedArray(part, levels) for part in result])
-    return BatchedArray(result, levels)
+        return tuple([None if part is None else BatchedArray(parted(part), levels) for part in result])
+    return BatchedArray(parted(result), levels)
+
+
+def _hidden(result: Any, levels: Levels) -> Any:
+    """Plain results with the axes of the levels in front, as batched arrays."""
+    if isinstance(result, (list, tuple)):
+        return type(result)([_hidden(part, levels) for part in result])
+    return None if result is None else BatchedArray(result, levels)
 
 
 def _all_batched(operands: Sequence[Any]) -> list[Any]:

@@ -14,6 +14,7 @@ from retrograd import __version__
 from retrograd.anomaly.report import Report, ReportError, print_run, read_latest
 from retrograd.anomaly.report.html import write_html
 from retrograd.anomaly.report.jsonl import page_of, recordings
+from retrograd.cli.again import Command, new_seed
 from retrograd.cli.program import run_module, run_script
 from retrograd.cli.session import run_watched
 
@@ -70,7 +71,8 @@ def _parser() -> argparse.ArgumentParser:
         "run",
         help="run a script or a module under the watch",
         description="Run an unmodified script or module under the watch.",
-        usage="retrograd run [--policy POLICY] [--report DIR] (SCRIPT | -m MODULE) [ARGUMENT ...]",
+        usage="retrograd run [--policy POLICY] [--report DIR] [--from-step N] [--seed SEED] "
+        "(SCRIPT | -m MODULE) [ARGUMENT ...]",
         epilog=RUN_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -84,6 +86,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument(
         "--report", metavar="DIR", type=Path, help="keep the findings in DIR: events.jsonl and report.html"
+    )
+    run.add_argument(
+        "--from-step",
+        metavar="N",
+        type=_positive,
+        help="from step N (a backward pass, counted from 1) on, record every operation, so that a birth is found where "
+        "it happens; a finding that needs it names the number",
+    )
+    run.add_argument(
+        "--seed",
+        metavar="SEED",
+        type=int,
+        help="begin with the random numbers of the run whose report names this seed; what the program seeds itself "
+        "stays as it is",
     )
     run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)  # SCRIPT speaks for it
     run.add_argument(
@@ -126,15 +142,27 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.parser.error("nothing to run: name a script, or a module after -m")
     name, *rest = target
     start = run_script if arguments.module is None else run_module
-    return _watch(lambda: start(name, rest), arguments.policy, arguments.report)
+    seed = new_seed() if arguments.seed is None else arguments.seed
+    options = {"--policy": None if arguments.policy == "raise" else arguments.policy, "--report": arguments.report}
+    again = Command(options, seed, target if arguments.module is None else ["-m", *target])
+    return _watch(lambda: start(name, rest), arguments.policy, arguments.report, again, arguments.from_step)
 
 
-def _watch(program: Callable[[], None], policy: str, directory: Path | None) -> int:
+def _watch(
+    program: Callable[[], None], policy: str, directory: Path | None, again: Command, from_step: int | None = None
+) -> int:
     try:
         report = Report(directory)
     except OSError as error:
         return _complain(f"cannot keep a report in {directory}: {error.strerror}")
-    return run_watched(program, policy, report)
+    return run_watched(program, policy, report, again, from_step)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"steps are counted from 1, but got {text}")
+    return number
 
 
 def _report(arguments: argparse.Namespace) -> int:
@@ -160,7 +188,8 @@ def _demo(arguments: argparse.Namespace) -> int:
     # A copy, because it is to be edited; and what lies within the package is not taken for a user's program.
     script = shutil.copy(SCRIPT, tempfile.mkdtemp(prefix="retrograd-demo-"))
     print(f"$ retrograd run {script}", file=sys.stderr, flush=True)
-    status = _watch(lambda: run_script(script, []), "raise", arguments.report)
+    again = Command({}, new_seed(), [script])
+    status = _watch(lambda: run_script(script, []), "raise", arguments.report, again)
     if status != 1:
         return status or _complain("the demonstration ended without the error that it is there to show")
     print("\nThe script is yours to edit: put the remedy in and run it again as above.", file=sys.stderr)

@@ -11,21 +11,28 @@ from retrograd.anomaly import AnomalyError, watch
 from retrograd.anomaly.adapters.frameworks import steps_run_again
 from retrograd.anomaly.adapters.torch import attach_on_import
 from retrograd.anomaly.report import Report
+from retrograd.cli.again import Command, set_seeds
 from retrograd.cli.program import ProgramNotFoundError, own_traceback
 
 LIBRARIES = ("retrograd", "torch")
 NOTHING_WATCHED = "retrograd: no backward pass was seen, so there was nothing to watch"
+NOTHING_RECORDED = "retrograd: the program ended with step {}, before step {}, from which on it was to be recorded"
+NOTHING_FOUND = "retrograd: every operation of steps {} to {} was recorded, and no NaN or infinity has done harm"
 
 
-def run_watched(program: Callable[[], None], policy: str, report: Report) -> int:
+def run_watched(
+    program: Callable[[], None], policy: str, report: Report, again: Command, from_step: int | None = None
+) -> int:
     """Run a program under the watch, show the findings on the standard error and return the exit code.
 
     Its own exit is its own affair: SystemExit and KeyboardInterrupt leave through here, and an exception of its own
     shows the traceback that it has without the watch.
     """
     failure: BaseException | None = None
-    observer = watch(policy=policy, recorder=report)
+    observer = watch(policy=policy, recorder=report, from_step=from_step)
+    observer.again = again
     attach_on_import(observer)
+    set_seeds(again.seed)
     observer.start()
     try:
         with steps_run_again(observer):
@@ -46,6 +53,9 @@ def run_watched(program: Callable[[], None], policy: str, report: Report) -> int
     report.print()
     if not report.run.entries and not observer.step and (failure is None or isinstance(failure, SystemExit)):
         print(NOTHING_WATCHED, file=sys.stderr)
+    elif not report.run.entries and from_step is not None:
+        text = NOTHING_FOUND if observer.step >= from_step else NOTHING_RECORDED
+        print(text.format(*sorted((from_step, observer.step))), file=sys.stderr)
     if isinstance(failure, KeyboardInterrupt):
         sys.excepthook = _silent  # it has been shown; Python ends the process as after any Ctrl-C
     if isinstance(failure, SystemExit | KeyboardInterrupt):

@@ -155,7 +155,10 @@ class ArrayFace:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if self.requires_grad:
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead, or, to keep the "
+                "gradient, what takes tensors: np.stack([a, b]) in place of np.array([a, b])."
+            )
         data = self.numpy()
         if copy:
             return np.array(data, dtype=dtype, copy=True)

@@ -141,7 +141,10 @@ def _general(op: Op) -> Callable[..., Any]:
     def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:
         given = len(args)
         if forward is not None and not kwargs and type(args[0]) is ndarray and Tensor not in map(type, args):
-            return forward(*args)  # a kernel in an ordinary backward
+            try:
+                return forward(*args)  # a kernel in an ordinary backward
+            except Exception:
+                pass  # below, what went wrong is explained, or done for every sample of a batch
         if kwargs or gathers or not required <= given <= most:
             return apply(op, bind(args, kwargs), out)
         return apply(op, [*args, *rest[given]], out)

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from retrograd.core import sites, state
+from retrograd.core.backward_hooks import as_carried, as_tensor, run_posthooks, run_prehooks, run_tensor_hooks
 from retrograd.core.blocks import LARGE
 from retrograd.core.fit import fit
-from retrograd.core.node import FREED, AccumulateGrad, Extras, Node, OpNode
+from retrograd.core.node import FREED, AccumulateGrad, Node, OpNode
 from retrograd.core.observer import observed_node
 from retrograd.core.tensor import Edge, Tensor, wrap
 
@@ -57,6 +58,8 @@ def run(
             executed.update(edge[0] for edge in inputs)  # they run, because of their hooks
         for position, (node, nr) in enumerate(inputs):
             captures.setdefault(node, []).append((nr, position))
+        if len(roots) > 1:  # as in torch, where the hooks of a single root run in any case
+            roots = [root for root in roots if root[0][0] in executed or root[0][0] in captures]
     monitor = state.monitor if told else None
     evaluating = state.local.evaluating
     previous = state.set_grad_enabled(create_graph)
@@ -353,16 +356,16 @@ def _step(
     """Run one node with everything that may hang on it: hooks, captured gradients, leaves, several outputs."""
     extras = node.extras
     if extras is not None or node.is_leaf:
-        g = _tensor_hooks(node, extras, g, owned, on_tensors)
+        g = run_tensor_hooks(node, extras, g, owned, on_tensors)
     if node in captures and g is not None:
         for nr, position in captures[node]:
-            results[position] = _as_tensor(g if node.outputs == 1 else g[nr], on_tensors)
+            results[position] = as_tensor(g if node.outputs == 1 else g[nr], on_tensors)
     if executed is not None and node not in executed:
         return (), None
     if extras is not None and (extras.prehooks or extras.posthooks):
         owned.discard(node)
     if extras is not None and extras.prehooks:
-        g = _prehooks(node, extras, g, on_tensors)
+        g = run_prehooks(node, extras, g, on_tensors)
     observer = state.local.observer
     if isinstance(node, AccumulateGrad):
         if observer is None:
@@ -371,7 +374,7 @@ def _step(
             observed_node(observer, node, g, _accumulate, node, g, node in owned, on_tensors)
         owned.discard(node)
         if extras is not None and extras.posthooks:
-            _posthooks(node, extras, g, (), on_tensors)
+            run_posthooks(node, extras, g, (), on_tensors)
         return (), None
     edges = node.next
     if executed is not None:
@@ -385,11 +388,35 @@ def _step(
     if state.monitor is not None:
         state.monitor.look_backward(node, g, grads)
     if extras is not None and extras.posthooks:
-        grads = _posthooks(node, extras, g, _fitted(node, edges, grads), on_tensors)
+        grads = run_posthooks(node, extras, g, _fitted(node, edges, grads), on_tensors)
     if not retain_graph:
         node.release()
     owned.discard(node)
     return edges, grads
+
+
+def evaluate(node: Node, grads: tuple[Tensor | None, ...]) -> Any:
+    """Run one node by itself; see :meth:`retrograd.core.node.Node.__call__`.
+
+    Raises
+    ------
+    TypeError
+        If there are more gradients than outputs, or none; if one is no tensor.
+    """
+    if not 0 < len(grads) <= node.outputs:
+        raise TypeError(f"{node.name()}: expected {node.outputs} arguments, got {len(grads)} instead")
+    for position, grad in enumerate(grads):
+        if grad is not None and not isinstance(grad, Tensor):
+            raise TypeError(f"{node.name()}: argument {position} is not a Tensor or None but {type(grad).__name__}")
+    on_tensors = state.local.grad_enabled
+    carried = [as_carried(grad, on_tensors) for grad in grads] + [None] * (node.outputs - len(grads))
+    g = carried[0] if node.outputs == 1 else None if all(grad is None for grad in carried) else carried
+    if isinstance(node, AccumulateGrad):
+        _accumulate(node, g, False, on_tensors)
+        return ()
+    results = _gradients(node, g, node.next, on_tensors) or [None] * len(node.next)
+    tensors = tuple([as_tensor(result, on_tensors) for result in results])
+    return tensors[0] if len(tensors) == 1 else tensors
 
 
 def _gradients(node: Node, g: Any, edges: tuple[Edge | None, ...], on_tensors: bool) -> Any:
@@ -462,90 +489,3 @@ def _accumulate(node: AccumulateGrad, g: Any, owned: bool, on_tensors: bool) -> 
         for hook in list(meta.post_accumulate_hooks.values()):
             if hook(node.variable) is not None:
                 raise TypeError("Tensor post accumulate grad hooks should return None.")
-
-
-def _as_tensor(grad: Any, on_tensors: bool) -> Any:
-    if on_tensors or grad is None:
-        return grad
-    return wrap(np.asarray(grad) if isinstance(grad, np.generic) else grad)
-
-
-def _as_carried(grad: Any, on_tensors: bool) -> Any:
-    return grad if on_tensors or grad is None else grad._data
-
-
-def _tensor_hooks(node: Node, extras: Extras | None, g: Any, owned: set[Node], on_tensors: bool) -> Any:
-    """Run the hooks of the tensors that ``node`` computed, then fill the ``.grad`` of those that retain it."""
-    if type(node) is AccumulateGrad:
-        meta = node.variable._meta
-        by_output = {0: meta.hooks} if meta is not None and meta.hooks else {}
-        if extras is not None:
-            by_output |= extras.tensor_hooks
-    else:
-        by_output = extras.tensor_hooks  # type: ignore[union-attr]
-    single = node.outputs == 1
-    for nr, hooks in by_output.items():
-        if hooks:
-            owned.discard(node)  # a hook may keep the gradient
-        for hook in list(hooks.values()):
-            grad = _as_tensor(g if single or g is None else g[nr], on_tensors)
-            replaced = hook(grad)  # None, where no gradient arrived; torch calls hooks all the same
-            if replaced is None:
-                continue
-            _check_replacement(replaced, grad)
-            replaced = _as_carried(replaced, on_tensors)
-            if single:
-                g = replaced
-            else:
-                g = [None] * node.outputs if g is None else g
-                g[nr] = replaced
-    if extras is not None and g is not None:
-        for nr, ref in extras.retained.items():
-            tensor = ref()
-            grad = g if single else g[nr]
-            if tensor is not None and grad is not None:
-                owned.discard(node)
-                grad = _as_tensor(grad, on_tensors)
-                if not on_tensors:
-                    grad = wrap(grad._data.copy())
-                tensor._grad = grad if tensor._grad is None else tensor._grad + grad
-    return g
-
-
-def _check_replacement(replaced: Any, grad: Tensor | None) -> None:
-    if not isinstance(replaced, Tensor):
-        raise TypeError(f"a tensor hook must return a Tensor or None, but returned {type(replaced).__name__}")
-    if grad is None:
-        return
-    if replaced.shape != grad.shape:
-        raise RuntimeError(
-            f"hook '<hook>' has changed the size of value: from {list(grad.shape)} to {list(replaced.shape)}"
-        )
-    if replaced._data.dtype != grad._data.dtype:
-        raise RuntimeError(f"hook '<hook>' has changed the type of value (was {grad.dtype} got {replaced.dtype})")
-
-
-def _prehooks(node: Node, extras: Extras, g: Any, on_tensors: bool) -> Any:
-    for hook in list(extras.prehooks.values()):
-        grads = tuple(
-            _as_tensor(grad, on_tensors) for grad in ([g] if node.outputs == 1 else g or [None] * node.outputs)
-        )
-        replaced = hook(grads)
-        if replaced is not None:
-            replaced = (replaced,) if isinstance(replaced, Tensor) else replaced
-            carried = [_as_carried(grad, on_tensors) for grad in replaced]
-            g = carried[0] if node.outputs == 1 else carried
-    return g
-
-
-def _posthooks(node: Node, extras: Extras, g: Any, grads: Any, on_tensors: bool) -> Any:
-    for hook in list(extras.posthooks.values()):
-        outputs = tuple(
-            _as_tensor(grad, on_tensors) for grad in ([g] if node.outputs == 1 else g or [None] * node.outputs)
-        )
-        inputs = tuple(_as_tensor(grad, on_tensors) for grad in grads or [None] * len(node.next))
-        replaced = hook(inputs, outputs)
-        if replaced is not None:
-            replaced = (replaced,) if isinstance(replaced, Tensor) else replaced
-            grads = [_as_carried(grad, on_tensors) for grad in replaced]
-    return grads

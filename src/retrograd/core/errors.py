@@ -34,11 +34,14 @@ def explain(name: str, operands: Sequence[Any], error: Exception) -> Exception:
         return RuntimeError(f"{name}: {text}; operands: {describe(operands)}")
     if isinstance(error, TypeError) and re.search("not supported for the input|did not contain a loop", str(error)):
         kinds = " and ".join(_type_name(value) for value in operands if value is not None)
+        other = "int64" if any(value.dtype.kind == "f" for value in operands if hasattr(value, "dtype")) else "float32"
         return NotImplementedError(
-            f'"{name}" not implemented for {kinds}; convert the operands first, for example with .to(retrograd.float32)'
+            f'"{name}" not implemented for {kinds}; convert the operands first, for example with .to(retrograd.{other})'
         )
     if isinstance(error, TypeError) and "numpy boolean" in str(error):  # bool - bool, -bool
         return RuntimeError(f"{name}: {str(error).replace('numpy boolean', 'boolean')}")
+    if type(error) is TypeError and re.search("cannot be interpreted|not supported between", str(error)):
+        return TypeError(f"{name}(): {error}; operands: {describe(operands)}")
     return error
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from retrograd.batching import has_room, with_room
 from retrograd.core.jvp import Tangents, jvp, zeros_like
 from retrograd.core.node import Node, OpNode
 from retrograd.core.record import apply
@@ -33,8 +34,8 @@ class _Entry(NamedTuple):
     """What a level knows of a tensor."""
 
     ref: weakref.ref[Tensor]  # removes the entry when the tensor goes
-    tangent: Tensor | None  # None: no tangent of its own
-    origin: Origin | None  # in that case, whose tangent its tangent would be a view of; never mind its base
+    tangent: Tensor | None  # None: not made yet, if there is an origin that has one
+    origin: Origin | None  # whose tangent its tangent is a view of; never mind its base
 
 
 class Level:
@@ -81,7 +82,7 @@ class Level:
             tangent = replay(of_base, steps)
         finally:
             set_dual_level(previous)
-        self.set(tensor, tangent)
+        self.set(tensor, tangent, origin)
         return tangent
 
     def _origin(self, tensor: Any) -> Origin | None:
@@ -143,9 +144,11 @@ class Level:
                 return
             for result, tangent in zip(results, jvp(op, bound, results, tangents), strict=True):
                 if tangent is not None:
-                    if not is_view:
-                        tangent = _settled(tangent, result, tangents)
-                    self.set(result, tangent)
+                    if is_view and result._is_view():
+                        self.set(result, tangent, self._origin_of_view(bound[0], result))
+                    else:
+                        tangent = tangent if is_view else _settled(tangent, result, tangents)
+                        self.set(result, tangent)
                     edge = result._resolve_edge()
                     if edge is not None:
                         self._keep_result(edge, tangent)
@@ -154,10 +157,13 @@ class Level:
 
     def _follow(self, source: Tensor, views: list[Tensor]) -> None:
         """Note that views of ``source``, which has no tangent although its base may have one, belong to ``source``."""
-        base, steps = self._origin(source) or (source, ())
         for view in views:
             if view._is_view():
-                self.set(view, None, (base, (*steps, view._meta.view.steps[-1])))  # type: ignore[union-attr]
+                self.set(view, None, self._origin_of_view(source, view))
+
+    def _origin_of_view(self, source: Tensor, view: Tensor) -> Origin:
+        base, steps = self._origin(source) or (source, ())
+        return base, (*steps, view._meta.view.steps[-1])  # type: ignore[union-attr]
 
     def _keep_result(self, edge: Edge, tangent: Tensor) -> None:
         node, nr = edge
@@ -253,13 +259,49 @@ class Level:
         """Make ``tangent`` that of ``target``: over the one it has, or as a part of its base's."""
         current = self.tangent(target)
         origin = self._origin(target)
+        owner = target if origin is None else origin[0]
         if current is None and origin is not None:
-            self.set(origin[0], zeros_like(origin[0]))
+            self.set(owner, zeros_like(owner))
             current = self.tangent(target)
         if current is None:
             self.set(target, _settled(tangent, target, [tangent]))
-        else:
-            current.copy_(tangent)
+            return
+        if not has_room(current._data, [tangent._data]):
+            self._make_room(owner, current._data, tangent._data)
+            current = self.tangent(target)
+        current.copy_(tangent)  # type: ignore[union-attr]
+
+    def _make_room(self, owner: Tensor, target: Any, written: Any) -> None:
+        """Give ``owner`` a tangent of which every sample can be written to, and let those of its views be made anew."""
+        tangent = self.tangent(owner)
+        assert tangent is not None
+        self.set(owner, wrap(with_room(tangent._data, target, written)).copy_(tangent))
+        for key, entry in self._of_tensors.items():
+            if entry.origin is not None and entry.origin[0] is owner:
+                self._of_tensors[key] = entry._replace(tangent=None)
+
+
+def check_dual(primal: Any, tangent: Any) -> None:
+    """Raise unless ``tangent`` can be that of ``primal``: of the same shape, and complex only if that is.
+
+    Raises
+    ------
+    ValueError
+        If a dtype is neither floating point nor complex, or ``tangent`` complex where ``primal`` is real.
+    RuntimeError
+        If the shapes differ.
+    """
+    for name, tensor in (("primal", primal), ("tangent", tangent)):
+        if tensor._data.dtype.kind not in "fc":
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {tensor.dtype}")
+    if tangent._data.dtype.kind == "c" and primal._data.dtype.kind != "c":
+        raise ValueError(f"Expected tangent to be real, as the primal of {primal.dtype} is, but got: {tangent.dtype}")
+    if primal._data.shape != tangent._data.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(primal.shape)} while the given forward gradient is of size "
+            f"{list(tangent.shape)}."
+        )
 
 
 def laid_out_as(tangent: Tensor, tensor: Tensor) -> Tensor:

@@ -76,18 +76,23 @@ def _check_history(target: Tensor, meta: Meta, name: str) -> None:
         base = meta.view.base
         if base.requires_grad or target.requires_grad:
             meta.view.check_inplace()
-            if base.is_leaf:
+            if base.is_leaf or _requires_grad_itself(base):
                 raise RuntimeError(
                     "a view of a leaf Variable that requires grad is being used in an in-place operation. "
                     f"({name} on a view of shape {list(target.shape)} of a leaf of shape {list(base.shape)}; "
                     "write inside `with retrograd.no_grad():`, or to a view of a clone())"
                 )
-    if meta.requires_grad and target._edge is None:
+    if meta.requires_grad:
         raise RuntimeError(
             "a leaf Variable that requires grad is being used in an in-place operation. "
             f"({name} on a tensor of shape {list(target.shape)}; write inside `with retrograd.no_grad():`, "
             "or to a clone())"
         )
+
+
+def _requires_grad_itself(tensor: Tensor) -> bool:
+    """Whether gradients are asked for at ``tensor``: it is a leaf, or an argument of a function being transformed."""
+    return tensor._meta is not None and tensor._meta.requires_grad
 
 
 def _writable(data: Any) -> Any:
@@ -108,12 +113,17 @@ def _writable(data: Any) -> Any:
 def overwrite(name: str, target: Tensor, result: Any) -> None:
     """Copy a result over the elements of ``target``."""
     data = target._data
-    if np.shape(result) != data.shape:
-        raise RuntimeError(
-            f"{name}: output with shape {list(data.shape)} doesn't match the broadcast shape {list(np.shape(result))}"
-        )
+    check_shape(name, target, np.shape(result))
     check_castable(np.asarray(result).dtype if not hasattr(result, "dtype") else result.dtype, data.dtype)
     data[...] = result
+
+
+def check_shape(name: str, target: Tensor, shape: tuple[int, ...]) -> None:
+    """Raise as torch does where a result of another shape is to be written over ``target``."""
+    if target._data.shape != shape:
+        raise RuntimeError(
+            f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape {list(shape)}"
+        )
 
 
 def check_castable(source: np.dtype, target: np.dtype) -> None:

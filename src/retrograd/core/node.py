@@ -106,6 +106,15 @@ class Node:
 
     # --- torch's interface ----------------------------------------------------------------------------------------
 
+    def __call__(self, *grads: Tensor | None) -> Any:
+        """Return the gradients of the inputs from those of the outputs: one, or a tuple.
+
+        Only this node runs, without hooks, and keeps what it saved. With recording on, the result has a history.
+        """
+        from retrograd.core.engine import evaluate
+
+        return evaluate(self, grads)
+
     def name(self) -> str:
         """Return the name of the node, for example ``MulBackward0``."""
         return type(self).__name__
@@ -299,7 +308,7 @@ class SavedTensor:
         node, slot = self._node, self._slot
         if node.saved is None:
             raise RuntimeError(f"Calling register_hooks on a saved tensor after it has been freed. {FREED}")
-        entry = node.saved[slot]
+        entry = node.saved[slot] if slot < len(node.saved) else None
         if type(entry) is Packed:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
@@ -418,7 +427,15 @@ class AccumulateGrad(Node):
                     g = _copy_laid_out_as(variable._data, g)
                 variable._grad = wrap(g)
             else:
-                grad._data += g
+                try:
+                    grad._data += g
+                except ValueError:
+                    if grad._data.shape == g.shape:
+                        raise
+                    raise RuntimeError(
+                        f"a gradient of shape {list(g.shape)} arrived at a leaf of shape {list(variable.shape)} whose "
+                        f".grad has shape {list(grad.shape)}; set .grad to None where the leaf's shape is changed"
+                    ) from None
                 bump(grad)
 
     def accumulate_recorded(self, g: Tensor) -> None:
@@ -492,7 +509,7 @@ set_accumulator(AccumulateGrad)
 def as_variable(entry: Any, value: Any, edge: Edge | None) -> Any:
     """A saved tensor with the history it had, which is normally the tensor itself; plain values as they are."""
     if type(entry) is Packed:
-        unpacked = wrap(value, edge)
+        unpacked = _placed(value, edge)
         if local.tangents is not None:
             local.tangents.restore(entry, 0, unpacked)
         return unpacked
@@ -502,10 +519,21 @@ def as_variable(entry: Any, value: Any, edge: Edge | None) -> Any:
     current = tensor._resolve_edge()
     if tensor._data is value and (current is edge or (current is not None and current == edge)):
         return tensor
-    twin = wrap(value, edge, tensor._cell)
+    twin = _placed(value, edge, tensor._cell)
     if local.tangents is not None:
         local.tangents.move(tensor, twin)
     return twin
+
+
+def _placed(value: Any, edge: Edge | None, cell: list[int] | None = None) -> Tensor:
+    """A tensor in a place in the graph, which may be that of a leaf."""
+    if edge is None or not edge[0].is_leaf:
+        return wrap(value, edge, cell)
+    leaf = wrap(value, None, cell)
+    meta = leaf._own_meta()
+    meta.requires_grad = True
+    meta.accumulator = weakref.ref(edge[0])
+    return leaf
 
 
 def stale_message(value: Any, current: int, expected: int, node: str, slot: str) -> str:

@@ -237,7 +237,7 @@ def _check_sequence(op: Op, value: Any) -> None:
     if isinstance(value, (Tensor, ndarray)):
         raise TypeError(
             f"{op.name}(): argument '{op.sequence}' must be tuple of Tensors, not {type(value).__name__}; "
-            "take it apart with unbind() first"
+            f"put several in a list, as in {op.name}([a, b]), or take one apart with unbind()"
         )
     if any(isinstance(item, Tensor) and type(item._data) is DeviceArray for item in value):
         check_one_device(value)
@@ -259,6 +259,8 @@ def finish(op: Op, bound: list[Any], arrays: list[Any], result: Any, out: Tensor
         edges = edges_of(op, bound)
     if out is not None:
         _inplace.check_out(op.name, out, edges is not None)
+        if op.kind == "elementwise" and any(value is out for value in bound):
+            _inplace.check_shape(op.name, out, np.shape(result))  # an operand is not resized
         written = _inplace.write_out(op.name, out, result)
         return written if isinstance(written, Tensor) else op.output_type(written)
     if type(result) in (tuple, list):

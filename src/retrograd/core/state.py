@@ -93,9 +93,9 @@ def set_monitor(new: Any) -> Any:
 
 
 def set_grad_enabled(mode: bool) -> bool:
-    """Switch recording on or off in this thread and return what it was before."""
+    """Switch recording on or off in this thread and return what it was before; inference mode keeps it off."""
     previous = local.grad_enabled
-    local.grad_enabled = mode
+    local.grad_enabled = mode and not local.inference
     refresh()
     return previous
 

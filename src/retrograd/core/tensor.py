@@ -130,7 +130,7 @@ class Tensor(ArrayFace):
             If the dtype is neither floating point nor complex, or if the tensor is not a leaf and
             ``requires_grad`` is False.
         """
-        if self.grad_fn is not None:
+        if not self.is_leaf:
             if not requires_grad:
                 raise RuntimeError(
                     "you can only change requires_grad flags of leaf variables. If you want to use a computed "

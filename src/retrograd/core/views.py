@@ -96,7 +96,6 @@ class View:
             self.forbidden is not None
             and self.version != tensor._version
             and (self.edge is not None or not self.base.is_leaf)
-            and self.base.requires_grad
         )
 
     def check_inplace(self) -> None:

@@ -70,6 +70,7 @@ class Scope:
         node = Argument((tensor._resolve_edge() if self.recording else None,), data.shape, data.dtype)
         node.scope = self
         alias = wrap(data, (node, 0), tensor._cell)
+        alias._own_meta().requires_grad = True  # so that, like a leaf, it cannot be written to
         if state.local.dual_level is not None:
             state.local.dual_level.move(tensor, alias)
         return alias
@@ -159,6 +160,26 @@ def split_aux(output: Any, has_aux: bool, transform: str) -> tuple[Any, Any]:
     if not isinstance(output, tuple) or len(output) != 2:
         raise RuntimeError(f"{transform}: output of function f should be a tuple: (output, aux) if has_aux is True")
     return output
+
+
+def check_differentiable(leaves: Sequence[Tensor], transform: str) -> None:
+    """Raise unless a function returned tensors that can have gradients."""
+    for leaf in leaves:
+        if leaf._data.dtype.kind not in "fc":
+            raise RuntimeError(
+                f"{transform}: All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+                f"{leaf.dtype}; return it beside the output, with has_aux=True"
+            )
+
+
+def check_real(leaves: Sequence[Any], transform: str, what: str) -> None:
+    """Raise if one of the tensors is complex: a Jacobian would have to say by which part of it."""
+    for position, leaf in enumerate(leaves):
+        if isinstance(leaf, Tensor) and leaf._data.dtype.kind == "c":
+            raise RuntimeError(
+                f"{transform}: Expected all {what} to be real but received complex tensor at flattened input idx: "
+                f"{position}; pass real and imaginary part, for example by view_as_real(), or use vjp or jvp"
+            )
 
 
 def check_tensors(leaves: Sequence[Any], transform: str) -> None:

@@ -8,10 +8,19 @@ from typing import Any
 
 from retrograd.autograd import grad as gradients_of
 from retrograd.core import state
-from retrograd.core.forward import Level, laid_out_as
+from retrograd.core.forward import Level, check_dual, laid_out_as
 from retrograd.core.jvp import zeros_like
 from retrograd.core.tensor import Tensor
-from retrograd.func._scope import Argnums, Scope, as_tensors, check_tensors, chosen, replaced, split_aux
+from retrograd.func._scope import (
+    Argnums,
+    Scope,
+    as_tensors,
+    check_real,
+    check_tensors,
+    chosen,
+    replaced,
+    split_aux,
+)
 from retrograd.func.reverse import jacrev, one_hot_basis, pulled_back
 from retrograd.tree import flatten, tree_map, unflatten
 from retrograd.vectorize import check_randomness, vmap
@@ -102,14 +111,7 @@ def _checked_pair(name: str, primals: Any, tangents: Any) -> tuple[list[Tensor],
         for what, leaf in (("primals", value), ("tangents", vector)):
             if not isinstance(leaf, Tensor):
                 raise RuntimeError(f"{name}: Expected {what} to contain only Tensors, got {type(leaf)}")
-            if leaf._data.dtype.kind not in "fc":
-                raise ValueError(f"Expected {what[:-1]} to be floating point or complex, but got: {leaf.dtype}")
-        if value.shape != vector.shape:
-            raise RuntimeError(
-                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
-                f"not supported. Tensor is of size {list(value.shape)} while the given forward gradient is of size "
-                f"{list(vector.shape)}."
-            )
+        check_dual(value, vector)
     return values, vectors, structure
 
 
@@ -133,14 +135,13 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         outputs, structure = flatten(output)
         check_tensors(outputs, name)
         # the product of a vector with the Jacobian is linear in the vector: its transpose is what is wanted
-        vectors = [scope.argument(zeros_like(leaf)) for leaf in outputs]
-        live = [(leaf, vector) for leaf, vector in zip(outputs, vectors, strict=True) if leaf.requires_grad]
+        vectors = {nr: scope.argument(zeros_like(leaf)) for nr, leaf in enumerate(outputs) if leaf.requires_grad}
         products: Sequence[Any] = [None] * len(arguments)
-        if live:
+        if vectors:
             products = gradients_of(
-                [leaf for leaf, _ in live],
+                [outputs[nr] for nr in vectors],
                 arguments,
-                [vector for _, vector in live],
+                list(vectors.values()),
                 create_graph=True,
                 allow_unused=True,
             )
@@ -151,8 +152,9 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         _, given, _ = _checked_pair(name, primals, as_tensors(tangents))
         pairs = [(product, tangent) for product, tangent in zip(products, given, strict=True) if product is not None]
         further = state.local.grad_enabled and scope.depends_on_outside([leaf for pair in pairs for leaf in pair])
-        pushed = pulled_back(scope, [p for p, _ in pairs], vectors, [t for _, t in pairs], further, True)
-        return unflatten(structure, pushed)
+        live = pulled_back(scope, [p for p, _ in pairs], list(vectors.values()), [t for _, t in pairs], further, True)
+        pushed = dict(zip(vectors, live, strict=True))
+        return unflatten(structure, [pushed.get(nr, zero) for nr, zero in enumerate(map(zeros_like, outputs))])
 
     return released, jvp_fn
 
@@ -181,6 +183,11 @@ def jacfwd(
     callable
         What :func:`jacrev` returns.
 
+    Raises
+    ------
+    RuntimeError
+        If a tensor among the arguments or outputs is complex.
+
     Examples
     --------
     >>> rg.func.jacfwd(lambda x: x**2)(rg.tensor([1.0, 2.0]))
@@ -188,10 +195,24 @@ def jacfwd(
             [0., 4.]])
     """
     check_randomness(randomness)
+    return by_columns(func, argnums, has_aux, chunk_size, randomness, only_real=True)
+
+
+def by_columns(
+    func: Callable[..., Any],
+    argnums: Argnums,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    randomness: str = "error",
+    only_real: bool = False,
+) -> Callable[..., Any]:
+    """What :func:`jacfwd` does, also where complex tensors are among the arguments and outputs."""
 
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         args = as_tensors(args)
+        if only_real:
+            check_real(flatten(args)[0], "jacfwd", "inputs")
         argument = chosen(argnums, args)
         inputs, inside = flatten(argument)
         for leaf in inputs:
@@ -204,7 +225,10 @@ def jacfwd(
                 return func(*replaced(argnums, args, unflatten(inside, list(leaves))), **kwargs)
 
             output, tangents, *aux = jvp(of_leaves, tuple(inputs), vectors, has_aux=has_aux)
-            kept[:] = [flatten(output)[1], *aux]
+            outputs, structure = flatten(output)
+            if only_real:
+                check_real(outputs, "jacfwd", "outputs")
+            kept[:] = [structure, *aux]
             return flatten(tangents)[0]
 
         columns = vmap(push, randomness=randomness, chunk_size=chunk_size)(*one_hot_basis(inputs))

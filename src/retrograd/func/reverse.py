@@ -16,6 +16,8 @@ from retrograd.func._scope import (
     Argnums,
     Scope,
     as_tensors,
+    check_differentiable,
+    check_real,
     check_tensors,
     chosen,
     replaced,
@@ -208,6 +210,7 @@ def _vjp(func: Callable[..., Any], primals: Any, has_aux: bool) -> tuple[Any, Ca
         output, aux = split_aux(func(*arguments), has_aux, name)
         outputs, structure = flatten(output)
         check_tensors(outputs, name)
+        check_differentiable(outputs, name)
         leaves, arguments_structure = flatten(arguments)
         outside = scope.depends_on_outside(outputs)
         released, aux = scope.released_tree(output), scope.released_tree(aux)
@@ -270,6 +273,8 @@ def jacrev(
     ------
     ValueError
         If ``chunk_size`` is not positive.
+    RuntimeError
+        If a tensor among the arguments or outputs is complex, or an output an integer.
 
     Examples
     --------
@@ -283,6 +288,7 @@ def jacrev(
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         args = as_tensors(args)
+        check_real(flatten(args)[0], "jacrev", "inputs")
 
         def of_chosen(argument: Any) -> Any:
             return func(*replaced(argnums, args, argument), **kwargs)
@@ -290,6 +296,7 @@ def jacrev(
         argument = chosen(argnums, args)
         output, pull, aux = _vjp(of_chosen, (argument,), has_aux)
         outputs, structure = flatten(output)
+        check_real(outputs, "jacrev", "outputs")
         basis = one_hot_basis(outputs)
         count = sum(leaf.numel() for leaf in outputs)
         inputs, inside = flatten(argument)

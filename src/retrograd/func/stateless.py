@@ -11,6 +11,8 @@ from retrograd.ops.joining import stack
 
 Tensors = Mapping[str, Tensor]
 
+_ABSENT: Any = object()
+
 
 def functional_call(
     module: Any,
@@ -28,7 +30,8 @@ def functional_call(
     module : Module
         It has its own tensors again afterwards.
     parameter_and_buffer_dicts : dict, or sequence of dicts
-        Names, as ``named_parameters`` gives them, and tensors. What is not named stays as it is.
+        Names, as ``named_parameters`` gives them, and tensors; also names of other attributes that are tensors. What is
+        not named stays as it is.
     args, kwargs
         What to call it with; anything but a tuple is the only argument.
     tie_weights : bool
@@ -40,6 +43,8 @@ def functional_call(
     ------
     RuntimeError
         With ``strict``, for missing and unexpected names.
+    TypeError
+        If something that is no tensor is given, or the name of something that is none.
     ValueError
         If two dicts give the same name, or two names of one shared parameter different tensors.
 
@@ -57,6 +62,9 @@ def functional_call(
     )
     given: dict[str, Any] = {}
     for each in dicts:
+        for name, value in each.items():
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(f"functional_call: what is given for '{name}' is not a Tensor, but {value!r}")
         twice = given.keys() & each.keys()
         if twice:
             raise ValueError(
@@ -103,7 +111,7 @@ def _stacked(states: Sequence[Tensors]) -> dict[str, Tensor]:
 
 
 @contextmanager
-def _replaced(module: Any, given: Mapping[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
+def _replaced(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
     """The module with other tensors, for a while."""
     named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     own = dict(named)
@@ -119,16 +127,30 @@ def _replaced(module: Any, given: Mapping[str, Any], tie_weights: bool, strict: 
         raise RuntimeError(f"Unexpected key(s): {', '.join(sorted(unexpected))}.")
     if strict and (missing := own.keys() - wanted.keys()):
         raise RuntimeError(f"Missing key(s): {', '.join(sorted(missing))}.")
-    places = []
-    for name, tensor in wanted.items():
-        path, _, last = name.rpartition(".")
-        owner = module.get_submodule(path)
-        places.append((owner._parameters if last in owner._parameters else owner._buffers, last, tensor))
-    kept = [(place, last, place[last]) for place, last, _ in places]
+    places = [(*_place_of(module, name), tensor) for name, tensor in (given | wanted).items()]
+    kept = [(place, last, place.get(last, _ABSENT)) for place, last, _ in places]
     try:
         for place, last, tensor in places:
             place[last] = tensor
         yield
     finally:
         for place, last, tensor in kept:
-            place[last] = tensor
+            if tensor is _ABSENT:
+                del place[last]
+            else:
+                place[last] = tensor
+
+
+def _place_of(module: Any, name: str) -> tuple[dict[str, Any], str]:
+    """Where a tensor of that name is in a module, or would be as a plain attribute, and its name there."""
+    path, _, last = name.rpartition(".")
+    if not last:
+        raise KeyError('tensor name can\'t be empty string ""')
+    owner = module.get_submodule(path)
+    for members in (owner._parameters, owner._buffers):
+        if last in members:
+            return members, last
+    found = getattr(owner, last, None)
+    if found is not None and not isinstance(found, Tensor):
+        raise TypeError(f"functional_call: attribute `{name}`: {found!r} is not an instance of Tensor")
+    return owner.__dict__, last

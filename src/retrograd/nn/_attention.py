@@ -6,8 +6,10 @@ import math
 
 import numpy as np
 
+from retrograd.core.state import local
 from retrograd.core.tensor import Tensor
-from retrograd.ops.attention import Options, attend, check_attention
+from retrograd.nn._dropout import dropout
+from retrograd.ops.attention import Options, attend, attention_weights, check_attention
 from retrograd.random.generator import default_generator
 
 __all__ = ["scaled_dot_product_attention"]
@@ -63,6 +65,10 @@ def scaled_dot_product_attention(
         tensors.append(attn_mask.to(query.dtype))
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
+    if dropout_p and local.vmaps:  # whose samples may want numbers of their own
+        mask = tensors[3] if len(tensors) > 3 else None
+        weights = attention_weights(query, key, mask, allowed, Options(scale, is_causal))
+        return dropout(weights, dropout_p) @ value
     seed = int(default_generator.on(np).integers(1 << 62)) if dropout_p else 0
     return attend(tensors, allowed, Options(scale, is_causal, dropout_p, seed))
 

@@ -129,7 +129,10 @@ def _check(
             f"{name}: key shape {list(key.shape)} does not match value shape {list(value.shape)} in sequence and batch"
         )
     if is_causal and attn_mask is None:
-        raise RuntimeError(f"{name}: Need attn_mask if specifying the is_causal hint.")
+        raise RuntimeError(
+            f"{name}: Need attn_mask if specifying the is_causal hint; make one with "
+            "Transformer.generate_square_subsequent_mask"
+        )
     if key_padding_mask is not None and attn_mask is not None and key_padding_mask.dtype != attn_mask.dtype:
         warn_user(
             "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type for both instead."

@@ -11,6 +11,7 @@ import numpy as np
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.dtypes import float16
 from retrograd.random import Generator, randperm
 from retrograd.random.generator import generator_of
 from retrograd.random.sampling import module_of
@@ -45,8 +46,8 @@ __all__ = [
 ]
 
 _GAINS: dict[str, float] = {
-    **dict.fromkeys(("linear", "conv1d", "conv2d", "conv3d", "sigmoid"), 1.0),
-    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), 1.0),
+    **dict.fromkeys(("linear", "conv1d", "conv2d", "conv3d", "sigmoid"), 1),
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), 1),
     "tanh": 5 / 3,
     "relu": math.sqrt(2.0),
     "selu": 3 / 4,
@@ -315,11 +316,15 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     ------
     ValueError
         If the tensor has fewer than 2 dimensions.
+    NotImplementedError
+        If it is of half precision.
     """
     if tensor.ndim < 2:
         raise ValueError(f"Only tensors with 2 or more dimensions are supported, got shape {list(tensor.shape)}")
     if tensor.numel() == 0:
         return tensor
+    if tensor.dtype == float16:
+        raise NotImplementedError("\"orthogonal_\" not implemented for 'float16'; fill a float32 tensor and convert it")
     rows = tensor.shape[0]
     columns = tensor.numel() // rows
     flat = tensor.new_empty(rows, columns).normal_(generator=generator)._data

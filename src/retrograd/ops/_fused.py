@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd.batching import holds_batch
-from retrograd.batching.samples import per_sample
+from retrograd.batching.samples import in_front, over_rows, per_sample
 from retrograd.core.engine import run
 from retrograd.core.node import Node
 from retrograd.core.op import linear
@@ -25,6 +25,26 @@ def sample_by_sample(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any) -> Any:
         return per_sample(function, args, {}) if holds_batch(args) else function(*args)
+
+    return call
+
+
+def samples_in_front(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function for which dimensions in front are a batch be called in one of hidden axes, too."""
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        return in_front(function, args) if holds_batch(args) else function(*args)
+
+    return call
+
+
+def all_samples_rows(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function of the rows of matrices be called in a batch, too, for the rows of all samples."""
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        return over_rows(function, args) if holds_batch(args) else function(*args)
 
     return call
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.errors import LinAlgError
+from retrograd.batching import unbatched
+from retrograd.core.errors import LinAlgError, kind_name
 from retrograd.ops._rules import conj
 
 
@@ -44,6 +45,12 @@ def check_same_dtype(name: str, *operands: Any) -> None:
         if dtype is None:
             raise TypeError(f"{name}(): argument {position + 1} must be Tensor, not {type(operand).__name__}")
         if dtype is not first and dtype != first:
+            for k, kind in enumerate(map(kind_name, operands)):
+                if kind.endswith(".Tensor") and kind != "retrograd.Tensor":  # another library's
+                    raise TypeError(
+                        f"{name}(): argument {k + 1} must be Tensor, not {kind}; "
+                        "make it a tensor first with retrograd.as_tensor"
+                    )
             raise RuntimeError(
                 f"{name}(): expected operands of the same dtype, but got {first} and {dtype}; "
                 "convert one of them with .to()"
@@ -84,6 +91,7 @@ def check_square(name: str, a: Any) -> None:
 
 def check_info(name: str, info: Any, complaint: str) -> None:
     """Raise for the first matrix of a batch whose ``info``, named in ``complaint``, is not 0."""
+    info = unbatched(info)  # every sample of a vmap counts as one of the batch
     if info.any():
         element = int(np.flatnonzero(info)[0])
         which = f"(Batch element {element}): " if info.ndim else ""

@@ -14,7 +14,7 @@ from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.ops._box import Spans
-from retrograd.ops._fused import sample_by_sample
+from retrograd.ops._fused import samples_in_front
 from retrograd.ops._rules import check_kind
 from retrograd.ops._tuples import per_dimension
 from retrograd.ops._windows import Windows
@@ -141,7 +141,7 @@ def _adaptive_max_operation(n: int) -> Callable[..., Any]:
         differentiable_outputs=(0,),
         input=lambda g, input_shape, axes, indices: to_places(g[0], input_shape, indices, len(axes)),
     )
-    @sample_by_sample
+    @samples_in_front
     def adaptive_max_pool(input, axes: tuple[Spans, ...]):
         """The largest element of every window, and its flat position in the dimensions pooled over."""
         return _adaptive_max(input, axes)

@@ -18,7 +18,7 @@ from retrograd.core.blocks import share_out
 from retrograd.core.fit import sum_to
 from retrograd.core.op import op
 from retrograd.core.tensor import Tensor
-from retrograd.ops._fused import gradients_of, sample_by_sample
+from retrograd.ops._fused import gradients_of, samples_in_front
 from retrograd.ops.activations import softmax
 from retrograd.ops.norm_layers import in_single
 
@@ -153,8 +153,8 @@ def _share(work: Callable[[list[_Part]], None], parts: list[list[_Part]], shape:
 # --- gradients --------------------------------------------------------------------------------------------------------
 
 
-def _compose(query: Any, key: Any, value: Any, mask: Any, allowed: Any, options: Options) -> Any:
-    """The same in ordinary operations, with all scores at once."""
+def attention_weights(query: Any, key: Any, mask: Any, allowed: Any, options: Options) -> Any:
+    """What the values are multiplied with, before dropout, in ordinary operations and all at once."""
     scores = (query * options.scale) @ key.mT
     if mask is not None:
         scores = scores + mask
@@ -163,7 +163,12 @@ def _compose(query: Any, key: Any, value: Any, mask: Any, allowed: Any, options:
     if options.causal:
         scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
     dead = np.max(scores.detach(), axis=-1, keepdims=True) == -np.inf if scores.shape[-1] else False
-    weights = np.where(dead, 0.0, softmax(np.where(dead, 0.0, scores), -1))
+    return np.where(dead, 0.0, softmax(np.where(dead, 0.0, scores), -1))
+
+
+def _compose(query: Any, key: Any, value: Any, mask: Any, allowed: Any, options: Options) -> Any:
+    """The same in ordinary operations, with all scores at once."""
+    weights = attention_weights(query, key, mask, allowed, options)
     if options.dropout:
         batch = np.broadcast_shapes((1,), weights.shape[:-2], value.shape[:-2])
         shape = batch, *weights.shape[-2:]
@@ -184,7 +189,7 @@ def _attention_gradients(g, tensors, allowed, options, result, logarithms, weigh
     return _gradients(g, tensors, allowed, options, result, logarithms, weights, needs)
 
 
-@sample_by_sample
+@samples_in_front
 def _gradients(
     g: Any,
     tensors: Any,
@@ -259,6 +264,7 @@ def _add_to_mask(of_mask: Any, of_scores: Any, part: _Part) -> None:
     byproducts=("logarithms", "weights"),
     tensors=_attention_gradients,
 )
+@samples_in_front
 def attend(tensors, allowed, options: Options):
     """Return the weighted sums of values.
 

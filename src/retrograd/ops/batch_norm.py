@@ -84,7 +84,7 @@ def _affine(x: Any, factor: Any, shift: Any) -> Any:
 @sample_by_sample
 def _gradient_of_batch(g: Any, x: Any, mean: Any, scale: Any, factor: Any) -> Any:
     """The gradient of what was normalised by its mean and scale, whose product with the weight is ``factor``."""
-    count = x.size // x.shape[1]
+    count = x.size // max(x.shape[1], 1)
     slope = factor * scale * scale * _products_with_deviations(g, x, mean) / -count
     shift = factor * _sum(g) / -count
     factor, slope, shift, mean = (_per_channel(each, x) for each in (factor, slope, shift, mean))
@@ -214,6 +214,21 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     tensor([[-1.0000],
             [ 1.0000]])
     """
+    if training and eps <= 0:
+        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    return _normalized(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def _normalized(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any,
+    bias: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
     check_tensors("batch_norm", input=input)
     if input.ndim < 2:
         raise IndexError(f"batch_norm: expected an input of shape [N, C, ...], got {list(input.shape)}")
@@ -231,6 +246,8 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     check_parameters("batch_norm", input, **parameters)
     if not training:
         return _batch_norm(input, weight, bias, running_mean, running_var, False, eps)
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("batch_norm: running_mean and running_var must either both be None or neither be None")
     count = input.numel() // channels if channels else 0
     if count == 1:
         raise ValueError(
@@ -283,7 +300,7 @@ def instance_norm(
     running: list[Any] = [None if x is None else x.detach().repeat(samples) for x in (running_mean, running_var)]
     weight, bias = (None if x is None else x.repeat(samples) for x in (weight, bias))
     whole = input.reshape((1, samples * channels, *input.shape[2:]))
-    result = batch_norm(whole, running[0], running[1], weight, bias, use_input_stats, momentum, eps)
+    result = _normalized(whole, running[0], running[1], weight, bias, use_input_stats, momentum, eps)
     if use_input_stats:
         for target, of_samples in zip((running_mean, running_var), running, strict=True):
             if target is not None:

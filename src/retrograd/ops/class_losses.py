@@ -26,38 +26,41 @@ def _check_targets(name: str, input: Tensor, target: Tensor, weight: Tensor | No
     if weight is None and x.ndim == 2 and classes.shape == x.shape[:1] and classes.dtype == np.int64:
         check_kind(name, "f", x)
         return
-    check_kind(name, "f", input)
+    if input.ndim == 0:
+        raise ValueError(f"{name}: Expected 1 or more dimensions (got 0)")
     shapes = f"for an input of shape {list(input.shape)}"
+    if input.ndim > 1 and target.shape[:1] != input.shape[:1]:
+        raise ValueError(
+            f"{name}: Expected input batch_size ({len(input)}) to match target batch_size "
+            f"({len(target) if target.ndim else 1}), got a target of shape {list(target.shape)} {shapes}"
+        )
+    if input.ndim == 1 and target.ndim == 1 and len(target) != 1:
+        raise ValueError(f"{name}: For 1D input, 1D target must have size 1, but got target size: {len(target)}")
+    check_kind(name, "f", input)
     if target.dtype.name not in ("int64", "uint8"):
         raise RuntimeError(
             f"{name}: expected target dtype to be Long or Byte, but got {target.dtype} {list(target.shape)}; convert "
             f"classes with .long(), or give one probability per class, {list(input.shape)}"
         )
-    if input.ndim == 0:
-        raise ValueError(f"{name}: Expected 1 or more dimensions (got 0)")
     if input.ndim <= 2 and target.ndim > 1:
         raise RuntimeError(
             f"{name}: 0D or 1D target tensor expected, multi-target not supported, got {list(target.shape)} {shapes}"
         )
-    if input.ndim == 1 and target.numel() != 1:
-        raise RuntimeError(f"{name}: size mismatch, expected one target, got {list(target.shape)} {shapes}")
-    if input.ndim == 2 and target.shape != input.shape[:1]:
-        raise ValueError(
-            f"{name}: Expected input batch_size ({len(input)}) to match target batch_size ({target.numel()}), got a "
-            f"target of shape {list(target.shape)} {shapes}"
-        )
     expected = [*input.shape[:1], *input.shape[2:]]
     if input.ndim > 2 and list(target.shape) != expected:
         raise RuntimeError(f"{name}: Expected target size {expected}, got {list(target.shape)}, {shapes}")
-    number = input.shape[_dim(input.shape)]
+    _check_weight(name, weight, input.shape[_dim(input.shape)])
+    if weight is not None and weight.dtype != input.dtype:
+        raise RuntimeError(f"{name}: expected weight of {input.dtype}, as the input, but found {weight.dtype}")
+    check_constant("nll_loss_forward", weight=weight)
+
+
+def _check_weight(name: str, weight: Tensor | None, number: int) -> None:
     if weight is not None and tuple(weight.shape) != (number,):
         raise RuntimeError(
             f"{name}: weight tensor should be defined either for all {number} classes or no classes but got weight "
             f"tensor of shape: {list(weight.shape)}"
         )
-    if weight is not None and weight.dtype != input.dtype:
-        raise RuntimeError(f"{name}: expected weight of {input.dtype}, as the input, but found {weight.dtype}")
-    check_constant("nll_loss_forward", weight=weight)
 
 
 def _dim(shape: tuple[int, ...]) -> int:
@@ -96,7 +99,10 @@ def _coefficient(weights: Any, reduction: str, count: int) -> Any:
     """What a reduced loss has as the factor of every target's loss: a number, or one for each."""
     if weights is None:
         return 1 / count if reduction == "mean" and count else 1.0
-    return weights / np.add.reduce(weights) if reduction == "mean" else weights
+    if reduction != "mean":
+        return weights
+    total = np.add.reduce(weights)
+    return weights / np.where(total == 0, 1, total)  # the mean of no losses is NaN, and no logit changes it
 
 
 def _reduced(loss: Any, weights: Any, reduction: str, target: Any, input: Any) -> Any:
@@ -319,7 +325,7 @@ def cross_entropy(
         reduction = reduction_of(size_average, reduce, reduction)
     check_reduction(reduction)
     if target._data.shape == input._data.shape:
-        return _of_probabilities(input, target, weight, reduction, label_smoothing)
+        return _of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
     _check_targets("cross_entropy", input, target, weight)
     if label_smoothing > 0:
         return _of_smoothed_classes(input, target, weight, ignore_index, reduction, label_smoothing)
@@ -336,7 +342,9 @@ def _per_class(weight: Any, input: Any) -> Any:
     return weight.reshape((-1,) + (1,) * (input.ndim - 2))
 
 
-def _of_probabilities(input: Any, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Any:
+def _of_probabilities(
+    input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
+) -> Any:
     _check_smoothing(label_smoothing)
     dim = _dim(input.shape)
     if target.dtype.kind != "f":
@@ -344,7 +352,13 @@ def _of_probabilities(input: Any, target: Any, weight: Any, reduction: str, labe
             f"cross_entropy: Expected floating point type for target with class probabilities, got {target.dtype}; "
             f"classes have the shape {[*input.shape[:dim], *input.shape[dim + 1 :]]}"
         )
+    if ignore_index >= 0:
+        raise RuntimeError(
+            f"cross_entropy: ignore_index is not supported for floating point target, but is {ignore_index}; "
+            "probabilities that are all 0 have no part in it"
+        )
     number = input.shape[dim]
+    _check_weight("cross_entropy", weight, number)
     if label_smoothing > 0:
         target = target * (1 - label_smoothing) + label_smoothing / number
     parts = log_softmax(input, dim) * target

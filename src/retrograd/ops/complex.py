@@ -18,7 +18,7 @@ from retrograd.unresolved import UnresolvedArray, apply_lazily, resolve
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-@kernel(name="from_parts", public=False, method=False, real=lambda g: np.real(g), imag=lambda g: np.imag(g))
+@kernel(name="complex", public=False, method=False, real=lambda g: np.real(g), imag=lambda g: np.imag(g))
 def _from_parts(real, imag):
     # real + 1j * imag would make NaN of infinities
     dtype = np.result_type(real.dtype, np.complex64)

@@ -44,6 +44,8 @@ def _check_channels(name: str, input: Any, weight: Any, bias: Any, groups: int, 
         raise RuntimeError(
             f"{name}(): expected weight of shape ({expected}, {n} sizes), but got weight of size {shape}"
         )
+    if 0 in shape[2:]:
+        raise RuntimeError(f"{name}(): kernel size should be greater than zero, but got weight of size {shape}")
     if groups <= 0:
         raise RuntimeError(f"{name}(): non-positive groups is not supported, but got groups={groups}")
     given = "transposed=1" if transposed else f"groups={groups}"

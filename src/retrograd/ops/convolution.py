@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +32,7 @@ def _in_single_precision(compute: Callable[..., Any], first: Any, second: Any, b
 
 
 def _gradient_of_bias(g: Any) -> Any:
-    return np.sum(np.sum(g.reshape((*g.shape[:2], -1)), axis=2), axis=0)
+    return np.sum(np.sum(g.reshape((*g.shape[:2], math.prod(g.shape[2:]))), axis=2), axis=0)
 
 
 @kernel(

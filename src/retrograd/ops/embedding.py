@@ -34,11 +34,13 @@ def _check_bounds(name: str, indices: Any, rows: int, kind: type[Exception]) -> 
             raise kind(f"{name}: index out of range: {wrong.flat[0]}, for a table of {rows} rows")
 
 
-def _check_padding(padding_idx: int | None, rows: int) -> int | None:
+def _check_padding(padding_idx: int | None, rows: int, kind: type[Exception]) -> int | None:
     if padding_idx is None:
         return None
     if not -rows <= padding_idx < rows:
-        raise AssertionError(f"Padding_idx must be within num_embeddings, got {padding_idx} for {rows} rows")
+        raise kind(
+            f"Padding_idx must be within num_embeddings, from {-rows} to {rows - 1}, got {padding_idx} for {rows} rows"
+        )
     return padding_idx % rows
 
 
@@ -61,7 +63,8 @@ def _renormalize(weight: Any, indices: Any, max_norm: float, norm_type: float) -
 
 
 def _gradient_of_rows(g, weight_shape, input, padding_idx, scale_grad_by_freq):
-    g, indices = g.reshape((-1, weight_shape[1])), input.reshape(-1)
+    indices = input.reshape(-1)
+    g = g.reshape((indices.size, weight_shape[1]))
     if padding_idx is not None:
         g = keep(g, (indices != padding_idx)[:, None])
     if scale_grad_by_freq:
@@ -112,7 +115,7 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     _check_indices("embedding", "input", input)
     if weight.ndim != 2:
         raise RuntimeError(f"embedding: 'weight' must be 2-D, got {list(weight.shape)}")
-    padding_idx = _check_padding(padding_idx, len(weight))
+    padding_idx = _check_padding(padding_idx, len(weight), AssertionError)
     if max_norm is not None:
         _check_bounds("embedding", input._data, len(weight), IndexError)
         _renormalize(weight, input._data, max_norm, norm_type)
@@ -229,7 +232,7 @@ def embedding_bag(
     _check_indices(name, "input", input)
     if offsets is not None:
         _check_indices(name, "offsets", offsets)
-    padding_idx = _check_padding(padding_idx, len(weight))
+    padding_idx = _check_padding(padding_idx, len(weight), RuntimeError)
 
     indices = input._data.reshape(-1)
     _check_bounds(name, indices, len(weight), RuntimeError)

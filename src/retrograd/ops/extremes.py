@@ -67,7 +67,7 @@ def _ties_rule(g, input, result, dim, keepdim):
 
 def share_ties(g, input, result):
     """The rule where the whole tensor is reduced to one of its elements: NaNs share, too."""
-    chosen = np.isnan(input) if np.isnan(result) else input == result
+    chosen = (input == result) | (np.isnan(input) & np.isnan(result))
     return share_among(chosen, g, input.shape, None, False)
 
 

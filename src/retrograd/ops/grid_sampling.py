@@ -323,6 +323,11 @@ def affine_grid(theta, size: Sequence[int], align_corners: bool | None = None) -
         raise ValueError(f"Expected non-zero, positive output size. Got {list(size)}")
     if size[0] != theta.shape[0]:
         raise RuntimeError(f"affine_grid(): expected {size[0]} matrices for size {list(size)}, got {theta.shape[0]}")
+    if align_corners and min(size[2:]) == 1:
+        warn_user(
+            f"affine_grid(): in a dimension of size 1, as in {list(size)}, there are no two corners to align; its only "
+            "place is the middle, 0. Use align_corners=False."
+        )
     axes = [_steps(length, bool(align_corners)) for length in size[2:]]
     ones = np.ones(tuple(size[2:]))
     corners = np.stack([*reversed(np.meshgrid(*axes, indexing="ij")), ones], -1).astype(theta._data.dtype)

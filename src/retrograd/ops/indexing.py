@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import BatchedArray, as_array
 from retrograd.core.layout import dense_copy
 from retrograd.core.op import kernel, linear, view
 from retrograd.core.registry import add_method
@@ -197,6 +198,12 @@ def _as_picking(item: Any) -> Any:
     raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, not {data.dtype}")
 
 
+def _varies(item: Any) -> bool:
+    """Whether it is an integer that is another one in every sample of a ``vmap``: it picks as an array does."""
+    data = item._data if isinstance(item, Tensor) else item
+    return type(data) is BatchedArray and data.dtype.kind in "iu"
+
+
 def _read_item(item: Any) -> Any:
     """One item of an index as None, ..., a bool, an int, a slice with positive step, or an array or tensor."""
     if item is None or item is ... or type(item) in (int, bool):
@@ -209,7 +216,7 @@ def _read_item(item: Any) -> Any:
         return item
     if isinstance(item, (Tensor, np.ndarray, list, tuple, range)) or hasattr(item, "__cuda_array_interface__"):
         item = _as_picking(item)
-        return item if item.ndim else item.item()
+        return item if item.ndim or _varies(item) else item.item()
     if isinstance(item, np.bool):
         return bool(item)
     if isinstance(item, str):
@@ -377,7 +384,7 @@ def _set_plain(self: Tensor, basic: Any, picked: Any, value: Any) -> None:
         write(data, _without_leading_ones(value, data.ndim))
     else:
         indices = [item._data if isinstance(item, Tensor) else item for item in picked]
-        _put(data, indices, cast(np.asanyarray(value), data.dtype))
+        _put(data, indices, cast(as_array(value), data.dtype))
     bump(self)
 
 

@@ -6,15 +6,16 @@ Along each dimension every element of the result is a sum of a few elements of t
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
 from retrograd.core.op import kernel
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
-from retrograd.ops._fused import sample_by_sample
+from retrograd.ops._fused import samples_in_front
 from retrograd.ops._positions import along
 from retrograd.ops._rules import check_kind
 from retrograd.ops.adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
@@ -87,14 +88,14 @@ def _in_all_dimensions(step: Callable[..., Any], array: Any, dims: tuple[Taps, .
 
 
 @kernel(public=False, method=False, input=lambda g, dims: collect(g, dims), factors=("input",))
-@sample_by_sample
+@samples_in_front
 def resample(input, dims: tuple[Taps, ...]):
     """The weighted sums of taps along each of the last dimensions."""
     return _in_all_dimensions(_resample_along, input, dims)
 
 
 @kernel(public=False, method=False, grad=lambda g, dims: resample(g, dims), factors=("grad",))
-@sample_by_sample
+@samples_in_front
 def collect(grad, dims: tuple[Taps, ...]):
     """The adjoint of :func:`resample`."""
     return _in_all_dimensions(_collect_along, grad, dims)
@@ -179,24 +180,29 @@ _AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
 
 def _check_mode(input: Any, mode: str, align_corners: bool | None, antialias: bool) -> None:
     n = input.ndim - 2
+    if antialias and (mode not in _FILTERS or n != 2):
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as "
+            f"input, got mode {mode} and {input.ndim}D"
+        )
     known = mode in _ANY_DIMENSIONS or mode in _SPATIAL
     if n not in (1, 2, 3) or not known or (mode in ("bicubic", "lanczos") and n != 2):
         raise NotImplementedError(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: {_MODES} "
             f"(got {mode}); bicubic and lanczos need 4D input"
         )
-    if mode in _ANY_DIMENSIONS and align_corners is not None:
-        raise ValueError(
-            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
-        )
     if n != _SPATIAL.get(mode, n):
         raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {_SPATIAL[mode] + 2}D input")
-    if antialias and mode not in _FILTERS:
-        raise ValueError(
-            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
-        )
     if mode == "lanczos" and (align_corners or not antialias):
         raise ValueError("Lanczos mode requires antialias=True and does not support align_corners=True")
+
+
+def _check_values(input: Any, mode: str, counts: Sequence[int]) -> None:
+    if mode != "area" and min(counts) <= 0:
+        raise RuntimeError(
+            "interpolate(): Input and output sizes should be greater than 0, but got input "
+            f"{list(input.shape[2:])} and output {list(counts)}"
+        )
     if 0 in input.shape[1:]:
         raise RuntimeError(
             f"interpolate(): Non-empty {input.ndim}D data tensor expected but got a tensor with sizes "
@@ -228,15 +234,12 @@ def _target(
     if size is not None:
         if recompute:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
-        counts, scales = [int(item) for item in wanted], [None] * n
+        if not all(isinstance(item, SupportsIndex) for item in wanted):
+            raise TypeError(f"interpolate(): expected size to be an int or one for each dimension, but got {size!r}")
+        counts, scales = [operator.index(item) for item in wanted], [None] * n
     else:
         counts = [math.floor(length * factor) for length, factor in zip(sizes, wanted, strict=True)]
         scales = [None] * n if recompute or mode == "area" else wanted
-    if mode != "area" and min(counts) <= 0:
-        raise RuntimeError(
-            f"interpolate(): Input and output sizes should be greater than 0, but got input {list(sizes)} and output "
-            f"{counts}"
-        )
     return counts, scales
 
 
@@ -285,8 +288,13 @@ def interpolate(
     """
     if not isinstance(input, Tensor):
         raise TypeError(f"interpolate(): argument 'input' must be Tensor, not {type(input).__name__}")
-    _check_mode(input, mode, align_corners, antialias)
+    if mode in _ANY_DIMENSIONS and align_corners is not None:
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+        )
     counts, scales = _target(input, size, scale_factor, mode, recompute_scale_factor)
+    _check_mode(input, mode, align_corners, antialias)
+    _check_values(input, mode, counts)
     if mode == "area":
         return _AREA[len(counts)](input, counts)
     dtype = np.float64 if input._data.dtype == np.float64 else np.float32

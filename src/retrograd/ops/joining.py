@@ -15,7 +15,7 @@ from retrograd.core.registry import add_method, composite
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import default_float, int64, result_dtype
 from retrograd.ops._positions import along
-from retrograd.ops._rules import normalize_dim
+from retrograd.ops._rules import check_tensor, normalize_dim
 from retrograd.ops.rearranging import pad
 from retrograd.ops.shape import atleast_1d, atleast_2d, atleast_3d, expand
 
@@ -124,6 +124,11 @@ def _tensors(tensors: Any) -> list[Any]:
 
 def _at_least(name: str, tensors: Sequence[Any], least: Any) -> list[Any]:
     """The tensors, each with the dimensions it needs."""
+    if not isinstance(tensors, (tuple, list)):
+        raise TypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}; "
+            f"put several in a list, as in {name}([a, b])"
+        )
     if not tensors:
         raise RuntimeError(f"{name} expects a non-empty TensorList")
     return [least(tensor) for tensor in tensors]
@@ -164,7 +169,7 @@ row_stack = vstack
 @composite(method=False)
 def block_diag(*tensors: Any):
     """Return the matrix with the given matrices on its diagonal and zeros elsewhere; vectors count as rows."""
-    blocks = [atleast_2d(tensor) for tensor in tensors]
+    blocks = [atleast_2d(check_tensor("block_diag", tensor)) for tensor in tensors]
     if not blocks:
         return wrap(np.zeros((1, 0), default_float()))
     for k, block in enumerate(blocks):

@@ -22,7 +22,11 @@ _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # LAPACK's for NumPy's
 
 
 def _routine(name: str, dtype: np.dtype, hermitian: bool) -> Any:
-    """LAPACK's routine for the dtype: ``dsytrf``, or ``zhetrf`` for Hermitian matrices."""
+    """LAPACK's routine for the dtype: ``dsytrf``, or ``zhetrf`` for Hermitian matrices.
+
+    It must be given nothing but NumPy's arrays: what it cannot convert costs a reference to the dtype, which in the end
+    is freed while in use.
+    """
     try:
         library = importlib.import_module("scipy.linalg.lapack")
     except ModuleNotFoundError as error:
@@ -53,7 +57,7 @@ def ldl_factor_ex(A, hermitian: bool = False, check_errors: bool = False):
     pivots, info = np.zeros(A.shape[:-1], np.int32), np.zeros(A.shape[:-2], np.int32)
     for index in np.ndindex(info.shape):
         if A.shape[-1]:
-            factors, pivots[index], info[index] = routine(A[index], lower=1)
+            factors, pivots[index], info[index] = routine(np.asarray(A[index]), lower=1)
             LD[index] = np.tril(factors)
     if check_errors:
         check_info("linalg.ldl_factor_ex", info, _SINGULAR)
@@ -94,6 +98,19 @@ def _solution_gradient(g: Any, LD: Any, pivots: Any, hermitian: bool) -> Any:
     )
 
 
+def _check_pivots(pivots: list[int]) -> None:
+    """Raise unless they are rows, from 1, and for the two rows of a block negative: LAPACK writes wherever they say."""
+    row, n = 0, len(pivots)
+    while row < n:
+        block = pivots[row : row + 1 + (pivots[row] < 0)]
+        if len(block) != 1 + (pivots[row] < 0) or not all(1 <= abs(pivot) <= n for pivot in block):
+            raise RuntimeError(
+                f"linalg.ldl_solve: the pivots must be those that ldl_factor returned with LD: rows from 1 to {n}, "
+                f"two negative ones for each block of two rows, but got {pivots}"
+            )
+        row += len(block)
+
+
 @lapack_kernel(
     public=False,
     method=False,
@@ -111,7 +128,8 @@ def ldl_solve_factored(LD, pivots, B, hermitian: bool):
     routine = _routine("trs", LD.dtype, hermitian)
     for index in np.ndindex(batch):
         if B.shape[-2] and B.shape[-1]:
-            X[index], _ = routine(LD[index], pivots[index], B[index], lower=1)
+            _check_pivots(pivots[index].tolist())
+            X[index], _ = routine(*map(np.asarray, (LD[index], pivots[index], B[index])), lower=1)
     return X
 
 

@@ -112,6 +112,10 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
 
 
 def _check_indices(name: str, target: Any, lowest: int, number: int) -> None:
+    if number == 0:
+        raise RuntimeError(
+            f"{name}: Expected at least one class, but there are no columns, for targets {list(target.shape)}"
+        )
     if target.dtype.name != "int64":
         raise RuntimeError(f"{name}: expected scalar type Long but found {target.dtype}")
     wrong = (target._data < lowest) | (target._data >= number)

@@ -11,7 +11,7 @@ from retrograd.core.op import linear, op, without_warnings
 from retrograd.core.registry import composite
 from retrograd.dtypes import result_dtype
 from retrograd.ops._matrices import adjoint, check_floating, check_same_dtype, rows
-from retrograd.ops._rules import conj, normalize_dim
+from retrograd.ops._rules import conj, expand_reduced, normalize_dim
 
 
 def product(name: str, a: Any, b: Any) -> Any:
@@ -162,8 +162,8 @@ def vdot(input, other):
 @without_warnings(op)(
     namespace="linalg",
     method=False,
-    x=lambda g, y, dim: conj(np.expand_dims(g, dim)) * y,
-    y=lambda g, x, dim: np.expand_dims(g, dim) * x,
+    x=lambda g, y, x_shape, dim: conj(expand_reduced(g, np.broadcast_shapes(x_shape, y.shape), dim, False)) * y,
+    y=lambda g, x, y_shape, dim: expand_reduced(g, np.broadcast_shapes(x.shape, y_shape), dim, False) * x,
     factors=("x", "y"),
 )
 def vecdot(x, y, dim: int = -1):
@@ -171,6 +171,8 @@ def vecdot(x, y, dim: int = -1):
     check_floating("linalg.vecdot", x, y, half=True)
     if x.shape != y.shape:
         x, y = np.broadcast_arrays(x, y)
+    if not x.ndim and dim in (0, -1):
+        return conj(x) * y
     return row_major(np.linalg.vecdot(x, y, axis=dim))  # type: ignore[call-overload]
 
 

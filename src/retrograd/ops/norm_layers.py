@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import holds_batch
 from retrograd.core.layout import row_major
 from retrograd.core.op import op
 from retrograd.core.registry import composite
-from retrograd.ops._fused import gradient_of, sample_by_sample
+from retrograd.core.tensor import Tensor
+from retrograd.dtypes import float16, float32
+from retrograd.ops._fused import all_samples_rows, gradient_of
 from retrograd.ops._losses import check_tensors
 from retrograd.ops._reducing import sum_of_squares
 from retrograd.ops._rows import blocks, row_sums
@@ -31,6 +34,7 @@ def in_single(*arrays: Any) -> list[Any]:
     return [x.astype(np.float32) if x is not None and x.dtype == np.float16 else x for x in arrays]
 
 
+@all_samples_rows
 def _normalized(rows: Any, eps: float, centred: bool, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
     """Rows minus their mean, divided by their deviation, times the weight of every column, plus its bias.
 
@@ -56,7 +60,7 @@ def _normalized(rows: Any, eps: float, centred: bool, weight: Any, bias: Any) ->
     return result, mean, scale
 
 
-@sample_by_sample
+@all_samples_rows
 def _gradient_of_rows(g: Any, rows: Any, weight: Any, mean: Any, scale: Any) -> Any:
     """The gradient of the rows; see Ba, Kiros, Hinton (2016), equation 4, differentiated."""
     length = rows.shape[1]
@@ -73,9 +77,10 @@ def _gradient_of_rows(g: Any, rows: Any, weight: Any, mean: Any, scale: Any) -> 
     return result
 
 
-@sample_by_sample
 def _gradient_of_weight(g: Any, rows: Any, mean: Any, scale: Any) -> Any:
     """The gradient of the weights of the columns."""
+    if holds_batch((g, rows)):
+        return np.add.reduce((rows if mean is None else rows - mean) * scale * g, axis=0)
     total = np.zeros(rows.shape[1], rows.dtype, like=rows)
     for part in blocks(*rows.shape):
         deviations = rows[part] if mean is None else rows[part] - mean[part]
@@ -266,7 +271,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     normalized_shape
         The lengths of these dimensions.
     weight
-        Of this shape.
+        Of this shape; where it has another dtype, the result has that of the input.
     eps
         Added to the mean square; by default the epsilon of the dtype.
 
@@ -281,6 +286,9 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     tensor([[0.8485, 1.1314]])
     """
     check_tensors("rms_norm", input=input)
+    both = isinstance(weight, Tensor) and weight.is_floating_point() and input.is_floating_point()
+    if both and weight.dtype != input.dtype:
+        weight = weight.to(float32 if input.dtype == float16 else input.dtype)
     return _rms_norm(input, normalized_shape, weight, eps)
 
 
@@ -431,6 +439,8 @@ def local_response_norm(input, size: int, alpha: float = 1e-4, beta: float = 0.7
             f"local_response_norm: Expected 3D or higher dimensionality input (got {input.ndim} dimensions, "
             f"{list(input.shape)})"
         )
+    if input.numel() == 0:
+        return input
     squares = input * input
     blank = [input.new_zeros((input.shape[0], n, *input.shape[2:])) for n in (size // 2, (size - 1) // 2)]
     padded = cat([blank[0], squares, blank[1]], 1)

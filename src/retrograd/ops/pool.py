@@ -13,7 +13,7 @@ from retrograd.core.op import linear, op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.ops._box import spread_windows, sums
-from retrograd.ops._fused import sample_by_sample
+from retrograd.ops._fused import samples_in_front
 from retrograd.ops._rules import check_kind
 from retrograd.ops._tuples import per_dimension
 from retrograd.ops._windows import Windows, count_windows, each_element
@@ -129,7 +129,7 @@ def _max_pool_operation(n: int) -> Callable[..., Any]:
         differentiable_outputs=(0,),
         input=lambda g, input_shape, axes, indices: to_places(g[0], input_shape, indices, len(axes)),
     )
-    @sample_by_sample
+    @samples_in_front
     def max_pool_with_indices(input, axes: Axes):
         """The largest element of every window, and its flat position in the dimensions pooled over."""
         check_kind(f"max_pool{n}d", "iuf", input)
@@ -243,7 +243,7 @@ def mean_operation(name: str, n: int) -> Callable[..., Any]:
         method=False,
         input=lambda g, axes, divisor: spread_windows(g / divisor, axes),
     )
-    @sample_by_sample
+    @samples_in_front
     def mean_over_windows(input, axes: Any, divisor: Any):
         """The sum over every window, divided by ``divisor``."""
         return mean_of_sums(input, axes, divisor)
@@ -358,6 +358,9 @@ def avg_pool3d(
 
 
 def _lp_pool(n: int, input: Any, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
+    if math.isinf(norm_type):
+        sizes, way = abs(input), math.copysign(1, norm_type)
+        return _max_pool(n, sizes * way, kernel_size, stride, 0, 1, ceil_mode, False) * way
     elements = math.prod(per_dimension(f"lp_pool{n}d", "kernel_size", kernel_size, n))
     mean = _avg_pool(n, input**norm_type, kernel_size, stride, 0, ceil_mode, True)
     # the sign as torch has it: a negative sum, which only odd powers give, has the norm 0
@@ -380,6 +383,7 @@ def lp_pool2d(
 
     As in torch, the absolute value is not taken first, and where windows reach over the end (``ceil_mode``) the sum is
     the mean times the size of a whole window. The gradient where all elements are 0 is that of the formula, not finite.
+    For ``inf`` it is the largest absolute value, for ``-inf`` the smallest.
     """
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 

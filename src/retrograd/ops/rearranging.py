@@ -192,6 +192,13 @@ def rot90(input, k: int = 1, dims: Sequence[int] = (0, 1)):
 
 def _pairs(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
     """What to add before and after each dimension; ``pad`` counts them from the last."""
+    if len(pad) % 2:
+        raise RuntimeError(f"pad: Padding length must be divisible by 2, but pad is {list(pad)}")
+    if len(pad) > 2 * ndim:
+        raise RuntimeError(
+            "pad: Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(pad)} and input of dimension {ndim}"
+        )
     pairs = list(zip(pad[::2], pad[1::2], strict=True))
     return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
 
@@ -199,16 +206,10 @@ def _pairs(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
 @kernel(name="constant_pad_nd", method=False, input=lambda g, pad: padded(g, [-width for width in pad]))
 def padded(input, pad: Sequence[int], value: float = 0):
     """Add ``value`` around a tensor, or cut off where ``pad`` is negative; ``pad`` begins with the last dimension."""
-    if len(pad) % 2:
-        raise RuntimeError(f"pad: Padding length must be divisible by 2, but pad is {list(pad)}")
-    if len(pad) > 2 * input.ndim:
-        raise RuntimeError(
-            "pad: Padding length should be less than or equal to two times the input dimension but got padding length "
-            f"{len(pad)} and input of dimension {input.ndim}"
-        )
     pairs = _pairs(pad, input.ndim)
     shape = tuple(length + sum(pair) for length, pair in zip(input.shape, pairs, strict=True))
-    if any(length < 0 for length in shape):
+    kept = [length + min(before, 0) + min(after, 0) for length, (before, after) in zip(input.shape, pairs, strict=True)]
+    if any(length < 0 for length in kept):
         raise RuntimeError(f"pad: {list(pad)} leaves a negative length of shape {list(input.shape)}")
     result = np.full_like(input, fill_value("pad", value or 0, input.dtype), shape=shape, order="C")
     result[tuple(slice(max(before, 0), n - max(after, 0)) for n, (before, after) in zip(shape, pairs, strict=True))] = (
@@ -233,8 +234,9 @@ def _border(length: int, before: int, after: int, mode: str) -> tuple[int, int, 
         "replicate": lambda k: min(max(k, 0), length - 1),
         "circular": lambda k: k % length,
     }[mode]
-    outside = [*range(-before, 0), *range(length, length + after)]
-    return max(-before, 0), length - max(-after, 0), [(k + before, source(k)) for k in outside]
+    outside = [*range(-before, min(0, length + after)), *range(max(length, -before), length + after)]
+    stop = length - max(-after, 0)
+    return min(max(-before, 0), stop), stop, [(k + before, source(k)) for k in outside]
 
 
 @kernel(
@@ -290,22 +292,31 @@ def pad(input, pad: Sequence[int], mode: str = "constant", value: float | None =
         )
     if value:
         raise RuntimeError(f'pad: Padding mode "{mode}" doesn\'t take in value argument')
-    if len(pad) % 2:
-        raise RuntimeError(f"pad: Padding length must be divisible by 2, but pad is {list(pad)}")
+    pairs = _pairs(pad, input.ndim)
     count = len(pad) // 2
     if not 1 <= count <= 3 or input.ndim not in (count + 1, count + 2):
         raise NotImplementedError(
             f"pad: Padding size {len(pad)} is not supported for {input.ndim}D input tensor. Non-constant padding "
             "needs 1 to 3 padded dimensions and one or two before them; add dimensions with unsqueeze"
         )
-    pairs = _pairs(pad, input.ndim)
     for dim in range(input.ndim - count, input.ndim):
         _check_border(input.shape, dim, pairs[dim], mode)
+    lengths = [input.shape[dim] + sum(pairs[dim]) for dim in range(input.ndim - count, input.ndim)]
+    if mode != "circular" and max(lengths) < 1:
+        raise RuntimeError(
+            f"pad: input {list(input.shape)} is too small for padding {list(pad)} with mode {mode}: nothing would "
+            "be left"
+        )
     for dim in range(input.ndim - count, input.ndim):
         before, after = pairs[dim]
         if mode == "circular" and min(before, after) < 0:  # what is cut off does not come in from the other side
             input = input[along(dim, slice(max(-before, 0), input.shape[dim] - max(-after, 0)))]
             before, after = max(before, 0), max(after, 0)
+            if input.shape[dim] == 0 and before + after > 0:
+                raise RuntimeError(
+                    f"pad: {pairs[dim]} cuts off everything at dimension {dim}, which leaves nothing for circular "
+                    "padding"
+                )
         if before or after:
             input = extend(input, dim, before, after, mode)
     return input.copy() if not any(pad) else input

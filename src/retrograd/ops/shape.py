@@ -164,6 +164,8 @@ def unflatten(input, dim: int, sizes: Sequence[int]):
         raise TypeError(f"unflatten(): argument 'sizes' (position 2) must be tuple of ints, not {type(sizes).__name__}")
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
+    if not input.ndim:
+        raise RuntimeError(f"unflatten: dimension {dim} is given, but the tensor has no dimensions")
     dim = normalize_dim(dim, input.ndim)
     known = math.prod(size for size in sizes if size != -1)
     if -1 in sizes and known:

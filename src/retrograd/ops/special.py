@@ -215,7 +215,7 @@ def entr(input):
 
 def logit_derivative(g: Any, input: Any, eps: float | None) -> Any:
     clamps = eps is not None and eps >= 0
-    low = eps if clamps else 0
+    low: float = eps if eps is not None and eps >= 0 else 0
     outside = (input < low) | (input > 1 - low)
     return np.where(outside, 0 if clamps else np.nan, g / (input * (1 - input)))
 

@@ -109,6 +109,10 @@ class LBFGS(Optimizer):
                 "LBFGS.step() needs a closure that clears the gradients, computes the loss, calls backward() and "
                 "returns the loss"
             )
+        if len(self.param_groups) != 1:
+            raise AssertionError(
+                f"LBFGS: Expected exactly one param_group, but got {len(self.param_groups)}; use one optimizer for each"
+            )
         group = self.param_groups[0]
         if group["line_search_fn"] not in (None, "strong_wolfe"):
             raise RuntimeError(f"only 'strong_wolfe' is supported, but line_search_fn is {group['line_search_fn']!r}")
@@ -244,7 +248,7 @@ class _Search:
             found = {"d": wrap(direction), "t": t, **curvature.to_state()}
             found |= {"prev_flat_grad": wrap(old_gradient), "prev_loss": old_loss}
         counts = {"func_evals": state.get("func_evals", 0) + evaluations, "n_iter": total + iterations}
-        self.optimizer.state[self.params[0]].update(found | counts)
+        self.optimizer.state[self.params[0]].update(counts | found)
 
     def advance(
         self, start: Point, t: float, direction: Any, most_evaluations: int, is_last: bool

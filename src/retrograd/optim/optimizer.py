@@ -140,10 +140,10 @@ class Optimizer:
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self._make_hooks()
-        if isinstance(params, Tensor):
+        if isinstance(params, Tensor) or not hasattr(params, "__iter__"):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
-                f"{typename(params)}; put it into a list"
+                f"{typename(params)}{_advice(params)}"
             )
         self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
@@ -437,6 +437,15 @@ class Optimizer:
     ) -> RemovableHandle:
         """Call ``hook(optimizer)`` after loading."""
         return self._optimizer_load_state_dict_post_hooks.register(hook, prepend=prepend)
+
+
+def _advice(params: Any) -> str:
+    """What to give in place of what is no list of parameters."""
+    if isinstance(params, Tensor):
+        return "; put it into a list"
+    if hasattr(params, "parameters"):
+        return "; give its parameters()"
+    return "; call it" if callable(params) else ""
 
 
 def _is_array(value: Any) -> bool:

@@ -247,3 +247,19 @@ def test_a_program_that_works_without_torch_for_long() -> None:
             abs(1)
         assert len(log_of(w)._notes.noted) <= 1
         assert written(w, twice(x).sum())[0] == ("MulBackward0", "torch.mul(x, 2)")
+
+
+def test_steps_of_two_kinds_in_turns() -> None:
+    """Each is found in the last one of its own kind that was noted, as in a program with two optimizers."""
+    weight = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([weight], 0.0)
+    with rg.anomaly.watch(policy="skip_step", budget=1e-9) as w:
+        for step in range(8):
+            h = weight * (step != 7)
+            if step % 2:
+                h = torch.log(h)  # the birth in a step of the second kind
+            optimizer.zero_grad()
+            h.sum().backward()
+            optimizer.step()
+        assert not noted(w)
+    assert w.event.lineno == line_of("# the birth in a step of the second kind", test_steps_of_two_kinds_in_turns)

@@ -14,9 +14,19 @@ def adapters_for(watch: Any) -> list[Any]:
         from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
 
         return [TorchMonitor(watch)]
-    from retrograd.anomaly.adapters.retrograd import RetrogradMonitor
+    own = _own_monitor(watch)
+    return [own] if libraries else [own, WhenImported(watch)]
 
-    return [RetrogradMonitor(watch)] if libraries else [RetrogradMonitor(watch), WhenImported(watch)]
+
+def _own_monitor(watch: Any) -> Any:
+    """What connects a watch to retrograd's own engine."""
+    if watch.from_step is None:
+        from retrograd.anomaly.adapters.retrograd import RetrogradMonitor
+
+        return RetrogradMonitor(watch)
+    from retrograd.anomaly.adapters.retrograd.recorded import RecordedMonitor
+
+    return RecordedMonitor(watch)
 
 
 def _library(thing: Any) -> str:

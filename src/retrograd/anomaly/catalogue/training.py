@@ -103,6 +103,20 @@ def bad_batch(scene: Scene) -> Finding | None:
     )
 
 
+@cause(None, "learning rate that is not finite")
+def bad_rate(scene: Scene) -> Finding | None:
+    if _leaf(scene) != "setting":
+        return None
+    name = _optimizer(scene).get("name", "the optimizer")
+    return Finding(
+        f"The learning rate of {name} is {number(scene.event.operands.get('lr'))}, so that every weight with a "
+        "gradient would become infinite or NaN. Look at the schedule, or where the rate is set: a growth without an "
+        "end, a division by a number of steps that is 0.",
+        None,
+        None,
+    )
+
+
 @cause(49, "uninitialised parameter")
 def uninitialised(scene: Scene) -> Finding | None:
     if _leaf(scene) not in ("parameter", "buffer") or scene.context.get("updates", 0):
@@ -343,6 +357,6 @@ def falling_scale(scene: Scene) -> Finding | None:
     )
 
 
-LEAVES = (nan_number, bad_batch, uninitialised, bad_weight)
+LEAVES = (nan_number, bad_rate, bad_batch, uninitialised, bad_weight)
 CAUSES = (*LEAVES, poisoned_clipping, zero_eps, opposed_gradients, runaway, overflowing_update)
 FALLBACK = (falling_scale,)

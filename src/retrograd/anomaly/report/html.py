@@ -72,6 +72,7 @@ def _event(entry: Entry) -> str:
         _source(story),
         _section("Why", _paragraphs([story.why])),
         _section("Write instead", _code(story.instead)),
+        _section("Run again so", _code(story.again)),
         _section("What to do next", _paragraphs(story.advice)),
         _section(f"Operands{where}", _operands(story)),
         _section("From birth to harm", _path(story)),

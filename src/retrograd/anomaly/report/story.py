@@ -41,6 +41,7 @@ class Story:
     path: tuple[str, ...]
     why: str
     instead: str
+    again: str
     history: History
     layers: Rows
     advice: tuple[str, ...]
@@ -75,6 +76,7 @@ def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple
         path=path(event),
         why=" ".join((event.cause or "").split()),
         instead=(event.remedy or "").strip("\n"),
+        again=event.rerun or "",
         history=history or remembered(event),
         layers=layers_of(event),
         advice=tuple(advice(event)),
@@ -119,6 +121,8 @@ def birth(event: NaNEvent) -> str:
         return f"{event.born} came in with {f'the {what}' if what else event.layer_name or event.harmed or 'the data'}"
     if event.kind == "error":
         return f"error in {'the backward of ' if event.is_backward else ''}{canonical(event.op)}"
+    if event.op == "unknown":
+        return f"{event.born} of unknown birth in {event.harmed or 'a step'}"
     if event.kind == "underflow":
         return f"underflow in {canonical(event.op)}"
     return f"{event.born} born in {'the backward of ' if event.is_backward else ''}{canonical(event.op)}"

@@ -156,6 +156,7 @@ def _event(story: Story, style: Style) -> list[str]:
     rows += _fact("path", f" {style.arrow} ".join(story.path), style)
     rows += _fact("why", story.why, style)
     rows += _code("instead", story.instead, style)
+    rows += _code("again", story.again, style)
     rows += _history(story.history, style)
     rows += _labelled("layers", layers.table(story.layers, style.width - LABEL - 1), style)
     return rows + _advice(story.advice, style)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from retrograd.autograd.function import Function
-from retrograd.core.tensor import Tensor, wrap
+from retrograd.core.sites import warn_user
+from retrograd.core.tensor import Tensor
 
 
 class BackwardHookFunction(Function):
@@ -36,7 +35,6 @@ class _Places:
     def __init__(self, values: tuple[Any, ...], positions: list[int]) -> None:
         self.length = len(values)
         self.positions = positions
-        self.kinds = [(values[position]._data.shape, values[position]._data.dtype) for position in positions]
 
     def spread(self, gradients: Any) -> tuple[Any, ...]:
         """The gradients of the tensors, with None for the other values."""
@@ -44,13 +42,6 @@ class _Places:
         for position, gradient in zip(self.positions, gradients, strict=True):
             values[position] = gradient
         return tuple(values)
-
-    def spread_filled(self, gradients: Any) -> tuple[Any, ...]:
-        """The same with zeros for tensors that have no gradient."""
-        return self.spread(
-            wrap(np.zeros(shape, dtype)) if gradient is None else gradient
-            for gradient, (shape, dtype) in zip(gradients, self.kinds, strict=True)
-        )
 
     def pick(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Of one value for each the ones for the tensors."""
@@ -107,6 +98,11 @@ class BackwardHooks:
                 grads = _checked(replaced, len(grads), "Backward pre hook", "grad_output")
         self.grad_outputs = grads
         if self.inputs is None:  # nothing will arrive there: this is the moment for the other hooks
+            if self.hooks:
+                warn_user(
+                    f"Full backward hook of {type(self.module).__name__}: it is called when the gradients of the "
+                    "outputs are there, with None as those of the inputs, because no input requires grad."
+                )
             nothing = (None,) * self.n_inputs
             for hook in self.hooks:
                 replaced = hook(self.module, nothing, grads)
@@ -124,7 +120,7 @@ class BackwardHooks:
         if self.grad_outputs is None:  # it did not come through the outputs, as in a second backward
             return None
         assert self.inputs is not None
-        grads = self.inputs.spread_filled(gradients)
+        grads = self.inputs.spread(gradients)
         for hook in self.hooks:
             replaced = hook(self.module, grads, self.grad_outputs)
             if replaced is not None:

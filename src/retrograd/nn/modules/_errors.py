@@ -7,7 +7,7 @@ from typing import Any
 from retrograd.core.tensor import Tensor
 
 # what operations raise for arguments that do not fit
-MISFITS = (RuntimeError, ValueError, TypeError, IndexError)
+MISFITS = (NotImplementedError, RuntimeError, ValueError, TypeError, IndexError)
 
 
 def describe(value: Any) -> str:

@@ -46,7 +46,7 @@ class Members:
         elif isinstance(value, Members):
             self._clear(name, "_modules", "module")
             state["_modules"][name] = registered(everywhere.module_registration, self, name, value)
-        elif isinstance(value, Tensor) and isinstance(value, Buffer):
+        elif isinstance(value, Tensor) and isinstance(value, Buffer) and name not in state.get("_modules", ()):
             self._clear(name, "_buffers", "buffer")
             self.register_buffer(name, value, value.persistent)
         elif "_parameters" not in state:

@@ -124,6 +124,8 @@ class LSTMCell(RNNCellBase):
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """Return the next hidden state and cell."""
+        if isinstance(hx, Tensor):
+            raise TypeError(f"{self!r}: argument 'hx' must be a tuple (h, c) of two Tensors, not Tensor")
         hidden, cell = self._step("LSTM", input, *((None, None) if hx is None else hx))
         return hidden, cell
 

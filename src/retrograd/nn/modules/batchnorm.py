@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.creation import empty, ones, tensor, zeros
 from retrograd.dtypes import int64
@@ -213,7 +214,12 @@ class _InstanceNorm(_ChannelNorm):
         """Return the normalised input."""
         self._check_input_dim(input)
         batched = input.ndim == self._dimensions[-1]
-        if self.affine and input.shape[int(batched)] != self.num_features:
+        if input.shape[int(batched)] != self.num_features and not self.affine:
+            warn_user(
+                f"{self!r}: the input has {input.shape[int(batched)]} channels, not num_features, which is not used "
+                "because affine=False"
+            )
+        elif input.shape[int(batched)] != self.num_features:
             raise ValueError(
                 f"{self!r} expects an input of shape {self._layout} with C = {self.num_features}, got "
                 f"{list(input.shape)}"

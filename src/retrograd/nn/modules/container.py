@@ -115,6 +115,19 @@ class Sequential(_Listed):
             for number, module in enumerate(args):
                 self.add_module(str(number), module)
 
+    def insert(self, index: int, module: Module) -> Self:  # type: ignore[override]  # torch's lists return None
+        """Add a module before the one at ``index``; return this container.
+
+        Raises
+        ------
+        IndexError
+            If ``index`` is out of range.
+        """
+        if isinstance(module, Module) and not -len(self) <= index <= len(self):
+            raise IndexError(f"Index out of range: {index}, for a container of {len(self)}")
+        super().insert(index, module)
+        return self
+
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
@@ -147,7 +160,7 @@ class Sequential(_Listed):
                 input = module(input)  # type: ignore[misc]
             except Exception as error:
                 # the traceback shows this line, but not which module it was at
-                error.add_note(f"in module '{name}' of Sequential: {module._get_name()}")  # type: ignore[union-attr]
+                error.add_note(f"in module '{name}' of Sequential: {type(module).__name__}")
                 raise
         return input
 
@@ -384,8 +397,8 @@ class ParameterDict(_Keyed, Module):
         return getattr(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._keys[self._checked(key)] = None
-        setattr(self, key, _as_parameter(value))
+        setattr(self, self._checked(key), _as_parameter(value))
+        self._keys[key] = None
 
     def __delitem__(self, key: Any) -> None:
         del self._keys[self._checked(key)]

@@ -89,12 +89,11 @@ class _ConvNd(Module):
 
     def extra_repr(self) -> str:
         """Return the parameters that are not those by default."""
-        n = self.spatial
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         unless_default = {
-            "padding": (self.padding, (0,) * n),
-            "dilation": (self.dilation, (1,) * n),
-            "output_padding": (self.output_padding, (0,) * n),
+            "padding": (self.padding, (0,) * len(self.padding)),
+            "dilation": (self.dilation, (1,) * len(self.dilation)),
+            "output_padding": (self.output_padding, (0,) * len(self.output_padding)),
             "groups": (self.groups, 1),
             "bias": (self.bias is not None, True),
             "padding_mode": (self.padding_mode, "zeros"),

@@ -60,7 +60,7 @@ class _Table(Module):
                 self.weight[self.padding_idx].fill_(0)
 
     def _misfit(self, error: Exception, input: Any) -> Exception:
-        return misfit(self, f"indices from 0 to {self.num_embeddings - 1}", error, input)
+        return misfit(self, f"a tensor of indices from 0 to {self.num_embeddings - 1}, of any shape", error, input)
 
 
 class Embedding(_Table):

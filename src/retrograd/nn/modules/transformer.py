@@ -82,7 +82,7 @@ class _Layer(Module):
             memory,
             attn_mask=mask,
             key_padding_mask=padding,
-            is_causal=is_causal and mask is not None,
+            is_causal=is_causal,
             need_weights=False,
         )[0]
 

@@ -53,7 +53,10 @@ class _Orthogonal(Module):
         tall = X.mT if wide else X
         q = self._reflected(tall) if self.orthogonal_map == "householder" else self._rotated(tall)
         if self.use_trivialization:
-            assert self.base is not None
+            if self.base is None:
+                raise RuntimeError(
+                    "orthogonal: the base of the weight is not set yet; it comes with the weight's value"
+                )
             q = self.base @ q
         return q.mT if wide else q
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from retrograd.core.tensor import Tensor
 from retrograd.creation import ones_like, zeros_like
 from retrograd.nn.modules.module import Module
-from retrograd.nn.utils._weight_hooks import hook_for
+from retrograd.nn.utils._weight_hooks import hook_for, parameter_of
 from retrograd.ops.linalg_norms import vector_norm
 from retrograd.ops.sorting import topk
 from retrograd.random import rand, rand_like
@@ -64,7 +64,7 @@ class BasePruningMethod(ABC):
         method: BasePruningMethod = cls(*args, **kwargs)
         method._tensor_name = name
         found = hook_for(module, BasePruningMethod, name, "_tensor_name")
-        current = getattr(module, name)
+        current: Any = parameter_of(module, name)
         if importance_scores is not None and importance_scores.shape != current.shape:
             raise AssertionError(
                 f"importance_scores should have the same shape as parameter {name} of {module}, got "

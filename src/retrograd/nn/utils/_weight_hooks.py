@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from retrograd.core.tensor import Tensor
 from retrograd.nn.modules.module import Module
+
+
+def parameter_of(module: Module, name: str) -> Tensor:
+    """The parameter of a name.
+
+    Raises
+    ------
+    TypeError
+        If that is something else, such as the bias of a layer that has none.
+    """
+    found = getattr(module, name)
+    if not isinstance(found, Tensor):
+        raise TypeError(f"'{name}' of {module!r} is {found!r}, not a parameter")
+    return found
 
 
 def hooks_of(module: Module, kind: type) -> dict[int, Any]:

@@ -59,7 +59,7 @@ def get_total_norm(
     if not found:
         return tensor(0.0)
     norms = [vector_norm(item.detach(), order) for item in found]
-    total = vector_norm(stack([norm.to(norms[0]) for norm in norms]), order)
+    total = vector_norm(stack([norm.to(norms[0].device) for norm in norms]), order)
     if error_if_nonfinite and not math.isfinite(total.item()):
         worst = [number for number, norm in enumerate(norms) if not math.isfinite(norm.item())]
         where = f" (not finite: the gradients number {', '.join(map(str, worst[:10]))})" if worst else ""

@@ -21,6 +21,11 @@ def _norm_except_dim(v: Tensor, dim: int | None) -> Tensor:
     """The norm over all dimensions but one, which stays with those others of length 1; over all for None."""
     if dim is None or dim == -1:
         return vector_norm(v)
+    if not -v.ndim <= dim < v.ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-v.ndim}, {v.ndim - 1}], but got {dim}), for a "
+            f"weight of shape {list(v.shape)}"
+        )
     others = tuple(k for k in range(v.ndim) if k != dim % v.ndim)
     return vector_norm(v, dim=others, keepdim=True) if others else v.abs()
 

@@ -93,12 +93,22 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
     batch_first
         Which of the first two dimensions is that of the sequences.
 
+    Raises
+    ------
+    ValueError
+        If there is not one length for each sequence.
+
     Examples
     --------
     >>> rg.nn.utils.rnn.unpad_sequence(rg.tensor([[1, 3], [2, 0]]), rg.tensor([2, 1]))
     [tensor([1, 2]), tensor([3])]
     """
     batch = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
+    if len(lengths) != len(batch):
+        raise ValueError(
+            f"unpad_sequence: got {len(lengths)} lengths for {len(batch)} sequences, in a tensor of shape "
+            f"{list(padded_sequences.shape)} with batch_first={batch_first}"
+        )
     return [sequence[: int(length)] for sequence, length in zip(batch, lengths, strict=True)]
 
 

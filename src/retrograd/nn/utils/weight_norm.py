@@ -8,7 +8,7 @@ from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.nn.modules.module import Module
 from retrograd.nn.parameter import Parameter, is_lazy
-from retrograd.nn.utils._weight_hooks import hook_for, take_hook
+from retrograd.nn.utils._weight_hooks import hook_for, parameter_of, take_hook
 from retrograd.nn.utils.parametrizations import _WeightNorm
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
@@ -32,7 +32,7 @@ class WeightNorm:
         if hook_for(module, WeightNorm, name) is not None:
             raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
         hook = WeightNorm(name, dim)
-        weight = getattr(module, name)
+        weight = parameter_of(module, name)
         if is_lazy(weight):
             raise ValueError(
                 "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy "

@@ -212,8 +212,8 @@ class OneCycleLR(_WithMomentum):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
-        self._anneal_func_type = anneal_strategy
         self._schedule_phases = _phases(pct_start * self.total_steps, self.total_steps, three_phase)
+        self._anneal_func_type = anneal_strategy
         if last_epoch == -1:
             for highest, group in zip(per_group("max_lr", optimizer, max_lr), optimizer.param_groups, strict=True):
                 group["initial_lr"] = highest / div_factor

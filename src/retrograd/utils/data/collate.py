@@ -47,7 +47,7 @@ def default_collate(batch: Any) -> Any:
     """Return a batch made of a list of samples: tensors are stacked, numbers become tensors.
 
     Containers stay: a list of dicts becomes a dict of batches, a list of tuples a list of batches (named tuples stay
-    named tuples). Strings stay a list.
+    named tuples). Strings stay as they are.
 
     Parameters
     ----------
@@ -90,12 +90,15 @@ def default_collate(batch: Any) -> Any:
         sizes = {len(sample) for sample in batch}
         if len(sizes) > 1:
             raise RuntimeError(f"each element in list of batch should be of equal size, but their sizes are {sizes}")
-        columns = [default_collate(list(column)) for column in zip(*batch, strict=True)]
+        columns = [default_collate(column) for column in zip(*batch, strict=True)]
         return columns if type(first) is tuple else _like(first, columns)
     raise TypeError(_EXPECTED.format(type(first)))
 
 
 def _stacked(tensors: list[Tensor]) -> Tensor:
+    for number, item in enumerate(tensors):
+        if not isinstance(item, Tensor):
+            raise TypeError(f"expected Tensor as element {number} of a batch of tensors, but got {type(item).__name__}")
     shapes = {tuple(item.shape): number for number, item in reversed(list(enumerate(tensors)))}
     if len(shapes) > 1:
         (a, i), (b, j), *_ = sorted(shapes.items(), key=lambda item: item[1])

@@ -6,14 +6,19 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any
 
+from retrograd.core.sites import warn_user
 from retrograd.random import Generator, randint
 from retrograd.utils.data._fetch import END, Plan, fetcher
 from retrograd.utils.data._workers import Workers
 from retrograd.utils.data.collate import default_collate, default_convert
 from retrograd.utils.data.dataset import IterableDataset
-from retrograd.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+from retrograd.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader"]
+
+
+# What the loader was made of.
+_FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
 class DataLoader:
@@ -104,9 +109,11 @@ class DataLoader:
             batch_size = None
         elif batch_size is None and drop_last:
             raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
-        if sampler is None and not is_iterable:
+        if sampler is None and is_iterable:
+            sampler = _InfiniteConstantSampler()
+        elif sampler is None:
             sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
-        if batch_sampler is None and batch_size is not None and sampler is not None:
+        if batch_sampler is None and batch_size is not None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         if collate_fn is None:
             collate_fn = default_convert if batch_sampler is None and batch_size is None else default_collate
@@ -127,7 +134,15 @@ class DataLoader:
         self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
         self.persistent_workers = persistent_workers
         self.in_order = in_order
+        self._promised: int | None = None  # what an iterable data set said its length was, when it was asked
         self._workers: Workers | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIXED and "_workers" in self.__dict__:  # which is set last
+            raise ValueError(
+                f"{name} attribute should not be set after {type(self).__name__} is initialized; make a new one"
+            )
+        super().__setattr__(name, value)
 
     def __len__(self) -> int:
         """Return the number of batches."""
@@ -135,19 +150,28 @@ class DataLoader:
             return len(self.sampler if self.batch_sampler is None else self.batch_sampler)  # type: ignore[arg-type]
         if not isinstance(self.dataset, Sized):
             raise TypeError(f"object of type '{type(self.dataset).__name__}' has no len()")
-        count = len(self.dataset)
+        count = self._promised = len(self.dataset)
         if self.batch_size is None:
             return count
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
     def __iter__(self) -> Iterator[Any]:
         """Return an iterator over the batches of one epoch."""
-        if isinstance(self.dataset, IterableDataset):
-            indices: Iterator[Any] = itertools.repeat(None)
-        else:
-            indices = iter(self.sampler if self.batch_sampler is None else self.batch_sampler)  # type: ignore[arg-type]
-        if self.num_workers == 0:
-            return self._batches_made_here(indices)
+        indices = iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
+        batches = self._batches_made_here(indices) if self.num_workers == 0 else self._batches_made_there(indices)
+        return batches if self._promised is None else self._told_if_more(batches, self._promised)
+
+    def _told_if_more(self, batches: Iterator[Any], promised: int) -> Iterator[Any]:
+        for number, batch in enumerate(batches):
+            if number == promised:
+                advice = "; every worker has a copy of it and may ask get_worker_info() for its share"
+                warn_user(
+                    f"Length of IterableDataset {type(self.dataset).__name__} was reported to be {promised} (when "
+                    f"accessing len(dataloader)), but there are more batches{advice if self.num_workers > 1 else ''}"
+                )
+            yield batch
+
+    def _batches_made_there(self, indices: Iterator[Any]) -> Iterator[Any]:
         workers = self._workers
         if workers is None:
             workers = self._start_workers()
@@ -187,6 +211,13 @@ class DataLoader:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_workers": None}  # processes stay where they are
+
+
+class _InfiniteConstantSampler(Sampler[Any]):
+    """What stands for indices where the data set decides what comes next."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return itertools.repeat(None)
 
 
 def _check_workers(

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.random import Generator, randperm
 
@@ -129,8 +130,27 @@ class StackDataset(Dataset[Any]):
             return {name: dataset[index] for name, dataset in self.datasets.items()}
         return tuple(dataset[index] for dataset in self.datasets)
 
+    def __getitems__(self, indices: list[Any]) -> list[Any]:
+        """Return the samples at several places; data sets that have ``__getitems__`` are asked for all at once."""
+        if isinstance(self.datasets, dict):
+            columns = [_items_of(dataset, indices) for dataset in self.datasets.values()]
+            return [dict(zip(self.datasets, row, strict=True)) for row in zip(*columns, strict=True)]
+        return list(zip(*(_items_of(dataset, indices) for dataset in self.datasets), strict=True))
+
     def __len__(self) -> int:
         return self._length
+
+
+def _items_of(dataset: Any, indices: list[Any]) -> list[Any]:
+    if not callable(getattr(dataset, "__getitems__", None)):
+        return [dataset[index] for index in indices]
+    items = dataset.__getitems__(indices)
+    if len(items) != len(indices):
+        raise ValueError(
+            f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(items)} from "
+            f"{type(dataset).__name__}.__getitems__"
+        )
+    return items
 
 
 class ConcatDataset(Dataset[T_co]):
@@ -262,6 +282,9 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
         counts = [math.floor(total * fraction) for fraction in lengths]
         for number in range(total - sum(counts)):
             counts[number % len(counts)] += 1
+        for number, count in enumerate(counts):
+            if count == 0:
+                warn_user(f"Length of split at index {number} is 0. This might result in an empty dataset.")
     if sum(counts) != total:
         raise ValueError(
             "Sum of input lengths does not equal the length of the input dataset! "

@@ -82,8 +82,8 @@ class RandomSampler(Sampler[int]):
         self.replacement = replacement
         self._num_samples = num_samples
         self.generator = generator
-        if num_samples is not None and not _is_count(num_samples):
-            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
+        if not _is_count(self.num_samples):
+            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={self.num_samples}")
 
     @property
     def num_samples(self) -> int:

@@ -27,7 +27,6 @@ from retrograd.anomaly.adapters.retrograd.lost import Lost, lost_data
 from retrograd.anomaly.adapters.retrograd.replay import flat
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.messages import STEPS
 from retrograd.anomaly.names import canonical, is_normalisation
 from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core import sites
@@ -489,8 +488,7 @@ class Inquest:
             index=first_not_finite(data),
             harmed=harmed,
             path=tuple(node.name() for node in last[:1]),
-            note=f"{self._trouble}{hint}No flag was raised and the graph does not show where it was born. Iterate over "
-            f"the batches with {STEPS}: the step is then run again, every operation recorded.",
+            note=f"{self._trouble}{hint}No flag was raised and the graph does not show where it was born.",
             surroundings=Surroundings(library="retrograd", context=dict(self.describer.context)),
             **(place_fields(*sites.position_of(last[0])) if last else {}),
             **statistics(data),

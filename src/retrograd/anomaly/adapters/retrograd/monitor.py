@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.retrograd.births import (
     Birth,
     all_samples,
@@ -83,6 +84,7 @@ class RetrogradMonitor(Monitor):
         self._recorder: Recorder | None = None
         self._withheld: dict[int, Tensor] = {}
         self._snapshot: Snapshot | None = None  # of the step that may be run again
+        self._rehearsing = False  # whether it is the record of a second run, in which nothing is counted
         self._rehearsed = False  # whether the second run of a step has begun
         self._kept: list[tuple[Tensor, ndarray]] = []
         self._outer: Monitor | None = None
@@ -257,7 +259,7 @@ class RetrogradMonitor(Monitor):
             losses.append(loss)
             if not (is_finite(data) if loss is None else math.isfinite(loss)):
                 bad.append(output)
-        counts = is_step and self._recorder is None
+        counts = is_step and not self._rehearsing
         if counts:
             self._is_counted = False
             self.watch.loss_history.append(losses[0])
@@ -281,11 +283,11 @@ class RetrogradMonitor(Monitor):
             return "go on"
         edges = [edge for each in outputs if (edge := each._resolve_edge()) is not None]
         event = self.inquest(edges).of_loss(arrays[0])
-        present = self.watch.step + (self._recorder is None)  # backward has not been counted, but in the second run
+        present = self.watch.step + (not self._rehearsing)  # backward has not been counted, but in the second run
         event = replace(event, step=present, batch_idx=self.watch.batch_idx)
         self._forget()
         self._keep_weights(edges)
-        action = self.watch.found(kind, event)
+        action = self.watch.found(kind, event, exact=self._is_exact)
         if action == "withhold":
             self._withhold(edges)
         return action
@@ -294,14 +296,14 @@ class RetrogradMonitor(Monitor):
         now = time.perf_counter()
         step_time, self._last = now - self._last, now
         watch = self.watch
-        if results is None and self._recorder is None:
+        if results is None and not self._rehearsing:
             self._count()
         this = _thread.notes
         told, this.loss_is_told = this.loss_is_told, False
         leaves = this.leaves
         if state.local.graph_task is None:  # the outermost backward of this thread
             this.leaves = []
-        births = bool(self._births)
+        births = bool(self._suspects)
         if not births and self._pause > 0 and self._recorder is None:
             self._pause -= 1
             if self._lets_pass or told or results is not None or expected.depth or seem_finite(leaves):
@@ -340,17 +342,17 @@ class RetrogradMonitor(Monitor):
             leaves, grads = [], results
         arrays = [all_samples(each._data) for each in grads if each is not None]
         squares = sum(map(sum_of_squares, arrays))
-        if results is None and self._recorder is None and self.watch.grad_norm_history:
+        if results is None and not self._rehearsing and self.watch.grad_norm_history:
             self.watch.grad_norm_history[-1] = math.sqrt(squares) if squares >= 0 else squares
         bad = [] if math.isfinite(squares) else [place for place, array in enumerate(arrays) if not is_finite(array)]
-        if bad and self._told and leaves and not self._births:
+        if bad and self._told and leaves and not self._suspects:
             bad = [place for place in bad if not self._told.has(leaves[place])]
             if not bad:  # gradients of several backwards add up
                 return True
         edges = [edge for edge, _ in roots]
         if not bad:
             self._report_passing(edges)
-            if leaves and self._recorder is None and self.watch.listens_to("spike"):
+            if leaves and not self._rehearsing and self.watch.listens_to("spike"):
                 self._measure(edges, leaves)
             return False
         arrays = [arrays[place] for place in bad]
@@ -359,11 +361,11 @@ class RetrogradMonitor(Monitor):
             return True
         nodes: list[Any] = [accumulator_of(leaves[place]) for place in bad if leaves]
         event = self.inquest(edges).of_gradients(nodes, arrays, [all_samples(each._data) for _, each in roots])
-        if results is not None and self._recorder is None:  # grad() counts no step
+        if results is not None and not self._rehearsing:  # grad() counts no step
             event = replace(event, step=self.watch.step + 1, batch_idx=self.watch.batch_idx)
         self._forget()
         self._keep_weights(edges)
-        if self.watch.found(kind, event) != "withhold":
+        if self.watch.found(kind, event, exact=self._is_exact) != "withhold":
             self._told.add(leaves[place] for place in bad if leaves)
             return True
         self._withhold(edges)
@@ -382,10 +384,20 @@ class RetrogradMonitor(Monitor):
     ) -> Inquest:
         """Prepare to look for the cause of something behind some edges."""
         if births is None:
-            births = self._births if self._recorder is None else self._recorder.births
+            births = self._suspects
         kept = {node: saved for birth in births for node, saved in birth.before.items()}
         graph = Graph(edges, kept, self._recorder)
         return Inquest(graph, births, names or self._names(), self.context(), self.excuses)
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether every operation is recorded already, so that a second run could tell nothing more."""
+        return self._recorder is not None and not self._rehearsing
+
+    @property
+    def _suspects(self) -> list[Birth]:
+        """The births of this step."""
+        return self._births if self._recorder is None else self._recorder.births
 
     def explain(self, error: BaseException) -> NaNEvent | None:
         """The event of an error about numbers that are not finite; None for any other."""
@@ -413,7 +425,7 @@ class RetrogradMonitor(Monitor):
 
     def _report_passing(self, edges: Sequence[Edge]) -> None:
         """Births that did no harm, if somebody wants to know."""
-        for birth in list(self._births):
+        for birth in list(self._suspects):
             kind = next((kind for kind in ("overflow", "underflow") if kind in birth.kinds), None)
             if kind is not None and self.watch.listens_to(kind):
                 event = self.inquest(edges, births=[birth]).of_passing(birth)
@@ -431,6 +443,8 @@ class RetrogradMonitor(Monitor):
 
     def before_step(self, optimizer: Any) -> bool:
         params = [each for group in optimizer.param_groups for each in group["params"]]
+        if not rates_pass(self.watch, optimizer, self.context):
+            return False
         if self.watch.replaying:
             return not self.watch.withheld and self._may_be_used(params)
         withheld = [each for each in params if self._withheld.pop(id(each), None) is not None]
@@ -439,7 +453,7 @@ class RetrogradMonitor(Monitor):
     def _may_be_used(self, params: Sequence[Tensor]) -> bool:
         """Look at gradients once more if something was born since backward, in clipping or by hand."""
         this = threading.current_thread()
-        if not any(birth.thread is this for birth in self._births) or expected.depth:
+        if not (self._is_exact or any(birth.thread is this for birth in self._births)) or expected.depth:
             return True
         bad = [param for param in params if param._grad is not None and is_bad(param._grad._data)]
         if not bad:
@@ -495,15 +509,22 @@ class RetrogradMonitor(Monitor):
         self._forget()
 
     def record_everything(self) -> None:
-        self._rehearsed = True
-        self._recorder = Recorder(self.excuses)
-        observer.push(self._recorder)
+        self._rehearsed = self._rehearsing = True
+        self._record()
 
     def stop_recording(self) -> None:
+        self._rehearsing = False
         if self._recorder is not None:
             with contextlib.suppress(RuntimeError):  # it was started in another thread
                 observer.pop(self._recorder)
             self._recorder = None
+
+    def _record(self) -> None:
+        """Record every operation from here on, and nothing of what was recorded before."""
+        if self._recorder is not None:
+            observer.pop(self._recorder)
+        self._recorder = Recorder(self.excuses)
+        observer.push(self._recorder)
 
     # --- words ----------------------------------------------------------------------------------------------------
 

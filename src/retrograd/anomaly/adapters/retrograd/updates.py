@@ -32,7 +32,6 @@ from retrograd.anomaly.adapters.retrograd.source import construction_of
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.libraries import is_library
-from retrograd.anomaly.messages import STEPS
 from retrograd.anomaly.monitor import expected
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
@@ -224,9 +223,11 @@ class Update:
         event = monitor.inquest([], births=[]).describer.leaf(grad, "gradient", name, [], harmed=harmed)
         note = (
             "It was seen only now because no flag was raised: a gradient like that was born in a thread of the BLAS "
-            f"library, or written by hand. {STEPS} finds where."
+            "library, or written by hand."
         )
-        return replace(event, note=note, **place)
+        seen = event.surroundings or Surroundings(library="retrograd")
+        seen = replace(seen, context={**seen.context, "unseen": True})
+        return replace(event, note=note, surroundings=seen, **place)
 
     def _operands(self, harm: Harm) -> dict[str, Any]:
         """The numbers of the formula at the element, as they were when it happened, and its settings."""

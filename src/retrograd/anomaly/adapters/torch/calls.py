@@ -118,7 +118,8 @@ class Call:
 
 def can_be_bad(tensor: Tensor) -> bool:
     """Whether its type has a NaN and its elements are at hand."""
-    return (tensor.is_floating_point() or tensor.is_complex()) and tensor.device.type != "meta"
+    numbers = tensor.is_floating_point() or tensor.is_complex()
+    return numbers and tensor.device.type != "meta" and tensor.dtype is not getattr(torch, "float4_e2m1fn_x2", None)
 
 
 def are_tensors(values: Any) -> bool:
@@ -133,8 +134,15 @@ def bytes_of(tensor: Tensor) -> int:
 
 
 def dense(tensor: Tensor) -> Tensor:
-    """The elements that a tensor has here: of a sparse one its values, of a distributed one this process's part."""
+    """The elements that a tensor has here: of a sparse one its values, of a distributed one this process's part.
+
+    Those of eight bits in a type with which one can calculate; of a nested one all rows, made equally long by zeros.
+    """
     tensor = tensor.detach()
+    if tensor.is_nested and tensor.layout is torch.strided:
+        tensor = tensor.to_padded_tensor(0.0)
+    if tensor.dtype.itemsize == 1 and tensor.is_floating_point():
+        tensor = tensor.float()
     local = getattr(tensor, "to_local", None)
     if local is not None:
         tensor = local()

@@ -17,7 +17,6 @@ from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.origin import Origin
 from retrograd.anomaly.composed import composed, known_values
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.messages import STEPS
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 from retrograd.core import sites
@@ -25,9 +24,7 @@ from retrograd.core import sites
 DEPTH = 6  # how many operations back the surroundings reach
 AROUND = 3  # the same for the operations between birth and harm
 
-SOMEWHERE_INSIDE = (
-    f"It happened in the backward of the user's own function. {STEPS} runs the step again and names the line."
-)
+SOMEWHERE_INSIDE = "It happened in the backward of the user's own function."
 # Where these meet an infinity it is a pole of theirs; elsewhere it is overflow.
 _POLES = {
     "log": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0, "reciprocal": 0.0, "rsqrt": 0.0, "sqrt": 0.0,

@@ -10,10 +10,10 @@ from typing import Any
 from torch import Tensor
 
 from retrograd.anomaly.adapters.place import place_fields
-from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.describe import Describer, first_of, statistics
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
-from retrograd.anomaly.adapters.torch.graph import read
+from retrograd.anomaly.adapters.torch.graph import nodes_behind, read
 from retrograd.anomaly.adapters.torch.lost import lost_data
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.origin import Origin, origin_of
@@ -21,17 +21,10 @@ from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.sites import SiteLog
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.messages import STEPS
 from retrograd.anomaly.surroundings import Surroundings
 
-RUN_AGAIN = (
-    f"What this step computed is gone. Iterate over the batches with {STEPS}: the step is then run again with every "
-    "operation checked."
-)
-NOT_SURE = (
-    f"An operand of this operation was not kept, so that the birth may lie in what made it. {STEPS} runs the step "
-    "again with every operation checked."
-)
+GONE = "What this step computed is gone."
+NOT_SURE = "An operand of this operation was not kept, so that the birth may lie in what made it."
 
 
 class Findings:
@@ -46,7 +39,7 @@ class Findings:
     sites
         Where the operations of the step were called.
     calls
-        How the model was called in this step.
+        How models were called in this step.
     is_meant
         Says for an operation that its infinities are meant.
     context
@@ -62,7 +55,7 @@ class Findings:
         names: Names,
         recorder: Recorder | None,
         sites: SiteLog,
-        calls: ModelCalls | None,
+        calls: ModelCalls,
         is_meant: Callable[[Call], bool],
         context: dict[str, Any],
         tail: Tail | None = None,
@@ -80,6 +73,7 @@ class Findings:
 
     def in_forward(self, roots: Sequence[Tensor]) -> NaNEvent:
         """Why a loss is not finite."""
+        self._look_back([root.grad_fn for root in roots], 1)
         origin = self._origin(self._recorded(roots))
         if origin is None:
             origin = self._bad_member() or self._in_graph(roots)
@@ -93,10 +87,12 @@ class Findings:
         """Why gradients are not finite, which may be gone; ``losses`` are those that nobody has looked at yet."""
         lost = [loss for loss in losses if is_bad(loss)]
         harmed = "loss" if lost else self._gradient_name([parameter for parameter, _ in wrong])
+        self._look_back([] if self._tail is None else self._tail.roots, self._context.get("gathered", 1))
         record = self._recorder
         origin = None
         if record is not None:
-            origin = self._origin(record.harmed_leaves())
+            by_hand = [made for _, gradient in wrong if gradient is not None and (made := record.made_by(gradient))]
+            origin = self._origin(record.harmed_leaves() or by_hand)
             if origin is not None and not lost:
                 harmed = self._gradient_name(
                     [leaf for leaf, each in record.leaves if each.made_by in origin.path] or [each for each, _ in wrong]
@@ -111,6 +107,20 @@ class Findings:
         if origin is None:
             return self._unknown(lost[0] if lost else wrong[0][1], harmed, [each for each, _ in wrong])
         return self._event(origin, harmed, None if origin.sure else NOT_SURE)
+
+    def _look_back(self, roots: Sequence[Any], gathered: int) -> None:
+        """Note how many steps before this one the first of the operations was called that have led to the harm.
+
+        Parameters
+        ----------
+        roots
+            The nodes that this step's backward started from, as far as they are known.
+        gathered
+            How many backward passes the gradients come from.
+        """
+        made = [seq_of(node) for node in nodes_behind(roots) if not hasattr(node, "variable")]
+        reach = self._sites.steps_since(min(made)) - self._sites.steps_since(max(made)) if made else 0
+        self._context["steps_before"] = max(reach, gathered - 1)
 
     # --- the ways to an origin ------------------------------------------------------------------------------------
 
@@ -129,7 +139,7 @@ class Findings:
         return self._origin(read(roots, lambda seq: self._sites.site_of(seq, last)))
 
     def _run_model_again(self, backward: bool) -> list[tuple[Call, int]]:
-        if self._calls is None or self._recorder is not None:
+        if self._recorder is not None:
             return []
         return self._calls.run_again(backward)
 
@@ -149,7 +159,10 @@ class Findings:
     # --- words ----------------------------------------------------------------------------------------------------
 
     def _event(self, origin: Origin, harmed: str, note: str | None = None) -> NaNEvent:
-        context = self._settled_context() | ({} if origin.sure else {"unkept": True})
+        call = origin.call
+        inside = call.is_backward and call.applied is not None and call.inside is None  # a function of the user's own
+        context = self._settled_context()
+        context |= {key: True for key, holds in (("unkept", not origin.sure), ("unseen", inside)) if holds}
         if origin.leaf is not None and self._recorder is None:
             context["untraced"] = True
         event = self._describer.event(origin, harmed=harmed, context=context)
@@ -164,7 +177,7 @@ class Findings:
         place = place_fields(frame.f_code, frame.f_lasti)
         return (
             "The line of this operation was not noted, as in other threads than that of the watch and in programs that "
-            f"compile; the step was at {place['filename']}:{place['lineno']}, in {place['function']}. {STEPS} finds it."
+            f"compile; the step was at {place['filename']}:{place['lineno']}, in {place['function']}."
         )
 
     def _unknown(self, tensor: Tensor | None, harmed: str, leaves: Sequence[Tensor] = ()) -> NaNEvent:
@@ -178,8 +191,8 @@ class Findings:
             index=first_of(None, tensor),
             harmed=harmed,
             cause=None if clipping else self._what_is_known(harmed, leaves),
-            note=" ".join(filter(None, (RUN_AGAIN, self._note))),
-            surroundings=Surroundings(library="torch", context=self._settled_context()),
+            note=" ".join(filter(None, (GONE, self._note))),
+            surroundings=Surroundings(library="torch", context=self._settled_context() | {"unseen": True}),
             **(place_fields(frame.f_code, frame.f_lasti) if frame is not None else {}),
             **statistics(tensor),
         )
@@ -187,7 +200,7 @@ class Findings:
     def _what_is_known(self, harmed: str, leaves: Sequence[Tensor]) -> str:
         if harmed == "loss":
             return "The loss is not finite, and nothing of how it was computed is at hand."
-        if self._calls is not None and self._calls.outputs_got_bad_gradients:
+        if self._calls.outputs_got_bad_gradients:
             return (
                 "The loss is finite, and the gradient that came back to the model's output is not: it was born in the "
                 "backward of what is computed from the output, that is, of the loss function."

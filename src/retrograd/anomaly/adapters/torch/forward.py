@@ -1,4 +1,4 @@
-"""The calls of the watched model in the present step, so that its forward can be run again."""
+"""The calls of models in the present step, so that their forward can be run again."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_flatten, tree_map
 
-from retrograd.anomaly.adapters.torch.calls import Call, bytes_of, is_bad
+from retrograd.anomaly.adapters.torch.calls import Call, bytes_of, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.distributed import is_replicated, is_sharded
 from retrograd.anomaly.adapters.torch.recording import Recorder
@@ -25,7 +25,8 @@ _MOST_BYTES = 64 << 20  # of an output whose gradient is kept
 class ModelCall:
     """One call: its arguments by reference, the random state before it, the gradients that came to its outputs."""
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], model: torch.nn.Module | None = None) -> None:
+        self.model = model
         self.args = args
         self.kwargs = kwargs
         self.random = RandomState()
@@ -33,13 +34,14 @@ class ModelCall:
             (kind, torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)
         ]
         self.gradients: dict[int, Tensor] = {}
-        self.nodes: list[Any] = []  # that made the outputs
+        self.nodes: list[int] = []  # that made the outputs, by their sequence numbers
 
     def observe(self, output: Any) -> None:
         for number, tensor in enumerate([output] if isinstance(output, Tensor) else tree_flatten(output)[0]):
             if not isinstance(tensor, Tensor) or not tensor.requires_grad:
                 continue
-            self.nodes.append(tensor.grad_fn)
+            if tensor.grad_fn is not None:
+                self.nodes.append(seq_of(tensor.grad_fn))
             if bytes_of(tensor) <= _MOST_BYTES:
                 tensor.register_hook(functools.partial(self._arrived, number))
 
@@ -49,30 +51,28 @@ class ModelCall:
 
 
 class ModelCalls:
-    """Remembers how the watched model was called since the last update, and runs it again.
+    """Remembers how models were called since the last update, and runs them again.
 
-    Parameters
-    ----------
-    model
-        The watched model; one hook before and one after its own call are all that is put on it.
+    One hook before and one after its own call are all that is put on a model.
     """
 
-    def __init__(self, model: torch.nn.Module) -> None:
-        self._model = model
-        self._alone = _without_communication(model)
+    def __init__(self) -> None:
+        self._models: list[torch.nn.Module] = []
         self._calls: deque[ModelCall] = deque(maxlen=_MOST_CALLS)
         self._handles: list[Any] = []
         self._running = False
 
-    def start(self) -> None:
-        self._handles = [
-            self._model.register_forward_pre_hook(self._before, with_kwargs=True),
-            self._model.register_forward_hook(self._after),
-        ]
+    def follow(self, model: torch.nn.Module) -> None:
+        """Remember the calls of a model from here on, until :meth:`stop`."""
+        if not any(model is each for known in self._models for each in known.modules()):
+            self._models.append(model)
+            self._handles.append(model.register_forward_pre_hook(self._before, with_kwargs=True))
+            self._handles.append(model.register_forward_hook(self._after))
 
     def stop(self) -> None:
         for handle in self._handles:
             handle.remove()
+        self._handles, self._models = [], []
         self._calls.clear()
 
     def forget(self) -> list[ModelCall]:
@@ -92,19 +92,19 @@ class ModelCalls:
 
     def _before(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not torch.compiler.is_compiling() and not self._running and torch.is_grad_enabled():
-            self._calls.append(ModelCall(args, kwargs))
+            self._calls.append(ModelCall(args, kwargs, module))
 
     def _after(self, module: Any, args: Any, output: Any) -> None:
         if not torch.compiler.is_compiling() and not self._running and self._calls and torch.is_grad_enabled():
             self._calls[-1].observe(output)
 
-    def nodes_of_outputs(self) -> set[Any]:
-        """The nodes of the graph with which the model's part of it ends."""
+    def nodes_of_outputs(self) -> set[int]:
+        """The nodes of the graph, by their sequence numbers, with which a model's part of it ends."""
         return {node for call in self._calls for node in call.nodes}
 
     @property
     def outputs_got_bad_gradients(self) -> bool:
-        """Whether the gradients that came to the model's outputs were not finite: then it is not the model's doing."""
+        """Whether the gradients that came to a model's outputs were not finite: then it is not the model's doing."""
         return any(is_bad(gradient) for call in self._calls for gradient in call.gradients.values())
 
     def run_again(self, backward: bool) -> list[tuple[Call, int]]:
@@ -118,10 +118,10 @@ class ModelCalls:
             Whether to go on with the gradients that came to the outputs, and answer with what arrived at parameters;
             otherwise with outputs of the model.
         """
-        if self._alone is None:
+        if not self._calls:
             return []
-        random, buffers = RandomState(), Copies(small_buffers(self._model))
-        gradients = Gradients(self._model.parameters())
+        random, buffers = RandomState(), Copies(each for model in self._models for each in small_buffers(model))
+        gradients = Gradients(each for model in self._models for each in model.parameters())
         self._running = True
         try:
             with torch.enable_grad():
@@ -138,12 +138,15 @@ class ModelCalls:
         return []
 
     def _run(self, call: ModelCall, backward: bool) -> list[tuple[Call, int]]:
-        assert self._alone is not None
+        model = None if call.model is None else _without_communication(call.model)
+        if model is None:
+            return []
         recorder = Recorder()
         call.random.restore()
+        args, kwargs = tree_map(_cut_off, (call.args, call.kwargs))
         try:
             with autocast_as(call.autocast), uncompiled(), recorder:
-                output = self._alone(*call.args, **call.kwargs)
+                output = model(*args, **kwargs)
         except Exception:  # Lightning's DDP calls training_step in forward's place; what cannot be run tells nothing
             return []
         tensors = [each for each in tree_flatten(output)[0] if isinstance(each, Tensor)]
@@ -160,6 +163,13 @@ class ModelCalls:
         with recorder, recorder.watch_backward(outputs):
             torch.autograd.backward(outputs, gradients)
         return recorder.harmed_leaves()
+
+
+def _cut_off(value: Any) -> Any:
+    """An argument without what came before it, whose part of the graph has been freed."""
+    if isinstance(value, Tensor) and value.grad_fn is not None:
+        return value.detach().requires_grad_()
+    return value
 
 
 def autocast_as(states: list[tuple[str, torch.dtype]]) -> ExitStack:

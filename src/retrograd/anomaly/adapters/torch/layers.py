@@ -30,6 +30,7 @@ from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.rehearsal import Given, version
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.layers import Handle, Look
+from retrograd.anomaly.messages import IN_STEPS
 from retrograd.anomaly.monitor import current
 from retrograd.anomaly.names import canonical
 
@@ -158,7 +159,7 @@ class TorchLayers:
         if origin is None:
             return None
         event = Describer(names).event(origin)
-        return event if origin.sure else replace(event, note=" ".join(filter(None, (event.note, NOT_SURE))))
+        return event if origin.sure else replace(event, note=" ".join(filter(None, (event.note, NOT_SURE, IN_STEPS))))
 
     def _harmed(self, tensor: Tensor) -> list[tuple[Call, int]]:
         """The call that a tensor is the result of: one of the second run, or else one of the graph."""

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.torch.calls import are_tensors, can_be_bad, is_bad
-from retrograd.anomaly.adapters.torch.compiling import uncompiled
+from retrograd.anomaly.adapters.torch.compiling import in_use
 from retrograd.anomaly.adapters.torch.distributed import Agreement
 from retrograd.anomaly.adapters.torch.failures import failure, refused_loss
 from retrograd.anomaly.adapters.torch.findings import Findings
@@ -34,13 +35,15 @@ from retrograd.anomaly.adapters.torch.graph import leaves_behind
 from retrograd.anomaly.adapters.torch.growth import Growth
 from retrograd.anomaly.adapters.torch.lagging import Lag, LateStep
 from retrograd.anomaly.adapters.torch.loaders import rerun
+from retrograd.anomaly.adapters.torch.models import Models
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.preconditions import check_watchable
 from retrograd.anomaly.adapters.torch.recording import Recorder, unseen
+from retrograd.anomaly.adapters.torch.recordings import Recordings
 from retrograd.anomaly.adapters.torch.scaling import Scaling
 from retrograd.anomaly.adapters.torch.sites import SiteLog
-from retrograd.anomaly.adapters.torch.snapshot import Copies, Gradients, Snapshot
+from retrograd.anomaly.adapters.torch.snapshot import Gradients, Snapshot
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.torch.updates import Divisions, settings_of
 from retrograd.anomaly.event import NaNEvent
@@ -67,17 +70,19 @@ class TorchMonitor:
         self.watch = watch
         self.model = watch.model if isinstance(watch.model, torch.nn.Module) else None
         self.updates = 0
+        self._updated = 0, 0  # the last two steps after which an optimizer was called
         self._patches = Patches()
         self._handles: list[Any] = []
         self._sites = SiteLog(0.5 * watch.budget)
-        self._calls = None if self.model is None else ModelCalls(self.model)
+        self._calls = ModelCalls()
+        self._models = Models(self.model)
         self._scaling = Scaling(self._bad_scale, self._step_is_over, self._rehearsing)
         self._agreement = Agreement()
         self._lag = Lag(self._known_later)
         self._tail: Tail | None = None
         self._growth = Growth()
         self._deferred: NaNEvent | None = None  # what this process alone knows so far
-        self._recorder: Recorder | None = None
+        self._recordings = Recordings(watch)
         self._optimizer: Any = watch.optimizer  # the one that stepped last
         self._steps = Steps()
         self._divisions = Divisions(watch, self._context)
@@ -86,15 +91,10 @@ class TorchMonitor:
         self._withheld_from: set[int] = set()  # the leaves that it goes to
         self._loss_is_told = False  # of a bad loss, so that the gradients that come from it are no news
         self._told: dict[int, Tensor] = {}  # such gradients, by their leaves, until the next update
-        self._hidden: list[tuple[Tensor, Tensor | None]] = []  # gradients, while an update is withheld
+        self._hidden: Gradients | None = None  # while an update is withheld
         self._waiting: list[Tensor] = []  # losses on a device, to be read with the gradients
         self._checked: dict[int, int] | None = None  # what clipping has shown to be finite
         self._clipping: dict[str, Any] | None = None
-        self._leaves: list[Tensor] = []  # that the step goes to, once it has tripped
-        self._rehearsed = False  # the second run has begun
-        self._attempted = False  # an optimizer has tried to update in it
-        self._uncompiled = contextlib.ExitStack()
-        self._put_away: list[Copies | Gradients] = []  # what a second run of it must not change
         self._pause = 0
         self._last = 0.0
         self._step_time = 0.0
@@ -118,26 +118,27 @@ class TorchMonitor:
             register_optimizer_step_pre_hook(self._before_step),
             register_optimizer_step_post_hook(self._after_step),
         ]
-        if self._calls is not None:
-            self._calls.start()
+        if self.model is not None:
+            self._calls.follow(self.model)
         if self.watch.listens_to("spike"):
             self._growth.start()
         self._sites.start()
+        self._recordings.start(self._patches)
         self._last = time.perf_counter()
 
     def stop(self) -> None:
-        self.stop_recording()
+        self._recordings.stop()
         self._show_hidden()
         self._sites.stop()
         self._lag.stop()
         self._growth.stop()
-        if self._calls is not None:
-            self._calls.stop()
+        self._calls.stop()
+        self._models.forget()
         for handle in self._handles:
             handle.remove()
         self._handles = []
         self._patches.undo()
-        self._waiting, self._put_away, self._leaves, self._checked, self._tail, self._told = [], [], [], None, None, {}
+        self._waiting, self._checked, self._tail, self._told = [], None, None, {}
         self._steps.forget()
         self._divisions.stop()
 
@@ -176,7 +177,7 @@ class TorchMonitor:
             yield
             return
         began = time.perf_counter()
-        self._tail = Tail(roots, set() if self._calls is None else self._calls.nodes_of_outputs())
+        self._tail = Tail(roots, self._calls.nodes_of_outputs())
         self.watch.spent(time.perf_counter() - began)
         try:
             yield
@@ -196,7 +197,7 @@ class TorchMonitor:
                 self._waiting.append(loss.detach())
             elif loss.numel() == 1 and loss.device.type == "cpu":
                 value = loss.item()
-                if type(value) is float and self._recorder is None:
+                if type(value) is float and not self._recordings.rehearsing:
                     self.watch.loss_history.append(value)
                 if not is_finite_number(value):
                     wrong.append(root)
@@ -214,7 +215,7 @@ class TorchMonitor:
             self._deferred = event
             return True
         leaves = leaves_behind(root.grad_fn for root in roots)
-        counts = self._recorder is None
+        counts = not self._recordings.rehearsing
         self.watch.step += counts
         if self._report(kind, event, leaves):
             self._withhold(leaves)
@@ -230,21 +231,29 @@ class TorchMonitor:
         self._withheld = True
         self._withheld_from = {id(leaf) for leaf in leaves}
 
+    def _show_hidden(self) -> None:
+        if self._hidden is not None:
+            self._hidden.restore()
+            self._hidden = None
+
     def _begin_anew(self, original: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
         """Gradients are cleared: there is nothing left of those that were to be withheld, or that were told of."""
         self._loss_is_told, self._told = False, {}
-        if self._withheld and not self._busy:
+        if (self._withheld or self._recorder is not None) and not self._busy:
             groups = [{"params": owner.parameters()}] if isinstance(owner, torch.nn.Module) else owner.param_groups
-            self._withheld = not any(id(each) in self._withheld_from for group in groups for each in group["params"])
+            cleared = {id(each) for group in groups for each in group["params"]}
+            self._withheld &= cleared.isdisjoint(self._withheld_from)
+            if self._recorder is not None:
+                self._recorder.leaves = [each for each in self._recorder.leaves if id(each[0]) not in cleared]
         return original(owner, *args, **kwargs)
 
     # --- the gradients --------------------------------------------------------------------------------------------
 
     def _after_backward(self, roots: Sequence[Tensor]) -> None:
-        self.watch.step += self._recorder is None
+        self.watch.step += not self._recordings.rehearsing
         alone = not self._agreement.active  # otherwise all wait for the update
         by_hand = alone and (self._optimizer is None or self._recorder is not None)
-        if self.watch.listens_to("spike") and not (self._withheld or expected.depth or self._recorder is not None):
+        if self.watch.listens_to("spike") and not (self._withheld or expected.depth or self._recordings.rehearsing):
             self._measure(roots)
         early = self.watch.every_backward and self._agreement.possible
         if early and not self._withheld and not self._scaling.active:
@@ -303,7 +312,7 @@ class TorchMonitor:
 
     def _is_due(self) -> bool:
         """Whether to look at the gradients of this step: always where a bad one must not be applied or is asked for."""
-        if self._must_not_pass or self.watch.replaying or self._agreement.active:
+        if self._must_not_pass or self.watch.replaying or self._agreement.active or self._recorder is not None:
             return True
         self._pause -= 1
         return self._pause <= 0
@@ -372,6 +381,8 @@ class TorchMonitor:
         if self._optimizer is not optimizer or not self.updates:
             self._optimizer = optimizer
             self._divisions.see(optimizer)
+            if self.watch.rerun_loaders:  # an unmodified script
+                self._meet(optimizer)
         self._scaling.stepped()
         if kwargs.get("closure") is not None:
             return args, {**kwargs, "closure": self._settled(optimizer, kwargs["closure"])}
@@ -380,13 +391,20 @@ class TorchMonitor:
         self._settle(optimizer)
         return None
 
+    def _meet(self, optimizer: Any) -> None:
+        """Find the models that an optimizer updates, where the watch was given none: so that they can be run again."""
+        for model in self._models.find(user_frame(sys._getframe(1)), optimizer):
+            if not self.watch.replaying and not in_use():
+                self._calls.follow(model)
+
     def _settled(self, optimizer: Any, closure: Any) -> Any:
         """A closure computes loss and gradients within the optimizer's step: look when it returns."""
 
         def evaluate(*args: Any, **kwargs: Any) -> Any:
             self._sites.enter()
             try:
-                loss = closure(*args, **kwargs)
+                with self._recordings.within_update():
+                    loss = closure(*args, **kwargs)
             finally:
                 self._sites.leave()
             self._settle(optimizer, at_once=True)
@@ -403,12 +421,15 @@ class TorchMonitor:
             if not self._are_checked(gradients) and (at_once or not self._look_later(optimizer, gradients)):
                 withheld = not self._look(gradients)
                 self._withheld = False
+        withheld = withheld or not rates_pass(self.watch, optimizer, self._context)
         self._checked = self._clipping = None
         self._waiting = []
         self._loss_is_told, self._told = False, {}
-        self._attempted = self._recorder is not None
-        if withheld or self._attempted:
-            self._hide(optimizer)
+        if self._updated[1] != self.watch.step:
+            self._updated = self._updated[1], self.watch.step
+        self._recordings.attempted = self._recordings.rehearsing
+        if withheld or self._recordings.attempted:  # without gradients an update changes nothing, nor its own state
+            self._hidden = Gradients(each for group in optimizer.param_groups for each in group["params"])
         else:
             self.updates += 1
 
@@ -424,7 +445,7 @@ class TorchMonitor:
             return
         self._show_hidden()
         self._sites.enter()
-        self._lag.updated([] if self._calls is None else self._calls.forget(), self._tail)
+        self._lag.updated(self._calls.forget(), self._tail)
         self._tail = None
 
     def _step_is_over(self) -> None:
@@ -433,25 +454,12 @@ class TorchMonitor:
         if any(map(is_bad, waiting)):
             self._bad_gradients([], waiting)
             self._withheld = False
-        if self._calls is not None:
-            self._calls.forget()
+        self._calls.forget()
         self._tail = None
-
-    def _hide(self, optimizer: Any) -> None:
-        """Take the gradients away for the time of an update, which so changes nothing, nor the optimizer's state."""
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                self._hidden.append((parameter, parameter.grad))
-                parameter.grad = None
-
-    def _show_hidden(self) -> None:
-        for parameter, gradient in self._hidden:
-            parameter.grad = gradient
-        self._hidden = []
 
     def _schedule(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """The learning rate does not move on in a second run of the same step."""
-        return None if self._recorder is not None else original(*args, **kwargs)
+        return None if self._recordings.rehearsing else original(*args, **kwargs)
 
     def _bad_scale(self, optimizer: Any, note: str) -> None:
         """A gradient scaler has left out so many updates that no scale can be to blame."""
@@ -495,8 +503,7 @@ class TorchMonitor:
         kind = "nan" if any(map(math.isnan, bad)) else "inf"
         if not bad or not self.watch.listens_to(kind):
             return
-        calls = contextlib.nullcontext() if self._calls is None else self._calls.of_earlier_step(step.calls)
-        with self._at_work(), calls:
+        with self._at_work(), self._calls.of_earlier_step(step.calls):
             findings = self._findings(tail=step.tail)
             event = findings.in_backward([(each, None) for each in step.wrong], step.losses)
         self.watch.found(kind, replace(event, step=step.number, batch_idx=step.batch_idx))
@@ -521,11 +528,9 @@ class TorchMonitor:
     def _report(self, kind: str, event: NaNEvent, leaves: Sequence[Tensor]) -> bool:
         """Hand an event over, and say whether the update is to be withheld."""
         if self.watch.replaying and self._recorder is None:
-            self._leaves = list(leaves)
-            if self._optimizer is None:  # weights that are updated by hand
-                self._put_away.append(Copies(leaves))
+            self._recordings.tripped(leaves, by_hand=self._optimizer is None)
         self._waiting = []
-        return self.watch.found(kind, event) == "withhold"
+        return self.watch.found(kind, event, exact=self._recordings.for_good) == "withhold"
 
     def _is_meant(self, call: Any) -> bool:
         """Whether the user has said that the infinities of an operation are meant."""
@@ -543,6 +548,8 @@ class TorchMonitor:
             context["optimizer"] = settings_of(optimizer, optimizer.defaults)
         if self._clipping is not None:
             context["clip_grad_norm"] = self._clipping
+        earlier, latest = self._updated
+        context["gathered"] = self.watch.step - (latest if latest != self.watch.step else earlier)
         if self._scaling.history:
             context["scale_history"] = tuple(self._scaling.history)
         return context
@@ -556,37 +563,24 @@ class TorchMonitor:
     # --- a second run ---------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        self._put_away = []
-        self._leaves = []
-        return Snapshot(self.model)
+        return self._recordings.snapshot(self._models.buffers(user_frame(sys._getframe(1))))
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Before the second run all is as before the first; after it random numbers have moved on as after one run."""
-        if not self._rehearsed:
-            snapshot.restore_random()
-        snapshot.restore_buffers()
-        with torch.no_grad():
-            for kept in self._put_away:
-                kept.restore()
-        self._withheld = self._rehearsed and not self._attempted  # the update of gathered gradients is still to come
-        self._rehearsed = self._attempted = False
+        self._withheld = self._recordings.restore(snapshot)
 
     def record_everything(self) -> None:
-        self._rehearsed = True
-        self._put_away.append(Gradients(self._leaves))
-        self._recorder = Recorder()
-        self._recorder.__enter__()
-        self._uncompiled.enter_context(uncompiled())
+        self._recordings.begin_second_run()
+
+    def stop_recording(self) -> None:
+        self._recordings.end_second_run()
+
+    @property
+    def _recorder(self) -> Recorder | None:
+        return self._recordings.recorder
 
     def _rehearsing(self) -> bool:
         """Whether a second run is under way."""
-        return self._recorder is not None
-
-    def stop_recording(self) -> None:
-        if self._recorder is not None:
-            self._uncompiled.close()
-            self._recorder.__exit__(None, None, None)
-            self._recorder = None
+        return self._recordings.rehearsing
 
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:

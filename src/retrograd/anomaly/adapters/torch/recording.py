@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import os
 import sys
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -21,8 +23,10 @@ from retrograd.anomaly.adapters.torch.graph import is_python, saved_by
 from retrograd.anomaly.adapters.variables import variables_at
 
 MOST_BYTES = 1 << 30  # of tensors that the record keeps alive
+MOST_CALLS = 1 << 17
 _NEW = torch.ops.aten.lift_fresh.default  # what torch.tensor() ends with
 _NUMBER = torch.ops.aten.scalar_tensor.default  # how functions composed of others write one
+_MOST_LEVELS = 4  # of gradients of gradients
 _CLONED = 1 << 24  # elements; what is overwritten in place is copied before if it is no larger
 
 
@@ -35,6 +39,8 @@ class Recorder(TorchDispatchMode):
         In the order in which they happened, those of backward among them, as far as they are kept.
     leaves
         What arrived at leaves in backward: the leaf, and the argument that says where its gradient came from.
+    paused
+        Whether nothing is written down for the time being.
     """
 
     def __init__(self) -> None:
@@ -49,13 +55,16 @@ class Recorder(TorchDispatchMode):
         self._bytes: dict[int, int] = {}
         self._held = 0
         self._in_backward = 0
+        self._spared: list[Call] = []  # no longer among the calls, but with what they made, which was bad
         self.born_inside: Call | None = None
+        self.paused = False
+        _recorders.add(self)
 
     # --- forward --------------------------------------------------------------------------------------------------
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is _NEW:
+        if func is _NEW or self.paused:
             return func(*args, **kwargs)
         if self._in_backward and not torch.is_grad_enabled():
             return self._inside_backward(func, args, kwargs)
@@ -86,6 +95,7 @@ class Recorder(TorchDispatchMode):
             call.code, call.at = around.user.f_code, around.user.f_lasti
         if around.applied is not None:
             call.applied = around.applied.f_code, around.applied.f_lasti
+        self._put_into_node(call)
         self._by_seq.setdefault(call.seq, call)  # type: ignore[arg-type]
         for number, output in enumerate(outputs):
             if output is not None:
@@ -93,6 +103,15 @@ class Recorder(TorchDispatchMode):
         self.add(call)
         if func._schema.is_mutable and call.bad:
             self._writers[_storage(outputs[0])] = call
+
+    def _put_into_node(self, call: Call) -> None:
+        """Where a gradient is computed as a part of the forward pass, put an operation into the node that called it."""
+        node: Any = None if self._in_backward else torch._C._current_autograd_node()
+        first = None if node is None else self.call_of(node)
+        if first is None or is_python(node) or frame_in_backward(sys._getframe(3)) is not None:
+            return  # what a function of the user's own calls in backward stands on its own line
+        call.name, call.is_backward, call.forward, call.applied = node.name(), True, first, None
+        call.code, call.at, call.modules = first.code, first.at, first.modules
 
     def _arguments(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Argument]:
         schema = func._schema.arguments
@@ -137,10 +156,29 @@ class Recorder(TorchDispatchMode):
             if output is not None and _storage(output) not in self._bytes:
                 self._bytes[_storage(output)] = _size(output)
                 self._held += _size(output)
-        while self._held > MOST_BYTES and len(self.calls) > 1:
+        while (self._held > MOST_BYTES or len(self.calls) > MOST_CALLS) and len(self.calls) > 1:
             oldest = self.calls.popleft()
-            if not oldest.bad:
+            if oldest.bad:
+                self._spared.append(oldest)
+            else:
                 self._let_go(oldest)
+
+    def forget(self, before: int) -> None:
+        """Forget all that was called before the call of a number; its results are data from outside from now on."""
+        old = [call for call in self._spared if call.order < before]
+        self._spared = self._spared[len(old) :]
+        while self.calls and self.calls[0].order < before:
+            old.append(self.calls.popleft())
+        for call in old:
+            self._let_go(call)
+            call.args = []  # and with them the calls before it
+        self.leaves = [
+            (leaf, each) for leaf, each in self.leaves if each.made_by is not None and each.made_by.order >= before
+        ]
+        self._writers = {place: call for place, call in self._writers.items() if call.order >= before}
+        self._by_seq = {seq: call for seq, call in self._by_seq.items() if call.order >= before}
+        self._bytes = {place: size for place, size in self._bytes.items() if size}
+        self._numbers.clear()
 
     def _let_go(self, call: Call) -> None:
         for output in call.outputs:
@@ -153,8 +191,12 @@ class Recorder(TorchDispatchMode):
     # --- backward -------------------------------------------------------------------------------------------------
 
     def call_of(self, node: Any) -> Call | None:
-        """The first operation after a node was made: the one that made it, unless that is a Function of the user's."""
-        return self._by_seq.get(seq_of(node))
+        """The first operation after a node was made: the one that made it, unless that is a Function of the user's.
+
+        With transforms around it, as of ``torch.func``, an operation makes a node for each, before it is called.
+        """
+        seq = seq_of(node)
+        return next((self._by_seq[each] for each in range(seq, seq + _MOST_LEVELS) if each in self._by_seq), None)
 
     def watch_backward(self, roots: Iterable[Tensor]) -> Backward:
         """Write down the work of every node behind some tensors; a context manager."""
@@ -202,6 +244,19 @@ class Recorder(TorchDispatchMode):
                         variables=variables_at(frame),
                     )
         return result
+
+
+_recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
+
+
+def _pause_all() -> None:
+    """A process that was forked, such as a loader's, goes on with a copy of the record, for nobody to read."""
+    for recorder in list(_recorders):
+        recorder.paused = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pause_all)
 
 
 def unseen() -> contextlib.AbstractContextManager[Any]:

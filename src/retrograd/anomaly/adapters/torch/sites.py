@@ -2,8 +2,8 @@
 
 Every node of an autograd graph has a sequence number. What notes them, by torch function mode or by instruction events,
 costs some time for each call, so that after the first steps it is done only as often as the budget allows, and never
-within backward or an optimizer. A step in between is looked up in the last one that was noted, if it made as many nodes
-up to its loss.
+within backward or an optimizer. A step in between is looked up in the last one that was noted among those that made as
+many nodes up to their loss: programs may take steps of several kinds in turns.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from retrograd.anomaly.adapters.torch.tracing import InstructionNotes
 
 _FIRST = 3  # steps that are all noted
 _LONGEST_PAUSE = 1000  # steps
+_KINDS = 4  # of steps, for which notes are kept
 _REMEMBERED = 64  # steps that have ended, about which somebody may still ask
 
 _next_seq = torch.autograd._get_sequence_nr
@@ -86,8 +87,7 @@ class SiteLog:
         self._notes: Notes = FunctionNotes()
         self._wanted = True  # in the present step
         self._base = 0
-        self._noted: list[Noted] = []  # of the last step that was noted whole
-        self._noted_length = -1
+        self._noted: dict[int, list[Noted]] = {}  # of the last steps that were noted whole, by their numbers of nodes
         self._ended: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)  # the last nodes of steps, and their first ones
         self._steps = 0
         self._pause = 0
@@ -103,7 +103,7 @@ class SiteLog:
 
     def stop(self) -> None:
         self._notes.stop()
-        self._noted = []
+        self._noted = {}
 
     def enter(self) -> None:
         """Note the calls from here on, if those of this step are wanted; never in a program that compiles, because
@@ -129,8 +129,10 @@ class SiteLog:
         self._steps += 1
         self.spent = self._notes.seconds
         if self._wanted:
-            self._noted = [(seq - self._base, code, at) for seq, code, at in self._notes.noted]
-            self._noted_length = root_seq - self._base
+            self._noted.pop(root_seq - self._base, None)
+            self._noted[root_seq - self._base] = [(seq - self._base, code, at) for seq, code, at in self._notes.noted]
+            if len(self._noted) > _KINDS:
+                del self._noted[next(iter(self._noted))]
             affordable = self.budget * max(self._usual or elapsed, 1e-9)
             self._pause = min(_LONGEST_PAUSE, int(self.spent / affordable))
         else:
@@ -143,15 +145,18 @@ class SiteLog:
         if not self._wanted:
             self._notes.pause()
 
+    def steps_since(self, seq: int) -> int:
+        """How many steps have ended since the operation with a sequence number was called, as far as is remembered."""
+        begun = [self._base, *(base for _, base in self._ended)]  # the steps, the latest first
+        return next((age for age, base in enumerate(begun) if base <= seq), len(self._ended))
+
     def site_of(self, seq: int, root_seq: int) -> tuple[CodeType, int] | None:
         """Where the operation with a sequence number was called, in the step whose loss is the node ``root_seq``."""
         present = self._notes.noted
         if present and present[0][0] <= seq:
             return _found(present, seq)
         base = next((base for root, base in self._ended if root == root_seq), self._base)
-        if root_seq - base != self._noted_length:
-            return None  # this step has done something else
-        return _found(self._noted, seq - base)
+        return _found(self._noted.get(root_seq - base, []), seq - base)
 
 
 def _found(calls: list[Noted], seq: int) -> tuple[CodeType, int] | None:

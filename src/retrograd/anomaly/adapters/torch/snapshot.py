@@ -31,7 +31,7 @@ class Copies:
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         self._tensors = [each.detach() for each in tensors]
-        self._kept = [each.clone() for each in self._tensors]
+        self._kept = torch._foreach_clone(self._tensors) if self._tensors else []
 
     def restore(self) -> None:
         for tensor, kept in zip(self._tensors, self._kept, strict=True):
@@ -39,14 +39,14 @@ class Copies:
 
 
 class Snapshot:
-    """The state before a step: random numbers of Python, NumPy and torch, and the model's small buffers."""
+    """The state before a step: random numbers of Python, NumPy and torch, and some buffers."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, buffers: Iterable[Tensor]) -> None:
         numpy = sys.modules.get("numpy")
         self._numpy = None if numpy is None else numpy.random.get_state()
         self._python = random.getstate()
         self._torch = RandomState()
-        self._buffers = Copies(small_buffers(model))
+        self._buffers = Copies(buffers)
 
     def restore_random(self) -> None:
         if self._numpy is not None:

@@ -31,10 +31,11 @@ class Tail:
     roots
         What backward starts from.
     until
-        Nodes that do not belong to it any more, nor what lies behind them: those of the model's outputs.
+        Nodes, by their sequence numbers, that do not belong to it any more, nor what lies behind them: those of the
+        outputs of models.
     """
 
-    def __init__(self, roots: Sequence[Tensor], until: set[Any]) -> None:
+    def __init__(self, roots: Sequence[Tensor], until: set[int]) -> None:
         self._known = {(root.grad_fn, root.output_nr): root.detach() for root in roots}
         self._saved: dict[Any, dict[str, Any]] = {}
         self._work: list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = []  # in backward, as it was done
@@ -44,7 +45,7 @@ class Tail:
         queue = [root.grad_fn for root in roots if root.grad_fn is not None]
         while queue and len(self._saved) < _MOST_NODES:
             node = queue.pop(0)
-            if node in self._saved or node in until or hasattr(node, "variable"):
+            if node in self._saved or hasattr(node, "variable") or seq_of(node) in until:
                 continue
             saved = saved_by(node)
             if not self._affords(saved.values()):
@@ -53,6 +54,11 @@ class Tail:
             if is_python(node) or any(isinstance(each, Tensor) for each in saved.values()):  # others are linear
                 self._handles.append(node.register_hook(self._at(node)))
             queue += [following for following, _ in node.next_functions if following is not None]
+
+    @property
+    def roots(self) -> list[Any]:
+        """The nodes that backward started from."""
+        return [node for node, _ in self._known if node is not None]
 
     def _affords(self, values: Any) -> bool:
         self._bytes += sum(bytes_of(each) for each in values if isinstance(each, Tensor))

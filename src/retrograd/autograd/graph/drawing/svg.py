@@ -100,15 +100,15 @@ def _wrap(box: Box) -> list[str]:
     whole = box.saved_line()
     if len(whole) <= _LONGEST - 8:
         return [whole] if whole else []
-    lines = [f"saves {box.saved[0]}"]
+    lines = [[f"saves {box.saved[0]}"]]
     for item in box.saved[1:]:
-        if len(lines[-1]) + len(item) > _LONGEST - 12:
-            lines.append(item)
+        if len(", ".join(lines[-1])) + len(item) > _LONGEST - 12:
+            lines.append([item])
         else:
-            lines[-1] += f", {item}"
+            lines[-1].append(item)
     if len(lines) > 3:
-        lines[2:] = [f"and {len(lines) - 2} more lines"]
-    return [_shorten(line) for line in lines]
+        lines[2:] = [[f"and {sum(map(len, lines[2:]))} more"]]
+    return [_shorten(", ".join(line)) for line in lines]
 
 
 def _shorten(text: str) -> str:

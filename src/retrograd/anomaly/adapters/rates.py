@@ -1,0 +1,54 @@
+"""Learning rates that are not finite: they would spoil every weight in one update."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.libraries import user_frame
+from retrograd.anomaly.monitor import Watch, expected
+from retrograd.anomaly.surroundings import Surroundings
+
+
+def rates_pass(watch: Watch, optimizer: Any, context: Callable[[], Mapping[str, Any]]) -> bool:
+    """Look at the learning rates of an optimizer that is about to step, and say whether it may.
+
+    Parameters
+    ----------
+    watch
+        Whose policies hold, and who is told.
+    optimizer
+        With its ``param_groups``.
+    context
+        Gives what is known of the training beyond operations.
+    """
+    for group in optimizer.param_groups:
+        rate = group.get("lr")
+        if type(rate) is float and rate - rate != 0.0:
+            break
+    else:
+        return True
+    kind = "nan" if math.isnan(rate) else "inf"
+    if expected.depth or not watch.listens_to(kind):
+        return True
+    frame = user_frame(sys._getframe(1))
+    event = NaNEvent(
+        kind="leaf",
+        op="leaf",
+        operands={"lr": rate},
+        nan_count=int(math.isnan(rate)),
+        posinf_count=int(rate == math.inf),
+        neginf_count=int(rate == -math.inf),
+        size=1,
+        harmed="the update of every weight",
+        surroundings=Surroundings(
+            library=type(optimizer).__module__.partition(".")[0],
+            context={**context(), "leaf": "setting", "name": "lr"},
+        ),
+        **({} if frame is None else place_fields(frame.f_code, frame.f_lasti)),
+    )
+    return watch.found(kind, event, exact=True) != "withhold"

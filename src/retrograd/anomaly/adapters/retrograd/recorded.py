@@ -1,0 +1,52 @@
+"""The watch on retrograd's own engine where every operation is recorded from some step on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd.anomaly.adapters.retrograd.monitor import RetrogradMonitor
+from retrograd.anomaly.monitor import Watch
+from retrograd.core.tensor import Tensor
+
+
+class RecordedMonitor(RetrogradMonitor):
+    """Connects a watch to retrograd's engine, and begins a new record with each step from the one it asks for.
+
+    Parameters
+    ----------
+    watch
+        Whose policies hold, who takes over the events, and whose ``from_step`` says where to begin.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(watch)
+        assert watch.from_step is not None
+        self._from_step = watch.from_step
+        self._last_recorded = -1  # how many steps had ended when the present record began
+
+    def start(self) -> None:
+        super().start()
+        self._record_if_due()
+
+    def before_backward(self, outputs: Sequence[Tensor], is_step: bool = True) -> bool:
+        goes_on = super().before_backward(outputs, is_step)
+        if not goes_on:
+            self._record_if_due()
+        return goes_on
+
+    def after_backward(self, *args: Any) -> None:
+        super().after_backward(*args)
+        self._record_if_due()
+
+    def _record_if_due(self) -> None:
+        ended = self.watch.step
+        if not self._rehearsing and ended + 1 >= self._from_step and ended != self._last_recorded:
+            self._last_recorded = ended
+            self._record()
+
+    def stop_recording(self) -> None:
+        super().stop_recording()
+        self._last_recorded = -1
+        if self._running:  # a second run has ended, and not the watch
+            self._record_if_due()

@@ -1,0 +1,82 @@
+"""The models of a program that has told the watch of none: found among its variables."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.torch.frames import is_internal
+from retrograd.anomaly.adapters.torch.snapshot import small_buffers
+from retrograd.anomaly.adapters.variables import named_variables
+
+_MOST = 8
+_LOOKING_FOR_HOOKS = (torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)  # they compute differently then
+
+
+class Models:
+    """The models whose buffers a second run must not change, and whose calls can be remembered.
+
+    Parameters
+    ----------
+    given
+        The one that the watch was given; None if there are others to be found.
+    """
+
+    def __init__(self, given: torch.nn.Module | None) -> None:
+        self._given = given
+        self._found: list[torch.nn.Module] = []
+        self._buffers: list[Tensor] | None = None  # of those that were found
+        self._met: weakref.WeakSet[Any] = weakref.WeakSet()  # optimizers
+
+    def forget(self) -> None:
+        self._found, self._buffers = [], None
+        self._met.clear()
+
+    def buffers(self, frame: FrameType | None) -> list[Tensor]:
+        """The small buffers of the given model, or else of those among the variables of a frame and those around it.
+
+        They are looked for once, and again when an optimizer is met.
+        """
+        if self._given is not None:
+            return small_buffers(self._given)
+        if self._buffers is None:
+            self._add(_outermost(_modules(frame)))
+        return self._buffers or []
+
+    def find(self, frame: FrameType | None, optimizer: Any) -> list[torch.nn.Module]:
+        """The models whose parameters an optimizer updates, none of them a part of another.
+
+        None if one was given, or if the optimizer has been met before.
+        """
+        if self._given is not None or optimizer in self._met:
+            return []
+        self._met.add(optimizer)
+        updated = {id(each) for group in optimizer.param_groups for each in group["params"]}
+        holding = (each for each in _modules(frame) if not updated.isdisjoint(map(id, each.parameters())))
+        found = [each for each in _outermost(holding) if not isinstance(each, _LOOKING_FOR_HOOKS)]
+        self._add(found)
+        return found
+
+    def _add(self, models: list[torch.nn.Module]) -> None:
+        self._found = _outermost([*self._found, *models])
+        self._buffers = [each for model in self._found for each in small_buffers(model)]
+
+
+def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
+    """The modules among the variables of the user's frames, from one outwards, and in what these variables hold."""
+    while frame is not None:
+        if not is_internal(frame.f_code):
+            yield from (value for _, value in named_variables(frame) if isinstance(value, torch.nn.Module))
+        frame = frame.f_back
+
+
+def _outermost(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:
+    """Those that are no part of another."""
+    different = list(dict.fromkeys(modules))
+    parts = {part for each in different for part in each.modules() if part is not each}
+    return [each for each in different if each not in parts][:_MOST]

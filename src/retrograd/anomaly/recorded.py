@@ -1,0 +1,41 @@
+"""How to run a program again so that it records every operation, and when that could tell more."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.messages import IN_STEPS
+
+_GAPS = ("unkept", "unseen")  # what the context of an event says if something of the step was not at hand
+_FROM_OUTSIDE = ("batch", "target")
+
+
+class Again(NamedTuple):
+    """How to record every operation from some step on: what to run or to write, and what to know about it."""
+
+    command: str
+    remark: str
+
+
+def in_the_program(step: int) -> Again:
+    """What to write into a program that starts its watch by itself."""
+    return Again(
+        f"watch(..., from_step={step})",
+        f"{IN_STEPS} Or start the watch as above, with seeds set: it records every operation from step {step} on.",
+    )
+
+
+def could_tell_more(event: NaNEvent) -> bool:
+    """Whether a record of all operations could tell more of a birth than is known."""
+    if event.kind == "error":
+        return False
+    context = event.surroundings.context if event.surroundings else {}
+    computed = context.get("untraced") and context.get("leaf") in _FROM_OUTSIDE
+    return bool(event.op == "unknown" or event.lineno is None or computed or any(map(context.get, _GAPS)))
+
+
+def first_step_of(event: NaNEvent) -> int:
+    """The step from which on to record: that of the first operation that could have made the value."""
+    context = event.surroundings.context if event.surroundings else {}
+    return max(1, (event.step or 1) - context.get("steps_before", 0))

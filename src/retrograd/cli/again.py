@@ -1,0 +1,85 @@
+"""The same program once more: its command, and the random numbers that it begins with."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+import retrograd
+from retrograd.anomaly.adapters.torch.importing import ImportHook
+from retrograd.anomaly.recorded import Again
+
+
+class Command:
+    """What runs the program again.
+
+    Parameters
+    ----------
+    options
+        Of ``retrograd run``, with their values; those that are None are left out.
+    seed
+        Of this run.
+    target
+        The script with its arguments, or ``-m`` and the module with them.
+    """
+
+    def __init__(self, options: Mapping[str, Any], seed: int, target: Sequence[str]) -> None:
+        self._options = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+        self.seed = seed
+        self._target = target
+
+    def __call__(self, step: int) -> Again:
+        """The command that records every operation from a step on."""
+        as_module = "-m" in sys.orig_argv[: -len(self._target)] and "retrograd" in sys.orig_argv
+        program = (sys.orig_argv[0], "-m", "retrograd") if as_module else ("retrograd",)
+        seed = () if _is_one_of_many() else ("--seed", str(self.seed))
+        words = [*program, "run", "--from-step", str(step), *seed, *self._options, *self._target]
+        return Again(
+            shlex.join(words),
+            f"The command above records every operation from step {step} on"
+            + (
+                ", and begins with the same random numbers (of Python, NumPy and torch; not those of a default_rng())."
+                if seed
+                else "; set seeds, so that the program goes the same way."
+            ),
+        )
+
+
+def _is_one_of_many() -> bool:
+    """Whether it is one of several processes that must not all begin with the same random numbers."""
+    return "RANK" in os.environ
+
+
+def new_seed() -> int:
+    """A seed that no other run has, short enough to be typed."""
+    return random.SystemRandom().getrandbits(32)
+
+
+def set_seeds(seed: int) -> None:
+    """Have the generators that belong to nobody begin with a seed: of Python, NumPy, retrograd, and torch if it comes.
+
+    A program that sets none gets numbers as random as without it, and the same ones with the same seed.
+    """
+    if _is_one_of_many():
+        return
+    random.seed(seed)
+    np.random.seed(seed)
+    retrograd.manual_seed(seed)
+
+    def seed_torch(torch: ModuleType) -> None:
+        torch.manual_seed(seed)
+        if hook in sys.meta_path:
+            sys.meta_path.remove(hook)
+
+    hook = ImportHook("torch", seed_torch)
+    if "torch" in sys.modules:
+        seed_torch(sys.modules["torch"])
+    else:
+        sys.meta_path.insert(0, hook)

@@ -1,0 +1,57 @@
+"""Births in gradients that are a part of the forward pass stand on the line of the operation, in a second run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import retrograd as rg
+from tests.anomaly.torch.training import line_of
+
+
+def energy(w: Tensor, x: Tensor) -> Tensor:
+    h = w * x
+    return torch.sqrt(h).sum()  # the birth in its derivative
+
+
+def by_autograd(w: Tensor, x: Tensor) -> Tensor:
+    return torch.autograd.grad(energy(w, x), w, create_graph=True)[0]
+
+
+def per_sample(w: Tensor, x: Tensor) -> Tensor:
+    return torch.func.vmap(torch.func.grad(energy), (None, 0))(w, torch.stack([x, x]))
+
+
+@pytest.mark.parametrize("gradient", [by_autograd, torch.func.grad(energy), per_sample])
+def test_the_line_of_the_operation(gradient: Any) -> None:
+    w = torch.ones(3, requires_grad=True)
+    x = torch.tensor([1.0, 0.0, 2.0])
+    with rg.anomaly.watch(policy="record") as watch:
+        for _ in watch.steps([0]):
+            gradient(w, x).pow(2).sum().backward()
+    event = watch.event
+    assert (event.op, event.is_backward, event.operands["input"]) == ("SqrtBackward0", True, 0.0)
+    assert event.lineno == line_of("# the birth in its derivative", energy)
+
+
+def test_a_function_of_the_users_own_stands_on_its_own_line() -> None:
+    class Root(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return x.sqrt()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            (x,) = ctx.saved_tensors
+            return grad / (2 * x.sqrt())  # the birth in backward
+
+    x = torch.tensor([1.0, 0.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        for _ in w.steps([0]):
+            torch.autograd.grad(Root.apply(x).sum(), x, create_graph=True)[0].sum().backward()
+    line = line_of("# the birth in backward", test_a_function_of_the_users_own_stands_on_its_own_line)
+    assert w.event.lineno == line

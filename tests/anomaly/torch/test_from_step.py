@@ -1,0 +1,234 @@
+"""Every operation recorded from some step on: what a second run would find, in programs that have none."""
+
+from __future__ import annotations
+
+import gc
+import os
+import weakref
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+from torch.utils.data import DataLoader, Dataset
+
+import retrograd as rg
+from tests.anomaly.torch.training import line_of, state
+
+
+def in_the_loss(out: Tensor) -> Tensor:
+    """A loss function too long to be remembered, whose fault shows in backward."""
+    d = (out * out).sum(1)
+    d = torch.where(d > 0, torch.sqrt(d), 0.0)  # the birth in the loss
+    for _ in range(10):
+        d = torch.tanh(d) * 0.9 + d * 0.1
+    return d.mean()
+
+
+def run(from_step: int | None, *, steps: int = 6, bad: int = 4, micro: int = 1, policy: str = "skip_step") -> Any:
+    """A loop that makes its batches itself; one of them makes the loss function fail."""
+    torch.manual_seed(0)
+    net = nn.Linear(3, 3, bias=False)
+    optimizer = torch.optim.Adam(net.parameters())
+    with rg.anomaly.watch(policy=policy, from_step=from_step) as w:
+        for step in range(1, steps + 1):
+            for _ in range(micro):
+                x = torch.randn(5, 3)
+                if step == bad:
+                    x = x * 0
+                in_the_loss(net(x)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return w, net, optimizer
+
+
+def test_without_it_the_event_says_how_to_find_more() -> None:
+    w, _, _ = run(None)
+    assert w.event.op == "unknown"
+    assert w.event.rerun == "watch(..., from_step=4)"
+
+
+@pytest.mark.parametrize("from_step", [1, 3, 4])
+def test_operation_line_element_and_operands(from_step: int) -> None:
+    w, _, _ = run(from_step)
+    event = w.event
+    assert (event.op, event.step, event.index, event.operands["input"]) == ("SqrtBackward0", 4, (0,), 0.0)
+    assert event.lineno == line_of("# the birth in the loss", in_the_loss)
+    assert event.rerun is None
+
+
+def test_the_step_it_names_is_the_first_of_those_gathered() -> None:
+    w, _, _ = run(None, micro=3, bad=3)
+    assert w.event.step == 9
+    assert w.event.rerun == "watch(..., from_step=7)"
+    w, _, _ = run(7, micro=3, bad=3)
+    assert (w.event.op, w.event.step) == ("SqrtBackward0", 7)
+
+
+def test_the_step_it_names_reaches_back_to_the_first_operation() -> None:
+    """A part of the graph is older than the backward before, as that of a generator is."""
+    weight = nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.SGD([weight], 0.1)
+
+    def train(from_step: int | None) -> Any:
+        with rg.anomaly.watch(policy="skip_step", from_step=from_step) as w:
+            for step in range(3):
+                fake = weight * (step != 2)
+                (weight * 2).sum().backward()
+                in_the_loss(fake[None]).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        return w.event
+
+    assert train(None).rerun == "watch(..., from_step=5)"
+    assert train(5).op == "SqrtBackward0"
+
+
+def test_it_changes_nothing_else() -> None:
+    """Weights, the optimizer's state and the random numbers are bit for bit those of a program without it."""
+    plain = run(None, bad=0)
+    numbers = torch.rand(3)
+    recorded = run(2, bad=0)
+    assert not recorded[0].events
+    assert recorded[0].step == 6
+    torch.testing.assert_close(torch.rand(3), numbers, rtol=0, atol=0)
+    torch.testing.assert_close(state(recorded[1]), state(plain[1]), rtol=0, atol=0)
+    torch.testing.assert_close(recorded[2].state_dict(), plain[2].state_dict(), rtol=0, atol=0)
+
+
+def test_an_update_is_left_out() -> None:
+    w, net, _ = run(2, steps=4, bad=4)
+    _, before, _ = run(None, steps=3, bad=0)
+    assert len(w.events) == 1
+    torch.testing.assert_close(state(net), state(before), rtol=0, atol=0)
+
+
+def test_what_was_computed_without_a_gradient() -> None:
+    weight = torch.ones(2, requires_grad=True)
+    with rg.anomaly.watch(policy="record", from_step=1) as w:
+        returns = torch.ones(4)
+        returns = returns / returns.std()  # the birth without a gradient
+        (weight.sum() * returns).sum().backward()
+    line = line_of("# the birth without a gradient", test_what_was_computed_without_a_gradient)
+    assert (w.event.op, w.event.lineno) == ("div", line)
+
+
+def test_a_closure_within_the_optimizer_is_recorded() -> None:
+    weight = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.LBFGS([weight], max_iter=2)
+    calls = []
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        calls.append(0)
+        loss = in_the_loss(weight[None] * (len(calls) < 3))
+        loss.backward()
+        return loss
+
+    with rg.anomaly.watch(policy="record", from_step=3) as w:
+        for _ in range(2):
+            optimizer.step(closure)
+    assert (w.event.op, w.event.step) == ("SqrtBackward0", 3)
+
+
+@pytest.mark.filterwarnings("ignore:.*jit:DeprecationWarning")
+def test_a_gradient_written_by_hand() -> None:
+    """No backward at all: the tangent of a dual number is made a gradient."""
+    weight = nn.Parameter(torch.zeros(2))
+    optimizer = torch.optim.SGD([weight], 0.1)
+    with rg.anomaly.watch(policy="skip_step", from_step=1) as w:
+        _, tangent = torch.func.jvp(torch.sqrt, (weight.detach(),), (torch.ones(2),))  # the birth of a tangent
+        weight.grad = tangent * 1
+        optimizer.step()
+    line = line_of("# the birth of a tangent", test_a_gradient_written_by_hand)
+    assert (w.event.op, w.event.lineno, weight.tolist()) == ("div", line, [0.0, 0.0])
+
+
+def test_modes_of_the_program_stay_above() -> None:
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(2, requires_grad=True)
+    with rg.anomaly.watch(from_step=2):
+        with Mode() as mode:
+            x.sum().backward()
+            assert len(_get_current_dispatch_mode_stack()) == 2
+            assert _get_current_dispatch_mode_stack()[-1] is mode
+        assert len(_get_current_dispatch_mode_stack()) == 1
+    assert not _get_current_dispatch_mode_stack()
+
+
+def test_old_steps_are_forgotten() -> None:
+    kept: list[Any] = []
+    weight = torch.ones(3, requires_grad=True)
+    with rg.anomaly.watch(policy="record", from_step=1):
+        for _ in range(12):
+            infinite = torch.log(weight.detach() * 0)  # harmless, and still not kept for ever
+            kept.append(weakref.ref(infinite))
+            (weight * 2).sum().backward()
+            with torch.no_grad():
+                weight -= 0.1 * weight.grad
+        del infinite
+        gc.collect()
+        assert [ref() is None for ref in kept[:6]] == [True] * 6
+
+
+def test_compiled_code_runs_as_it_was_written(request: pytest.FixtureRequest) -> None:
+    request.addfinalizer(torch._dynamo.reset)
+    x = torch.tensor([1.0, 0.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record", from_step=1) as w:
+        loss = torch.compile(in_the_loss, backend="eager")
+        loss(x[:, None]).backward()
+    assert (w.event.op, w.event.lineno) == ("SqrtBackward0", line_of("# the birth in the loss", in_the_loss))
+
+
+def test_a_loop_that_runs_a_step_again_goes_on_doing_so_before() -> None:
+    x = torch.tensor([0.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record", from_step=3) as w:
+        for number in w.steps(range(4)):
+            x.grad = None
+            (torch.sqrt(x) if number in (0, 3) else x * 1).sum().backward()
+    assert [(each.step, each.reproducible) for each in w.events] == [(1, True), (4, None)]
+
+
+def test_every_gradient_is_looked_at_even_where_it_is_let_pass() -> None:
+    for bad in range(4, 9):
+        w, _, _ = run(2, steps=bad, bad=bad, policy="record")
+        assert w.event.op == "SqrtBackward0"
+
+
+@pytest.mark.filterwarnings("ignore:.*nested tensors:UserWarning")
+def test_types_with_which_one_cannot_calculate() -> None:
+    with rg.anomaly.watch(from_step=1):
+        small = torch.randn(4).to(torch.float8_e4m3fn).clone()
+        nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]) * 2
+        torch.ones(2, requires_grad=True).sum().backward()
+    assert small.dtype is torch.float8_e4m3fn
+    assert nested.is_nested
+
+
+class _Paused(Dataset[int]):
+    """Says whether the record of this process is paused."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> int:
+        modes = _get_current_dispatch_mode_stack()
+        return int(len(modes) == 1 and modes[0].paused)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+def test_the_processes_of_a_loader_record_nothing() -> None:
+    with rg.anomaly.watch(from_step=1):
+        [paused] = DataLoader(_Paused(), num_workers=1, multiprocessing_context="fork")
+        assert bool(paused)
+        assert not any(mode.paused for mode in _get_current_dispatch_mode_stack())
+
+
+@pytest.mark.parametrize("from_step", [0, -1, "3", 2.0])
+def test_no_number_of_a_step(from_step: Any) -> None:
+    with pytest.raises(ValueError, match="counted from 1"):
+        rg.anomaly.watch(from_step=from_step)

@@ -1,0 +1,62 @@
+"""Modes that switch recording, one inside of another, compared with torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import retrograd as rg
+from tests.parity import attempt, parity
+
+
+def observed(lib: Any, x: Any) -> list[Any]:
+    """What operations do in the present mode, on a tensor that nobody else uses."""
+    y = x * 2
+    part = x[1:]
+    z = x.clone()
+    z.mul_(3)
+    return [y.requires_grad, y.is_inference(), z.requires_grad, part.is_inference(), lib.is_inference_mode_enabled()]
+
+
+@parity
+def test_nothing_is_recorded_in_inference_mode(lib: Any) -> Any:
+    report = []
+    x = lib.ones(3, requires_grad=True)
+    with lib.inference_mode():
+        with lib.enable_grad():
+            report.append(observed(lib, x))
+            x.mul_(2)  # not even where it would be refused
+            lib.exp(x, out=x)
+        with lib.inference_mode(False):
+            report.append(observed(lib, x))
+            with lib.no_grad():
+                report.append(observed(lib, x))
+        lib.set_grad_enabled(True)
+        report.append(observed(lib, x))
+    return [*report, observed(lib, x), x._version, lib.is_grad_enabled()]
+
+
+@parity
+def test_gradients_of_gradients_are_not_recorded_in_inference_mode(lib: Any) -> Any:
+    x = lib.ones(3, requires_grad=True)
+    loss = (x * x).sum()
+    with lib.inference_mode():
+        (g,) = lib.autograd.grad(loss, x, create_graph=True)
+    return [g, g.requires_grad, g.is_inference()]
+
+
+def test_grad_mode_in_inference_mode_says_what_is_the_case() -> None:
+    """torch says True, though nothing is recorded."""
+    with rg.inference_mode(), rg.enable_grad():
+        assert not rg.is_grad_enabled()
+    assert rg.is_grad_enabled()
+
+
+@pytest.mark.parametrize("mode", [None, 1, "train"])
+def test_set_grad_enabled_takes_a_bool(mode: Any) -> None:
+    @parity
+    def program(lib: Any) -> Any:
+        return [attempt(lambda: lib.set_grad_enabled(mode)), lib.is_grad_enabled()]
+
+    program()

@@ -1,0 +1,130 @@
+"""The command that a finding gives: the same program again, recorded from the right step on."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from retrograd.anomaly.report import read_runs
+from tests.test_cli import ENVIRONMENT, SOURCE, python, retrograd, write
+
+SCRIPT = """\
+import random, sys
+import numpy as np
+import torch
+
+def loss_of(out):
+    size = (out * out).sum(1)
+    d = torch.where(size > 0, torch.sqrt(size), 0.0)
+    for _ in range(10):
+        d = torch.tanh(d) * 0.9 + d * 0.1
+    return d.mean()
+
+net = torch.nn.Linear(3, 3, bias=False)
+optimizer = torch.optim.Adam(net.parameters())
+print(sys.argv[1:])
+while True:
+    x = torch.randn(5, 3) * (random.random() > 0.1) * (np.random.rand() > 0.1) * (torch.rand(1) > 0.1)
+    optimizer.zero_grad()
+    loss_of(net(x)).backward()
+    optimizer.step()
+"""
+HEALTHY = """\
+import torch
+x = torch.ones(2, requires_grad=True)
+for _ in range(4):
+    (x * 2).sum().backward()
+"""
+
+
+def shell(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(SOURCE), "COLUMNS": "200"}
+    return subprocess.run(
+        shlex.split(command), cwd=cwd, capture_output=True, text=True, timeout=100, env=environment, check=False
+    )
+
+
+def test_the_command_finds_the_birth_in_a_program_without_seeds(tmp_path: Path) -> None:
+    write(tmp_path / "train.py", SCRIPT)
+    first = retrograd("run", "--report", "a b", "train.py", "--lr", "it's", cwd=tmp_path, COLUMNS="200")
+    [event] = read_runs(tmp_path / "a b" / "events.jsonl")[0].events
+    assert event.op == "unknown"
+    assert event.rerun is not None
+    assert f"\n{event.rerun}\n" in first.stderr.replace("again     ", "again\n"), "one line, to be copied"
+    assert re.search(rf" -m retrograd run --from-step {event.step} --seed \d+ --report 'a b' train.py ", event.rerun)
+    second = shell(event.rerun, tmp_path)
+    assert second.stdout == first.stdout
+    found = read_runs(tmp_path / "a b" / "events.jsonl")[1].events[0]
+    assert (found.op, found.lineno, found.step) == ("SqrtBackward0", 7, event.step)
+    assert "--from-step" not in second.stderr
+
+
+def test_a_module_is_run_again_as_one(tmp_path: Path) -> None:
+    write(tmp_path / "train.py", SCRIPT)
+    retrograd("run", "--policy", "raise", "--report", "out", "-m", "train", "-x", cwd=tmp_path)
+    [event] = read_runs(tmp_path / "out" / "events.jsonl")[0].events
+    assert event.rerun.endswith(" --report out -m train -x")
+
+
+def test_processes_of_one_program_are_given_no_common_seed(tmp_path: Path) -> None:
+    write(tmp_path / "train.py", "import torch, random; torch.manual_seed(3); random.seed(3)\n" + SCRIPT)
+    retrograd("run", "--report", "out", "train.py", cwd=tmp_path, RANK="1")
+    [event] = read_runs(tmp_path / "out" / "events-rank1.jsonl")[0].events
+    assert "--seed" not in event.rerun
+
+
+def test_what_the_program_seeds_itself_stays_as_it_is(tmp_path: Path) -> None:
+    code = "import torch, random, numpy as np\n{}\nprint(torch.rand(1).item(), random.random(), np.random.rand())"
+    write(tmp_path / "seeded.py", code.format("torch.manual_seed(1); random.seed(1); np.random.seed(1)"))
+    write(tmp_path / "free.py", code.format(""))
+    seeded = retrograd("run", "--seed", "7", "seeded.py", cwd=tmp_path).stdout
+    assert seeded == python("seeded.py", cwd=tmp_path).stdout
+    same = {retrograd("run", "--seed", "7", "free.py", cwd=tmp_path).stdout for _ in range(2)}
+    assert len(same) == 1
+    assert same != {retrograd("run", "free.py", cwd=tmp_path).stdout}
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("2", "every operation of steps 2 to 4 was recorded, and no NaN or infinity has done harm"),
+        ("9", "the program ended with step 4, before step 9, from which on it was to be recorded"),
+    ],
+)
+def test_a_recorded_run_without_a_finding_says_so(tmp_path: Path, step: str, said: str) -> None:
+    write(tmp_path / "healthy.py", HEALTHY)
+    done = retrograd("run", "--from-step", step, "healthy.py", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr == f"retrograd: {said}\n"
+
+
+def test_retrograds_own_tensors(tmp_path: Path) -> None:
+    text = HEALTHY.replace("torch", "retrograd").replace("x * 2", "x * retrograd.zeros(2).log()")
+    write(tmp_path / "own.py", text)
+    done = retrograd("run", "--from-step", "1", "own.py", cwd=tmp_path)
+    assert "-Inf born in log, own.py:4, step 1" in done.stderr
+
+
+@pytest.mark.parametrize("step", ["0", "-2", "x"])
+def test_no_number_of_a_step(tmp_path: Path, step: str) -> None:
+    done = retrograd("run", "--from-step", step, "train.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--from-step" in done.stderr
+
+
+def test_the_environment_says_the_same(tmp_path: Path) -> None:
+    seeds = "import retrograd, torch, random\ntorch.manual_seed(1)\nrandom.seed(1)\n"
+    write(tmp_path / "train.py", seeds + SCRIPT.replace("np.random.rand()", "1"))
+    first = python("train.py", "a b", cwd=tmp_path, RETROGRAD_WATCH="1")
+    found = re.search(
+        r"^ *(RETROGRAD_FROM_STEP=(\d+) RETROGRAD_WATCH=1 \S+ train.py 'a b')$", first.stderr, re.MULTILINE
+    )
+    assert found is not None, first.stderr
+    second = python("train.py", "a b", cwd=tmp_path, RETROGRAD_WATCH="1", RETROGRAD_FROM_STEP=found[2])
+    assert "NaN born in SqrtBackward0" in second.stderr
+    wrong = python("train.py", cwd=tmp_path, RETROGRAD_WATCH="1", RETROGRAD_FROM_STEP="soon")
+    assert "RETROGRAD_FROM_STEP=soon: set it to the number of a step" in wrong.stderr

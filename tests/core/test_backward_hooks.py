@@ -1,0 +1,104 @@
+"""What hooks in backward may return, and which of them run, compared with torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import retrograd as rg
+from tests.parity import attempt, message, parity
+
+
+def leaf(lib: Any, *values: float) -> Any:
+    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
+
+
+RESULTS = {
+    "two for one": lambda lib, grads: grads + grads,
+    "none for one": lambda lib, grads: (),
+    "a list": lambda lib, grads: list(grads),
+    "a tensor": lambda lib, grads: grads[0],
+    "a number": lambda lib, grads: (3,) * len(grads),
+    "another shape": lambda lib, grads: tuple(None if g is None else lib.ones(7, dtype=g.dtype) for g in grads),
+    "another dtype": lambda lib, grads: tuple(None if g is None else g.float() for g in grads),
+    "a gradient where there is none": lambda lib, grads: tuple(lib.ones(2, dtype=lib.float64) for g in grads),
+    "nothing instead": lambda lib, grads: tuple(None for g in grads),
+    "twice as much": lambda lib, grads: tuple(None if g is None else g * 2 for g in grads),
+}
+
+
+@pytest.mark.parametrize("place", ["before", "after", "after a leaf's node"])
+@pytest.mark.parametrize("name", RESULTS)
+def test_what_hooks_of_nodes_return(name: str, place: str) -> None:
+    result = RESULTS[name]
+
+    @parity
+    def program(lib: Any) -> Any:
+        x = leaf(lib, 1.0, 2.0)
+        y = x * 3
+        node = y.grad_fn.next_functions[0][0] if "leaf" in place else y.grad_fn
+        if place == "before":
+            node.register_prehook(lambda grads: result(lib, grads))
+        else:
+            node.register_hook(lambda grads, outputs: result(lib, grads or (None,) * 0))
+        report = attempt(lambda: y.sum().backward())
+        return ["done" if report is None else report, "no gradient" if x.grad is None else x.grad]
+
+    program()
+
+
+@parity
+def test_a_tensor_hook_makes_no_gradient_where_none_arrived(lib: Any) -> Any:
+    x = leaf(lib, 1.0, 2.0)
+    first, second = (x * 2).unbind()
+    second.register_hook(lambda g: lib.ones((), dtype=lib.float64))
+    return [attempt(lambda: first.backward()), x.grad is None]
+
+
+def test_messages_name_the_hook() -> None:
+    x = leaf(rg, 1.0, 2.0)
+
+    def grows(g: Any) -> Any:
+        return rg.ones(3, dtype=g.dtype)
+
+    y = x * 3
+    y.register_hook(grows)
+    assert "hook 'grows' has changed the size of value: from [2] to [3]" in message(lambda: y.sum().backward())
+
+    y = x * 3
+    y.grad_fn.register_prehook(lambda grads: grads + grads)
+    said = "hook '<lambda>' has returned an incorrect number of values (got 2, but expected 1)"
+    assert said in message(lambda: y.sum().backward())
+
+
+@parity
+def test_hooks_of_roots_that_lead_to_no_input(lib: Any) -> Any:
+    log: list[str] = []
+    x, y = leaf(lib, 1.0), leaf(lib, 2.0)
+    x.register_hook(lambda g: log.append("x"))
+    y.register_hook(lambda g: log.append("y"))
+    lib.autograd.backward([x, y], inputs=[y])
+    lib.autograd.backward([x, y * 2], inputs=[y])
+    log.append("alone")
+    report = lib.autograd.grad(x, y, allow_unused=True)
+    return [log, list(report), x.grad is None, y.grad]
+
+
+@parity
+def test_hooks_of_a_custom_function_see_what_it_returns(lib: Any) -> Any:
+    class Product(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any, b: Any) -> Any:
+            return a * b
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 2, g * 3
+
+    seen: list[Any] = []
+    x = leaf(lib, 1.0, 2.0)
+    y = Product.apply(x, x.detach())  # the second gradient goes nowhere
+    y.grad_fn.register_hook(lambda grads, outputs: seen.append((grads, outputs)))
+    y.sum().backward()
+    return [seen, x.grad]
