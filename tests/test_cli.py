@@ -152,6 +152,7 @@ def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
         (("nowhere.py",), "nowhere.py: No such file"),
         (("-m", "no_such_module"), "no_such_module"),
         (("-m", "json.no_such_part"), "json.no_such_part"),
+        (("-m", "json"), "json: it is a package without a __main__.py"),
         (("no_such_archive.zip",), "no_such_archive.zip: there is no __main__.py"),
         ((".",), "cannot run .: there is no __main__.py"),
         ((), "nothing to run"),
@@ -187,6 +188,44 @@ def test_finding_is_shown_after_the_traceback(tmp_path: Path) -> None:
     assert "input = 0.0" in report
     assert done.stderr.isascii()
     assert "\x1b" not in done.stderr
+
+
+def test_what_a_watch_of_the_script_finds_is_reported(tmp_path: Path) -> None:
+    write(
+        tmp_path / "script.py",
+        """\
+        import retrograd as rg
+        with rg.anomaly.watch():
+            rg.log(rg.zeros(3).requires_grad_()).sum().backward()
+        """,
+    )
+    done = retrograd("run", "--report", "found", "script.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("-- retrograd --") == 1
+    assert "why       log(0) is -inf" in done.stderr
+    (run,) = read_runs(tmp_path / "found" / "events.jsonl")
+    assert [event.op for event in run.events] == ["log"]
+
+
+def test_weights_that_run_away_without_an_optimizer(tmp_path: Path) -> None:
+    """Nothing is said of an optimizer that the program does not have."""
+    write(
+        tmp_path / "script.py",
+        """\
+        import retrograd as rg
+        w, lr = rg.ones(2, requires_grad=True), 1e3
+        for _ in range(100):
+            loss = (w * w).sum()
+            loss.backward()
+            with rg.no_grad():
+                w -= lr * w.grad
+            w.grad = None
+        """,
+    )
+    report = retrograd("run", "script.py", cwd=tmp_path).stderr
+    assert "The weights ran away" in report
+    assert "optim" not in report
+    assert "instead   lr = lr / 10\n" in report
 
 
 @pytest.mark.parametrize("policy", ["warn", "record", "skip_step"])

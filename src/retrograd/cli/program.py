@@ -37,7 +37,7 @@ def run_script(path: str, arguments: Sequence[str]) -> None:
         with io.open_code(os.path.abspath(path)) as file:
             source = file.read()
     except OSError as error:
-        raise ProgramNotFoundError(f"cannot run {path}: {error.strerror}") from None
+        raise ProgramNotFoundError(f"cannot run {path or repr(path)}: {error.strerror}") from None
     filename = os.path.abspath(path)
     code = compile(source, filename, "exec", dont_inherit=True)
     loader = SourceFileLoader("__main__", filename)
@@ -57,7 +57,10 @@ def run_module(name: str, arguments: Sequence[str]) -> None:
     _set_first_path(first_path)
     spec = _find(name)
     if spec.submodule_search_locations is not None:
-        spec = _find(f"{name}.__main__")
+        main = importlib.util.find_spec(f"{name}.__main__")
+        if main is None:
+            raise ProgramNotFoundError(f"cannot run {name}: it is a package without a __main__.py")
+        spec = main
     loader = spec.loader
     code = loader.get_code(spec.name) if loader is not None and hasattr(loader, "get_code") else None
     if code is None:

@@ -10,6 +10,8 @@ from types import TracebackType
 from retrograd.anomaly import AnomalyError, watch
 from retrograd.anomaly.adapters.frameworks import steps_run_again
 from retrograd.anomaly.adapters.torch import attach_on_import
+from retrograd.anomaly.event import GradEvent, NaNEvent
+from retrograd.anomaly.messages import outcome_of
 from retrograd.anomaly.report import Report
 from retrograd.cli.again import Command, set_seeds
 from retrograd.cli.program import ProgramNotFoundError, own_traceback
@@ -39,6 +41,8 @@ def run_watched(
             program()
     except BaseException as error:
         failure = error
+        if isinstance(error, AnomalyError):
+            _write_if_missing(report, error.event)
         observer.explain(error)
     finally:
         observer.stop()
@@ -61,6 +65,13 @@ def run_watched(
     if isinstance(failure, SystemExit | KeyboardInterrupt):
         raise failure.with_traceback(None)
     return 0 if failure is None else 1
+
+
+def _write_if_missing(report: Report, event: NaNEvent | GradEvent) -> None:
+    """Write what a watch found that the program has of its own."""
+    if event not in report.run.events:
+        is_harmful = isinstance(event, GradEvent) or event.harmed
+        report.write(event, outcome=outcome_of("nan" if is_harmful else "overflow", event, "raise"))
 
 
 def _show(failure: BaseException) -> None:

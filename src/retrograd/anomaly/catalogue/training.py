@@ -314,8 +314,10 @@ def runaway(scene: Scene) -> Finding | None:
         f"visible, not the reason. Use a smaller learning rate{f' than {rate:g}{raised}' if rate else ''}, warm it "
         "up, or clip the gradient norm before the step.",
         rewritten,
-        f"optimizer = {scene.spelling().library}.optim.{optimizer.get('name', 'SGD')}(model.parameters(), "
-        f"lr={smaller if rate else '1e-4'})",
+        f"optimizer = {scene.spelling().library}.optim.{optimizer['name']}(model.parameters(), "
+        f"lr={smaller if rate else '1e-4'})"
+        if optimizer.get("name")
+        else "lr = lr / 10",
     )
 
 

@@ -202,6 +202,8 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
         return f"Change line {line} as above"
     if remedy.startswith("optimizer = "):
         return "Make the optimizer as above"
+    if remedy == "lr = lr / 10":
+        return "Make the steps of the update smaller, as above"
     return f"Write what line {line} computes in the form above, with your own names"
 
 
