@@ -185,7 +185,7 @@ def advice(event: NaNEvent) -> Iterator[str]:
     elif event.lineno is not None and event.operands and not _is_unkept(event):
         yield f"Look at the operands above: line {event.lineno} must not meet such values."
     if event.born != "NaN" and event.kind in ("divide", "overflow"):
-        yield 'If the infinity is meant, say so: with expect_nonfinite("why"): around it.'
+        yield 'If the infinity is meant, say so: with retrograd.anomaly.expect_nonfinite("why"): around it.'
 
 
 def _what_to_change(event: NaNEvent, remedy: str) -> str:

@@ -60,7 +60,8 @@ def format_event(
     next      Look at the operands above: line 41 must not meet
               such values.
               If the infinity is meant, say so: with
-              expect_nonfinite("why"): around it.
+              retrograd.anomaly.expect_nonfinite("why"):
+              around it.
     ------------------------------------------------------------
     """
     style = Style(color, color, width)
