@@ -3,8 +3,10 @@
 import importlib
 import os
 import pkgutil
+from collections.abc import Iterator
 
 import pytest
+import torch
 from hypothesis import settings
 
 import retrograd.ops
@@ -19,3 +21,15 @@ settings.load_profile("judge" if os.environ.get("RETROGRAD_CI") else "default")
 # Tables of all operations are complete: some families are imported when they are first asked for.
 for module in pkgutil.walk_packages(retrograd.ops.__path__, "retrograd.ops."):
     importlib.import_module(module.name)
+
+
+@pytest.fixture(autouse=True)
+def torch_checks_distributions(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Where distributions are compared: importing Lightning, or compiling a model, turns torch's checks off."""
+    if "distribution" not in request.path.name:
+        yield
+        return
+    before = torch.distributions.Distribution._validate_args
+    torch.distributions.Distribution.set_default_validate_args(True)
+    yield
+    torch.distributions.Distribution.set_default_validate_args(before)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -78,15 +78,6 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("Wishart", {"df": 4.0, "precision_matrix": [MATRIX] * 2}, WISHART),
 ]
 IDS = [f"{name}-{next(reversed(parameters))}" for name, parameters, _ in CASES]
-
-
-@pytest.fixture(autouse=True)
-def checked() -> Iterator[None]:
-    """With torch's checks, which importing Lightning turns off."""
-    before = torch.distributions.Distribution._validate_args
-    torch.distributions.Distribution.set_default_validate_args(True)
-    yield
-    torch.distributions.Distribution.set_default_validate_args(before)
 
 
 def make(m: Any, name: str, parameters: dict[str, Any], **options: Any) -> tuple[Any, list[Any]]:
