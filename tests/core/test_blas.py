@@ -119,7 +119,7 @@ def test_the_last_of_several_threads_puts_it_back(setting):
 
 def test_products_in_shared_work_stay_in_their_thread(setting):
     seen = []
-    blocks.share_out(lambda: seen.append(setting.get()), [()] * 4)
+    blocks.share_out(lambda: seen.append(setting.get()), [()] * 4, products=True)
     assert seen == [1] * 4 if blocks.get_num_threads() > 1 else seen == [2] * 4
     assert setting.get() == 2
 

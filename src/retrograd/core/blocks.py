@@ -7,7 +7,9 @@ also gains on one thread: its temporaries, one block long, stay in the cache ins
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
+import functools
 import os
 import threading
 from collections import deque
@@ -82,6 +84,14 @@ def _helpers() -> int:
     return max(get_num_threads() - 1, 1)  # not 0, of which somebody would wait for ever who has asked before
 
 
+@functools.cache
+def _queue_type() -> type[SimpleQueue[Any]]:
+    """A queue in C; imported late, as many programs need no threads."""
+    from queue import SimpleQueue
+
+    return SimpleQueue
+
+
 def _hand_out(job: Callable[[], None], times: int) -> None:
     """Have threads of the pool call ``job``, so many of them.
 
@@ -90,9 +100,7 @@ def _hand_out(job: Callable[[], None], times: int) -> None:
     global _pool
     with _lock:
         if _pool is None:
-            from queue import SimpleQueue  # imported late: many programs need no threads
-
-            _pool = SimpleQueue()
+            _pool = _queue_type()()
             for number in range(_helpers()):
                 name = f"retrograd_{number}"
                 threading.Thread(target=_serve, args=(_pool,), name=name, daemon=True).start()
@@ -172,10 +180,11 @@ def share(work: Callable[[int, int], None], start: int, stop: int) -> None:
     share_out(work, [(low, min(low + step, stop)) for low in range(start, stop, step)])
 
 
-def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]]) -> None:
+def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]], products: bool = False) -> None:
     """Call ``work(*task)`` for all tasks, in all threads at once; each takes another one when it is done with one.
 
-    This thread takes the first one that is left, the others take the last.
+    This thread takes the first one that is left, the others take the last. If the tasks compute matrix ``products``,
+    each thread computes its own.
     """
     waiting = deque(tasks)
     helpers = min(get_num_threads(), len(waiting)) - 1
@@ -192,9 +201,7 @@ def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]]) -> No
                 return
             work(*task)
 
-    from queue import SimpleQueue
-
-    ended: SimpleQueue[BaseException | None] = SimpleQueue()
+    ended: SimpleQueue[BaseException | None] = _queue_type()()
 
     def assist() -> None:
         try:
@@ -205,7 +212,7 @@ def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]]) -> No
             ended.put(None)
 
     contexts = [contextvars.copy_context() for _ in range(helpers)]
-    with on_one_thread():
+    with on_one_thread() if products else contextlib.nullcontext():
         _hand_out(assist, helpers)
         try:
             take(waiting.popleft)

@@ -347,8 +347,7 @@ class Tensor(ArrayFace):
     def name(self, value: str | None) -> None:
         self._own_meta().name = value
 
-    def __hash__(self) -> int:
-        return id(self)
+    __hash__ = object.__hash__  # by identity, though == is elementwise
 
     def __format__(self, spec: str) -> str:
         # a number like any other, except where its repr says more, as that of parameters does

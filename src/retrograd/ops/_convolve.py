@@ -178,7 +178,7 @@ def correlate(input: Any, weight: Any, bias: Any, axes: tuple[Windows, ...], gro
             if bias is not None:
                 target += bias
 
-    share_out(work, _runs(plan.blocks()))
+    share_out(work, _runs(plan.blocks()), products=True)
     return result
 
 
@@ -209,7 +209,7 @@ def correlate_weight(grad: Any, input: Any, axes: tuple[Windows, ...], groups: i
             columns = plan.columns(block, input, buffers)
             total += columns @ plan.shifted(block, grad, buffers).swapaxes(1, 2)
 
-    share_out(work, [(total, *run) for total, run in zip(totals, runs, strict=True)])
+    share_out(work, [(total, *run) for total, run in zip(totals, runs, strict=True)], products=True)
     return plan.from_matrix(np.add.reduce(totals, axis=0))
 
 
@@ -238,7 +238,7 @@ def correlate_input(grad: Any, weight: Any, bias: Any, axes: tuple[Windows, ...]
             for element, (windows, places) in enumerate(each_element(block.axes)):
                 target[(..., *places)] += columns[:, element][(..., *windows)]
 
-    share_out(work, _runs(plan.blocks()))
+    share_out(work, _runs(plan.blocks()), products=True)
     return result
 
 

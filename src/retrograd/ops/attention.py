@@ -144,7 +144,7 @@ def _share(work: Callable[[list[_Part]], None], parts: list[list[_Part]], shape:
     """Call ``work`` on lists of parts, in all threads at once if these are ``apart`` and there are enough scores."""
     batch, queries, keys = shape
     if apart and math.prod(batch) * queries * keys >= LARGE:
-        share_out(work, [(each,) for each in parts])
+        share_out(work, [(each,) for each in parts], products=True)
     else:
         for each in parts:
             work(each)

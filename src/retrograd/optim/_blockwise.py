@@ -3,18 +3,23 @@
 An update such as Adam's is a number of passes over five arrays. Done block by block, with each block's arrays in the
 cache, it reads and writes memory once; and threads share the blocks of all parameters of a step. Small parameters are
 updated together, as one vector: the calls for each would take longer than the arithmetic.
+
+How the work is laid out depends on the arrays alone, which are the same in every step but for the gradients: so a
+:class:`Plan` is kept from step to step. The interpreter's own work counts here, as threads wait for it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from retrograd.core.blocks import get_num_threads, share_out
 from retrograd.core.monitor import silenced
+from retrograd.core.tensor import Tensor
 
 # Elements of one block (measured): smaller ones cost more calls, and threads that wait for the interpreter lock.
 BLOCK = 1 << 18
@@ -24,40 +29,25 @@ LARGE = 1 << 17
 SMALL = 1 << 12
 
 
-class _Scratch(threading.local):
-    """The temporaries of a thread, by dtype and number."""
-
-    def __init__(self) -> None:
-        self.arrays: dict[tuple[str, int], Any] = {}
-
-
-_scratch = _Scratch()
-
 # Called with slices of the parameter, of its gradient, of the arrays of its state, and of temporaries, all of one size.
 Kernel = Callable[..., None]
 
 
 class Update(NamedTuple):
-    """What a step does to one parameter.
+    """What a step does to parameters.
 
     Parameters
     ----------
     kernel
-        The function to run.
-    param
-        The parameter's array, which is written to.
-    grad
-        The gradient, which is not.
+        The function to run; writes to the parameter and its state, not to the gradient.
     state
-        The arrays of its state, which are written to.
+        The names of the tensors of the state that it works on.
     temporaries
-        How many arrays the kernel needs besides.
+        How many arrays it needs besides.
     """
 
     kernel: Kernel
-    param: Any
-    grad: Any
-    state: Sequence[Any]
+    state: tuple[str, ...]
     temporaries: int
 
 
@@ -69,86 +59,198 @@ def as_vector(array: Any) -> Any:
     return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
 
 
+def _joined(arrays: Sequence[Any], out: Any = None) -> Any:
+    """The elements of several arrays, one after another, as one vector; on the memory of the only one, if it can be."""
+    if len(arrays) > 1:
+        return np.concatenate([as_vector(array) for array in arrays], out=out)
+    if out is None:
+        return as_vector(arrays[0])
+    out[...] = as_vector(arrays[0])
+    return out
+
+
+def _parted(vector: Any, arrays: Sequence[Any]) -> Iterator[Any]:
+    """The parts of such a vector, shaped like the arrays."""
+    numbers = vector.view(arrays[0].dtype) if arrays[0].dtype.kind == "c" else vector
+    end = 0
+    for array in arrays:
+        start, end = end, end + array.size
+        yield numbers[start:end] if array.ndim == 1 else numbers[start:end].reshape(array.shape)
+
+
 class _Task:
     """The updates of parameters that have a kernel in common, as one of vectors: their elements in a row.
+
+    What is remembered of them is moved there once and for all; the parameters stay where they are, as others may know
+    their memory, and are copied before and after.
+
+    Parameters
+    ----------
+    numbers
+        Which parameters they are, of all that move: one, or several small ones of one dtype.
+    columns
+        Those parameters, then each part of their states.
+    """
+
+    def __init__(self, numbers: Sequence[int], columns: Sequence[tuple[Tensor, ...]]) -> None:
+        self.numbers = numbers
+        self.vectors = []
+        for column in columns:
+            arrays = [tensor._data for tensor in column]
+            self.vectors.append(_joined(arrays))
+            if column is columns[0]:
+                self._params = arrays
+            elif not _is_on(arrays):
+                for tensor, part in zip(column, _parted(self.vectors[-1], arrays), strict=True):
+                    tensor._data = part
+        self._copies = not _is_on(self._params)
+        self.size = self.vectors[0].size
+        self.on_cpu = type(self.vectors[0]) is np.ndarray
+        length = BLOCK if self.on_cpu else max(self.size, 1)  # blocks are for the cache of a CPU
+        starts = range(0, max(self.size, 1), length)
+        self.blocks = [_Block(self, low, min(low + length, self.size)) for low in starts]
+
+    def start(self, updates: Sequence[Update], grads: Sequence[Any]) -> None:
+        """Set what changes from step to step."""
+        self.kernel, _, self.temporaries = updates[self.numbers[0]]
+        self._grads = [grads[number] for number in self.numbers]
+        if len(self.blocks) > 1:
+            self._fill()
+
+    def jobs(self) -> list[Callable[[], None]]:
+        """What is to be called between the start and the end, in any order and by any thread."""
+        return [self._run] if len(self.blocks) == 1 else [block.run for block in self.blocks]
+
+    def _run(self) -> None:
+        """Do the whole of it, which is one block."""
+        self._fill()
+        self.blocks[0].run()
+        self._empty()
+
+    def end(self) -> None:
+        """Let go of what was set."""
+        if len(self.blocks) > 1:
+            self._empty()
+        del self.kernel, self.grad, self._grads
+
+    def _fill(self) -> None:
+        """Copy to the vectors what is elsewhere."""
+        self.grad = _joined(self._grads)
+        if self._copies:
+            _joined(self._params, self.vectors[0])
+
+    def _empty(self) -> None:
+        """Copy to the parameters what is in their vector only."""
+        if self._copies:
+            for param, part in zip(self._params, _parted(self.vectors[0], self._params), strict=True):
+                param[...] = part
+
+
+def _is_on(arrays: Sequence[Any]) -> bool:
+    """Whether the vector of such arrays is on their memory."""
+    return len(arrays) == 1 and bool(arrays[0].flags.c_contiguous)
+
+
+class _Block:
+    """A part of the vectors of a task."""
+
+    def __init__(self, task: _Task, low: int, high: int) -> None:
+        self._task, self._low, self._high = task, low, high
+        self._param, *self._state = [vector[low:high] for vector in task.vectors]
+
+    def run(self) -> None:
+        """Run the kernel on it."""
+        task = self._task
+        grad = task.grad[self._low : self._high]
+        task.kernel(self._param, grad, *self._state, *_temporaries(task.temporaries, self._param))
+
+
+class Plan:
+    """The work of the steps of an optimizer: which parameters are updated together, and in which blocks.
 
     Parameters
     ----------
     updates
-        One, or several of small parameters of one dtype.
+        What is done to each parameter that moves.
+    tensors
+        Each parameter, followed by those tensors of its state that its update names.
     """
 
-    def __init__(self, updates: Sequence[Update]) -> None:
-        self.kernel, self.temporaries = updates[0].kernel, updates[0].temporaries
-        self.columns = list(zip(*[(each.param, each.grad, *each.state) for each in updates], strict=True))
-        if len(updates) == 1:
-            self.vectors = [as_vector(array) for (array,) in self.columns]
+    def __init__(self, updates: Sequence[Update], tensors: Sequence[Tensor]) -> None:
+        rows, start = [], 0
+        for update in updates:
+            rows.append(tensors[start : (start := start + 1 + len(update.state))])
+        together: dict[Any, list[int]] = {}
+        # one that is on the memory of another is updated after it, not from what was there before
+        are_apart = len({_owner(param._data) for param, *_ in rows}) == len(rows)
+        for number, (update, (param, *_)) in enumerate(zip(updates, rows, strict=True)):
+            array = param._data
+            is_small = are_apart and array.size <= SMALL and type(array) is np.ndarray
+            together.setdefault((update, array.dtype) if is_small else number, []).append(number)
+        self._tasks = [
+            _Task(group, list(zip(*[rows[number] for number in group], strict=True))) for group in together.values()
+        ]
+        leaders = {number: group[0] for group in together.values() for number in group}
+        self._leaders = [leaders[number] for number in range(len(rows))]
+        self._arrays = [tensor._data for tensor in tensors]
+        long = [job for task in self._tasks if len(task.numbers) == 1 for job in task.jobs()]
+        short = [job for task in self._tasks if len(task.numbers) > 1 for job in task.jobs()]
+        # the many calls for small parameters are not for the moment in which a thread that helps wakes up
+        self._jobs = [*long[:1], *short, *long[1:]]
+        size = sum(task.size for task in self._tasks)
+        self._are_shared = are_apart and size >= LARGE and all(task.on_cpu for task in self._tasks)
+
+    def fits(self, updates: Sequence[Update], tensors: Sequence[Tensor]) -> bool:
+        """Whether it is a plan for such updates and tensors."""
+        arrays = [tensor._data for tensor in tensors]
+        return (
+            len(arrays) == len(self._arrays)
+            and all(map(is_, arrays, self._arrays))
+            and all(map(is_, updates, map(updates.__getitem__, self._leaders)))
+        )
+
+    @silenced
+    def run(self, updates: Sequence[Update], grads: Sequence[Any]) -> None:
+        """Do a step."""
+        for task in self._tasks:
+            task.start(updates, grads)
+        if self._are_shared and get_num_threads() > 1:
+            share_out(_call, [(job,) for job in self._jobs])
         else:
-            self.vectors = [np.concatenate([as_vector(array) for array in column]) for column in self.columns]
-        self.size = self.vectors[0].size
-        self.on_cpu = type(self.vectors[0]) is np.ndarray
-
-    def run(self, low: int, high: int) -> None:
-        """Run the kernel on a part of the vectors."""
-        parts = [vector[low:high] for vector in self.vectors]
-        self.kernel(*parts, *[_temporary(number, parts[0]) for number in range(self.temporaries)])
-
-    def put_back(self) -> None:
-        """Write to the arrays what is only in the vectors."""
-        for column, vector in zip(self.columns, self.vectors, strict=True):
-            if column is self.columns[1] or (len(column) == 1 and column[0].flags.c_contiguous):
-                continue  # gradients are not written to
-            numbers = vector.view(column[0].dtype) if column[0].dtype.kind == "c" else vector
-            end = 0
-            for array in column:
-                start, end = end, end + array.size
-                array[...] = numbers[start:end] if array.ndim == 1 else numbers[start:end].reshape(array.shape)
+            for job in self._jobs:
+                job()
+        for task in self._tasks:
+            task.end()
 
 
-def _tasks(updates: Sequence[Update]) -> list[_Task]:
-    """The tasks of a step, those of small parameters first: a thread that helps needs a moment to wake up."""
-    together: dict[Any, list[Update]] = {}
-    alone = []
-    # one that is on the memory of another is updated after it, not from what was there before
-    are_apart = len({_owner(update) for update in updates}) == len(updates)
-    for update in updates:
-        param = update.param
-        if are_apart and param.size <= SMALL and type(param) is np.ndarray:
-            together.setdefault((update.kernel, param.dtype), []).append(update)
-        else:
-            alone.append([update])
-    return [_Task(each) for each in (*together.values(), *alone)]
+def _call(job: Callable[[], None]) -> None:
+    job()
 
 
-def _owner(update: Update) -> int:
-    """Which array's memory the parameter is on."""
-    base = getattr(update.param, "base", None)
-    return id(update.param if base is None else base)
+def _owner(array: Any) -> int:
+    """Which array's memory an array is on."""
+    base = getattr(array, "base", None)
+    return id(array if base is None else base)
 
 
-@silenced
-def run_updates(updates: Sequence[Update]) -> None:
-    """Run the kernels of a step over their parameters."""
-    tasks = _tasks(updates)
-    blocks = [
-        (task, low, min(low + BLOCK, task.size)) for task in tasks if task.on_cpu for low in range(0, task.size, BLOCK)
-    ]
-    if get_num_threads() == 1 or sum(task.size for task in tasks if task.on_cpu) < LARGE:
-        for block in blocks:
-            _Task.run(*block)
-    else:
-        share_out(_Task.run, blocks)
-    for task in tasks:
-        if not task.on_cpu:  # blocks are for the cache of a CPU
-            task.run(0, task.size)
-        task.put_back()
+class _Scratch(threading.local):
+    """The temporaries of a thread, by dtype, and their parts, by number and size."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, list[Any]] = {}
+        self.parts: dict[tuple[str, int, int], list[Any]] = {}
 
 
-def _temporary(number: int, like: Any) -> Any:
-    """One of this thread's temporaries; kept from step to step, as fresh memory costs a page fault every few KB."""
+_scratch = _Scratch()
+
+
+def _temporaries(count: int, like: Any) -> list[Any]:
+    """Temporaries of this thread; kept from step to step, as fresh memory costs a page fault every few KB."""
     if type(like) is not np.ndarray:
-        return np.empty_like(like)
-    key = like.dtype.char, number
-    if key not in _scratch.arrays:
-        _scratch.arrays[key] = np.empty(BLOCK, like.dtype)
-    return _scratch.arrays[key][: like.size]
+        return [np.empty_like(like) for _ in range(count)]
+    key = char, _, size = like.dtype.char, count, like.size
+    if key not in _scratch.parts:
+        arrays = _scratch.arrays.setdefault(char, [])
+        arrays += [np.empty(BLOCK, like.dtype) for _ in range(count - len(arrays))]
+        _scratch.parts[key] = [array[:size] for array in arrays[:count]]
+    return _scratch.parts[key]

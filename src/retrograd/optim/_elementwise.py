@@ -10,7 +10,7 @@ from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.inplace import check_writable
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.creation import tensor
-from retrograd.optim._blockwise import Kernel, Update, run_updates
+from retrograd.optim._blockwise import Kernel, Plan, Update
 from retrograd.optim.optimizer import Closure, Group, Optimizer
 
 
@@ -77,6 +77,11 @@ class ElementwiseOptimizer(Optimizer):
 
     _kept: tuple[str, ...] = ()  # the names of the tensors that the kernel works on
     _temporaries: int = 1
+    _plan: Plan | None = None  # of the last step
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._plan = None  # it would keep the arrays alive that were there before
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         """What is remembered of a parameter before its first step."""
@@ -114,30 +119,38 @@ class ElementwiseOptimizer(Optimizer):
         loss = self._evaluate(closure)
         if self._is_withheld():
             return loss
-        moving = [(group, p, p._grad) for group in self.param_groups for p in group["params"] if p._grad is not None]
-        for _, param, _ in moving:
-            check_writable(param, f"{type(self).__name__}.step")
-        kernels: dict[Any, tuple[Kernel, tuple[str, ...], int]] = {}
-        updates = []
-        for group, param, grad in moving:
+        moving = [(group, param) for group in self.param_groups for param in group["params"] if param._grad is not None]
+        what = f"{type(self).__name__}.step"
+        for _, param in moving:
+            check_writable(param, what)
+        chosen: dict[Any, Update] = {}
+        updates, tensors, grads = [], [], []
+        for group, param in moving:
             state = self._state_of(group, param)
-            numbers = self._numbers(group, param, state)
-            key = id(group), numbers
-            if key not in kernels:
-                kernels[key] = self._complete_kernel(group, numbers)
-            kernel, names, temporaries = kernels[key]
-            updates.append(Update(kernel, param._data, grad._data, [state[name]._data for name in names], temporaries))
-        run_updates(updates)
-        for _, param, _ in moving:
+            key = id(group), self._numbers(group, param, state)
+            update = chosen.get(key)
+            if update is None:
+                update = chosen[key] = self._update(group, key[1])
+            updates.append(update)
+            grads.append(param._grad._data)
+            tensors.append(param)
+            for name in update.state:
+                tensors.append(state[name])
+        plan, self._plan = self._plan, None  # only a plan that was carried out is kept
+        if plan is None or not plan.fits(updates, tensors):
+            plan = Plan(updates, tensors)
+        plan.run(updates, grads)
+        self._plan = plan
+        for _, param in moving:
             bump(param)
         return loss
 
-    def _complete_kernel(self, group: Group, numbers: tuple[float, ...]) -> tuple[Kernel, tuple[str, ...], int]:
-        """A kernel that heeds the options which all optimizers have, the names of its state, how many temporaries."""
+    def _update(self, group: Group, numbers: tuple[float, ...]) -> Update:
+        """An update that heeds the options which all optimizers have."""
         kernel, names = self._kernel(group, numbers)
         if not group["maximize"] and number(group.get("weight_decay", 0)) == 0:
-            return kernel, names, self._temporaries
-        return _with_common_options(kernel, group), names, self._temporaries + 1
+            return Update(kernel, names, self._temporaries)
+        return Update(_with_common_options(kernel, group), names, self._temporaries + 1)
 
 
 def _with_common_options(kernel: Kernel, group: Group) -> Kernel:

@@ -1,0 +1,231 @@
+"""How the work of a step is laid out is kept from step to step, and laid out anew when anything has changed."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from retrograd.optim import _blockwise
+from retrograd.optim._blockwise import SMALL, Plan
+
+OPTIMIZERS = ["SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "RMSprop", "Adadelta", "ASGD", "Rprop"]
+SHAPES = [(3, 4), (5,), (SMALL + 4,), (2, 3), ()]
+OPTIONS: dict[str, dict[str, Any]] = {"SGD": {"momentum": 0.9}, "Adam": {"amsgrad": True}}
+
+
+def training(t: Any, name: str, seed: int = 0) -> tuple[Any, list[Any], Callable[[], None]]:
+    """An optimizer, its parameters, and a function that gives them new gradients."""
+    rng = np.random.default_rng(seed)
+    params = [t.tensor(rng.standard_normal(shape), requires_grad=True) for shape in SHAPES]
+
+    def new_gradients() -> None:
+        for param in params:
+            param.grad = t.tensor(rng.standard_normal(tuple(param.shape)))
+
+    return getattr(t.optim, name)(params, lr=0.01, **OPTIONS.get(name, {})), params, new_gradients
+
+
+def replace_data(t: Any, optimizer: Any, params: list[Any]) -> None:
+    for param in params[::2]:
+        param.data = param.data * 0.5
+
+
+def write_to_data(t: Any, optimizer: Any, params: list[Any]) -> None:
+    with t.no_grad():
+        for param in params:
+            param.mul_(0.5)
+
+
+def freeze_one(t: Any, optimizer: Any, params: list[Any]) -> None:
+    params[1].grad = None
+
+
+def transpose_one(t: Any, optimizer: Any, params: list[Any]) -> None:
+    params[0].data = params[0].data.T.clone().T if t is torch else params[0].data.T.contiguous().T
+    params[0].grad = params[0].grad.T.contiguous().T
+
+
+def write_to_state(t: Any, optimizer: Any, params: list[Any]) -> None:
+    for param in params:
+        for value in optimizer.state[param].values():
+            if isinstance(value, t.Tensor) and value.shape == param.shape and value.ndim:
+                value *= 0.5
+
+
+def replace_state(t: Any, optimizer: Any, params: list[Any]) -> None:
+    for param in params:
+        state = optimizer.state[param]
+        for key, value in state.items():
+            if isinstance(value, t.Tensor) and value.shape == param.shape and value.ndim:
+                state[key] = value * 0.5
+
+
+def forget_state(t: Any, optimizer: Any, params: list[Any]) -> None:
+    if type(optimizer).__name__ != "Adagrad":  # whose state is there from the beginning
+        optimizer.state.pop(params[1])
+
+
+def load_state(t: Any, optimizer: Any, params: list[Any]) -> None:
+    optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+
+
+def change_options(t: Any, optimizer: Any, params: list[Any]) -> None:
+    optimizer.param_groups[0]["lr"] = 0.05
+    if "weight_decay" in optimizer.defaults:
+        optimizer.param_groups[0]["weight_decay"] = 0.1
+
+
+def split_the_group(t: Any, optimizer: Any, params: list[Any]) -> None:
+    (group,) = optimizer.param_groups
+    moved = group["params"].pop(3)
+    optimizer.add_param_group({"params": [moved], "lr": 0.2})
+
+
+EVENTS = [
+    replace_data,
+    write_to_data,
+    freeze_one,
+    transpose_one,
+    write_to_state,
+    replace_state,
+    forget_state,
+    load_state,
+    change_options,
+    split_the_group,
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.__name__)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_steps_before_and_after_a_change(name: str, event: Callable[..., None]) -> None:
+    results = []
+    for t in (rg, torch):
+        optimizer, params, new_gradients = training(t, name)
+        for number in range(6):
+            new_gradients()
+            if number == 3:
+                event(t, optimizer, params)
+            optimizer.step()
+        results.append([param.detach().numpy() for param in params])
+    # torch gives NAdam's product of momenta, a float32, the parameter's dtype when it is loaded
+    tolerance = 1e-7 if event is load_state else 1e-9
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=1e-3 * tolerance)
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    """The plans that are made."""
+    made: list[Plan] = []
+    original = Plan.__init__
+
+    def init(self: Plan, *args: Any) -> None:
+        made.append(self)
+        original(self, *args)
+
+    monkeypatch.setattr(Plan, "__init__", init)
+    return made
+
+
+def test_a_plan_is_made_once_and_again_where_something_changed(plans: list[Plan]) -> None:
+    optimizer, params, new_gradients = training(rg, "Adam")
+    for _ in range(5):
+        new_gradients()
+        optimizer.step()
+    assert len(plans) == 1
+    replace_data(rg, optimizer, params)
+    optimizer.step()
+    optimizer.step()
+    assert len(plans) == 2
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_gradients_are_not_kept_alive(name: str) -> None:
+    optimizer, params, new_gradients = training(rg, name)
+    new_gradients()
+    optimizer.step()
+    arrays = [weakref.ref(param.grad._data) for param in params]
+    optimizer.zero_grad()
+    gc.collect()
+    assert [ref() for ref in arrays] == [None] * len(params)
+
+
+def test_what_was_remembered_is_not_kept_alive_when_other_state_is_loaded() -> None:
+    optimizer, params, new_gradients = training(rg, "Adam")
+    new_gradients()
+    optimizer.step()
+    before = [weakref.ref(optimizer.state[param]["exp_avg"]._data) for param in params]
+    optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    gc.collect()
+    assert [ref() for ref in before] == [None] * len(params)
+
+
+def test_the_memory_of_parameters_stays_and_the_tensors_of_their_state_stay() -> None:
+    optimizer, params, new_gradients = training(rg, "Adam")
+    new_gradients()
+    arrays = [param.detach().numpy() for param in params]
+    optimizer.step()
+    remembered = [optimizer.state[param]["exp_avg"] for param in params]
+    for _ in range(3):
+        new_gradients()
+        before = [tensor.clone() for tensor in remembered]
+        optimizer.step()
+        for param, array, tensor, earlier in zip(params, arrays, remembered, before, strict=True):
+            assert np.shares_memory(param.detach().numpy(), array)
+            assert optimizer.state[param]["exp_avg"] is tensor
+            assert not rg.equal(tensor, earlier)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))])
+def test_a_copy_goes_its_own_way(duplicate: Callable[[Any], Any]) -> None:
+    optimizer, params, new_gradients = training(rg, "Adam")
+    new_gradients()
+    optimizer.step()
+    other, others = duplicate((optimizer, params))
+    expected = [param.detach().clone() for param in params]
+    for param, twin in zip(params, others, strict=True):
+        twin.grad = param.grad.clone()
+    other.step()
+    assert all(rg.equal(param, before) for param, before in zip(params, expected, strict=True))
+    optimizer.step()
+    assert all(rg.equal(param, twin) for param, twin in zip(params, others, strict=True))
+
+
+def test_a_plan_that_failed_is_made_anew(plans: list[Plan], monkeypatch: pytest.MonkeyPatch) -> None:
+    optimizer, params, new_gradients = training(rg, "Adam")
+    new_gradients()
+    optimizer.step()
+
+    def interrupt(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_blockwise._Block, "run", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            optimizer.load_state_dict(optimizer.state_dict())
+            optimizer.step()
+    made = len(plans)
+    optimizer.step()
+    assert len(plans) == made + 1
+    assert all(bool(param.isfinite().all()) for param in params)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_parameters_without_elements(name: str) -> None:
+    for shapes in ([(0, 3)], [(0, 3), (3,)], [(0,), (0,)]):
+        params = [rg.ones(*shape, requires_grad=True) for shape in shapes]
+        optimizer = getattr(rg.optim, name)(params)
+        for _ in range(2):
+            for param in params:
+                param.grad = rg.ones(*param.shape)
+            optimizer.step()
+        assert all(bool((param != 1).all()) for param in params)
