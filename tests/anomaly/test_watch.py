@@ -174,6 +174,22 @@ def test_bad_policies_are_refused(policy: Any) -> None:
         rg.anomaly.watch(policy=policy)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"model": "warn"}, TypeError, r"but got 'warn'; did you mean policy='warn'\?"),
+        ({"model": 3}, TypeError, r"model must be an nn\.Module .* but got 3$"),
+        ({"optimizer": [1]}, TypeError, "optimizer must be .* but got list"),
+        ({"budget": -1}, ValueError, "budget must be .* got -1"),
+        ({"budget": "small"}, ValueError, "budget must be .* got 'small'"),
+        ({"lag": 2}, ValueError, "lag must be 0 or 1"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        rg.anomaly.watch(**arguments)
+
+
 def test_a_bad_answer_of_a_function_is_refused() -> None:
     with (
         pytest.raises(ValueError, match=r"must return one of .* but returned 'stop'"),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 import retrograd as rg
 from tests.parity import attempt, parity
@@ -69,3 +70,23 @@ def test_requires_grad_is_a_bool(lib: Any) -> Any:
 
 def test_the_class_is_where_users_find_it() -> None:
     assert str(type(rg.ones(1))) == "<class 'retrograd.Tensor'>"
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x[None],
+        lambda x: x[:, None],
+        lambda x: x[None, :, None, :, None],
+        lambda x: x[:, :1, None],
+        lambda x: x.unsqueeze(1).unsqueeze(-1),
+        lambda x: x.mT[None],
+        lambda x: x[:, None].expand(2, 4, 3),
+        lambda x: x[0].expand(1, 3),
+        lambda x: x[0, 0][None],
+    ],
+)
+def test_steps_of_new_dimensions_are_torchs(view: Any) -> None:
+    ours, theirs = view(rg.ones(2, 3)), view(torch.ones(2, 3))
+    assert ours.stride() == theirs.stride()
+    assert [ours.stride(dim) for dim in range(ours.ndim)] == list(theirs.stride())

@@ -292,3 +292,8 @@ def test_shapes_in_place_without_recording() -> None:
         assert x.t_().shape == (3, 2)
     assert x.is_leaf
     assert rg.ones(2, 3).t_().shape == (3, 2)
+
+
+def test_bfloat16_says_what_to_use_instead() -> None:
+    with pytest.raises(TypeError, match=r"NumPy has no such dtype; use float\(\)"):
+        rg.ones(2).bfloat16()

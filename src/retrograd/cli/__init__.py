@@ -25,15 +25,16 @@ examples:
   retrograd run train.py --epochs 3          watch an unmodified script
   retrograd run -m mypackage.train           the same for a module
   retrograd run --policy skip_step train.py  leave bad updates out and go on
-  retrograd run --report runs/7 train.py     keep runs/7/events.jsonl and report.html
+  retrograd run --report runs/7 train.py     keep events.jsonl and report.html
   retrograd report runs/7                    show what was kept
-  retrograd demo                             see a finding on real data in a few seconds
+  retrograd demo                             a finding on real data, in seconds
 """
 
 RUN_EPILOG = """\
-Options of retrograd come before the script; all that follows the script is the script's own.
-The script runs as under plain python: its arguments, its directory first on sys.path, its
-standard streams, its tracebacks and its exit code are its own. A finding is shown on standard error.
+Options of retrograd come before the script; all that follows is the script's
+own. The script runs as under plain python: its arguments, its directory first
+on sys.path, its standard streams, its tracebacks and its exit code are its own.
+A finding is shown on standard error.
 """
 
 
@@ -58,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="retrograd",
-        description="Find where NaN and Inf are born: the operation, the line, the element, the cause and the remedy.",
+        description="Find where NaN and Inf are born: operation, line, element, cause and remedy.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -71,8 +72,8 @@ def _parser() -> argparse.ArgumentParser:
         "run",
         help="run a script or a module under the watch",
         description="Run an unmodified script or module under the watch.",
-        usage="retrograd run [--policy POLICY] [--report DIR] [--from-step N] [--seed SEED] "
-        "(SCRIPT | -m MODULE) [ARGUMENT ...]",
+        usage="retrograd run [--policy POLICY] [--report DIR] [--from-step N]\n"
+        "                     [--seed SEED] (SCRIPT | -m MODULE) [ARGUMENT ...]",
         epilog=RUN_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -86,8 +86,13 @@ class ArrayFace:
 
     def stride(self, dim: int | None = None) -> Any:
         """Return the step, in elements, from one index to the next of every dimension, or of dimension ``dim``."""
-        strides = tuple(step // self._data.itemsize for step in self._data.strides)
-        return strides if dim is None else strides[dim]
+        strides = [step // self._data.itemsize for step in self._data.strides]
+        inner = 1  # the extent of the dimensions after this one
+        for position in reversed(range(len(strides))):
+            if strides[position] == 0 and self._data.shape[position] == 1:
+                strides[position] = inner  # NumPy gives a new dimension no step
+            inner = self._data.shape[position] * strides[position]
+        return tuple(strides) if dim is None else strides[dim]
 
     def storage_offset(self) -> int:
         """Return the distance, in elements, of the first element from the start of the storage."""

@@ -227,6 +227,14 @@ for _name, _dtype in {
     _conversion(_name, _dtype)
 
 
+def _bfloat16(input: Any, memory_format: Any = None) -> Tensor:
+    """Not available: raises TypeError, as NumPy has no such dtype."""
+    raise TypeError("bfloat16(): NumPy has no such dtype; use float(), or half() where memory is short")
+
+
+add_method("bfloat16", _bfloat16)
+
+
 # --- into a tensor that exists ------------------------------------------------------------------------------------
 
 
