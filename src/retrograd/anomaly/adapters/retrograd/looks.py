@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import BatchedArray
 from retrograd.core.anomaly import is_finite
 from retrograd.core.node import AccumulateGrad, Node
 from retrograd.core.tensor import Edge, Tensor
@@ -50,15 +51,17 @@ def may_tell_no_flags(node: Node) -> bool:
 
 def loss_of(data: Any) -> float | None:
     """The loss as a number; None if it is not a single real one."""
-    return data.item() if data.size == 1 and data.dtype.kind == "f" else None
+    return data.item() if data.size == 1 and data.dtype.kind == "f" and type(data) is not BatchedArray else None
 
 
 def seem_finite(leaves: Sequence[Tensor]) -> bool:
     """Whether the small gradient that backward came to last is finite: it has passed through most of the graph."""
     for leaf in reversed(leaves):
         grad = leaf._grad
-        if grad is not None and grad._data.size <= SMALL:
-            return is_finite(grad._data)
+        if grad is not None and (array := grad._data).size <= SMALL:
+            is_plain = type(array) is np.ndarray and array.dtype.char in "fd"
+            # this is done in every step, and calls take longer than the sum
+            return (is_plain and math.isfinite(np.vdot(array, array))) or is_finite(array)
     return True
 
 

@@ -97,7 +97,7 @@ class RetrogradMonitor(Monitor):
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
         self._told = Told()  # of the bad gradients
         self._last = time.perf_counter()
-        self._step_time = 0.0
+        self._step_time = self._look_time = 0.0
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -254,10 +254,10 @@ class RetrogradMonitor(Monitor):
             this.leaves = []
         losses, bad = [], []
         for output in outputs:
-            data = all_samples(output._data)
+            data = output._data
             loss = loss_of(data)
             losses.append(loss)
-            if not (is_finite(data) if loss is None else math.isfinite(loss)):
+            if not (is_finite(all_samples(data)) if loss is None else math.isfinite(loss)):
                 bad.append(output)
         counts = is_step and not self._rehearsing
         if counts:
@@ -303,7 +303,7 @@ class RetrogradMonitor(Monitor):
         leaves = this.leaves
         if state.local.graph_task is None:  # the outermost backward of this thread
             this.leaves = []
-        births = bool(self._suspects)
+        births = bool(self._births if self._recorder is None else self._recorder.births)
         if not births and self._pause > 0 and self._recorder is None:
             self._pause -= 1
             if self._lets_pass or told or results is not None or expected.depth or seem_finite(leaves):
@@ -320,9 +320,10 @@ class RetrogradMonitor(Monitor):
             watch.spent(spent)
         if not births:
             self._step_time = step_time if self._step_time == 0 else 0.5 * (self._step_time + step_time)
+            self._look_time = spent if self._look_time == 0 else 0.5 * (self._look_time + spent)
             if watch.step >= WARM_UP and not watch.listens_to("spike"):
                 affordable = LOOKS * watch.budget * max(self._step_time, 1e-9)
-                self._pause = min(LONGEST_PAUSE, math.ceil(spent / affordable))
+                self._pause = min(LONGEST_PAUSE, math.ceil(self._look_time / affordable))
 
     def _count(self) -> None:
         self.watch.step += 1
