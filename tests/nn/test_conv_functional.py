@@ -205,7 +205,7 @@ def test_an_infinity_stays_where_it_is(lib: Any) -> Any:
 SIZES = st.integers(1, 3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_any_convolution_is_torchs(data: st.DataObject) -> None:
     """All parameters together, in blocks of all sizes; its gradients, too."""
@@ -221,6 +221,8 @@ def test_any_convolution_is_torchs(data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_convolve, "_BLOCK_BYTES", data.draw(st.sampled_from([1, 3000, 1 << 20])))
         patch.setattr(_convolve, "_FEWEST_COLUMNS", data.draw(st.sampled_from([1, 20, 256])))
+        patch.setattr(_convolve, "_FEWEST_PRODUCTS", data.draw(st.sampled_from([1, 1 << 23])))
+        patch.setattr(_convolve, "_WRITING", data.draw(st.sampled_from([0, 24, 10_000])))  # shifted never, or always
         threads = data.draw(SIZES)
         for module in (_convolve, blocks):
             patch.setattr(module, "get_num_threads", lambda: threads)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from retrograd.core.layout import row_major
 from retrograd.core.op import kernel
 from retrograd.ops._fused import sample_by_sample
 from retrograd.ops._positions import along
@@ -36,6 +37,12 @@ def _spans(axis: Windows | Spans) -> Spans | None:
         tuple(min(max(start, 0), axis.size) for start in starts),
         tuple(min(max(start + axis.kernel, 0), axis.size) for start in starts),
     )
+
+
+def _is_whole(axis: Windows | Spans) -> bool:
+    """Whether there is one window, with everything in it."""
+    spans = _spans(axis) if axis.number == 1 else None
+    return spans is not None and spans.starts[0] == 0 and spans.stops[0] == axis.size
 
 
 def _sum_along(input: Any, dim: int, axis: Windows | Spans) -> Any:
@@ -69,8 +76,13 @@ def _spread_along(grad: Any, dim: int, axis: Windows | Spans) -> Any:
 @sample_by_sample
 def sums(input: Any, axes: tuple[Windows | Spans, ...]) -> Any:
     """The sums over windows along the last dimensions of an array."""
-    for k, axis in enumerate(axes, start=input.ndim - len(axes)):
-        input = _sum_along(input, k, axis)
+    parts = list(enumerate(axes, start=input.ndim - len(axes)))
+    whole = tuple(dim for dim, axis in parts if _is_whole(axis))
+    if whole:  # several dimensions in one go
+        input = row_major(np.add.reduce(input, whole, keepdims=True))
+    for dim, axis in parts:
+        if dim not in whole:
+            input = _sum_along(input, dim, axis)
     return input
 
 
@@ -84,6 +96,14 @@ def sum_windows(input, axes: tuple[Windows | Spans, ...]):
 @sample_by_sample
 def spread_windows(grad, axes: tuple[Windows | Spans, ...]):
     """The gradient of :func:`sum_windows`: every element gets those of the windows it is in."""
-    for k, axis in enumerate(axes, start=grad.ndim - len(axes)):
-        grad = _spread_along(grad, k, axis)
+    parts = list(enumerate(axes, start=grad.ndim - len(axes)))
+    whole = [dim for dim, axis in parts if _is_whole(axis)]
+    for dim, axis in parts:
+        if dim not in whole:
+            grad = _spread_along(grad, dim, axis)
+    if whole:
+        shape = list(grad.shape)
+        for dim, axis in parts:
+            shape[dim] = axis.size
+        grad = np.broadcast_to(grad, shape).copy()
     return grad

@@ -26,7 +26,11 @@ from retrograd.ops._windows import Windows, each_element
 # The bytes of an unrolled block, and the columns that a product needs to be worth its call (both measured).
 _BLOCK_BYTES = 1 << 21
 _FEWEST_COLUMNS = 256
-# How many windows there must be along the first dimension for each row that shifting computes in vain.
+# The products of numbers that a thread needs to be worth waking (measured).
+_FEWEST_PRODUCTS = 1 << 23
+# How many products of numbers take as long as unrolling an element, and as adding one up (measured).
+_WRITING, _ADDING = 24, 12
+# How many rows there must be in a block for each row that shifting computes in vain.
 _ROWS_PER_LOST_ROW = 7
 
 
@@ -62,8 +66,11 @@ class _Unrolling:
         self.shifts = self.shift = 1
         lost = (first.kernel - 1) * first.dilation
         unrolled = math.prod(self.kernel) * self.inner
-        saves = unrolled - unrolled // first.kernel > first.kernel * self.outer  # elements to write, by window
-        if first.stride == 1 and 0 < lost * _ROWS_PER_LOST_ROW <= first.number and saves:
+        # for each window: elements that are unrolled, products that are computed, and those that are added up
+        whole = unrolled * (_WRITING + self.outer)
+        by_row = unrolled // first.kernel * _WRITING + unrolled * self.outer + first.kernel * self.outer * _ADDING
+        rows = max(first.number, 1)
+        if first.stride == 1 and lost > 0 and by_row * (rows + lost) < whole * rows:
             self.shifts, self.shift = first.kernel, first.dilation
         else:
             lost = 0
@@ -73,6 +80,12 @@ class _Unrolling:
         columns = max(_FEWEST_COLUMNS, _BLOCK_BYTES // max(self.elements * channels * itemsize, 1))
         of_image = max((first.number + lost) * width, 1)
         self.images_at_once = max(1, min(images, columns // of_image))
+        threads = get_num_threads()
+        products = images * of_image * unrolled * self.outer * groups
+        if threads <= images and products >= threads * _FEWEST_PRODUCTS:
+            # as many blocks for one thread as for another
+            blocks = -(-images // self.images_at_once)
+            self.images_at_once = -(-images // (-(-blocks // threads) * threads))
         self.rows_at_once = first.number
         if columns < of_image:
             self.rows_at_once = min(first.number, max(columns // max(width, 1) - lost, _ROWS_PER_LOST_ROW * lost, 1))
