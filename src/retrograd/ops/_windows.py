@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 Slices = tuple[slice, ...]
@@ -36,10 +36,13 @@ class Windows(NamedTuple):
         return self._replace(before=self.before - start * self.stride, number=stop - start)
 
 
-def each_element(axes: Sequence[Windows]) -> Iterator[tuple[Slices, Slices]]:
+@functools.lru_cache(maxsize=64)
+def each_element(axes: tuple[Windows, ...]) -> tuple[tuple[Slices, Slices], ...]:
     """For each element of a window, the last dimension fastest: the windows that reach it, and where it is there."""
-    for pairs in itertools.product(*([axis.reached(k) for k in range(axis.kernel)] for axis in axes)):
-        yield tuple(windows for windows, _ in pairs), tuple(places for _, places in pairs)
+    return tuple(
+        (tuple(windows for windows, _ in pairs), tuple(places for _, places in pairs))
+        for pairs in itertools.product(*([axis.reached(k) for k in range(axis.kernel)] for axis in axes))
+    )
 
 
 def count_windows(size: int, kernel: int, stride: int, dilation: int, padding: int) -> int:

@@ -5,9 +5,11 @@ Along each dimension every element of the result is a sum of a few elements of t
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
@@ -23,11 +25,31 @@ from retrograd.ops.adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d
 # --- taps ---------------------------------------------------------------------------------------------------------
 
 
-class Tap(NamedTuple):
+class Runs(NamedTuple):
+    """The runs of equal numbers in an ascending sequence."""
+
+    firsts: Any  # where they begin
+    longest: int  # how many there are in the longest
+    longer: tuple[Any, ...]  # which of them have more than one, more than two, ...; None for all
+
+
+@dataclass(frozen=True, eq=False)
+class Tap:
     """For each element of the result the place of an element of the input, in ascending order, and its weight."""
 
     places: Any
     weights: Any  # None, where all are 1
+
+    @functools.cached_property
+    def runs(self) -> Runs:
+        """The elements of the result that have the same place."""
+        firsts = np.flatnonzero(np.diff(self.places, prepend=-1))
+        lengths = np.diff(firsts, append=len(self.places))
+        longest = int(lengths.max(initial=0))
+        if longest > len(firsts):
+            return Runs(firsts, longest, ())
+        longer = (np.flatnonzero(lengths > k) for k in range(1, longest))
+        return Runs(firsts, longest, tuple(None if len(some) == len(firsts) else some for some in longer))
 
 
 class Taps(NamedTuple):
@@ -43,40 +65,37 @@ def _shaped(weights: Any, dim: int, like: Any) -> Any:
 
 def _resample_along(input: Any, dim: int, taps: Taps) -> Any:
     total: Any = None
-    for places, weights in taps.taps:
-        part = np.take(input, places, axis=dim)
-        if weights is not None:
-            part *= _shaped(weights, dim, input)
+    for tap in taps.taps:
+        part = input.take(tap.places, axis=dim)
+        if tap.weights is not None:
+            part *= _shaped(tap.weights, dim, input)
         total = part if total is None else np.add(total, part, out=total)
     return total
 
 
 def _collect_along(grad: Any, dim: int, taps: Taps) -> Any:
     result = np.zeros_like(grad, shape=(*grad.shape[:dim], taps.size, *grad.shape[dim + 1 :]), order="C")
-    for places, weights in taps.taps:
-        part = grad if weights is None else grad * _shaped(weights, dim, grad)
-        firsts = np.flatnonzero(np.diff(places, prepend=-1))  # where runs of the same place begin
-        sums = _sum_runs(part, dim, firsts)
-        if len(firsts) == taps.size:
+    for tap in taps.taps:
+        part = grad if tap.weights is None else grad * _shaped(tap.weights, dim, grad)
+        sums = _sum_runs(part, dim, tap.runs)
+        if len(tap.runs.firsts) == taps.size:
             result += sums
         else:
-            result[along(dim, places[firsts])] += sums
+            result[along(dim, tap.places[tap.runs.firsts])] += sums
     return result
 
 
-def _sum_runs(array: Any, dim: int, firsts: Any) -> Any:
-    """The sums over runs along ``dim`` that begin at ``firsts``."""
-    lengths = np.diff(firsts, append=array.shape[dim])
-    if lengths.max(initial=0) > len(firsts):
+def _sum_runs(array: Any, dim: int, runs: Runs) -> Any:
+    """The sums over runs along ``dim``."""
+    firsts = runs.firsts
+    if runs.longest > len(firsts):
         return np.add.reduceat(array, firsts, axis=dim)
-    sums = np.take(array, firsts, axis=dim)
-    for k in range(1, lengths.max(initial=0)):  # many times as fast as reduceat, where runs are short
-        long = np.flatnonzero(lengths > k)
-        more = np.take(array, firsts[long] + k, axis=dim)
-        if len(long) == len(firsts):
-            sums += more
+    sums = array.take(firsts, axis=dim)
+    for k, longer in enumerate(runs.longer, start=1):  # many times as fast as reduceat, where runs are short
+        if longer is None:
+            sums += array.take(firsts + k, axis=dim)
         else:
-            sums[along(dim, long)] += more
+            sums[along(dim, longer)] += array.take(firsts[longer] + k, axis=dim)
     return sums
 
 
@@ -103,6 +122,8 @@ def collect(grad, dims: tuple[Taps, ...]):
 
 # --- where the taps are -------------------------------------------------------------------------------------------
 
+_cached = functools.lru_cache(maxsize=256)  # programs resample to the same sizes again and again
+
 
 def _step(size: int, count: int, align_corners: bool, scale: float | None) -> float:
     """How far apart in the input two neighbours of the result lie."""
@@ -117,6 +138,7 @@ def _sources(size: int, count: int, align_corners: bool, scale: float | None, dt
     return step * i if align_corners else step * (i + dtype(0.5)) - dtype(0.5)
 
 
+@_cached
 def _nearest(size: int, count: int, scale: float | None, exact: bool) -> tuple[Tap, ...]:
     step = np.float32(_step(size, count, False, scale))
     shift = np.float32(0.5 if exact else 0)
@@ -124,6 +146,7 @@ def _nearest(size: int, count: int, scale: float | None, exact: bool) -> tuple[T
     return (Tap(np.minimum(places, size - 1), None),)
 
 
+@_cached
 def _linear(size: int, count: int, align_corners: bool, scale: float | None, dtype: Any) -> tuple[Tap, ...]:
     source = np.maximum(_sources(size, count, align_corners, scale, dtype), 0)
     if size == count:
@@ -141,6 +164,7 @@ def _keys(x: Any, a: float) -> Any:
     return np.where(x <= 1, near, np.where(x < 2, far, 0))
 
 
+@_cached
 def _cubic(size: int, count: int, align_corners: bool, scale: float | None, dtype: Any) -> tuple[Tap, ...]:
     source = _sources(size, count, align_corners, scale, dtype)
     floor = np.floor(source)
@@ -156,6 +180,7 @@ _FILTERS: dict[str, tuple[int, Callable[[Any], Any]]] = {
 }
 
 
+@_cached
 def _antialiased(mode: str, size: int, count: int, align_corners: bool, scale: float | None) -> tuple[Tap, ...]:
     """The filter stretched so that it covers everything that comes together in one element."""
     reach, weigh = _FILTERS[mode]

@@ -46,6 +46,21 @@ def _windows(
     strides = kernels if stride is None or stride in ([], ()) else per_dimension(name, "stride", stride, n)
     paddings = per_dimension(name, "padding", padding, n)
     dilations = per_dimension(name, "dilation", dilation, n)
+    return _layout(name, tuple(input.shape[-n - 1 :]), kernels, strides, dilations, paddings, ceil_mode)
+
+
+@functools.lru_cache(maxsize=256)
+def _layout(
+    name: str,
+    shape: tuple[int, ...],
+    kernels: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    paddings: tuple[int, ...],
+    ceil_mode: bool,
+) -> Axes:
+    """The windows over all dimensions of ``shape`` but the first, the channels."""
+    channels, *sizes = shape
     for parameter, values in (("kernel_size", kernels), ("stride", strides), ("dilation", dilations)):
         if min(values) <= 0:
             raise RuntimeError(f"{name}(): {parameter} should be greater than zero, but got {list(values)}")
@@ -55,13 +70,11 @@ def _windows(
                 f"{name}(): pad should be at least zero and at most half of effective kernel size, but got pad={pad}, "
                 f"kernel_size={kernel} and dilation={d}"
             )
-    sizes = tuple(input.shape[-n:])
     counts = tuple(
         _count(size, kernel, step, d, pad, ceil_mode)
         for size, kernel, step, d, pad in zip(sizes, kernels, strides, dilations, paddings, strict=True)
     )
     if min(counts) < 1:
-        channels = input.shape[-n - 1]
         given, computed = ("x".join(map(str, (channels, *values))) for values in (sizes, counts))
         raise RuntimeError(
             f"{name}(): Given input size: ({given}). Calculated output size: ({computed}). Output size is too small; "
@@ -111,12 +124,19 @@ def _max_over_windows(input: Any, axes: Axes) -> tuple[Any, Any]:
 
 def _places_of(position: Any, axes: Axes) -> Any:
     """Flat places in the input, from positions within windows."""
+    starts, steps = _starts_and_steps(axes)
+    return np.asarray(steps, like=position)[position] + starts
+
+
+@functools.lru_cache(maxsize=16)  # they are as long as an image
+def _starts_and_steps(axes: Axes) -> tuple[Any, Any]:
+    """The flat places of the windows' first elements, and how far behind them the others are."""
     starts: Any = 0
     steps: Any = 0
     for axis in axes:
         starts = np.add.outer(starts * axis.size, np.arange(axis.number) * axis.stride - axis.before)
         steps = np.add.outer(steps * axis.size, np.arange(axis.kernel) * axis.dilation)
-    return np.asarray(steps.reshape(-1), like=position)[position] + starts
+    return starts, steps.reshape(-1)
 
 
 def _max_pool_operation(n: int) -> Callable[..., Any]:
