@@ -136,7 +136,7 @@ def test_parameters_in_any_layout(name: str, layout: str) -> None:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-@pytest.mark.parametrize("size", [BLOCK + 5, LARGE + 77])
+@pytest.mark.parametrize("size", [BLOCK + 5, 2 * LARGE + 77])
 def test_large_parameters(name: str, size: int) -> None:
     """Blocks and threads: every element moves as it would alone."""
     threads = rg.get_num_threads()

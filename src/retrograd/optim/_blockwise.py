@@ -23,8 +23,9 @@ from retrograd.core.tensor import Tensor
 
 # Elements of one block (measured): smaller ones cost more calls, and threads that wait for the interpreter lock.
 BLOCK = 1 << 18
-# From so many elements on, threads pay for themselves: sooner than for a single ufunc, as there is more to do.
-LARGE = 1 << 17
+# From so many elements on, threads pay for themselves: sooner than for a single ufunc, as there is more to do. Kernels
+# of few passes need more (measured).
+LARGE = 1 << 19
 # Elements up to which parameters are updated together (measured).
 SMALL = 1 << 12
 
@@ -174,9 +175,11 @@ class Plan:
         What is done to each parameter that moves.
     tensors
         Each parameter, followed by those tensors of its state that its update names.
+    large
+        From how many elements on threads share the work.
     """
 
-    def __init__(self, updates: Sequence[Update], tensors: Sequence[Tensor]) -> None:
+    def __init__(self, updates: Sequence[Update], tensors: Sequence[Tensor], large: int) -> None:
         rows, start = [], 0
         for update in updates:
             rows.append(tensors[start : (start := start + 1 + len(update.state))])
@@ -198,7 +201,7 @@ class Plan:
         # the many calls for small parameters are not for the moment in which a thread that helps wakes up
         self._jobs = [*long[:1], *short, *long[1:]]
         size = sum(task.size for task in self._tasks)
-        self._are_shared = are_apart and size >= LARGE and all(task.on_cpu for task in self._tasks)
+        self._are_shared = are_apart and size >= large and all(task.on_cpu for task in self._tasks)
 
     def fits(self, updates: Sequence[Update], tensors: Sequence[Tensor]) -> bool:
         """Whether it is a plan for such updates and tensors."""

@@ -10,7 +10,7 @@ from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.inplace import check_writable
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.creation import tensor
-from retrograd.optim._blockwise import Kernel, Plan, Update
+from retrograd.optim._blockwise import LARGE, Kernel, Plan, Update
 from retrograd.optim.optimizer import Closure, Group, Optimizer
 
 
@@ -77,6 +77,7 @@ class ElementwiseOptimizer(Optimizer):
 
     _kept: tuple[str, ...] = ()  # the names of the tensors that the kernel works on
     _temporaries: int = 1
+    _large: int = LARGE  # from how many elements on threads share the work
     _plan: Plan | None = None  # of the last step
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -138,7 +139,7 @@ class ElementwiseOptimizer(Optimizer):
                 tensors.append(state[name])
         plan, self._plan = self._plan, None  # only a plan that was carried out is kept
         if plan is None or not plan.fits(updates, tensors):
-            plan = Plan(updates, tensors)
+            plan = Plan(updates, tensors, self._large)
         plan.run(updates, grads)
         self._plan = plan
         for _, param in moving:

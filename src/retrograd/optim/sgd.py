@@ -8,7 +8,7 @@ import numpy as np
 
 from retrograd.core.blas import scale_and_add
 from retrograd.core.tensor import Tensor
-from retrograd.optim._blockwise import Kernel
+from retrograd.optim._blockwise import LARGE, Kernel
 from retrograd.optim._elementwise import (
     ElementwiseOptimizer,
     check,
@@ -61,6 +61,8 @@ class SGD(ElementwiseOptimizer):
     >>> w
     tensor([0.4600, 0.9200], requires_grad=True)
     """
+
+    _large = 2 * LARGE  # few passes
 
     def __init__(
         self,
