@@ -93,6 +93,22 @@ def test_errors_of_the_library_itself_are_left_alone(library: str) -> None:
     assert not w.events
 
 
+def look_up(loss: Any) -> None:
+    {"loss": 0}[str(loss)]
+
+
+def to_integer(loss: Any) -> None:
+    int(loss.item())
+
+
+@libraries
+@pytest.mark.parametrize(("stop", "error", "count"), [(look_up, KeyError, 0), (to_integer, OverflowError, 1)])
+def test_errors_that_python_itself_raises_are_told_of_where_they_are_about_numbers(
+    library: str, stop: Callable[[Any], None], error: type[BaseException], count: int
+) -> None:
+    assert len(stopped(library, stop, error).events) == count
+
+
 @libraries
 def test_what_was_told_of_is_not_told_again(library: str) -> None:
     module = rg if library == "retrograd" else torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from traceback import walk_tb
+from opcode import opmap
 from types import CodeType, FrameType
 from typing import Any
 
@@ -13,6 +13,8 @@ from retrograd.anomaly.adapters.place import variables_read
 
 _MOST = 200  # items of a container that are looked through
 _PLAIN = frozenset(("builtins", "numpy", "torch"))  # modules whose objects hold no variables of the user's
+_RAISE = opmap["RAISE_VARARGS"]  # what ``raise`` and ``assert`` end with
+_ABOUT_NUMBERS = (ArithmeticError, ValueError, SystemExit)  # as ``int`` raises of a NaN, and what ends a program
 _FRAME_AND_HERE = 3  # references to a dictionary that nobody else holds: the frame's, ours, the argument's
 
 
@@ -39,12 +41,19 @@ def variables_at(frame: FrameType) -> dict[str, Any]:
 def variables_left_by(error: BaseException, is_internal: Callable[[CodeType], bool]) -> Iterator[tuple[FrameType, Any]]:
     """The variables of the frames that an error of the program's own has left, the innermost first, with the frames.
 
-    None of an error that internal code has raised.
+    None of an error that internal code has raised, nor of one of a function in C that is not about numbers.
     """
-    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-    if not frames or is_internal(frames[-1].f_code):
+    places = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        places.append((traceback.tb_frame, traceback.tb_lasti))
+        traceback = traceback.tb_next
+    if not places or is_internal(places[-1][0].f_code):
         return
-    for frame in reversed(frames):
+    frame, at = places[-1]
+    if frame.f_code.co_code[at] != _RAISE and not isinstance(error, _ABOUT_NUMBERS):
+        return
+    for frame, _ in reversed(places):
         if not is_internal(frame.f_code):
             for _, value in named_variables(frame):
                 yield frame, value
