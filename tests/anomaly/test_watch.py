@@ -190,6 +190,16 @@ def test_bad_arguments_are_refused(arguments: dict[str, Any], error: type[Except
         rg.anomaly.watch(**arguments)
 
 
+def test_an_optimizer_of_the_users_own_is_taken() -> None:
+    class Scheduled:  # around one of the library's
+        def step(self) -> None:
+            pass
+
+    with rg.anomaly.watch(optimizer=Scheduled(), budget=np.float32(0.01)) as w, pytest.raises(AnomalyError):
+        bad_loss(leaf(1.0))
+    assert len(w.events) == 1
+
+
 def test_a_bad_answer_of_a_function_is_refused() -> None:
     with (
         pytest.raises(ValueError, match=r"must return one of .* but returned 'stop'"),

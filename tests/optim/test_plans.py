@@ -220,6 +220,24 @@ def test_a_plan_that_failed_is_made_anew(plans: list[Plan], monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
+def test_parameters_that_are_parts_of_one_array_are_updated_together(name: str) -> None:
+    def run(t: Any) -> Any:
+        flat = t.arange(1.0, 13.0, dtype=t.float64)
+        parts = [flat[:4], flat[4:10].reshape(2, 3), flat[10:]]
+        params = [part.detach().requires_grad_() for part in parts]
+        optimizer = getattr(t.optim, name)(params, lr=0.01, **OPTIONS.get(name, {}))
+        for number in range(1, 4):
+            for param in params:
+                param.grad = param.detach() * number - 3
+            optimizer.step()
+        return optimizer, flat
+
+    optimizer, flat = run(rg)
+    np.testing.assert_allclose(flat.numpy(), run(torch)[1].numpy(), rtol=1e-9)
+    assert len(optimizer._plan._tasks) == 1
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_parameters_without_elements(name: str) -> None:
     for shapes in ([(0, 3)], [(0, 3), (3,)], [(0,), (0,)]):
         params = [rg.ones(*shape, requires_grad=True) for shape in shapes]

@@ -97,9 +97,9 @@ class Watch:
         if model is not None and not hasattr(model, "named_modules"):
             advice = f"; did you mean policy={model!r}?" if isinstance(model, str) else ""
             raise TypeError(f"model must be an nn.Module of retrograd's or torch's, but got {model!r}{advice}")
-        if optimizer is not None and not hasattr(optimizer, "param_groups"):
+        if optimizer is not None and not hasattr(optimizer, "step"):
             raise TypeError(f"optimizer must be one of retrograd's or torch's, but got {type(optimizer).__name__}")
-        if not isinstance(budget, (int, float)) or not budget > 0:
+        if not hasattr(budget, "__float__") or not budget > 0:
             raise ValueError(f"budget must be the share of the time that looks may take, such as 0.01; got {budget!r}")
         if lag not in (0, 1):
             raise ValueError(f"lag must be 0 or 1 steps, but got {lag!r}")

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from retrograd.core.blocks import get_num_threads, share_out
 from retrograd.core.monitor import silenced
@@ -185,7 +187,7 @@ class Plan:
             rows.append(tensors[start : (start := start + 1 + len(update.state))])
         together: dict[Any, list[int]] = {}
         # one that is on the memory of another is updated after it, not from what was there before
-        are_apart = len({_owner(param._data) for param, *_ in rows}) == len(rows)
+        are_apart = _are_apart([param._data for param, *_ in rows])
         for number, (update, (param, *_)) in enumerate(zip(updates, rows, strict=True)):
             array = param._data
             is_small = are_apart and array.size <= SMALL and type(array) is np.ndarray
@@ -230,10 +232,10 @@ def _call(job: Callable[[], None]) -> None:
     job()
 
 
-def _owner(array: Any) -> int:
-    """Which array's memory an array is on."""
-    base = getattr(array, "base", None)
-    return id(array if base is None else base)
+def _are_apart(arrays: Sequence[Any]) -> bool:
+    """Whether no two of the arrays on the CPU reach into each other's memory."""
+    bounds = sorted(byte_bounds(array) for array in arrays if type(array) is np.ndarray)
+    return all(end <= start for (_, end), (start, _) in pairwise(bounds))
 
 
 class _Scratch(threading.local):
