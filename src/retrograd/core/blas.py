@@ -16,6 +16,7 @@ import functools
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -33,11 +34,25 @@ _REALS = {"f": ("s", ctypes.c_float), "d": ("d", ctypes.c_double)}
 # The fastest way from an array to its address; a TypeError for what is no vector without gaps that may be written to.
 _memory = (ctypes.c_char * 1).from_buffer
 # Elements from which on a call through ctypes pays for itself, and which an integer of 32 bits can count.
-_SMALLEST, _LARGEST = 1 << 13, 1 << 30
+_SMALLEST, _LARGEST = 1 << 11, 1 << 30
 
 _lock = threading.Lock()
 _sharing = 0  # how many share work now
 _before = 1  # the library's threads before the first of them
+
+
+class _Kind(NamedTuple):
+    """What vectors of one dtype and one length have in common: the routine for them, and arguments as C has them."""
+
+    routine: Callable[..., None]
+    real: Callable[[float], Any]
+    size: Any
+    one: Any  # from one element to the next
+
+
+# By the number of a vector that is used again and again: its kind and its address, and what forgets them when it is gone.
+_known: dict[int, tuple[_Kind, Any]] = {}
+_forgetting: dict[int, weakref.ref[Any]] = {}
 
 
 def scale_and_add(y: Any, x: Any, a: float, b: float, scratch: Any) -> None:
@@ -55,15 +70,12 @@ def scale_and_add(y: Any, x: Any, a: float, b: float, scratch: Any) -> None:
         A vector that may be overwritten; may be ``x``.
     """
     # BLAS takes a factor of 0 for a sign to leave the vector out, NaN included
-    if _SMALLEST <= y.size <= _LARGEST and a != 0 and b != 0 and x.dtype is y.dtype and x.size == y.size:
-        routine = _routine(y.dtype.char)
-        try:
-            vectors = None if routine is None else (_memory(x), _memory(y))
-        except TypeError:  # not an array of NumPy's, or one with gaps, or one that may not be written to
-            vectors = None
-        if routine is not None and vectors is not None:
+    if y.size >= _SMALLEST and a != 0 and b != 0:
+        to, from_ = _known.get(id(y)) or _looked_up(y), _known.get(id(x)) or _looked_up(x)
+        if to is not None and from_ is not None and to[0] is from_[0]:
+            routine, real, size, one = to[0]
             status = None if state.monitor is None else _status()
-            routine(y.size, a, vectors[0], 1, b, vectors[1], 1)
+            routine(size, real(a), from_[1], one, real(b), to[1], one)
             if status is not None and status.test(status.overflow):
                 status.clear(status.overflow)
                 state.monitor.flag("overflow")
@@ -74,6 +86,32 @@ def scale_and_add(y: Any, x: Any, a: float, b: float, scratch: Any) -> None:
     else:
         np.multiply(y, b, out=y)
         np.add(y, scratch, out=y)
+
+
+def _looked_up(vector: Any) -> tuple[_Kind, Any] | None:
+    """The kind of a vector and its memory; None if it is none of NumPy's, has gaps or may not be written to."""
+    kind = _kind(vector.dtype.char, vector.size)
+    try:
+        return None if kind is None else (kind, _memory(vector))
+    except TypeError:
+        return None
+
+
+def remember(vector: Any) -> None:
+    """Look up once and for all where a vector lies that is given to :func:`scale_and_add` again and again.
+
+    Only for a view that nobody else has: its memory must stay where it is, and open to writes.
+    """
+    found = _looked_up(vector) if vector.size >= _SMALLEST else None
+    if found is None:
+        return
+    key = id(vector)
+
+    def forget(_: Any) -> None:
+        del _known[key], _forgetting[key]
+
+    _forgetting[key] = weakref.ref(vector, forget)
+    _known[key] = found[0], ctypes.c_void_p(ctypes.addressof(found[1]))
 
 
 def use_threads(n: int) -> None:
@@ -128,19 +166,27 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_end_sharing)
 
 
+@functools.lru_cache(1 << 12)
+def _kind(char: str, size: int) -> _Kind | None:
+    """The kind of vectors of a dtype and length, or None if there is no axpby for it."""
+    found = _routine(char) if size <= _LARGEST else None
+    return None if found is None else _Kind(found[0], _REALS[char][1], found[1](size), found[1](1))
+
+
 @functools.cache
-def _routine(char: str) -> Callable[..., None] | None:
-    """axpby for a dtype, or None if it cannot be had."""
+def _routine(char: str) -> tuple[Callable[..., None], Any] | None:
+    """axpby for a dtype and the type of its integers, or None if it cannot be had."""
     if char not in _REALS:
         return None
-    letter, real = _REALS[char]
     library = _library()
     for name, integer in _NAMES:
-        routine = getattr(library, name.format(letter), None)
-        if routine is not None:
-            routine.restype = None
-            routine.argtypes = [integer, real, ctypes.c_void_p, integer, real, ctypes.c_void_p, integer]
-            return routine
+        try:
+            # without argument types, for they would be looked at with every call
+            routine = library[name.format(_REALS[char][0])]  # type: ignore[index]
+        except (AttributeError, TypeError):  # it has none, or there is no library
+            continue
+        routine.restype = None
+        return routine, integer
     return None
 
 
@@ -184,7 +230,7 @@ class _Status(NamedTuple):
 @functools.cache
 def _status() -> _Status | None:
     """The flags of C's ``<fenv.h>``; which bit is whose differs between processors, and an overflow tells."""
-    routine = _routine("f")
+    kind = _kind("f", 1)
     try:
         library = ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)
         test, clear = library.fetestexcept, library.feclearexcept
@@ -195,10 +241,10 @@ def _status() -> _Status | None:
         x: Any = np.full(1, value, np.float32)
         y: Any = np.ones(1, np.float32)
         clear(_FLAGS)
-        routine(1, 10.0, _memory(x), 1, 1.0, _memory(y), 1)  # type: ignore[misc]
+        kind.routine(kind.size, kind.real(10.0), _memory(x), kind.one, kind.real(1.0), _memory(y), kind.one)  # type: ignore[union-attr]
         return test(_FLAGS)
 
-    overflow = 0 if routine is None else raised(3e38) & ~raised(1 / 3)
+    overflow = 0 if kind is None else raised(3e38) & ~raised(1 / 3)
     return _Status(test, clear, overflow) if overflow else None
 
 

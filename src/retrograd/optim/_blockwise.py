@@ -13,23 +13,32 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from operator import is_
+from operator import is_, methodcaller
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
+from retrograd.core.blas import remember
 from retrograd.core.blocks import get_num_threads, share_out
 from retrograd.core.monitor import silenced
 from retrograd.core.tensor import Tensor
 
-# Elements of one block (measured): smaller ones cost more calls, and threads that wait for the interpreter lock.
-BLOCK = 1 << 18
+# Elements of the largest block (measured): smaller ones cost more calls, and threads that wait for the interpreter lock.
+BLOCK = 5 << 16
+# Elements between whose multiples blocks are cut, so that no two threads write to one line of the cache.
+LINE = 64
 # From so many elements on, threads pay for themselves: sooner than for a single ufunc, as there is more to do. Kernels
 # of few passes need more (measured).
 LARGE = 1 << 19
 # Elements up to which parameters are updated together (measured).
 SMALL = 1 << 12
+# Up to so many elements of such, the many short calls for them are made before threads share the rest: they would take
+# longer beside other threads, which wait for the interpreter lock and are waited for.
+FEW = 1 << 15
+# The part of the work that is meant for the thread that shares it out, of two (measured): another one starts later, and
+# if it also ends later, this one has to be woken up again.
+OWN_SHARE = 0.6
 
 
 # Called with slices of the parameter, of its gradient, of the arrays of its state, and of temporaries, all of one size.
@@ -62,14 +71,12 @@ def as_vector(array: Any) -> Any:
     return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
 
 
-def _joined(arrays: Sequence[Any], out: Any = None) -> Any:
+def _joined(arrays: Sequence[Any]) -> Any:
     """The elements of several arrays, one after another, as one vector; on the memory of the only one, if it can be."""
-    if len(arrays) > 1:
-        return np.concatenate([as_vector(array) for array in arrays], out=out)
-    if out is None:
+    if len(arrays) == 1:
         return as_vector(arrays[0])
-    out[...] = as_vector(arrays[0])
-    return out
+    vector = np.concatenate(arrays, axis=None)
+    return vector.view(vector.real.dtype) if vector.dtype.kind == "c" else vector
 
 
 def _parted(vector: Any, arrays: Sequence[Any]) -> Iterator[Any]:
@@ -100,18 +107,23 @@ class _Task:
         self.vectors = []
         for column in columns:
             arrays = [tensor._data for tensor in column]
-            self.vectors.append(_joined(arrays))
+            vector = _joined(arrays)
+            parts = list(_parted(vector, arrays))
+            self.vectors.append(vector)
             if column is columns[0]:
-                self._params = arrays
+                self._copies = [] if _is_on(arrays) else list(zip(arrays, parts, strict=True))
             elif not _is_on(arrays):
-                for tensor, part in zip(column, _parted(self.vectors[-1], arrays), strict=True):
+                for tensor, part in zip(column, parts, strict=True):
                     tensor._data = part
-        self._copies = not _is_on(self._params)
         self.size = self.vectors[0].size
         self.on_cpu = type(self.vectors[0]) is np.ndarray
-        length = BLOCK if self.on_cpu else max(self.size, 1)  # blocks are for the cache of a CPU
-        starts = range(0, max(self.size, 1), length)
-        self.blocks = [_Block(self, low, min(low + length, self.size)) for low in starts]
+        self.cut([0, self.size])
+
+    def cut(self, borders: Sequence[int]) -> None:
+        """Set the borders of the blocks."""
+        self.blocks = [_Block(self, low, high) for low, high in pairwise(borders)]
+        #: What is to be run between the start and the end, in any order and by any thread.
+        self.jobs: list[_Task | _Block] = [self] if len(self.blocks) == 1 else [*self.blocks]
 
     def start(self, updates: Sequence[Update], grads: Sequence[Any]) -> None:
         """Set what changes from step to step."""
@@ -120,11 +132,7 @@ class _Task:
         if len(self.blocks) > 1:
             self._fill()
 
-    def jobs(self) -> list[Callable[[], None]]:
-        """What is to be called between the start and the end, in any order and by any thread."""
-        return [self._run] if len(self.blocks) == 1 else [block.run for block in self.blocks]
-
-    def _run(self) -> None:
+    def run(self) -> None:
         """Do the whole of it, which is one block."""
         self._fill()
         self.blocks[0].run()
@@ -139,14 +147,13 @@ class _Task:
     def _fill(self) -> None:
         """Copy to the vectors what is elsewhere."""
         self.grad = _joined(self._grads)
-        if self._copies:
-            _joined(self._params, self.vectors[0])
+        for array, part in self._copies:
+            part[...] = array
 
     def _empty(self) -> None:
         """Copy to the parameters what is in their vector only."""
-        if self._copies:
-            for param, part in zip(self._params, _parted(self.vectors[0], self._params), strict=True):
-                param[...] = part
+        for array, part in self._copies:
+            array[...] = part
 
 
 def _is_on(arrays: Sequence[Any]) -> bool:
@@ -160,6 +167,8 @@ class _Block:
     def __init__(self, task: _Task, low: int, high: int) -> None:
         self._task, self._low, self._high = task, low, high
         self._param, *self._state = [vector[low:high] for vector in task.vectors]
+        for part in (self._param, *self._state):
+            remember(part)
 
     def run(self) -> None:
         """Run the kernel on it."""
@@ -198,18 +207,23 @@ class Plan:
         leaders = {number: group[0] for group in together.values() for number in group}
         self._leaders = [leaders[number] for number in range(len(rows))]
         self._arrays = [tensor._data for tensor in tensors]
-        long = [job for task in self._tasks if len(task.numbers) == 1 for job in task.jobs()]
-        short = [job for task in self._tasks if len(task.numbers) > 1 for job in task.jobs()]
-        # the many calls for small parameters are not for the moment in which a thread that helps wakes up
-        self._jobs = [*long[:1], *short, *long[1:]]
-        size = sum(task.size for task in self._tasks)
-        self._are_shared = are_apart and size >= large and all(task.on_cpu for task in self._tasks)
+        self._threads = get_num_threads()
+        on_cpu = all(task.on_cpu for task in self._tasks)
+        are_shared = are_apart and on_cpu and self._threads > 1 and sum(task.size for task in self._tasks) >= large
+        alone = [task for task in self._tasks if not are_shared or (len(task.numbers) > 1 and task.size <= FEW)]
+        shared = [task for task in self._tasks if task not in alone]
+        if on_cpu:
+            _cut(alone, 1)
+            _cut(shared, self._threads)
+        self._alone = [job for task in alone for job in task.jobs]
+        self._shared = [(job,) for task in shared for job in task.jobs]
 
     def fits(self, updates: Sequence[Update], tensors: Sequence[Tensor]) -> bool:
         """Whether it is a plan for such updates and tensors."""
         arrays = [tensor._data for tensor in tensors]
         return (
-            len(arrays) == len(self._arrays)
+            self._threads == get_num_threads()
+            and len(arrays) == len(self._arrays)
             and all(map(is_, arrays, self._arrays))
             and all(map(is_, updates, map(updates.__getitem__, self._leaders)))
         )
@@ -219,17 +233,36 @@ class Plan:
         """Do a step."""
         for task in self._tasks:
             task.start(updates, grads)
-        if self._are_shared and get_num_threads() > 1:
-            share_out(_call, [(job,) for job in self._jobs])
-        else:
-            for job in self._jobs:
-                job()
+        for job in self._alone:
+            job.run()
+        if self._shared:
+            share_out(_run, self._shared)
         for task in self._tasks:
             task.end()
 
 
-def _call(job: Callable[[], None]) -> None:
-    job()
+def _cut(tasks: Sequence[_Task], threads: int) -> None:
+    """Cut tasks into blocks, so that no block is of two threads' shares. The first share is the own thread's."""
+    whole = sum(task.size for task in tasks)
+    own = whole * (2 * OWN_SHARE / threads if threads > 1 else 1)
+    shares = [0.0, *(own + (whole - own) * number / max(threads - 1, 1) for number in range(threads))]
+    start = 0
+    for task in tasks:
+        ends = [round((share - start) / LINE) * LINE for share in shares]
+        parts = [0, *(end for end in ends if 0 < end < task.size), task.size]
+        task.cut([0, *(border for low, high in pairwise(parts) for border in _even_borders(low, high))])
+        start += task.size
+
+
+def _even_borders(low: int, high: int) -> Iterator[int]:
+    """The ends of blocks of even size, from ``low`` to ``high``."""
+    count = max(-(-(high - low) // BLOCK), 1)
+    for number in range(1, count):
+        yield low + (high - low) * number // count // LINE * LINE
+    yield high
+
+
+_run = methodcaller("run")
 
 
 def _are_apart(arrays: Sequence[Any]) -> bool:
@@ -253,9 +286,13 @@ def _temporaries(count: int, like: Any) -> list[Any]:
     """Temporaries of this thread; kept from step to step, as fresh memory costs a page fault every few KB."""
     if type(like) is not np.ndarray:
         return [np.empty_like(like) for _ in range(count)]
+    parts = _scratch.parts
     key = char, _, size = like.dtype.char, count, like.size
-    if key not in _scratch.parts:
+    found = parts.get(key)
+    if found is None:
         arrays = _scratch.arrays.setdefault(char, [])
         arrays += [np.empty(BLOCK, like.dtype) for _ in range(count - len(arrays))]
-        _scratch.parts[key] = [array[:size] for array in arrays[:count]]
-    return _scratch.parts[key]
+        found = parts[key] = [array[:size] for array in arrays[:count]]
+        for part in found:
+            remember(part)
+    return found
