@@ -10,7 +10,7 @@ import pytest
 import retrograd as rg
 from retrograd.core import blas, blocks
 
-LENGTHS = [0, 1, 100, 1 << 13, (1 << 13) + 7, 50_000]
+LENGTHS = [0, 1, 100, blas._SMALLEST - 1, blas._SMALLEST, blas._SMALLEST + 7, 50_000]
 
 
 @pytest.fixture(params=["blas", "ufuncs"])
@@ -42,6 +42,45 @@ def test_nan_and_inf_come_through(route, a, length):
     assert np.isnan(y[3])
     assert y[5] == np.inf
     assert np.isfinite(np.delete(y, [3, 5])).all()
+
+
+def test_remembered_vectors(route):
+    """Alone and together with others, with others of their length or not, and after they are gone."""
+    rng = np.random.default_rng(0)
+    whole = rng.standard_normal((4, 10_000)).astype(np.float32)
+    vectors = [whole[0], whole[1, :5000], whole[2, 5000:], whole[3].astype(np.float64)]
+    for vector in (*vectors, whole[0, ::2], whole[0, :10]):
+        blas.remember(vector)
+    vectors += [rng.standard_normal(length).astype(dtype) for length in (5000, 10_000) for dtype in ("f", "d")]
+    for y in vectors:
+        for x in vectors:
+            if x is not y and x.size == y.size:
+                expected = 2.0 * x.astype(np.float64) - 0.5 * y
+                blas.scale_and_add(y, x, 2.0, -0.5, np.empty_like(y))
+                np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
+    with pytest.raises(ValueError, match="broadcast"):
+        blas.scale_and_add(vectors[0], vectors[1], 1.0, 1.0, np.empty(10_000))
+
+
+def test_vectors_are_forgotten_with_their_array():
+    before = len(blas._known), len(blas._forgetting)
+    vectors = [np.ones(5000) for _ in range(20)]
+    for vector in vectors:
+        blas.remember(vector)
+        blas.remember(vector)
+    del vector
+    found = 20 if blas._routine("d") else 0
+    assert len(blas._known) == before[0] + found
+    del vectors
+    assert (len(blas._known), len(blas._forgetting)) == before
+
+
+def test_read_only_vectors_are_not_remembered(route):
+    y = np.ones(10_000)
+    y.flags.writeable = False
+    blas.remember(y)
+    with pytest.raises(ValueError, match="read-only"):
+        blas.scale_and_add(y, np.ones(10_000), 1.0, 1.0, np.empty(10_000))
 
 
 def test_memory_around_is_left_alone(route):

@@ -7,15 +7,18 @@ import gc
 import pickle
 import weakref
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import retrograd as rg
 from retrograd.optim import _blockwise
-from retrograd.optim._blockwise import SMALL, Plan
+from retrograd.optim._blockwise import BLOCK, LARGE, LINE, SMALL, Plan
 
 OPTIMIZERS = ["SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "RMSprop", "Adadelta", "ASGD", "Rprop"]
 SHAPES = [(3, 4), (5,), (SMALL + 4,), (2, 3), ()]
@@ -247,3 +250,60 @@ def test_parameters_without_elements(name: str) -> None:
                 param.grad = rg.ones(*param.shape)
             optimizer.step()
         assert all(bool((param != 1).all()) for param in params)
+
+
+@given(st.lists(st.integers(0, 3 * BLOCK), min_size=1, max_size=6), st.integers(1, 5))
+def test_blocks_make_up_the_whole(sizes: list[int], threads: int) -> None:
+    tasks = [
+        _blockwise._Task([number], [(rg.tensor(np.broadcast_to(np.float32(0), size)),)])
+        for number, size in enumerate(sizes)
+    ]
+    _blockwise._cut(tasks, threads)
+    for task, size in zip(tasks, sizes, strict=True):
+        borders = [(block._low, block._high) for block in task.blocks]
+        assert borders[0][0] == 0
+        assert borders[-1][1] == size
+        for low, high in borders:
+            assert low % LINE == 0
+            assert 0 <= high - low <= BLOCK
+            assert low < high or size == 0
+        assert all(end == start for (_, end), (start, _) in pairwise(borders))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_threads_change_nothing(name: str) -> None:
+    """Every element is computed by the same operations, whoever does it."""
+
+    def run(threads: int) -> list[Any]:
+        rg.set_num_threads(threads)
+        rng = np.random.default_rng(1)
+        shapes = [(700, 500), (30,), (9_000,), (BLOCK + 1,), (400, 900), (7,), (2 * LARGE,)]
+        params = [rg.tensor(rng.standard_normal(shape, np.float32), requires_grad=True) for shape in shapes]
+        optimizer = getattr(rg.optim, name)(params, lr=0.01, **OPTIONS.get(name, {}))
+        for _ in range(3):
+            for param in params:
+                param.grad = rg.tensor(rng.standard_normal(param.shape, np.float32))
+            optimizer.step()
+        return [param.detach().numpy() for param in params]
+
+    before = rg.get_num_threads()
+    try:
+        alone = run(1)
+        for threads in (2, 3, 4):
+            for mine, other in zip(run(threads), alone, strict=True):
+                np.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-7)
+    finally:
+        rg.set_num_threads(before)
+
+
+def test_a_plan_is_made_anew_for_other_threads(plans: list[Plan]) -> None:
+    before = rg.get_num_threads()
+    optimizer, _, new_gradients = training(rg, "Adam")
+    try:
+        for threads in (1, 1, 2, 2, 1):
+            rg.set_num_threads(threads)
+            new_gradients()
+            optimizer.step()
+    finally:
+        rg.set_num_threads(before)
+    assert len(plans) == 3

@@ -50,7 +50,7 @@ class _Kind(NamedTuple):
     one: Any  # from one element to the next
 
 
-# By the number of a vector that is used again and again: its kind and its address, and what forgets them when it is gone.
+# By the number of a vector that is used again and again: its kind and its address; and what forgets them with it.
 _known: dict[int, tuple[_Kind, Any]] = {}
 _forgetting: dict[int, weakref.ref[Any]] = {}
 

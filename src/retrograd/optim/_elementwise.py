@@ -55,7 +55,7 @@ def count_step(state: dict[str, Any]) -> float:
     """Count a step, and return the number of it."""
     array = state["step"]._data
     step = array.item() + 1
-    array[...] = step
+    array[()] = step
     return step
 
 
@@ -120,10 +120,12 @@ class ElementwiseOptimizer(Optimizer):
         loss = self._evaluate(closure)
         if self._is_withheld():
             return loss
-        moving = [(group, param) for group in self.param_groups for param in group["params"] if param._grad is not None]
-        what = f"{type(self).__name__}.step"
-        for _, param in moving:
-            check_writable(param, what)
+        moving, what = [], f"{type(self).__name__}.step"
+        for group in self.param_groups:
+            for param in group["params"]:
+                if param._grad is not None:
+                    check_writable(param, what)
+                    moving.append((group, param))
         chosen: dict[Any, Update] = {}
         updates, tensors, grads = [], [], []
         for group, param in moving:
