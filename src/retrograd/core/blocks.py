@@ -13,8 +13,8 @@ import functools
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -24,15 +24,30 @@ from retrograd.core.blas import on_one_thread, use_threads
 if TYPE_CHECKING:
     from queue import SimpleQueue
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 # From this many elements on, slices pay for themselves; below, waking a thread costs more than it saves (measured).
 LARGE = 3 << 19
+# The same for functions that take several nanoseconds for an element, such as activations (measured).
+HEAVY = 1 << 19
 # Elements of one block (measured): its temporaries stay in the caches, and calls are so few that threads seldom wait
 # for the interpreter lock.
-BLOCK = 1 << 17
+BLOCK = 1 << 18
+# Elements of the first block, whose result tells the dtype before threads share the others.
+FIRST = 1 << 12
 
 _lock = threading.Lock()
 _pool: SimpleQueue[Callable[[], None] | None] | None = None  # what its threads are to call
 _threads = 0  # not asked yet
+
+
+class _Thread(threading.local):
+    """What is known of a thread."""
+
+    is_sharing = False  # whether it is at work that threads share; what that does is not shared once more
+
+
+_thread = _Thread()
 
 
 def get_num_threads() -> int:
@@ -134,7 +149,7 @@ if hasattr(os, "register_at_fork"):
 def _flat(operand: Any, shape: tuple[int, ...]) -> Any:
     """The operand as a vector to be sliced, or as it is if it has one element; None if neither."""
     if not isinstance(operand, np.ndarray):
-        return operand if isinstance(operand, (int, float, complex, np.generic)) else None
+        return operand if isinstance(operand, (int, float, complex, str, np.generic)) else None
     if operand.size == 1:
         return operand.reshape(())
     if operand.shape == shape and operand.flags.c_contiguous:
@@ -142,11 +157,23 @@ def _flat(operand: Any, shape: tuple[int, ...]) -> Any:
     return None
 
 
+def in_blocks(function: F) -> F:
+    """Have an elementwise function that takes long for an element run in blocks, and in threads."""
+
+    @functools.wraps(function)
+    def call(*operands: Any) -> Any:
+        first = operands[0]
+        if type(first) is not np.ndarray or first.size < HEAVY or _thread.is_sharing:
+            return function(*operands)
+        return run_blocked(function, *operands)
+
+    return call  # type: ignore[return-value]
+
+
 def run_blocked(function: Callable[..., Any], *operands: Any) -> Any:
     """``function(*operands)`` for an elementwise function; in slices if the operands allow it."""
-    threads = get_num_threads()
     is_ufunc = isinstance(function, np.ufunc)
-    if is_ufunc and threads == 1:
+    if is_ufunc and get_num_threads() == 1:
         return function(*operands)
     shape = next((x.shape for x in operands if isinstance(x, np.ndarray) and x.size > 1), None)
     flat = [] if shape is None else [_flat(operand, shape) for operand in operands]
@@ -154,23 +181,30 @@ def run_blocked(function: Callable[..., Any], *operands: Any) -> Any:
         return function(*operands)
     size = max(x.size for x in flat if isinstance(x, np.ndarray))
 
-    first = function(*(_cut(x, slice(0, BLOCK)) for x in flat))
-    if not isinstance(first, np.ndarray) or first.shape != (BLOCK,):
+    length = min(FIRST, BLOCK, size)
+    first = function(*(_cut(x, slice(0, length)) for x in flat))
+    if not isinstance(first, np.ndarray) or first.shape != (length,):
         return function(*operands)  # not elementwise after all (a constant, or nothing)
     out = np.empty(size, first.dtype)
-    out[:BLOCK] = first
+    out[:length] = first
 
     def work(start: int, stop: int) -> None:
-        if is_ufunc:
-            whole = slice(start, stop)
-            function(*(_cut(x, whole) for x in flat), out=out[whole])
-            return
-        for low in range(start, stop, BLOCK):
-            block = slice(low, min(low + BLOCK, stop))
-            out[block] = function(*(_cut(x, block) for x in flat))
+        for low, high in [(start, stop)] if is_ufunc else _even_parts(start, stop):
+            block = slice(low, high)
+            if is_ufunc:
+                function(*(_cut(x, block) for x in flat), out=out[block])
+            else:
+                out[block] = function(*(_cut(x, block) for x in flat))
 
-    share(work, BLOCK, size)
+    share(work, length, size)
     return out.reshape(shape)
+
+
+def _even_parts(start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Parts of even size that are a block long at most."""
+    count = -(-(stop - start) // BLOCK)
+    for number in range(count):
+        yield start + (stop - start) * number // count, start + (stop - start) * (number + 1) // count
 
 
 def share(work: Callable[[int, int], None], start: int, stop: int) -> None:
@@ -187,19 +221,23 @@ def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]], produ
     each thread computes its own.
     """
     waiting = deque(tasks)
-    helpers = min(get_num_threads(), len(waiting)) - 1
+    helpers = 0 if _thread.is_sharing else min(get_num_threads(), len(waiting)) - 1
     if helpers < 1:
         for task in waiting:
             work(*task)
         return
 
     def take(pop: Callable[[], Any] = waiting.pop) -> None:  # a monitor knows helping threads by this name
-        while True:
-            try:
-                task = pop()
-            except IndexError:
-                return
-            work(*task)
+        _thread.is_sharing = True
+        try:
+            while True:
+                try:
+                    task = pop()
+                except IndexError:
+                    return
+                work(*task)
+        finally:
+            _thread.is_sharing = False
 
     ended: SimpleQueue[BaseException | None] = _queue_type()()
 

@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from retrograd.batching import BatchedArray
 from retrograd.core import inplace as _inplace
-from retrograd.core.blocks import LARGE, run_blocked
+from retrograd.core.blocks import run_blocked
 from retrograd.core.half import HALF, exact_numbers
 from retrograd.core.leading_calls import leading_caller
 from retrograd.core.node import Node, OpNode, save_result, save_tensor
@@ -157,7 +157,7 @@ def _unary(op: Op) -> Callable[..., Any]:
     node_class: Any = None  # made for the first node
     saves_input, saves_result = op.plan(1) or (False, False)
     differentiable = bool(op.rules)
-    composed = op.ufunc is None
+    composed, large = op.ufunc is None, op.large
 
     def call(input: Any, *, out: Tensor | None = None) -> Any:
         nonlocal node_class
@@ -169,7 +169,7 @@ def _unary(op: Op) -> Callable[..., Any]:
         if composed and dtype is HALF:
             return apply(op, [input], None)
         try:
-            result = forward(data) if data.size < LARGE else run_blocked(forward, data)
+            result = forward(data) if data.size < large else run_blocked(forward, data)
         except Exception:
             return apply(op, [input], None)
         if result.dtype is not dtype:  # promotion, or a result of another kind
@@ -217,7 +217,7 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
     forward = op.forward
     node_class: Any = None  # made for the first node
     differentiable = bool(op.rules)
-    composed = op.ufunc is None
+    composed, large = op.ufunc is None, op.large
     checks_dtype = differentiable or op.int_to_float
     # which of input, other, result to save when the first, the second or both need a gradient
     masks = {name: 1 << op.differentiable.index(name) for name in op.differentiable}
@@ -252,7 +252,7 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
                 return NotImplemented
             return apply(op, [input, other], None)
         try:
-            result = forward(a, b) if a.size < LARGE else run_blocked(forward, a, b)
+            result = forward(a, b) if a.size < large else run_blocked(forward, a, b)
         except Exception:
             return apply(op, [input, other], None)
         # promotion, unless it is a comparison, which gives bool

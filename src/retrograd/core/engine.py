@@ -15,7 +15,6 @@ import numpy as np
 
 from retrograd.core import sites, state
 from retrograd.core.backward_hooks import as_carried, as_tensor, run_posthooks, run_prehooks, run_tensor_hooks
-from retrograd.core.blocks import LARGE
 from retrograd.core.fit import fit
 from retrograd.core.node import FREED, AccumulateGrad, Node, OpNode
 from retrograd.core.observer import observed_node
@@ -220,7 +219,7 @@ def _loop(
                 and node.plain
                 and node.extras is None
                 and g is not None
-                and not (node.aside and g.size >= LARGE)
+                and not (node.aside and g.size >= node.large)
                 and (executed is None or (node in executed and node not in captures))
             ):
                 # The usual step, written out because it is where the time goes: an operation with one output and nobody

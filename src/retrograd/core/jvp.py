@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrograd.core import state
-from retrograd.core.blocks import LARGE, run_blocked
+from retrograd.core.blocks import run_blocked
 from retrograd.core.engine import run
 from retrograd.core.fit import fit
 from retrograd.core.node import MultiOpNode, Node
@@ -138,7 +138,7 @@ def _sum_of_rules(op: Op, bound: list[Any], result: Tensor, tangents: Tangents, 
         if moved.shape != shape:
             moved = np.broadcast_to(moved, shape)
         if kind == "f" and moved.dtype.kind == "f":
-            large = convert is _as_array and moved.size >= LARGE
+            large = convert is _as_array and moved.size >= op.large
             part = run_blocked(rule, moved, *values) if large else rule(moved, *values)
         else:
             part = _of_complex(rule, values, moved, convert(wrap(np.ones_like(result._data))))

@@ -54,7 +54,7 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     }
     if not known.keys() >= set(op.slots):
         return general
-    forward, bind = op.forward, op.bind
+    forward, bind = op.in_blocks, op.bind
     node_class: Any = None  # made for the first node
     plan = op.plan(1) if op.rules else ()
     places: list[int | None] = [known[slot] if wanted else None for slot, wanted in zip(op.slots, plan, strict=True)]

@@ -73,6 +73,7 @@ class Node:
     is_leaf = False  # whether it is an AccumulateGrad
     plain = False  # whether it is an operation with one output, whose rules the engine may run directly
     blocked = False  # whether its rules are elementwise, so that large gradients are worked on in blocks
+    large = LARGE  # from how many elements on a gradient is large
     aside = False  # whether large gradients take the general path: for blocks, or so that a monitor can look at them
     takes_undefined = False  # whether it runs even if no gradient arrived
 
@@ -206,7 +207,7 @@ class OpNode(Node):
     def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
         if self.saved is None:
             raise RuntimeError(FREED)
-        large = self.blocked and g.size >= LARGE
+        large = self.blocked and g.size >= self.large
         value = self.value if self.extras is None else cache(self.value)
         return [
             None

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.core import calls, record, registry
+from retrograd.core.blocks import HEAVY, LARGE, in_blocks
 from retrograd.core.monitor import looked_at, silenced
 from retrograd.core.named_results import NamedResults
 from retrograd.core.node import (
@@ -98,6 +99,7 @@ class Op:
         flagless: bool = False,
         quiet: bool = False,
         opmath: bool = True,
+        heavy: bool = False,
     ) -> None:
         self.name = self.label = name or forward.__name__.rstrip("_")
         self.__doc__ = forward.__doc__
@@ -111,6 +113,9 @@ class Op:
             self.forward = looked_at(forward)
         elif quiet:
             self.forward = silenced(forward)
+        # from how many elements on it runs in blocks, and in threads, and the function that does so by itself
+        self.large = HEAVY if heavy else LARGE
+        self.in_blocks = in_blocks(self.forward) if heavy else self.forward
         self.int_to_float = int_to_float
         # whether float16 is computed in float32; comparisons see the numbers as float16 has them, as in torch
         self.opmath = opmath and kind == "elementwise" and bool(rules) and outputs is None
@@ -189,6 +194,7 @@ class Op:
         if self.flagless:
             members["plain"] = False  # its gradients are looked at, too
         members["result_slots"] = tuple(slot for slot, name in enumerate(self.slots) if name in self.results)
+        members["large"] = self.large
         members["blocked"] = self.kind == "elementwise" and self.outputs is None
         members["aside"] = members["blocked"] or bool(self.factors)  # products may run in threads that tell no flags
         for slot, name in enumerate(self.slots):
@@ -376,6 +382,7 @@ def _decorator(
         flagless: bool = False,
         quiet: bool = False,
         opmath: bool = True,
+        heavy: bool = False,
         numpy: tuple[Any, ...] = (),
         **rules: Rule,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -399,6 +406,7 @@ def _decorator(
                 flagless=flagless,
                 quiet=quiet,
                 opmath=opmath,
+                heavy=heavy,
                 write=None if isinstance(inplace, bool) else inplace,
                 **fixed,
             )
@@ -421,7 +429,8 @@ elementwise.__doc__ = """An operation whose output at an index depends on its op
 
 The first argument, if given, is the NumPy ufunc that computes it; the function's body is then only its docstring.
 Operands are broadcast and promoted as torch does; ``int_to_float`` says that integers become the default float dtype.
-``operator="mul"`` makes it ``*`` (with the reflected and in-place forms), too.
+``operator="mul"`` makes it ``*`` (with the reflected and in-place forms), too. ``heavy`` says that an element takes
+several nanoseconds, so that threads share arrays of medium size already.
 """
 
 linear: Any = _decorator("linear", False)

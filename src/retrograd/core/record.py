@@ -103,12 +103,12 @@ def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
         raise _no_tensor(op, bound)
     if op.sequence is not None:
         _check_sequence(op, bound[op.sequence_position])
-    forward, operands = prepare(op, arrays, op.forward)
+    forward, operands = prepare(op, arrays, op.in_blocks)
     try:
         result = forward(*operands)
     except Exception:
         result = run_forward(op, operands, forward)  # once more, to explain what is wrong
-    if forward is not op.forward:
+    if forward is not op.in_blocks:
         bound = exact_numbers(bound)
     made = finish(op, bound, arrays, result, out)
     if local.tangents is not None and op.rules:

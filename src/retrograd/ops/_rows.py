@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
+
+from retrograd.core import blocks as sharing
+
+T = TypeVar("T")
 
 # Elements that are worked on at a time.
 BLOCK = 1 << 17
 
 
-def blocks(count: int, length: int) -> Iterator[slice]:
-    """Slices of ``count`` rows of a length, each about a block long."""
-    step = max(BLOCK // max(length, 1), 1)
+def over_blocks(work: Callable[[slice], T], like: Any) -> list[T]:
+    """What ``work`` returns for slices of the first dimension of an array, in order.
+
+    Each slice is about a block long. Threads share the work on a large array.
+    """
+    count, length = len(like), math.prod(like.shape[1:])
+    threads = sharing.get_num_threads() if type(like) is np.ndarray and like.size >= sharing.HEAVY else 1
+    if threads == 1:
+        return [work(part) for part in _parts(count, BLOCK // max(length, 1))]
+    # as many for each thread, and long ones: threads wait for the interpreter lock between calls
+    wanted = threads * -(-like.size // (threads * sharing.BLOCK))
+    parts = list(_parts(count, -(-count // wanted)))
+    found: list[Any] = [None] * len(parts)
+
+    def fill(place: int, part: slice) -> None:
+        found[place] = work(part)
+
+    sharing.share_out(fill, enumerate(parts), products=True)
+    return found
+
+
+def _parts(count: int, step: int) -> Iterator[slice]:
+    step = max(step, 1)
     for start in range(0, count, step):
         yield slice(start, start + step)
 
@@ -36,14 +61,17 @@ _LARGE = 1 << 12
 # --- softmax ----------------------------------------------------------------------------------------------------------
 
 
-def softmax_rows(x: Any, largest: Any) -> Any:
-    """``exp(x - largest)``, divided by its sums."""
+def softmax_rows(x: Any) -> Any:
+    """``exp(x)``, divided by its sums."""
     result = np.empty_like(x)
-    for part in blocks(*x.shape):
+
+    def work(part: slice) -> None:
         out = result[part]
-        np.subtract(x[part], largest[part], out=out)
+        np.subtract(x[part], largest(x[part], 1), out=out)
         np.exp(out, out=out)
         out /= row_sums(out)
+
+    over_blocks(work, x)
     return result
 
 
@@ -53,30 +81,44 @@ def softmax_rows_derivative(g: Any, result: Any) -> Any:
     Its sums are no products with ones: these may run in threads, which tell no floating-point flags.
     """
     gradient = np.empty_like(result)
-    for part in blocks(*result.shape):
+
+    def work(part: slice) -> None:
         out = gradient[part]
         np.multiply(g[part], result[part], out=out)
         np.subtract(g[part], np.add.reduce(out, 1, keepdims=True), out=out)
         out *= result[part]
+
+    over_blocks(work, result)
     return gradient
 
 
-def log_softmax_rows(x: Any, largest: Any) -> Any:
+def log_softmax_rows(x: Any) -> Any:
     """The logarithm of what :func:`softmax_rows` returns."""
     result = np.empty_like(x)
-    for part in blocks(*x.shape):
+
+    def work(part: slice) -> None:
         out = result[part]
-        np.subtract(x[part], largest[part], out=out)
+        np.subtract(x[part], largest(x[part], 1), out=out)
         out -= np.log(row_sums(np.exp(out)))
+
+    over_blocks(work, x)
     return result
 
 
 def log_softmax_rows_derivative(g: Any, result: Any) -> Any:
     """The gradient of what :func:`log_softmax_rows` made ``result`` of."""
     gradient = np.empty_like(result)
-    for part in blocks(*result.shape):
+
+    def work(part: slice) -> None:
         out = gradient[part]
         np.exp(result[part], out=out)
         out *= np.add.reduce(g[part], 1, keepdims=True)
         np.subtract(g[part], out, out=out)
+
+    over_blocks(work, result)
     return gradient
+
+
+def largest(x: Any, dim: int) -> Any:
+    """The maximum along a dimension, which is kept; minus infinity of no elements."""
+    return np.maximum.reduce(x, axis=dim, keepdims=True, initial=-np.inf)

@@ -84,7 +84,7 @@ def scipy_ufunc(
             return narrowed(result, operands[0])
 
         functools.update_wrapper(forward, function)
-        return answers_for(name)(scipy_elementwise(int_to_float=True, **options)(forward))
+        return answers_for(name)(scipy_elementwise(int_to_float=True, heavy=True, **options)(forward))
 
     return register
 

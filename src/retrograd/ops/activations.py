@@ -20,6 +20,7 @@ from retrograd.dtypes import as_dtype
 from retrograd.ops._normal import normal_single
 from retrograd.ops._rows import (
     as_rows,
+    largest,
     log_softmax_rows,
     log_softmax_rows_derivative,
     softmax_rows,
@@ -221,7 +222,7 @@ def elu_derivative(g: Any, input: Any, alpha: float) -> Any:
     return zeroed(g, left) + alpha * np.exp(_left_of_zero(input)) * zeroed(g, ~left)
 
 
-@elementwise(method=False, input=elu_derivative)
+@elementwise(method=False, heavy=True, input=elu_derivative)
 def elu(input, alpha: float = 1.0):
     """Return ``input`` where it is positive, ``alpha * (exp(input) - 1)`` elsewhere."""
     _check_float("elu", input)
@@ -233,7 +234,7 @@ SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
 
 
-@elementwise(method=False, input=lambda g, input: SELU_SCALE * elu_derivative(g, input, SELU_ALPHA))
+@elementwise(method=False, heavy=True, input=lambda g, input: SELU_SCALE * elu_derivative(g, input, SELU_ALPHA))
 def selu(input):
     """Return the self-normalising :func:`elu`: 1.0507 times that with ``alpha = 1.6733``."""
     _check_float("selu", input)
@@ -245,7 +246,7 @@ def celu_derivative(g: Any, input: Any, alpha: float) -> Any:
     return zeroed(g, left) + np.exp(_left_of_zero(input) / alpha) * zeroed(g, ~left)
 
 
-@elementwise(method=False, input=celu_derivative)
+@elementwise(method=False, heavy=True, input=celu_derivative)
 def celu(input, alpha: float = 1.0):
     """Return ``input`` where it is positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere."""
     _check_float("celu", input)
@@ -258,7 +259,7 @@ def celu(input, alpha: float = 1.0):
 
 
 @answers_for("expit")
-@elementwise(int_to_float=True, input=lambda g, result: g * conj(result * (1 - result)))
+@elementwise(int_to_float=True, heavy=True, input=lambda g, result: g * conj(result * (1 - result)))
 def sigmoid(input):
     """Return the logistic function ``1 / (1 + exp(-input))``."""
     if input.dtype.kind == "c":
@@ -272,7 +273,7 @@ def sigmoid(input):
 logistic = in_rules(sigmoid)
 
 
-@elementwise(method=False, node_name="LogSigmoidBackward0", input=lambda g, input: g * logistic(-input))
+@elementwise(method=False, node_name="LogSigmoidBackward0", heavy=True, input=lambda g, input: g * logistic(-input))
 def logsigmoid(input):
     """Return ``log(sigmoid(input))``."""
     _check_float("logsigmoid", input)
@@ -284,7 +285,7 @@ def softplus_derivative(g: Any, input: Any, beta: float, threshold: float) -> An
     return np.where(input * beta > threshold, g, g * logistic(input * beta))
 
 
-@elementwise(method=False, input=softplus_derivative)
+@elementwise(method=False, heavy=True, input=softplus_derivative)
 def softplus(input, beta: float = 1.0, threshold: float = 20.0):
     """Return ``log(1 + exp(beta * input)) / beta``, and ``input`` itself where ``beta * input > threshold``."""
     _check_float("softplus", input)
@@ -297,7 +298,7 @@ def silu_derivative(g: Any, input: Any) -> Any:
     return g * conj(s * (1 + input * (1 - s)))
 
 
-@elementwise(method=False, input=silu_derivative)
+@elementwise(method=False, heavy=True, input=silu_derivative)
 def silu(input):
     """Return ``input * sigmoid(input)``."""
     if input.dtype.kind != "c":
@@ -313,7 +314,7 @@ def mish_derivative(g: Any, input: Any) -> Any:
     return g * (t + input * logistic(input) * (1 - t * t))
 
 
-@elementwise(method=False, input=mish_derivative)
+@elementwise(method=False, heavy=True, input=mish_derivative)
 def mish(input):
     """Return ``input * tanh(softplus(input))``."""
     _check_float("mish", input)
@@ -341,7 +342,7 @@ def gelu_derivative(g: Any, input: Any, approximate: str) -> Any:
     return g * (0.5 * (1 + t) + 0.5 * input * (1 - t * t) * slope)
 
 
-@elementwise(method=False, input=gelu_derivative)
+@elementwise(method=False, heavy=True, input=gelu_derivative)
 def gelu(input, approximate: str = "none"):
     """Return ``input`` times the normal distribution function, or its ``"tanh"`` approximation."""
     _check_float("gelu", input)
@@ -358,7 +359,7 @@ def softsign(input):
     return input / (1 + input.abs())
 
 
-@elementwise(method=False, int_to_float=True, input=lambda g, input: g * conj(np.tanh(input) ** 2))
+@elementwise(method=False, int_to_float=True, heavy=True, input=lambda g, input: g * conj(np.tanh(input) ** 2))
 def tanhshrink(input):
     """Return ``input - tanh(input)``."""
     return input - np.tanh(input)
@@ -379,15 +380,14 @@ def glu(input, dim: int = -1):
 # --- softmax ----------------------------------------------------------------------------------------------------------
 
 
-def _to_normalise(name: str, input: Any, dim: int, dtype: Any) -> tuple[Any, Any]:
-    """The input, cast if that was asked for, and its maximum along ``dim``."""
+def _to_normalise(name: str, input: Any, dim: int, dtype: Any) -> Any:
+    """The input, cast if that was asked for."""
     if not isinstance(dim, (int, np.integer)):
         raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
     if dtype is not None:
         input = input.astype(as_dtype(dtype).numpy, copy=False)
     _check_float(name, input)
-    input = row_major(input)
-    return input, np.maximum.reduce(input, axis=dim, keepdims=True, initial=-np.inf)
+    return row_major(input)
 
 
 def softmax_derivative(g: Any, result: Any, dim: int) -> Any:
@@ -406,11 +406,11 @@ def softmax(input, dim: int, dtype=None):
     >>> rg.softmax(rg.tensor([0.0, 0.0]), 0)
     tensor([0.5000, 0.5000])
     """
-    input, largest = _to_normalise("softmax", input, dim, dtype)
+    input = _to_normalise("softmax", input, dim, dtype)
     rows = as_rows(input, dim)
     if rows is not None:
-        return softmax_rows(rows, largest.reshape(-1, 1)).reshape(input.shape)
-    exp = np.exp(input - largest)
+        return softmax_rows(rows).reshape(input.shape)
+    exp = np.exp(input - largest(input, dim))
     exp /= np.add.reduce(exp, axis=dim, keepdims=True)
     return exp
 
@@ -425,11 +425,11 @@ def log_softmax_derivative(g: Any, result: Any, dim: int) -> Any:
 @op(input=log_softmax_derivative)
 def log_softmax(input, dim: int, dtype=None):
     """Return ``log(softmax(input, dim))``, without overflow or loss of small probabilities."""
-    input, largest = _to_normalise("log_softmax", input, dim, dtype)
+    input = _to_normalise("log_softmax", input, dim, dtype)
     rows = as_rows(input, dim)
     if rows is not None:
-        return log_softmax_rows(rows, largest.reshape(-1, 1)).reshape(input.shape)
-    shifted = input - largest
+        return log_softmax_rows(rows).reshape(input.shape)
+    shifted = input - largest(input, dim)
     return shifted - np.log(np.add.reduce(np.exp(shifted), axis=dim, keepdims=True))
 
 

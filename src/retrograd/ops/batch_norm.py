@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ import numpy as np
 from retrograd.core.layout import row_major
 from retrograd.core.op import op
 from retrograd.core.registry import composite
+from retrograd.core.scratch import scratch_like
 from retrograd.core.state import set_grad_enabled
 from retrograd.core.tensor import Tensor
 from retrograd.ops._fused import gradient_of, sample_by_sample
 from retrograd.ops._losses import check_tensors
-from retrograd.ops._rows import blocks
+from retrograd.ops._rows import over_blocks
 from retrograd.ops._rules import check_kind
 from retrograd.ops.norm_layers import check_parameters, in_single, scaled, standardized
 
@@ -48,36 +50,42 @@ def _products(x: Any, y: Any) -> Any:
     return np.add.reduce(x * y if x.ndim == 2 else np.vecdot(x, y), 0)
 
 
-def _parts(x: Any) -> Any:
-    return blocks(len(x), math.prod(x.shape[1:]))
+def _deviations(x: Any, mean: Any) -> Any:
+    return np.subtract(x, mean, out=scratch_like(x))
+
+
+def _total(of_part: Callable[[slice], Any], x: Any) -> Any:
+    """The sum of what a function returns for parts of the samples: one number for every channel."""
+    return sum(over_blocks(of_part, x), np.zeros(x.shape[1], x.dtype, like=x))
 
 
 @sample_by_sample
 def _products_with_deviations(g: Any, x: Any, mean: Any) -> Any:
     """The sum of ``g * (x - mean)`` of every channel."""
     mean = _per_channel(mean, x)
-    total = np.zeros(x.shape[1], x.dtype, like=x)
-    for part in _parts(x):
-        total += _products(g[part], x[part] - mean)
-    return total
+    return _total(lambda part: _products(g[part], _deviations(x[part], mean)), x)
 
 
 def _sum_of_squares(x: Any, mean: Any) -> Any:
     mean = _per_channel(mean, x)
-    total = np.zeros(x.shape[1], x.dtype, like=x)
-    for part in _parts(x):
-        deviations = x[part] - mean
-        total += _products(deviations, deviations)
-    return total
+
+    def of_part(part: slice) -> Any:
+        deviations = _deviations(x[part], mean)
+        return _products(deviations, deviations)
+
+    return _total(of_part, x)
 
 
 def _affine(x: Any, factor: Any, shift: Any) -> Any:
     """``x * factor + shift`` with one factor and one shift per channel."""
     factor, shift = _per_channel(factor, x), _per_channel(shift, x)
     result = np.empty_like(x)
-    for part in _parts(x):
+
+    def work(part: slice) -> None:
         np.multiply(x[part], factor, out=result[part])
         result[part] += shift
+
+    over_blocks(work, x)
     return result
 
 
@@ -89,12 +97,15 @@ def _gradient_of_batch(g: Any, x: Any, mean: Any, scale: Any, factor: Any) -> An
     shift = factor * _sum(g) / -count
     factor, slope, shift, mean = (_per_channel(each, x) for each in (factor, slope, shift, mean))
     result = np.empty_like(x)
-    for part in _parts(x):
+
+    def work(part: slice) -> None:
         out = result[part]
         np.subtract(x[part], mean, out=out)
         out *= slope
-        out += g[part] * factor
+        out += np.multiply(g[part], factor, out=scratch_like(out))
         out += shift
+
+    over_blocks(work, x)
     return result
 
 

@@ -15,12 +15,13 @@ from retrograd.batching import holds_batch
 from retrograd.core.layout import row_major
 from retrograd.core.op import op
 from retrograd.core.registry import composite
+from retrograd.core.scratch import scratch_like
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import float16, float32
 from retrograd.ops._fused import all_samples_rows, gradient_of
 from retrograd.ops._losses import check_tensors
 from retrograd.ops._reducing import sum_of_squares
-from retrograd.ops._rows import blocks, row_sums
+from retrograd.ops._rows import over_blocks, row_sums
 from retrograd.ops._rules import check_kind
 from retrograd.ops.conditional import clamp_min
 from retrograd.ops.joining import cat
@@ -44,7 +45,8 @@ def _normalized(rows: Any, eps: float, centred: bool, weight: Any, bias: Any) ->
     result = np.empty_like(rows)
     mean = np.empty((count, 1), rows.dtype, like=rows) if centred else None
     scale = np.empty((count, 1), rows.dtype, like=rows)
-    for part in blocks(count, length):
+
+    def work(part: slice) -> None:
         out = result[part]
         if mean is None:
             out[...] = rows[part]
@@ -57,6 +59,8 @@ def _normalized(rows: Any, eps: float, centred: bool, weight: Any, bias: Any) ->
             out *= weight
         if bias is not None:
             out += bias
+
+    over_blocks(work, rows)
     return result, mean, scale
 
 
@@ -65,15 +69,18 @@ def _gradient_of_rows(g: Any, rows: Any, weight: Any, mean: Any, scale: Any) -> 
     """The gradient of the rows; see Ba, Kiros, Hinton (2016), equation 4, differentiated."""
     length = rows.shape[1]
     result = np.empty_like(rows)
-    for part in blocks(*rows.shape):
+
+    def work(part: slice) -> None:
         out, own = result[part], scale[part]
         np.subtract(rows[part], 0 if mean is None else mean[part], out=out)
-        incoming = g[part] if weight is None else g[part] * weight
+        incoming = g[part] if weight is None else np.multiply(g[part], weight, out=scratch_like(out))
         out *= np.vecdot(incoming, out)[:, None] * (own * own / -length)
         out += incoming
         if mean is not None:
             out -= row_sums(incoming) / length
         out *= own
+
+    over_blocks(work, rows)
     return result
 
 
@@ -81,11 +88,14 @@ def _gradient_of_weight(g: Any, rows: Any, mean: Any, scale: Any) -> Any:
     """The gradient of the weights of the columns."""
     if holds_batch((g, rows)):
         return np.add.reduce((rows if mean is None else rows - mean) * scale * g, axis=0)
-    total = np.zeros(rows.shape[1], rows.dtype, like=rows)
-    for part in blocks(*rows.shape):
-        deviations = rows[part] if mean is None else rows[part] - mean[part]
-        total += scale[part, 0] @ (deviations * g[part])
-    return total
+
+    def work(part: slice) -> Any:
+        products = scratch_like(rows[part])
+        np.subtract(rows[part], 0 if mean is None else mean[part], out=products)
+        products *= g[part]
+        return scale[part, 0] @ products
+
+    return sum(over_blocks(work, rows), np.zeros(rows.shape[1], rows.dtype, like=rows))
 
 
 def standardized(x: Any, dims: Any, eps: float, centred: bool = True) -> Any:

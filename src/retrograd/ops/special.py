@@ -28,7 +28,7 @@ _LARGE = 1 << 12  # elements, from which on NumPy's two dozen passes take less t
 
 
 @answers_for("erf")
-@scipy_elementwise(int_to_float=True, input=lambda g, input: g * conj(2 / SQRT_PI * np.exp(-input * input)))
+@scipy_elementwise(int_to_float=True, heavy=True, input=lambda g, input: g * conj(2 / SQRT_PI * np.exp(-input * input)))
 def erf(input):
     """Return the error function ``2 / sqrt(pi) * integral of exp(-t**2) from 0 to input``.
 

@@ -10,7 +10,6 @@ How the work is laid out depends on the arrays alone, which are the same in ever
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from operator import is_, methodcaller
@@ -22,10 +21,11 @@ from numpy.lib.array_utils import byte_bounds
 from retrograd.core.blas import remember
 from retrograd.core.blocks import get_num_threads, share_out
 from retrograd.core.monitor import silenced
+from retrograd.core.scratch import LONGEST, scratch_vectors
 from retrograd.core.tensor import Tensor
 
 # Elements of the largest block (measured): smaller ones are more calls, and threads wait for the interpreter lock.
-BLOCK = 5 << 16
+BLOCK = LONGEST
 # Elements between whose multiples blocks are cut, so that no two threads write to one line of the cache.
 LINE = 64
 # From so many elements on, threads pay for themselves: sooner than for a single ufunc, as there is more to do. Kernels
@@ -174,7 +174,7 @@ class _Block:
         """Run the kernel on it."""
         task = self._task
         grad = task.grad[self._low : self._high]
-        task.kernel(self._param, grad, *self._state, *_temporaries(task.temporaries, self._param))
+        task.kernel(self._param, grad, *self._state, *scratch_vectors(task.temporaries, self._param))
 
 
 class Plan:
@@ -256,7 +256,7 @@ def _cut(tasks: Sequence[_Task], threads: int) -> None:
 
 def _even_borders(low: int, high: int) -> Iterator[int]:
     """Where blocks of even size end that make up ``low`` to ``high``."""
-    count = max(-(-(high - low) // BLOCK), 1)
+    count = max(-(-(high - low) // (BLOCK - LINE)), 1)  # a border may be moved by a line
     for number in range(1, count):
         yield low + (high - low) * number // count // LINE * LINE
     yield high
@@ -269,30 +269,3 @@ def _are_apart(arrays: Sequence[Any]) -> bool:
     """Whether no two of the arrays on the CPU reach into each other's memory."""
     bounds = sorted(byte_bounds(array) for array in arrays if type(array) is np.ndarray)
     return all(end <= start for (_, end), (start, _) in pairwise(bounds))
-
-
-class _Scratch(threading.local):
-    """The temporaries of a thread, by dtype, and their parts, by number and size."""
-
-    def __init__(self) -> None:
-        self.arrays: dict[str, list[Any]] = {}
-        self.parts: dict[tuple[str, int, int], list[Any]] = {}
-
-
-_scratch = _Scratch()
-
-
-def _temporaries(count: int, like: Any) -> list[Any]:
-    """Temporaries of this thread; kept from step to step, as fresh memory costs a page fault every few KB."""
-    if type(like) is not np.ndarray:
-        return [np.empty_like(like) for _ in range(count)]
-    parts = _scratch.parts
-    key = char, _, size = like.dtype.char, count, like.size
-    found = parts.get(key)
-    if found is None:
-        arrays = _scratch.arrays.setdefault(char, [])
-        arrays += [np.empty(BLOCK, like.dtype) for _ in range(count - len(arrays))]
-        found = parts[key] = [array[:size] for array in arrays[:count]]
-        for part in found:
-            remember(part)
-    return found

@@ -1,0 +1,48 @@
+"""Arrays for intermediate results, kept by every thread: fresh memory costs a page fault every few KB."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from retrograd.core.blas import remember
+
+# Elements of the largest vector that is kept; a longer one is made anew.
+LONGEST = 5 << 16
+
+
+class _Scratch(threading.local):
+    """The vectors of a thread, by dtype, and their beginnings, by number and length."""
+
+    def __init__(self) -> None:
+        self.vectors: dict[str, list[Any]] = {}
+        self.beginnings: dict[tuple[str, int, int], list[Any]] = {}
+
+
+_scratch = _Scratch()
+
+
+def scratch_vectors(count: int, like: Any) -> list[Any]:
+    """So many vectors like ``like``, with anything in them, which are this thread's until it asks once more."""
+    char, size = like.dtype.char, like.size
+    if type(like) is not np.ndarray or size > LONGEST:
+        return [np.empty_like(like) for _ in range(count)]
+    beginnings = _scratch.beginnings
+    key = char, count, size
+    found = beginnings.get(key)
+    if found is None:
+        vectors = _scratch.vectors.setdefault(char, [])
+        vectors += [np.empty(LONGEST, like.dtype) for _ in range(count - len(vectors))]
+        found = beginnings[key] = [vector[:size] for vector in vectors[:count]]
+        for vector in found:
+            remember(vector)
+    return found
+
+
+def scratch_like(x: Any) -> Any:
+    """One array of a shape and dtype, with anything in it, which is this thread's until it asks once more."""
+    if type(x) is not np.ndarray or x.size > LONGEST:
+        return np.empty_like(x)
+    return scratch_vectors(1, x)[0].reshape(x.shape)
