@@ -248,8 +248,8 @@ def _cut(tasks: Sequence[_Task], threads: int) -> None:
     shares = [own + (whole - own) * number / max(threads - 1, 1) for number in range(threads)]  # where they end
     start = 0
     for task in tasks:
-        ends = [round((share - start) / LINE) * LINE for share in shares]
-        parts = [0, *(end for end in ends if 0 < end < task.size), task.size]
+        ends = {round((share - start) / LINE) * LINE for share in shares}
+        parts = [0, *sorted(end for end in ends if 0 < end < task.size), task.size]
         task.cut([0, *(border for low, high in pairwise(parts) for border in _even_borders(low, high))])
         start += task.size
 
