@@ -19,7 +19,7 @@ from retrograd.core.registry import add_method
 from retrograd.core.sites import warn_user
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
-from retrograd.ops._positions import ALL, along, combine_at, of_index
+from retrograd.ops._positions import ALL, add_rows, along, combine_at, of_index
 from retrograd.ops._rules import normalize_dim
 from retrograd.ops.copying import cast, fill_value, write
 
@@ -76,9 +76,10 @@ def _element(input, index: int):
 def add_at(grad, shape: tuple[int, ...], indices: Sequence[Any]):
     """Zeros of ``shape`` with ``grad`` added at the indices, also repeated ones: the adjoint of picking elements."""
     result = np.zeros_like(grad, shape=shape, order="C")
-    if len(indices) == 1 and indices[0].dtype.kind == "b":  # a mask repeats nothing
+    whole = len(indices) == 1 and not isinstance(indices[0], slice)
+    if whole and indices[0].dtype.kind == "b":  # a mask repeats nothing
         result[indices[0]] = grad
-    else:
+    elif not (whole and add_rows(result, indices[0], grad)):
         combine_at(np.add, result, of_index(indices, shape), grad)
     return result
 
