@@ -957,3 +957,14 @@ def test_what_a_policy_lets_pass_is_not_looked_at_in_every_step() -> None:
             weight.grad = bias.grad = None
             silently_bad(weight, bias, float("nan") if step >= 20 else 1.0)
     assert [event.step for event in w.events] == [20]
+
+
+def test_what_a_watch_says_of_itself() -> None:
+    watch = rg.anomaly.watch(policy="record")
+    assert repr(watch).startswith("<Watch: not started, step 0, 0 events")
+    x = rg.tensor([1.0, 0.0], requires_grad=True)
+    with watch:
+        x.sum().backward()
+        x.log().sum().backward()
+        assert repr(watch).startswith("<Watch: observing, step 2, 1 event, overhead ")
+    assert repr(watch).startswith("<Watch: stopped, step 2, 1 event, overhead ")

@@ -207,6 +207,11 @@ class Watch:
 
     # --- what users ask --------------------------------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        state = "observing" if self in _stack else "stopped" if self._started else "not started"
+        found = f"{len(self._events)} event{'' if len(self._events) == 1 else 's'}"
+        return f"<{type(self).__name__}: {state}, step {self.step}, {found}, overhead {self.overhead:.2%}>"
+
     @property
     def events(self) -> tuple[NaNEvent, ...]:
         return tuple(self._events)
