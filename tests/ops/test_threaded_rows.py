@@ -11,6 +11,7 @@ import torch
 import retrograd as rg
 from retrograd.anomaly import AnomalyError, watch
 from retrograd.core import blocks
+from retrograd.ops import _rows
 
 LAYERS = {
     "layer_norm": lambda t: t.nn.LayerNorm(24),
@@ -37,6 +38,7 @@ def shared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
     before = rg.get_num_threads()
     monkeypatch.setattr(blocks, "HEAVY", 1)
     monkeypatch.setattr(blocks, "BLOCK", 500)
+    monkeypatch.setattr(_rows, "SHARED_BLOCK", 500)
     rg.set_num_threads(request.param)
     yield request.param
     rg.set_num_threads(before)

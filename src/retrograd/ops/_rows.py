@@ -12,8 +12,9 @@ from retrograd.core import blocks as sharing
 
 T = TypeVar("T")
 
-# Elements that are worked on at a time.
-BLOCK = 1 << 17
+# Elements that are worked on at a time: by one thread alone, and by one of several, which wait for the interpreter lock
+# between calls (measured).
+BLOCK, SHARED_BLOCK = 1 << 17, 1 << 18
 
 
 def over_blocks(work: Callable[[slice], T], like: Any) -> list[T]:
@@ -25,8 +26,7 @@ def over_blocks(work: Callable[[slice], T], like: Any) -> list[T]:
     threads = sharing.get_num_threads() if type(like) is np.ndarray and like.size >= sharing.HEAVY else 1
     if threads == 1:
         return [work(part) for part in _parts(count, BLOCK // max(length, 1))]
-    # as many for each thread, and long ones: threads wait for the interpreter lock between calls
-    wanted = threads * -(-like.size // (threads * sharing.BLOCK))
+    wanted = threads * -(-like.size // (threads * SHARED_BLOCK))  # as many for each thread
     parts = list(_parts(count, -(-count // wanted)))
     found: list[Any] = [None] * len(parts)
 
