@@ -17,7 +17,7 @@ LENGTHS = [0, 1, 100, blas._SMALLEST - 1, blas._SMALLEST, blas._SMALLEST + 7, 50
 def route(request, monkeypatch):
     """With the routine of NumPy's BLAS, where there is one, and without."""
     if request.param == "ufuncs":
-        monkeypatch.setattr(blas, "_routine", lambda char: None)
+        monkeypatch.setattr(blas, "_kind", lambda char, size: None)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "longdouble"])

@@ -107,8 +107,9 @@ def remember(vector: Any) -> None:
         return
     key = id(vector)
 
-    def forget(_: Any) -> None:
-        del _known[key], _forgetting[key]
+    def forget(_: Any, known: Any = _known, forgetting: Any = _forgetting) -> None:  # also while the interpreter ends
+        known.pop(key, None)
+        forgetting.pop(key, None)
 
     _forgetting[key] = weakref.ref(vector, forget)
     _known[key] = found[0], ctypes.c_void_p(ctypes.addressof(found[1]))
