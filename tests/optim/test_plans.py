@@ -255,7 +255,7 @@ def test_parameters_without_elements(name: str) -> None:
 @given(st.lists(st.integers(0, 3 * BLOCK), min_size=1, max_size=6), st.integers(1, 5))
 def test_blocks_make_up_the_whole(sizes: list[int], threads: int) -> None:
     tasks = [
-        _blockwise._Task([number], [(rg.tensor(np.broadcast_to(np.float32(0), size)),)])
+        _blockwise._Task([number], [(rg.tensor(np.broadcast_to(np.float32(0), size)),)], _blockwise._Step())
         for number, size in enumerate(sizes)
     ]
     _blockwise._cut(tasks, threads)

@@ -88,6 +88,13 @@ def _parted(vector: Any, arrays: Sequence[Any]) -> Iterator[Any]:
         yield numbers[start:end] if array.ndim == 1 else numbers[start:end].reshape(array.shape)
 
 
+class _Step:
+    """What changes from step to step: the update and the gradient of each parameter that moves."""
+
+    updates: Sequence[Update] = ()
+    grads: Sequence[Any] = ()
+
+
 class _Task:
     """The updates of parameters that have a kernel in common, as one of vectors: their elements in a row.
 
@@ -100,10 +107,13 @@ class _Task:
         Which parameters they are, of all that move: one, or several small ones of one dtype.
     columns
         Those parameters, then each part of their states.
+    step
+        The step that is made.
     """
 
-    def __init__(self, numbers: Sequence[int], columns: Sequence[tuple[Tensor, ...]]) -> None:
+    def __init__(self, numbers: Sequence[int], columns: Sequence[tuple[Tensor, ...]], step: _Step) -> None:
         self.numbers = numbers
+        self._step = step
         self.vectors = []
         for column in columns:
             arrays = [tensor._data for tensor in column]
@@ -122,38 +132,32 @@ class _Task:
     def cut(self, borders: Sequence[int]) -> None:
         """Set the borders of the blocks."""
         self.blocks = [_Block(self, low, high) for low, high in pairwise(borders)]
-        #: What is to be run between the start and the end, in any order and by any thread.
+        #: What is to be run in a step, in any order and by any thread; if these are blocks, after filling the vectors.
         self.jobs: list[_Task | _Block] = [self] if len(self.blocks) == 1 else [*self.blocks]
-
-    def start(self, updates: Sequence[Update], grads: Sequence[Any]) -> None:
-        """Set what changes from step to step."""
-        self.kernel, _, self.temporaries = updates[self.numbers[0]]
-        self._grads = [grads[number] for number in self.numbers]
-        if len(self.blocks) > 1:
-            self._fill()
 
     def run(self) -> None:
         """Do the whole of it, which is one block."""
-        self._fill()
+        self.fill()
         self.blocks[0].run()
-        self._empty()
+        self.empty()
 
-    def end(self) -> None:
-        """Let go of what was set."""
-        if len(self.blocks) > 1:
-            self._empty()
-        del self.kernel, self.grad, self._grads
+    @property
+    def update(self) -> Update:
+        """What is done in this step."""
+        return self._step.updates[self.numbers[0]]
 
-    def _fill(self) -> None:
+    def fill(self) -> None:
         """Copy to the vectors what is elsewhere."""
-        self.grad = _joined(self._grads)
+        grads = self._step.grads
+        self.grad = _joined([grads[number] for number in self.numbers])
         for array, part in self._copies:
             part[...] = array
 
-    def _empty(self) -> None:
-        """Copy to the parameters what is in their vector only."""
+    def empty(self) -> None:
+        """Copy to the parameters what is in their vector only, and let the gradient go."""
         for array, part in self._copies:
             array[...] = part
+        del self.grad
 
 
 def _is_on(arrays: Sequence[Any]) -> bool:
@@ -173,8 +177,9 @@ class _Block:
     def run(self) -> None:
         """Run the kernel on it."""
         task = self._task
+        kernel, _, temporaries = task.update
         grad = task.grad[self._low : self._high]
-        task.kernel(self._param, grad, *self._state, *scratch_vectors(task.temporaries, self._param))
+        kernel(self._param, grad, *self._state, *scratch_vectors(temporaries, self._param))
 
 
 class Plan:
@@ -201,22 +206,25 @@ class Plan:
             array = param._data
             is_small = are_apart and array.size <= SMALL and type(array) is np.ndarray
             together.setdefault((update, array.dtype) if is_small else number, []).append(number)
-        self._tasks = [
-            _Task(group, list(zip(*[rows[number] for number in group], strict=True))) for group in together.values()
+        self._step = _Step()
+        self._tasks = tasks = [
+            _Task(group, list(zip(*[rows[number] for number in group], strict=True)), self._step)
+            for group in together.values()
         ]
         leaders = {number: group[0] for group in together.values() for number in group}
         self._leaders = [leaders[number] for number in range(len(rows))]
         self._arrays = [tensor._data for tensor in tensors]
         self._threads = get_num_threads()
-        on_cpu = all(task.on_cpu for task in self._tasks)
-        are_shared = are_apart and on_cpu and self._threads > 1 and sum(task.size for task in self._tasks) >= large
-        alone = [task for task in self._tasks if not are_shared or (len(task.numbers) > 1 and task.size <= FEW)]
-        shared = [task for task in self._tasks if task not in alone]
+        on_cpu = all(task.on_cpu for task in tasks)
+        are_shared = are_apart and on_cpu and self._threads > 1 and sum(task.size for task in tasks) >= large
+        alone = [task for task in tasks if not are_shared or (len(task.numbers) > 1 and task.size <= FEW)]
+        shared = [task for task in tasks if task not in alone]
         if on_cpu:
             _cut(alone, 1)
             _cut(shared, self._threads)
         self._alone = [job for task in alone for job in task.jobs]
         self._shared = [(job,) for task in shared for job in task.jobs]
+        self._in_blocks = [task for task in tasks if len(task.blocks) > 1]
 
     def fits(self, updates: Sequence[Update], tensors: Sequence[Tensor]) -> bool:
         """Whether it is a plan for such updates and tensors."""
@@ -231,14 +239,16 @@ class Plan:
     @silenced
     def run(self, updates: Sequence[Update], grads: Sequence[Any]) -> None:
         """Do a step."""
-        for task in self._tasks:
-            task.start(updates, grads)
+        self._step.updates, self._step.grads = updates, grads
+        for task in self._in_blocks:
+            task.fill()
         for job in self._alone:
             job.run()
         if self._shared:
             share_out(_run, self._shared)
-        for task in self._tasks:
-            task.end()
+        for task in self._in_blocks:
+            task.empty()
+        self._step.updates = self._step.grads = ()
 
 
 def _cut(tasks: Sequence[_Task], threads: int) -> None:
