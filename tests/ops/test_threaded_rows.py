@@ -10,7 +10,8 @@ import torch
 
 import retrograd as rg
 from retrograd.anomaly import AnomalyError, watch
-from retrograd.core import blocks
+from retrograd.core import blocks, scratch
+from retrograd.core.scratch import scratch_like
 from retrograd.ops import _rows
 
 LAYERS = {
@@ -81,6 +82,23 @@ def test_a_birth_in_any_thread_is_found(shared: int, row: int) -> None:
     with pytest.raises(AnomalyError) as caught, watch():
         rg.nn.functional.elu(-x, alpha=float("inf")).sum().backward()
     assert caught.value.event.op == "elu"
+    x = rg.full((80, 24), 2.0)
+    x[row, 5] = 3e37
+    x.requires_grad_()
+    with pytest.raises(AnomalyError) as caught, watch():
+        born = rg.lgamma(x)
+        born.sum().backward()
+    event = caught.value.event
+    assert (event.op, event.index, event.code_line.strip()) == ("lgamma", (row, 5), "born = rg.lgamma(x)")
+
+
+def test_intermediate_results_of_many_sizes_take_no_more_memory() -> None:
+    scratch_like(np.empty(3, np.float32))
+    kept = scratch._scratch
+    before = len(kept.beginnings), [len(vectors) for vectors in kept.vectors.values()]
+    for size in range(1, 3000, 7):
+        assert scratch_like(np.empty((size, 2), np.float32)).shape == (size, 2)
+    assert (len(kept.beginnings), [len(vectors) for vectors in kept.vectors.values()]) == before
 
 
 def test_sharing_within_sharing_comes_to_an_end() -> None:

@@ -237,7 +237,8 @@ def test_parameters_that_are_parts_of_one_array_are_updated_together(name: str) 
 
     optimizer, flat = run(rg)
     np.testing.assert_allclose(flat.numpy(), run(torch)[1].numpy(), rtol=1e-9)
-    assert len(optimizer._plan._tasks) == 1
+    assert len(optimizer._plan._alone) == 1
+    assert not optimizer._plan._shared
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

@@ -177,14 +177,14 @@ def _kind(char: str, size: int) -> _Kind | None:
 @functools.cache
 def _routine(char: str) -> tuple[Callable[..., None], Any] | None:
     """axpby for a dtype and the type of its integers, or None if it cannot be had."""
-    if char not in _REALS:
-        return None
     library = _library()
+    if char not in _REALS or library is None:
+        return None
     for name, integer in _NAMES:
         try:
             # without argument types, for they would be looked at with every call
-            routine = library[name.format(_REALS[char][0])]  # type: ignore[index]
-        except (AttributeError, TypeError):  # it has none, or there is no library
+            routine = library[name.format(_REALS[char][0])]
+        except AttributeError:
             continue
         routine.restype = None
         return routine, integer
@@ -232,6 +232,9 @@ class _Status(NamedTuple):
 def _status() -> _Status | None:
     """The flags of C's ``<fenv.h>``; which bit is whose differs between processors, and an overflow tells."""
     kind = _kind("f", 1)
+    if kind is None:
+        return None
+    routine, real, size, one = kind
     try:
         library = ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)
         test, clear = library.fetestexcept, library.feclearexcept
@@ -242,10 +245,10 @@ def _status() -> _Status | None:
         x: Any = np.full(1, value, np.float32)
         y: Any = np.ones(1, np.float32)
         clear(_FLAGS)
-        kind.routine(kind.size, kind.real(10.0), _memory(x), kind.one, kind.real(1.0), _memory(y), kind.one)  # type: ignore[union-attr]
+        routine(size, real(10.0), _memory(x), one, real(1.0), _memory(y), one)
         return test(_FLAGS)
 
-    overflow = 0 if kind is None else raised(3e38) & ~raised(1 / 3)
+    overflow = raised(3e38) & ~raised(1 / 3)
     return _Status(test, clear, overflow) if overflow else None
 
 

@@ -24,8 +24,17 @@ class _Scratch(threading.local):
 _scratch = _Scratch()
 
 
+def _vectors(count: int, dtype: np.dtype[Any]) -> list[Any]:
+    vectors = _scratch.vectors.setdefault(dtype.char, [])
+    vectors += [np.empty(LONGEST, dtype) for _ in range(count - len(vectors))]
+    return vectors
+
+
 def scratch_vectors(count: int, like: Any) -> list[Any]:
-    """So many vectors like ``like``, with anything in them, which are this thread's until it asks once more."""
+    """So many vectors like ``like``, with anything in them, which are this thread's until it asks once more.
+
+    For lengths that come again: where such vectors lie is remembered.
+    """
     char, size = like.dtype.char, like.size
     if type(like) is not np.ndarray or size > LONGEST:
         return [np.empty_like(like) for _ in range(count)]
@@ -33,16 +42,14 @@ def scratch_vectors(count: int, like: Any) -> list[Any]:
     key = char, count, size
     found = beginnings.get(key)
     if found is None:
-        vectors = _scratch.vectors.setdefault(char, [])
-        vectors += [np.empty(LONGEST, like.dtype) for _ in range(count - len(vectors))]
-        found = beginnings[key] = [vector[:size] for vector in vectors[:count]]
+        found = beginnings[key] = [vector[:size] for vector in _vectors(count, like.dtype)[:count]]
         for vector in found:
             remember(vector)
     return found
 
 
 def scratch_like(x: Any) -> Any:
-    """One array of a shape and dtype, with anything in it, which is this thread's until it asks once more."""
+    """One array of any shape and dtype, with anything in it, which is this thread's until it asks once more."""
     if type(x) is not np.ndarray or x.size > LONGEST:
         return np.empty_like(x)
-    return scratch_vectors(1, x)[0].reshape(x.shape)
+    return _vectors(1, x.dtype)[0][: x.size].reshape(x.shape)

@@ -207,7 +207,7 @@ class Plan:
             is_small = are_apart and array.size <= SMALL and type(array) is np.ndarray
             together.setdefault((update, array.dtype) if is_small else number, []).append(number)
         self._step = _Step()
-        self._tasks = tasks = [
+        tasks = [
             _Task(group, list(zip(*[rows[number] for number in group], strict=True)), self._step)
             for group in together.values()
         ]
