@@ -37,19 +37,21 @@ def mark_inference(tensor: Tensor) -> None:
     tensor._cell = INFERENCE_CELL
 
 
-def check_writable(target: Any, name: str, elements: bool = True) -> None:
+def check_writable(target: Any, name: str, elements: bool = True, history: bool = True) -> None:
     """Raise, before anything is changed, if ``target`` may not be written to now.
 
     Parameters
     ----------
     elements
         Whether its elements are written to, and not just its shape.
+    history
+        Whether the write is recorded if gradients are.
     """
     if not isinstance(target, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(target).__name__}")
     data = target._data  # an uninitialized tensor says so before anything else
     if target._meta is not None:
-        _check_history(target, target._meta, name)
+        _check_history(target, target._meta, name, history and local.grad_enabled)
     if elements and not data.flags.writeable:
         writable = _writable(data)
         if writable is None:
@@ -63,14 +65,14 @@ def check_writable(target: Any, name: str, elements: bool = True) -> None:
         local.before_write(target)
 
 
-def _check_history(target: Tensor, meta: Meta, name: str) -> None:
+def _check_history(target: Tensor, meta: Meta, name: str, is_recorded: bool) -> None:
     """Raise if recording a write to ``target`` would be ambiguous or lose a gradient."""
     if meta.inference and not local.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. "
             "You can make a clone to get a normal tensor before doing inplace update."
         )
-    if not local.grad_enabled:
+    if not is_recorded:
         return
     if meta.view is not None:
         base = meta.view.base

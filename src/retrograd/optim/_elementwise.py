@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.inplace import check_writable
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.creation import tensor
@@ -103,7 +102,6 @@ class ElementwiseOptimizer(Optimizer):
         """The kernel of this step for such numbers, and the names of the tensors of the state that it works on."""
         raise NotImplementedError
 
-    @no_grad()
     def step(self, closure: Closure | None = None) -> Any:
         """Update the parameters once, by their gradients; those without a gradient are left alone.
 
@@ -124,10 +122,12 @@ class ElementwiseOptimizer(Optimizer):
         for group in self.param_groups:
             for param in group["params"]:
                 if param._grad is not None:
-                    check_writable(param, what)
+                    check_writable(param, what, history=False)
                     moving.append((group, param))
         chosen: dict[Any, Update] = {}
-        updates, tensors, grads = [], [], []
+        updates: list[Update] = []
+        tensors: list[Tensor] = []
+        grads = []
         for group, param in moving:
             state = self._state_of(group, param)
             key = id(group), self._numbers(group, param, state)
@@ -136,9 +136,7 @@ class ElementwiseOptimizer(Optimizer):
                 update = chosen[key] = self._update(group, key[1])
             updates.append(update)
             grads.append(param._grad._data)
-            tensors.append(param)
-            for name in update.state:
-                tensors.append(state[name])
+            tensors += (param, *map(state.__getitem__, update.state))
         plan, self._plan = self._plan, None  # only a plan that was carried out is kept
         if plan is None or not plan.fits(updates, tensors):
             plan = Plan(updates, tensors, self._large)
