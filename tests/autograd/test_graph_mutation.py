@@ -84,6 +84,19 @@ def test_a_result_that_its_own_rule_needs(lib: Any) -> Any:
     return a.grad
 
 
+@parity
+def test_a_tensor_that_is_written_to_is_an_operand_too(lib: Any) -> Any:
+    report = []
+    for write in (lambda z: z.mul_(z), lambda z: z.pow_(z), lambda z: z.div_(z), lambda z: z.addcmul_(z, z)):
+        with lib.autograd.graph.allow_mutation_on_saved_tensors():
+            a = lib.tensor([0.5, 1.5], dtype=lib.float64, requires_grad=True)
+            z = a * 2
+            write(z)
+            (z * z).sum().backward()
+        report.append(a.grad)
+    return report
+
+
 def test_a_view_was_saved_and_its_base_is_written_to() -> None:
     """torch looks for the address where a tensor starts, and uses the new values here without a word."""
     with rg.autograd.graph.allow_mutation_on_saved_tensors():

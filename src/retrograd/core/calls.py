@@ -383,6 +383,8 @@ def apply_inplace(op: Op, name: str, bound: list[Any]) -> Tensor:
         bound = exact_numbers(bound)
     old = None if written is None else written.old
     node = _inplace_node(op, name, bound, arrays, old) if local.grad_enabled else None
+    if node is not None and local.before_write is not None:
+        local.before_write(target)  # again: the node may have saved it just now, as another operand
     _write(op, name, target, forward, operands)
     bump(target)
     if node is not None:
