@@ -50,6 +50,32 @@ def test_an_edge_stands_for_a_tensor(lib: Any) -> Any:
 
 
 @parity
+def test_gradients_are_accumulated_at_edges(lib: Any) -> Any:
+    edge_of = lib.autograd.graph.get_gradient_edge
+    log: list[str] = []
+    x, y = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0)
+    z = x * y
+    z.register_hook(lambda g: log.append("z"))
+    a = z.unbind()[0]
+    loss = z.sum() + a
+    report: list[Any] = []
+    for inputs in (edge_of(x), [edge_of(x), y], [edge_of(z)], [edge_of(a)], {"of y": edge_of(y)}):
+        lib.autograd.backward(loss, inputs=inputs, retain_graph=True)
+        report += [x.grad, y.grad, z.retains_grad, len(log)]
+    return report
+
+
+@parity
+def test_there_are_no_zeros_for_an_edge(lib: Any) -> Any:
+    x, unused = leaf(lib, 1.0, 2.0), leaf(lib, 3.0)
+    edge_of = lib.autograd.graph.get_gradient_edge
+    report = []
+    for inputs in (edge_of(x), edge_of(unused), [edge_of(unused), x], [unused, edge_of(x)]):
+        report.append(attempt(lambda i=inputs: lib.autograd.grad(x.sum(), i, materialize_grads=True)))
+    return report
+
+
+@parity
 def test_no_edge_without_grad(lib: Any) -> Any:
     return [message(lambda: lib.autograd.graph.get_gradient_edge(lib.ones(2)))]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import gc
 import threading
 import weakref
@@ -139,6 +140,9 @@ def test_bad_hooks(lib: Any) -> Any:
     x = leaf(lib, 1.0)
     x.register_post_accumulate_grad_hook(lambda t: 3)
     report.append(attempt(lambda: (x * 1).backward()))
+    y = leaf(lib, 1.0)
+    y.register_post_accumulate_grad_hook(lambda t: t.grad)
+    report.append(attempt(lambda: (y * 1).backward()))
     y = x * 1
     report.append(attempt(lambda: y.register_post_accumulate_grad_hook(print)))
     report.append(attempt(lambda: lib.ones(2).register_hook(print)))
@@ -345,8 +349,34 @@ def test_arguments_that_are_no_tensors(lib: Any) -> Any:
         attempt(lambda: (x * 2).backward(1.0)),
         attempt(lambda: lib.autograd.grad(x.sum(), [])),
         attempt(lambda: lib.autograd.grad(x.sum(), 3)),
+        attempt(lambda: lib.autograd.grad(x.sum(), [3])),
+        attempt(lambda: x.sum().backward(inputs=3)),
+        attempt(lambda: x.sum().backward(inputs=[x, None])),
+        attempt(lambda: x.sum().backward(inputs=[lib.ones(2)])),
         x.grad is None,
     ]
+
+
+@parity
+def test_a_dict_of_inputs_gives_a_dict_of_gradients(lib: Any) -> Any:
+    x, w, unused = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0), leaf(lib, 5.0)
+    grad = lib.autograd.grad
+
+    def loss() -> Any:
+        return (x * w * w).sum()
+
+    report = [
+        grad(loss(), {"x": x, "w": w}),
+        grad(loss(), {"unused": unused, 2: w}, allow_unused=True),
+        grad(loss(), {"unused": unused, "w": w}, materialize_grads=True),
+        grad(loss(), {"w": w}, lib.tensor([1.0, 2.0], dtype=lib.float64), is_grads_batched=True),
+        attempt(lambda: grad(loss(), {"unused": unused})),
+        attempt(lambda: grad(loss(), {})),
+        attempt(lambda: grad(loss(), {"x": [x]})),
+        attempt(lambda: grad(loss(), collections.OrderedDict(x=x))),
+    ]
+    loss().backward(inputs={"w": w})
+    return [*report, x.grad, w.grad]
 
 
 @parity

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +43,7 @@ def backward(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     grad_variables: Tensor | Sequence[Tensor | None] | None = None,
-    inputs: TensorOrTensors | None = None,
+    inputs: TensorOrTensors | dict[Any, Tensor] | None = None,
 ) -> None:
     """Add the gradients of ``tensors`` with respect to the leaves to the leaves' ``.grad``.
 
@@ -82,22 +82,14 @@ def backward(
             "backward() called inside of vmap. This is not supported: a leaf has one .grad for all samples. Please use "
             "autograd.grad, func.grad or func.vjp instead, or call backward() outside."
         )
-    targets = None if inputs is None else _as_tuple(inputs)
+    targets = None if inputs is None else _targets(inputs)
     if targets is not None and not targets:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     roots = _roots(_as_tuple(tensors), grad_tensors, create_graph)
-    edges = None
-    if targets is not None:
-        edges = []
-        for position, tensor in enumerate(targets):
-            if not isinstance(tensor, Tensor):
-                raise TypeError(f"inputs[{position}] must be a Tensor, but got {type(tensor).__name__}")
-            edge = tensor._resolve_edge()
-            if edge is None:
-                raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{position}])")
-            if not tensor.is_leaf:
-                tensor.retain_grad()
-            edges.append(edge)
+    edges = None if targets is None else _edges_of_inputs(targets)
+    for target in targets or ():
+        if isinstance(target, Tensor):
+            target.retain_grad()
     if create_graph:
         _warn_about_cycle()
     if state.monitor is not None and not state.monitor.before_backward(_as_tuple(tensors)):
@@ -113,7 +105,7 @@ def backward(
 
 def grad(
     outputs: TensorOrTensors,
-    inputs: TensorOrTensors,
+    inputs: TensorOrTensors | dict[Any, Tensor],
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -121,7 +113,7 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Any, ...]:
+) -> Any:
     """Return the gradients of ``outputs`` with respect to ``inputs``, leaving every ``.grad`` alone.
 
     Parameters
@@ -129,7 +121,8 @@ def grad(
     outputs, grad_outputs, retain_graph, create_graph
         As ``tensors``, ``grad_tensors``, ``retain_graph`` and ``create_graph`` of :func:`backward`.
     inputs
-        Tensors, leaves or not, to differentiate with respect to.
+        Tensors, leaves or not, to differentiate with respect to; or a dict of them, such as
+        ``dict(model.named_parameters())``.
     only_inputs
         Deprecated and ignored.
     allow_unused
@@ -143,7 +136,7 @@ def grad(
     Returns
     -------
     tuple of Tensor or None
-        One gradient for each of ``inputs``, with its shape and dtype.
+        One gradient for each of ``inputs``, with its shape and dtype. A dict with the same keys, if ``inputs`` is one.
 
     Raises
     ------
@@ -164,14 +157,28 @@ def grad(
             "other parts of the graph, please use retrograd.autograd.backward.",
             FutureWarning,
         )
-    targets = _as_tuple(inputs)
+    if isinstance(inputs, Mapping):
+        if type(inputs) is not dict:
+            raise TypeError(f"`inputs` argument to `grad()` must be a dict, not {type(inputs).__name__}.")
+        found = grad(
+            outputs,
+            tuple(inputs.values()),
+            grad_outputs,
+            retain_graph,
+            create_graph,
+            allow_unused=allow_unused,
+            is_grads_batched=is_grads_batched,
+            materialize_grads=materialize_grads,
+        )
+        return dict(zip(inputs, found, strict=True))
+    targets = _targets(inputs)
     if not targets:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         return _batched(outputs, targets, grad_outputs, keep, create_graph, allow_unused, materialize_grads)
     roots = _roots(_as_tuple(outputs), grad_outputs, create_graph)
-    edges = [_edge_of_input(tensor) for tensor in targets]
+    edges = _edges_of_inputs(targets)
     if state.monitor is not None:
         state.monitor.before_backward(_as_tuple(outputs), is_step=False)
     results = run(roots, retain_graph=keep, create_graph=create_graph, inputs=edges, accumulate=False)
@@ -181,7 +188,12 @@ def grad(
                 "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True "
                 f"if this is the desired behavior. (inputs[{position}])"
             )
-        if result is None and materialize_grads and isinstance(tensor, Tensor):
+        if result is None and materialize_grads:
+            if not isinstance(tensor, Tensor):
+                raise RuntimeError(
+                    "materialize_grads cannot be used when the given input is a GradientEdge that no gradient reached "
+                    f"(inputs[{position}])"
+                )
             results[position] = wrap(np.zeros_like(tensor._data))
             if create_graph:
                 results[position].requires_grad_()  # type: ignore[union-attr]
@@ -196,15 +208,28 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def _edge_of_input(value: Any) -> Edge:
-    if hasattr(value, "node") and hasattr(value, "output_nr") and not isinstance(value, Tensor):
-        return value.node, value.output_nr
-    if not isinstance(value, Tensor):
-        raise TypeError(f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}")
-    edge = value._resolve_edge()
-    if edge is None:
-        raise RuntimeError("One of the differentiated Tensors does not require grad")
-    return edge
+def _targets(inputs: Any) -> tuple[Any, ...]:
+    """What to differentiate with respect to, as a tuple."""
+    if type(inputs) is dict:
+        return tuple(inputs.values())
+    if not isinstance(inputs, (Tensor, Iterable)):
+        raise TypeError(f"inputs have to be Tensors or GradientEdges, but got {type(inputs).__name__}")
+    return _as_tuple(inputs)
+
+
+def _edges_of_inputs(inputs: tuple[Any, ...]) -> list[Edge]:
+    edges = []
+    for position, value in enumerate(inputs):
+        is_tensor = isinstance(value, Tensor)
+        if not is_tensor and not hasattr(value, "node"):
+            raise RuntimeError(
+                f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__} (inputs[{position}])"
+            )
+        edge = value._resolve_edge() if is_tensor else (value.node, value.output_nr)
+        if edge is None:
+            raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{position}])")
+        edges.append(edge)
+    return edges
 
 
 def _roots(outputs: tuple[Any, ...], grads: Any, create_graph: bool) -> list[tuple[Edge, Tensor]]:
@@ -327,7 +352,7 @@ def _tensor_backward(
     gradient: Tensor | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: TensorOrTensors | None = None,
+    inputs: TensorOrTensors | dict[Any, Tensor] | None = None,
 ) -> None:
     """Add the gradients of this tensor to the leaves' ``.grad``; see :func:`retrograd.autograd.backward`."""
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)

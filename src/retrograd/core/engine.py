@@ -486,5 +486,7 @@ def _accumulate(node: AccumulateGrad, g: Any, owned: bool, on_tensors: bool) -> 
     meta = node.variable._meta
     if meta is not None and meta.post_accumulate_hooks:
         for hook in list(meta.post_accumulate_hooks.values()):
-            if hook(node.variable) is not None:
-                raise TypeError("Tensor post accumulate grad hooks should return None.")
+            result = hook(node.variable)
+            if result is not None:
+                kind = RuntimeError if isinstance(result, Tensor) else TypeError  # torch's, for what is no tensor
+                raise kind("Tensor post accumulate grad hooks should return None.")
