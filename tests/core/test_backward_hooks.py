@@ -102,3 +102,18 @@ def test_hooks_of_a_custom_function_see_what_it_returns(lib: Any) -> Any:
     y.grad_fn.register_hook(lambda grads, outputs: seen.append((grads, outputs)))
     y.sum().backward()
     return [seen, x.grad]
+
+
+@parity
+def test_gradients_that_are_asked_for_on_the_way_to_others(lib: Any) -> Any:
+    x = lib.tensor([1.0, 2.0], dtype=lib.float64, requires_grad=True)
+    y = x * 2
+    first, second = y.unbind()
+    z = first * second * 3
+    for tensor, factor in ((x, 7), (y, 10), (first, 5), (z, 100)):
+        tensor.register_hook(lambda g, factor=factor: g * factor)
+    y.grad_fn.register_prehook(lambda gs: (gs[0] * 2,))
+    report = []
+    for inputs in ([x], [y], [y, x], [first], [first, second], [first, x], [z], [z, first], [x, y, z]):
+        report.append(lib.autograd.grad(z, inputs, retain_graph=True))
+    return [*report, lib.autograd.grad(z, [x, y], create_graph=True)]

@@ -45,7 +45,7 @@ def run_tensor_hooks(node: Node, extras: Extras | None, g: Any, owned: set[Node]
             if single:
                 g = replaced
             else:
-                g = [None] * node.outputs if g is None else g
+                g = [None] * node.outputs if g is None else list(g)
                 g[nr] = replaced
     if extras is not None and g is not None:
         for nr, ref in extras.retained.items():

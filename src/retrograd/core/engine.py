@@ -354,12 +354,16 @@ def _step(
 ) -> tuple[tuple[Edge | None, ...], Any]:
     """Run one node with everything that may hang on it: hooks, captured gradients, leaves, several outputs."""
     extras = node.extras
+    ends_here = executed is not None and node not in executed
+    arrived = g
     if extras is not None or node.is_leaf:
         g = run_tensor_hooks(node, extras, g, owned, on_tensors)
     if node in captures and g is not None:
+        # as in torch, hooks change the gradient that is returned only where no other one is asked for behind it
+        captured = g if ends_here else arrived
         for nr, position in captures[node]:
-            results[position] = as_tensor(g if node.outputs == 1 else g[nr], on_tensors)
-    if executed is not None and node not in executed:
+            results[position] = as_tensor(captured if node.outputs == 1 else captured[nr], on_tensors)
+    if ends_here:
         return (), None
     if extras is not None and (extras.prehooks or extras.posthooks):
         owned.discard(node)
