@@ -134,6 +134,12 @@ class VmapInfo(NamedTuple):
 
 def apply_batched(function: Any, args: tuple[Any, ...]) -> Any:
     """Call a user-written Function by the ``vmap`` that it has, with arguments at least one of which is batched."""
+    if function.generate_vmap_rule:
+        raise RuntimeError(
+            f"You tried to vmap over {function.__name__}, but it has both generate_vmap_rule=True and an overridden "
+            "vmap staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to "
+            "avoid ambiguity."
+        )
     previous, level = local.vmaps, levels_of(args)[-1]
     in_dims = tuple([0 if isinstance(arg, Tensor) and _has(arg, level) else None for arg in args])
     local.vmaps = tuple([other for other in previous if other is not level])

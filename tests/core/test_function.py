@@ -375,3 +375,82 @@ def test_backward_and_vjp_are_one_thing() -> None:
             @staticmethod
             def vjp(ctx: Any, g: Any) -> Any:
                 return g
+
+
+@pytest.mark.parametrize("separate", [False, True], ids=["with ctx", "setup_context"])
+def test_arguments_by_keyword_and_those_left_out(separate: bool) -> None:
+    def program(lib: Any) -> Any:
+        log: list[Any] = []
+
+        def forward(x: Any, k: float = 3.0, y: Any = None) -> Any:
+            log.append([x, k, y])
+            return x * k if y is None else x * k * y
+
+        def forward_with_ctx(ctx: Any, x: Any, k: float = 3.0, y: Any = None) -> Any:
+            return forward(x, k, y)
+
+        def backward(ctx: Any, g: Any) -> Any:
+            log.append(ctx.needs_input_grad)
+            return (g * 2, None, g * 5 if ctx.needs_input_grad[-1] else None)[: len(ctx.needs_input_grad)]
+
+        members: dict[str, Any] = {"forward": staticmethod(forward_with_ctx), "backward": staticmethod(backward)}
+        if separate:
+            members["forward"] = staticmethod(forward)
+            members["setup_context"] = staticmethod(lambda ctx, inputs, output: log.append(list(inputs)))
+        apply = type("Scaled", (lib.autograd.Function,), members).apply
+        x, y = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            x.grad = y.grad = None
+            apply(*args, **kwargs).sum().backward()
+            return x.grad, y.grad
+
+        report = [
+            attempt(lambda: call(x)),
+            attempt(lambda: call(x, 4.0)),
+            attempt(lambda: call(x, k=4.0)),
+            attempt(lambda: call(k=4.0, x=x)),
+            attempt(lambda: call(x=x, y=y, k=2.0)),
+            attempt(lambda: call(x, y=y)),
+            attempt(lambda: call(x, factor=4.0)),
+            attempt(lambda: call()),
+            attempt(lambda: call(x, x=x)),
+        ]
+        return report, log
+
+    parity(program)()
+
+
+@parity
+def test_marks_are_for_tensors(lib: Any) -> Any:
+    def marking(mark: Any) -> Any:
+        class Marks(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                y = x * 2
+                mark(ctx, y)
+                return y
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                return g * 2
+
+        return Marks.apply(leaf(lib, 1.0))
+
+    return [
+        attempt(lambda: marking(lambda ctx, y: ctx.mark_dirty(3))),
+        attempt(lambda: marking(lambda ctx, y: ctx.mark_non_differentiable(3))),
+        attempt(lambda: marking(lambda ctx, y: ctx.mark_non_differentiable(y, None))),
+    ]
+
+
+def test_what_is_marked_dirty_is_an_input() -> None:
+    class Marks(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            y = x * 2
+            ctx.mark_dirty(y)
+            return y
+
+    with pytest.warns(UserWarning, match="received a tensor that was not an input"):
+        Marks.apply(leaf(rg, 1.0))

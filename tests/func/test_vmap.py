@@ -315,6 +315,25 @@ def test_a_function_with_its_own_rule_for_batches() -> None:
     np.testing.assert_allclose(made.numpy(), 2 * A.T)
 
 
+@parity
+def test_a_function_has_one_rule_for_batches(lib: Any) -> Any:
+    class Both(lib.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None: ...
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, x: Any) -> Any:
+            return x * 2, in_dims[0]
+
+    return ["two rules", attempt(lambda: lib.vmap(Both.apply)(lib.ones(3, 2))), Both.apply(lib.ones(2))]
+
+
 def test_a_function_with_its_own_rule_whose_tangents_only_are_batched() -> None:
     """Its argument is the same for all columns of the Jacobian: the gradient is the sum over them."""
 

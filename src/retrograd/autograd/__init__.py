@@ -307,7 +307,7 @@ def _batched(
             "their first dimension"
         )
     if len(sizes) != 1:
-        raise RuntimeError(
+        raise ValueError(
             f"is_grads_batched: grad_outputs must agree in their first dimension, but have {sorted(sizes)}"
         )
     for position, (output, gradient) in enumerate(zip(_as_tuple(outputs), given, strict=False)):

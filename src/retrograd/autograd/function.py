@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -97,11 +98,25 @@ class FunctionCtx(Node):
         return output
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say which inputs ``forward`` wrote to. They must be returned."""
+        """Say which inputs ``forward`` wrote to. They must be returned.
+
+        Raises
+        ------
+        RuntimeError
+            If one is not a Tensor.
+        """
+        _check_marked("mark_dirty", tensors)
         self.dirty_tensors = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say which outputs have no gradient."""
+        """Say which outputs have no gradient.
+
+        Raises
+        ------
+        RuntimeError
+            If one is not a Tensor.
+        """
+        _check_marked("mark_non_differentiable", tensors)
         self.non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -265,6 +280,8 @@ class Function(metaclass=_FunctionMeta):
         ------
         RuntimeError
             If a tensor was marked dirty but not returned, or if a leaf that requires grad was written to.
+        TypeError
+            If an argument given by keyword has no position among those given.
         """
         observer = state.local.observer
         if observer is not None:
@@ -273,6 +290,11 @@ class Function(metaclass=_FunctionMeta):
 
     @classmethod
     def _apply(cls, *args: Any, **kwargs: Any) -> Any:
+        separate = cls.setup_context is not Function.setup_context
+        if separate and (kwargs or getattr(cls.forward, "__defaults__", None)):
+            args = _by_position(cls.forward, args, kwargs, True)
+        elif kwargs:
+            args = _by_position(cls.forward, (None, *args), kwargs, False)[1:]
         if state.local.vmaps:
             from retrograd.vectorize import apply_batched, levels_of, lift_arguments
 
@@ -289,11 +311,11 @@ class Function(metaclass=_FunctionMeta):
         state.local.forward_enabled = False
         previous = state.set_grad_enabled(False)
         try:
-            if cls.setup_context is Function.setup_context:
-                output = cls.forward(ctx, *args, **kwargs)
-            else:
-                output = cls.forward(*args, **kwargs)
+            if separate:
+                output = cls.forward(*args)
                 cls.setup_context(ctx, args, output)
+            else:
+                output = cls.forward(ctx, *args)
         finally:
             state.local.forward_enabled = forward
             state.set_grad_enabled(previous)
@@ -314,6 +336,25 @@ class Function(metaclass=_FunctionMeta):
         return wrapped[0] if single else tuple(wrapped)
 
 
+def _check_marked(method: str, tensors: tuple[Any, ...]) -> None:
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise RuntimeError(f"{method} only accepts variable arguments, but got {type(tensor).__name__}")
+
+
+def _by_position(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], fill: bool) -> Any:
+    """The arguments of a call of ``forward`` by position, since gradients go by that; ``fill`` in those left out."""
+    bound = inspect.signature(forward).bind(*args, **kwargs)
+    if fill:
+        bound.apply_defaults()
+    if bound.kwargs:
+        raise TypeError(
+            f"forward() got an unexpected keyword argument {next(iter(bound.kwargs))!r}: what comes before it in the "
+            "signature was left out, or it can be given by keyword only"
+        )
+    return bound.args
+
+
 def _contains(tensors: Sequence[Any], tensor: Any) -> bool:
     return any(item is tensor for item in tensors)
 
@@ -325,6 +366,11 @@ def _wrap_outputs(ctx: FunctionCtx, inputs: list[Tensor], outputs: tuple[Any, ..
             raise RuntimeError(
                 "Some elements marked as dirty during the forward method were not returned as output. "
                 "The inputs that are modified inplace must all be outputs of the Function."
+            )
+        if not _contains(inputs, dirty):
+            warn_user(
+                "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
+                "should be passed to ctx.mark_dirty()."
             )
     tensors = [output for output in outputs if isinstance(output, Tensor)]
     ctx.outputs = max(len(outputs), 1)
