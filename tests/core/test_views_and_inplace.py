@@ -91,6 +91,49 @@ def test_double_backward_through_write(lib: Any) -> Any:
 
 
 @parity
+def test_double_backward_through_a_write_that_saves_its_result(lib: Any) -> Any:
+    class Exp(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.mark_dirty(x.exp_())
+            ctx.save_for_backward(x)
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * ctx.saved_tensors[0]
+
+    grad = lib.autograd.grad
+    report = []
+    for write in (
+        lambda y: y[:2].exp_(),
+        lambda y: y[1:][:1].sigmoid_(),
+        lambda y: y.as_strided((2,), (2,)).tanh_(),
+        lambda y: y.view(3, 1)[1:].sqrt_()[1:].reciprocal_(),
+        lambda y: Exp.apply(y[:2]),
+    ):
+        x = leaf(lib, 0.3, 0.7, 0.9)
+        y = x * 1
+        write(y)
+
+        def second(retain: bool, x: Any = x, y: Any = y) -> Any:
+            (g,) = grad((y * y).sum(), x, create_graph=True)
+            return [g, grad((g * g).sum(), [y, x], retain_graph=retain)]
+
+        report += [attempt(lambda: second(True)), attempt(lambda: second(False)), attempt(lambda: second(False))]
+
+        def third(x: Any = x, write: Any = write) -> Any:
+            y = x * 1
+            write(y)
+            (g,) = grad((y * y).sum(), x, create_graph=True)
+            (g,) = grad((g * g).sum(), x, create_graph=True)
+            return grad(g.sum(), x)
+
+        report.append(attempt(third))
+    return report
+
+
+@parity
 def test_versions(lib: Any) -> Any:
     x = lib.ones(4)
     report = [x._version]

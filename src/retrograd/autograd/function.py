@@ -466,8 +466,9 @@ def _save(ctx: FunctionCtx, outputs: tuple[Any, ...], wrapped: list[Any]) -> Non
                 "you override setup_context. You should return and save a view of the input instead, e.g. with "
                 "x.view_as(x), or setup ctx inside the forward function itself."
             )
-        out = None if nr is None else wrapped[nr]
-        if out is not None and out.requires_grad and out._resolve_edge()[0] is ctx:
+        out: Any = None if nr is None else wrapped[nr]
+        is_result = out is not None and out.requires_grad
+        if is_result and (out._resolve_edge()[0] is ctx or _contains(ctx.dirty_tensors, out)):
             saved.append((position, save_result(out), None, nr))  # an edge to the node itself would be a cycle
         else:
             saved.append((position, save_tensor(tensor), tensor._resolve_edge(), None))

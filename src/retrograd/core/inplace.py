@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -256,12 +257,13 @@ class CopySlices(Node):
     The gradient of the old base is the incoming one with the written part replaced by what the operation passes back.
     """
 
-    __slots__ = ("fn", "order", "steps")
+    __slots__ = ("fn", "order", "shared", "steps")
 
     def __init__(self, base_edge: Edge | None, base: Tensor, steps: tuple[Step, ...], fn: Node) -> None:
         # the first edge of fn leads to the view's old history, whose gradient goes to the base instead
         super().__init__((base_edge, *fn.next[1:]), base._data.shape, base._data.dtype)
         self.fn = fn
+        self.shared = False
         self.steps = steps
         # how the dimensions of the base follow each other in memory, if there are steps that go by strides
         strided = any(op.name == "as_strided" for op, _, _ in steps)
@@ -273,9 +275,9 @@ class CopySlices(Node):
             return np.array(g)
         if self.order is None:
             return g
-        copy = np.transpose(g, self.order)
-        copy = copy.contiguous() if isinstance(copy, Tensor) else np.ascontiguousarray(copy)
-        return np.transpose(copy, np.argsort(self.order).tolist())
+        ordered = np.transpose(g, self.order)
+        ordered = ordered.contiguous() if isinstance(ordered, Tensor) else np.ascontiguousarray(ordered)
+        return np.transpose(ordered, np.argsort(self.order).tolist())
 
     def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
         g = self._in_order(g)
@@ -293,6 +295,7 @@ class CopySlices(Node):
     def backward_recorded(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
         g = self._in_order(g)
         part = replay(g, self.steps)
+        self.shared = True  # a result that fn has saved becomes a tensor that fn has computed
         first, *others = self._passed(self.fn.backward_recorded(part, edges))
         if edges[0] is None:
             return [None, *others]
@@ -304,4 +307,7 @@ class CopySlices(Node):
         return [None] * len(self.next) if grads is None else grads
 
     def release(self) -> None:
+        if self.shared:
+            self.fn = copy(self.fn)  # the other one runs, and frees what it has saved, by itself
+            self.shared = False
         self.fn.release()
