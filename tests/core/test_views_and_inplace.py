@@ -180,6 +180,25 @@ def test_mul_saves_only_what_it_needs(lib: Any) -> Any:
 
 
 @parity
+def test_results_that_may_be_written_to(lib: Any) -> Any:
+    report = []
+    for function in (
+        lambda x: lib.nn.functional.relu6(x),
+        lambda x: lib.nn.functional.relu6(x, inplace=True),
+        lambda x: lib.nn.functional.hardtanh(x),
+        lambda x: lib.nn.functional.elu(x),
+        lambda x: lib.linalg.slogdet(x.view(2, 2))[0],
+        lambda x: lib.linalg.slogdet(x.view(2, 2))[1],
+        lambda x: x.sigmoid(),
+    ):
+        x = leaf(lib, 7.0, 2.0, -1.0, 3.0)
+        y = function(x * 1)
+        y.mul_(2)
+        report += [attempt(lambda y=y: y.sum().backward()), x.grad]
+    return report
+
+
+@parity
 def test_inplace_forms_keep_what_their_rule_needs(lib: Any) -> Any:
     report = []
     for name in ("sin_", "exp_", "sqrt_", "tanh_", "reciprocal_", "neg_", "square_", "abs_"):

@@ -100,7 +100,7 @@ def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0):
     return input.clip(number(min_val), number(max_val))
 
 
-@elementwise(method=False, input=lambda g, result: zeroed(g, (result <= 0) | (result >= 6)))
+@elementwise(method=False, input=lambda g, input: zeroed(g, (input <= 0) | (input >= 6)))
 def relu6(input):
     """Return ``input`` clamped to ``[0, 6]``; the derivative at the ends is 0."""
     _check_real("relu6", input)

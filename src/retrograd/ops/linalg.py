@@ -172,10 +172,9 @@ def det(A):
 composite()(det)
 
 
-def _slogdet_gradient(g: Any, A: Any, result: Any) -> Any:
+def _slogdet_gradient(g: Any, A: Any, sign: Any) -> Any:
     """G_A = (g_log - i Im(ḡ_sign sign)) A⁻ᴴ, from d log det A = tr(A⁻¹ dA)."""
     g_sign, g_log = g
-    sign = result[0]
     if sign.dtype.kind == "c":
         g_log = g_log - 1j * np.imag(conj(g_sign) * sign)
     return g_log[..., None, None] * adjoint(inverse_or_nan(A))
