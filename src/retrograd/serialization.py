@@ -98,6 +98,8 @@ def __copy__(self: Tensor) -> Tensor:  # noqa: N807
 def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:  # noqa: N807
     """Return a copy of a leaf and of everything that belongs to it: ``.grad``, and the attributes attached to it.
 
+    A parameter is copied without these, as torch does: its copy is for another model, which has no gradients yet.
+
     Raises
     ------
     RuntimeError
@@ -114,5 +116,9 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:  # noqa: N807
     owner, *place = _storage_of(self._data)
     out = _rebuild(type(self), (copy.deepcopy(owner, memo), *place), self.requires_grad)
     memo[id(self)] = out
+    kind = type(self)
+    if "_is_param" in self.__dict__ and (kind is Tensor or getattr(kind, "_mark", "") == "_is_param"):
+        out._is_param = True  # type: ignore[attr-defined]
+        return out
     out._grad = copy.deepcopy(self._grad, memo)
     return _attach(out, copy.deepcopy(_attributes_of(self), memo))

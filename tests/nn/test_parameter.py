@@ -55,7 +55,34 @@ def test_mark_goes_along_with_copies() -> None:
     for twin in (copy.deepcopy(p), copy.copy(p), pickle.loads(pickle.dumps(p))):
         assert isinstance(twin, rg.nn.Parameter)
         assert twin.requires_grad
-    assert (copy.deepcopy(p).grad == 1).all()
+
+
+@parity
+def test_deep_copies_of_parameters_have_no_gradient(m: Any) -> Any:
+    class Named(m.nn.Parameter):
+        pass
+
+    def left(tensor: Any) -> Any:
+        tensor.grad, tensor.note = m.ones(2), 3
+        twin = copy.deepcopy(tensor)
+        return [
+            twin.grad,
+            hasattr(twin, "note"),
+            twin.requires_grad,
+            isinstance(twin, m.nn.Parameter),
+            type(twin) is type(tensor),
+        ]
+
+    layer = m.nn.Linear(2, 1)
+    layer.weight.grad = m.ones(1, 2)
+    return [
+        left(m.nn.Parameter(m.ones(2))),
+        left(Named(m.ones(2))),
+        left(m.nn.Parameter(m.ones(2), requires_grad=False)),
+        left(m.ones(2, requires_grad=True)),
+        left(m.nn.Buffer(m.ones(2))),
+        copy.deepcopy(layer).weight.grad,
+    ]
 
 
 def test_operations_take_parameters_as_plain_tensors() -> None:
