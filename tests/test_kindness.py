@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -94,6 +96,119 @@ def test_mistakes(mistake: Callable[[Any], Any], words: tuple[str, ...]) -> None
 def test_a_tensor_of_torchs_is_told_apart(mistake: Callable[[Any], Any]) -> None:
     with pytest.raises(TypeError, match=r"must be Tensor, not torch\.Tensor; make it a tensor first"):
         mistake(torch.ones(2, 2))
+
+
+# Calls with arguments that do not fit, and what the error calls that which was called.
+MISCALLED: list[tuple[str, Callable[[Any], Any]]] = [
+    ("Conv2d.__init__()", lambda m: m.nn.Conv2d(3, 4)),
+    ("Conv2d.forward()", lambda m: m.nn.Conv2d(3, 4, 2)()),
+    ("ConvTranspose1d.__init__()", lambda m: m.nn.ConvTranspose1d(3, 4)),
+    ("ConvTranspose1d.__init__()", lambda m: m.nn.ConvTranspose1d(3, 4, 2, strides=2)),
+    ("MaxPool2d.forward()", lambda m: m.nn.MaxPool2d(2)()),
+    ("AvgPool3d.__init__()", lambda m: m.nn.AvgPool3d()),
+    ("ReflectionPad2d.__init__()", lambda m: m.nn.ReflectionPad2d()),
+    ("ReLU.__init__()", lambda m: m.nn.ReLU(True, False)),
+    ("CELU.__init__()", lambda m: m.nn.CELU(beta=1)),
+    ("Hardshrink.__init__()", lambda m: m.nn.Hardshrink(1, 2)),
+    ("LogSoftmax.__init__()", lambda m: m.nn.LogSoftmax(axis=1)),
+    ("Tanh.__init__()", lambda m: m.nn.Tanh(1)),
+    ("Sigmoid.__init__()", lambda m: m.nn.Sigmoid(inplace=True)),
+    ("MarginRankingLoss.__init__()", lambda m: m.nn.MarginRankingLoss(1, 2, 3, 4, 5)),
+    ("LazyConv2d.__init__()", lambda m: m.nn.LazyConv2d(4)),
+    ("LambdaLR.__init__()", lambda m: m.optim.lr_scheduler.LambdaLR(None)),
+    ("Normal.__init__()", lambda m: m.distributions.Normal(1)),
+    ("OneHotCategorical.__init__()", lambda m: m.distributions.OneHotCategorical(probabilities=1)),
+    ("_Interval.__init__()", lambda m: m.distributions.constraints.interval(1)),
+    ("set_multithreading_enabled.__init__()", lambda m: m.autograd.set_multithreading_enabled()),
+]
+
+
+@pytest.mark.parametrize(("name", "call"), MISCALLED, ids=[f"{k}-{row[0]}" for k, row in enumerate(MISCALLED)])
+def test_miscalled_methods_have_torchs_names(name: str, call: Callable[[Any], Any]) -> None:
+    for library in (torch, rg):
+        with pytest.raises(TypeError) as raised:
+            call(library)
+        assert str(raised.value).startswith(name)
+
+
+PUBLIC = [
+    "autograd",
+    "autograd.profiler",
+    "nn",
+    "nn.parameter",
+    "nn.utils.prune",
+    "optim",
+    "optim.lr_scheduler",
+    "distributions",
+    "utils.data",
+]
+
+
+def test_no_constructor_is_a_private_class() -> None:
+    """Whatever it is written in: an error about the arguments is about a class that users know."""
+    classes = {
+        member
+        for name in PUBLIC
+        for key, member in vars(importlib.import_module(f"retrograd.{name}")).items()
+        if isinstance(member, type) and not key.startswith("_") and member.__module__.startswith("retrograd")
+    }
+    assert len(classes) > 250
+    constructors = {member: member.__init__ for member in classes if inspect.isfunction(member.__init__)}
+    known = {f"{member.__qualname__}.__init__" for member in classes}
+    wrong = {member.__name__: f.__qualname__ for member, f in constructors.items() if f.__qualname__ not in known}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("name", ["Conv2d", "MaxPool2d", "ConstantPad1d", "LazyBatchNorm1d", "Softmax", "ReLU", "ELU"])
+def test_signatures_are_those_that_are_called(name: str) -> None:
+    ours, theirs = inspect.signature(getattr(rg.nn, name)), inspect.signature(getattr(torch.nn, name))
+    assert list(ours.parameters) == list(theirs.parameters)
+    assert [p.default for p in ours.parameters.values()] == [p.default for p in theirs.parameters.values()]
+
+
+def test_every_in_place_method_tells_its_own_name() -> None:
+    names = [name for name in dir(rg.Tensor) if name.endswith("_") and not name.endswith("__")]
+    assert len(names) > 150
+    for name in names:
+        for args, kwargs in [([None] * 12, {}), ([], {"no_such_argument": 1}), ([], {})]:
+            try:
+                getattr(rg.ones(3), name)(*args, **kwargs)
+            except TypeError as error:
+                about_arguments = "argument" in str(error)
+                assert f"{name}()" in str(error) or not about_arguments, f"{name}: {error}"
+            except (RuntimeError, NotImplementedError, ValueError, IndexError):
+                pass  # there are enough arguments, but they do not fit
+    for method, args in [
+        ("exp_", (3,)),
+        ("add_", (1, 2)),
+        ("subtract_", ()),
+        ("swapaxes_", (0,)),
+        ("uniform_", (1, 2, 3, 4)),
+    ]:
+        with pytest.raises(TypeError, match=rf"^{method}\(\)"):
+            getattr(rg.ones(3), method)(*args)
+
+
+class Greeting:
+    def __init__(self, word: str = "") -> None:
+        self.word = word
+
+
+def test_the_constructor_of_a_module_goes_on_where_it_is_told_to() -> None:
+    for m in (torch, rg):
+
+        class Alone(m.nn.Module, Greeting):  # type: ignore[misc, name-defined]
+            pass
+
+        class Both(m.nn.Module, Greeting):  # type: ignore[misc, name-defined]
+            call_super_init = True
+
+        assert not hasattr(Alone(), "word")
+        assert Both("hello").word == Both(word="hello").word == "hello"
+        with pytest.raises(TypeError, match=r"^Alone.__init__\(\) takes 1 positional argument but 2 were given"):
+            Alone("hello")
+        with pytest.raises(TypeError, match=r"^Alone.__init__\(\) got an unexpected keyword argument 'word'"):
+            Alone(word="hello")
 
 
 def test_freed_graph_names_the_fix() -> None:

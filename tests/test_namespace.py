@@ -193,3 +193,34 @@ def test_special_is_imported_when_first_used() -> None:
     assert rg.special is retrograd.special
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         rg.nonsense  # noqa: B018
+
+
+def kinds_in(library: Any) -> dict[str, type]:
+    found = {}
+    for name in ("nn", "optim", "optim.lr_scheduler", "utils.data", "distributions"):
+        module = importlib.import_module(f"{library.__name__}.{name}")
+        for key, member in vars(module).items():
+            if isinstance(member, type) and not key.startswith("_") and member.__module__.startswith(library.__name__):
+                found[f"{name}.{key}"] = member
+    return found
+
+
+# Of these torch's answer is another one.
+OTHER_KINDS = {
+    **{f"nn.Lazy{kind}{n}d": {f"nn.{kind}{n}d"} for kind in ("BatchNorm", "InstanceNorm") for n in (1, 2, 3)},
+    "distributions.Gumbel": {"distributions.TransformedDistribution"},
+    "distributions.InverseGamma": {"distributions.TransformedDistribution"},
+    "nn.UninitializedParameter": {"nn.Parameter"},  # an instance is one, by its mark
+}
+
+
+def test_isinstance_says_the_same_as_torch() -> None:
+    ours, theirs = kinds_in(rg), kinds_in(torch)
+    names = sorted(ours.keys() & theirs.keys())
+    assert len(names) > 250
+    differences: dict[str, set[str]] = {}
+    for name in names:
+        for other in names:
+            if issubclass(ours[name], ours[other]) != issubclass(theirs[name], theirs[other]):
+                differences.setdefault(name, set()).add(other)
+    assert differences == OTHER_KINDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 
 import retrograd as rg
 from tests.ops.harness import assert_same, to_ours, to_torch
-from tests.parity import attempt, parity
+from tests.parity import attempt, parity, run
 
 VALUES = np.random.default_rng(0).normal(size=(4, 6))
 
@@ -173,3 +174,34 @@ def test_what_is_flat_already_stays_itself(lib: Any) -> Any:
         lib.tensor(1.0).flatten().shape,
         attempt(lambda: lib.tensor(1.0).flatten(0, 1)),
     ]
+
+
+@pytest.mark.parametrize("name", ["T", "mT", "H", "mH", "adjoint", "t"])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 3, 4)])
+def test_transposes_of_any_number_of_dimensions(name: str, dtype: str, shape: tuple[int, ...]) -> None:
+    values = np.arange(math.prod(shape)).reshape(shape) * (1 + 2j) if dtype == "complex128" else np.ones(shape)
+
+    def transposed(library: Any) -> Any:
+        x = library.tensor(values.tolist(), dtype=getattr(library, dtype), requires_grad=True)
+        result = getattr(x, name)
+        result = result() if callable(result) and name in ("adjoint", "t") else result
+        (result * result).real.sum().backward()
+        return result, result.is_conj(), x.grad
+
+    assert run(lambda m: attempt(lambda: transposed(m)), rg) == run(lambda m: attempt(lambda: transposed(m)), torch)
+
+
+@pytest.mark.parametrize("name", ["mT", "H", "mH", "adjoint"])
+def test_the_transpose_of_a_number_is_deprecated(name: str) -> None:
+    torch.set_warn_always(True)
+    try:
+        texts = []
+        for m in (torch, rg):
+            with pytest.warns(UserWarning, match="is deprecated on 0-D tensors") as warned:
+                result = getattr(m.tensor(2.0), name)
+                assert (result() if name == "adjoint" else result).item() == 2
+            texts.append(str(warned[0].message).partition(" (Triggered")[0])
+        assert texts[0] == texts[1]
+    finally:
+        torch.set_warn_always(False)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from retrograd.core import state
+from retrograd.core.own_names import own_methods
 from retrograd.core.sites import warn_user
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -257,3 +258,5 @@ __all__ = [
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]
+
+own_methods(globals(), "__init__")

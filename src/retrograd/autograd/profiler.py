@@ -29,6 +29,7 @@ from retrograd.autograd._steps import KinetoStepTracker
 from retrograd.autograd.grad_mode import _Mode
 from retrograd.autograd.profiler_util import EventList, FunctionEvent, FunctionEventAvg, MemRecordsAcc
 from retrograd.core.observer import Observer, pop, push
+from retrograd.core.own_names import own_methods
 from retrograd.core.sites import warn_user
 from retrograd.core.state import local
 from retrograd.device import cuda_is_available
@@ -280,3 +281,5 @@ __all__ = [
     "profile",
     "record_function",
 ]
+
+own_methods(globals(), "__init__")

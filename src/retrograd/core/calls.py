@@ -330,7 +330,7 @@ def inplace(op: Op, name: str) -> Callable[..., Any]:
     def call(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if short and len(args) == 1 and not kwargs and _write_unrecorded(op, input, args[0]):
             return input
-        return apply_inplace(op, name, bind((input, *args), kwargs))
+        return apply_inplace(op, name, bind((input, *args), kwargs, name))
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"In-place form of :func:`retrograd.{op.name}`."

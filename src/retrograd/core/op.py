@@ -258,8 +258,13 @@ class Op:
             )
         return found
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any], called: str = "") -> list[Any]:
         """All arguments in the order of the parameters, defaults filled in.
+
+        Parameters
+        ----------
+        called
+            The name by which it was called, for errors, if that is another one, such as that of the in-place form.
 
         Raises
         ------
@@ -271,7 +276,8 @@ class Op:
         params = self.params
         given = len(args)
         if given > len(params):
-            raise TypeError(f"{self.name}() takes {len(params)} positional arguments but {given} were given")
+            count = f"{len(params)} positional argument{'s' if len(params) > 1 else ''}"
+            raise TypeError(f"{called or self.name}() takes {count} but {given} were given")
         bound = [*args, *self.defaults[given:]]
         if kwargs:
             for key, value in kwargs.items():
@@ -282,16 +288,16 @@ class Op:
                     position = 0  # torch's names for the first argument, where its documentation has another one
                 if position is None:
                     raise TypeError(
-                        f"{self.name}() got an unexpected keyword argument '{key}'; "
+                        f"{called or self.name}() got an unexpected keyword argument '{key}'; "
                         f"its parameters are {', '.join(params)}"
                     )
                 if position < given:
-                    raise TypeError(f"{self.name}() got multiple values for argument '{key}'")
+                    raise TypeError(f"{called or self.name}() got multiple values for argument '{key}'")
                 bound[position] = value
         if given < self.required:
             missing = [name for name, value in zip(params, bound, strict=True) if value is inspect.Parameter.empty]
             if missing:
-                raise TypeError(f"{self.name}() missing required arguments: {', '.join(map(repr, missing))}")
+                raise TypeError(f"{called or self.name}() missing required arguments: {', '.join(map(repr, missing))}")
         return bound
 
     def _gather_variadic(self, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from retrograd._paths import add_paths
+from retrograd.core.own_names import own_methods
 from retrograd.distributions import constraint_registry, constraints, kl, transforms, utils
 from retrograd.distributions import kl_moments as kl_moments  # registers its divergences
 from retrograd.distributions.constraint_registry import biject_to, transform_to
@@ -145,3 +146,5 @@ _FAMILIES = (
 )
 add_paths(__name__, dict.fromkeys(_FAMILIES.split(), __name__))
 add_paths(__name__, dict.fromkeys(("relaxed_bernoulli", "relaxed_categorical"), f"{__name__}.relaxed"))
+
+own_methods(globals(), "__init__")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.own_names import own_methods
 from retrograd.core.tensor import Tensor
 from retrograd.linalg import cholesky_ex, eigvalsh
 from retrograd.ops.joining import cat as _joined
@@ -414,3 +415,5 @@ positive_semidefinite = _PositiveSemidefinite()
 positive_definite = _PositiveDefinite()
 cat = _Cat
 stack = _Stack
+
+own_methods(globals(), "__init__")

@@ -231,23 +231,8 @@ class Binomial(ByProbability):
         return _enumerated(arange(1 + int(total.max()), dtype=total.dtype, device=total.device), self, expand)
 
 
-class Categorical(ByProbability):
-    """One of the categories 0 to K - 1.
-
-    Parameters
-    ----------
-    probs
-        Their weights, of shape (..., K); they need not sum to one.
-    logits
-        Instead of that, the logarithms of the weights.
-
-    Examples
-    --------
-    >>> policy = rg.distributions.Categorical(logits=rg.zeros(2, 4))
-    >>> action = policy.sample()
-    >>> action.shape, policy.log_prob(action)
-    (retrograd.Size([2]), tensor([-1.3863, -1.3863]))
-    """
+class _Categories(ByProbability):
+    """What :class:`Categorical` and :class:`OneHotCategorical` share: everything but what a sample looks like."""
 
     arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
@@ -266,7 +251,7 @@ class Categorical(ByProbability):
 
     def _event(self, value: Any) -> Sequence[int]:
         """The shape of a sample."""
-        return ()
+        raise NotImplementedError
 
     @lazy_property
     def probs(self) -> Any:
@@ -277,6 +262,44 @@ class Categorical(ByProbability):
     def logits(self) -> Any:
         """The logarithms of the probabilities."""
         return probs_to_logits(self.probs)
+
+    def _drawn(self, sample_shape: Sequence[int]) -> Any:
+        """Samples as numbers of categories."""
+        rows = self.probs.reshape(-1, self._events)
+        drawn = multinomial(rows, math.prod(sample_shape), True)
+        return drawn.T.reshape((*sample_shape, *self._batch_shape))
+
+    def _log_prob_of(self, category: Any) -> Any:
+        category = category.long().unsqueeze(-1)
+        shape = broadcast_shapes(category.shape[:-1], self._batch_shape)
+        logits = self.logits.expand((*shape, self._events))
+        return logits.gather(-1, category.expand((*shape, 1))).squeeze(-1)
+
+    def entropy(self) -> Any:
+        least = float(finfo(self.logits).min)
+        return -(self.logits.clamp(min=least) * self.probs).sum(-1)
+
+
+class Categorical(_Categories):
+    """One of the categories 0 to K - 1.
+
+    Parameters
+    ----------
+    probs
+        Their weights, of shape (..., K); they need not sum to one.
+    logits
+        Instead of that, the logarithms of the weights.
+
+    Examples
+    --------
+    >>> policy = rg.distributions.Categorical(logits=rg.zeros(2, 4))
+    >>> action = policy.sample()
+    >>> action.shape, policy.log_prob(action)
+    (retrograd.Size([2]), tensor([-1.3863, -1.3863]))
+    """
+
+    def _event(self, value: Any) -> Sequence[int]:
+        return ()
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
@@ -298,25 +321,9 @@ class Categorical(ByProbability):
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         return self._drawn(sample_shape)
 
-    def _drawn(self, sample_shape: Sequence[int]) -> Any:
-        """Samples as numbers of categories."""
-        rows = self.probs.reshape(-1, self._events)
-        drawn = multinomial(rows, math.prod(sample_shape), True)
-        return drawn.T.reshape((*sample_shape, *self._batch_shape))
-
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
         return self._log_prob_of(value)
-
-    def _log_prob_of(self, category: Any) -> Any:
-        category = category.long().unsqueeze(-1)
-        shape = broadcast_shapes(category.shape[:-1], self._batch_shape)
-        logits = self.logits.expand((*shape, self._events))
-        return logits.gather(-1, category.expand((*shape, 1))).squeeze(-1)
-
-    def entropy(self) -> Any:
-        least = float(finfo(self.logits).min)
-        return -(self.logits.clamp(min=least) * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Any:
         return _enumerated(arange(self._events, device=self._parameter.device), self, expand)
@@ -347,7 +354,7 @@ class OverCategories(Distribution):
         return self._categorical._given()
 
 
-class OneHotCategorical(Categorical):
+class OneHotCategorical(_Categories):
     """As :class:`Categorical`, with samples that are 1 for their category and 0 for all others."""
 
     support = constraints.one_hot

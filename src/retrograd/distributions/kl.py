@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd.distributions.continuous import Cauchy, Exponential, Gumbel, Laplace, Normal
-from retrograd.distributions.discrete import Bernoulli, Binomial, Categorical, Geometric, Poisson
+from retrograd.distributions.discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson
 from retrograd.distributions.distribution import Distribution
 from retrograd.distributions.exp_family import ExponentialFamily
 from retrograd.distributions.gamma import Beta, Dirichlet, Gamma
@@ -143,7 +143,8 @@ def _geometric(p: Geometric, q: Geometric) -> Any:
 
 
 @register_kl(Categorical, Categorical)
-def _categorical(p: Categorical, q: Categorical) -> Any:
+@register_kl(OneHotCategorical, OneHotCategorical)
+def _categorical(p: Any, q: Any) -> Any:
     terms = (p.probs * (p.logits - q.logits)).masked_fill(q.probs == 0, math.inf)
     return terms.masked_fill(p.probs == 0, 0.0).sum(-1)
 

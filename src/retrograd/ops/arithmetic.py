@@ -8,6 +8,7 @@ import numpy as np
 
 from retrograd.core.calls import inplace
 from retrograd.core.op import elementwise
+from retrograd.core.own_names import renamed
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import fits
@@ -127,7 +128,7 @@ def sub_(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 
 add_method("add_", add_)
 add_method("sub_", sub_)
-add_method("subtract_", sub_)
+add_method("subtract_", renamed(sub_, "subtract_"))
 
 
 # --- products and quotients -------------------------------------------------------------------------------------------
@@ -233,7 +234,7 @@ def div_(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tens
 
 divide = div
 add_method("div_", div_)
-add_method("divide_", div_)
+add_method("divide_", renamed(div_, "divide_"))
 
 
 @composite(reported=False)
@@ -242,7 +243,7 @@ def true_divide(input: Any, other: Any, *, out: Any = None) -> Tensor:
     return _div(input, other, out=out)
 
 
-add_method("true_divide_", _DIV_[None])
+add_method("true_divide_", inplace(_div.op, "true_divide_"))
 
 
 @elementwise(
@@ -367,7 +368,7 @@ def abs_(input: Tensor) -> Tensor:
 
 
 add_method("abs_", abs_)
-add_method("absolute_", abs_)
+add_method("absolute_", renamed(abs_, "absolute_"))
 
 
 @implements(np.fabs)

@@ -14,6 +14,7 @@ from retrograd.core.inplace import check_writable
 from retrograd.core.layout import row_major
 from retrograd.core.op import view as view_op
 from retrograd.core.registry import add_method, composite
+from retrograd.core.sites import warn_user
 from retrograd.core.size import Size
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump
@@ -351,8 +352,15 @@ def movedim(input, source: int | Sequence[int], destination: int | Sequence[int]
 moveaxis = movedim
 
 
-def _matrix_transpose(name: str, input: Any) -> Any:
-    if input.ndim < 2:
+def _warn_of_a_number(name: str, advice: str) -> None:
+    warn_user(f"{name} is deprecated on 0-D tensors. {advice}")
+
+
+def _matrix_transpose(name: str, input: Any, advice: str = "Consider using x.conj().") -> Any:
+    if not input.ndim:
+        _warn_of_a_number(name if name.endswith(")") else f"Tensor.{name}", advice)
+        return input
+    if input.ndim == 1:
         raise RuntimeError(
             f"tensor.{name} is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor."
         )
@@ -366,6 +374,9 @@ def adjoint(input):
 
 
 def _hermitian(input: Any) -> Any:
+    if not input.ndim:
+        _warn_of_a_number("Tensor.H", "Consider using x.conj().")
+        return conj(input)
     if input.ndim != 2:
         raise RuntimeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor. "
@@ -378,7 +389,13 @@ add_method(
     "T",
     property(lambda input: permute(input, tuple(range(input.ndim))[::-1]), doc="A view with the dimensions reversed."),
 )
-add_method("mT", property(lambda input: _matrix_transpose("mT", input), doc="The matrices transposed, as a view."))
+add_method(
+    "mT",
+    property(
+        lambda input: _matrix_transpose("mT", input, "This function is the identity in these cases."),
+        doc="The matrices transposed, as a view.",
+    ),
+)
 add_method("H", property(_hermitian, doc="The conjugate transpose of a matrix."))
 add_method(
     "mH", property(lambda input: conj(_matrix_transpose("mH", input)), doc="The matrices' conjugate transposes.")
@@ -436,14 +453,13 @@ def atleast_3d(*tensors: Any):
 # --- in place -----------------------------------------------------------------------------------------------------
 
 
-def _in_place(function: Any, *aliases: str) -> None:
+def _in_place(function: Any, name: str) -> None:
     """Register ``x.t_()`` for ``t``: the tensor takes on the shape and strides of its view."""
-    name = f"{function.op.name}_"
 
     def call(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_writable(input, name, elements=False)
         shape, has_views = input.shape, input._cell is not None
-        result = function(input, *args, **kwargs)
+        result = function(*function.op.bind((input, *args), kwargs, name))
         input._data = result._data
         bump(input)
         if local.tangents is not None:
@@ -474,11 +490,11 @@ def _in_place(function: Any, *aliases: str) -> None:
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"In-place form of :func:`retrograd.{function.op.name}`: only the shape and the strides change."
-    for alias in (name, *aliases):
-        add_method(alias, call)
+    add_method(name, call)
 
 
-_in_place(squeeze)
-_in_place(unsqueeze)
-_in_place(t)
-_in_place(transpose, "swapdims_", "swapaxes_")
+_in_place(squeeze, "squeeze_")
+_in_place(unsqueeze, "unsqueeze_")
+_in_place(t, "t_")
+for name in ("transpose_", "swapdims_", "swapaxes_"):
+    _in_place(transpose, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from retrograd._paths import add_paths
+from retrograd.core.own_names import own_methods
 from retrograd.nn.modules.activation import (
     CELU,
     ELU,
@@ -44,6 +45,8 @@ from retrograd.nn.modules.batchnorm import (
     InstanceNorm1d,
     InstanceNorm2d,
     InstanceNorm3d,
+    _BatchNorm,
+    _InstanceNorm,
 )
 from retrograd.nn.modules.container import (
     ModuleDict,
@@ -379,3 +382,6 @@ _HOMES = {
     "upsampling": "spatial",
 }
 add_paths(__name__, {name: f"{__name__}.{home}" for name, home in _HOMES.items()})
+
+own_methods(globals(), "__init__")
+own_methods(globals(), "forward", except_from=(_BatchNorm, _InstanceNorm))

@@ -81,14 +81,6 @@ class ReLU(_MayOverwrite):
         return F.relu(input, self.inplace)
 
 
-class ReLU6(_MayOverwrite):
-    """Apply :func:`~retrograd.nn.functional.relu6`: clamp to [0, 6]."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return ``input`` clamped to [0, 6]."""
-        return F.relu6(input, self.inplace)
-
-
 class SELU(_MayOverwrite):
     """Apply :func:`~retrograd.nn.functional.selu`."""
 
@@ -137,7 +129,19 @@ class Hardsigmoid(_MayOverwrite):
         return ""
 
 
-class ELU(_MayOverwrite):
+class _ExponentialBelow(_MayOverwrite):
+    """What ELU and CELU share."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.alpha = alpha
+
+    def extra_repr(self) -> str:
+        """Return the parameters."""
+        return self._shown(f"alpha={self.alpha}")
+
+
+class ELU(_ExponentialBelow):
     """Apply :func:`~retrograd.nn.functional.elu`.
 
     Parameters
@@ -148,20 +152,12 @@ class ELU(_MayOverwrite):
         Overwrite the input.
     """
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__(inplace)
-        self.alpha = alpha
-
     def forward(self, input: Tensor) -> Tensor:
         """Return ``elu(input)``."""
         return F.elu(input, self.alpha, self.inplace)
 
-    def extra_repr(self) -> str:
-        """Return the parameters."""
-        return self._shown(f"alpha={self.alpha}")
 
-
-class CELU(ELU):
+class CELU(_ExponentialBelow):
     """Apply :func:`~retrograd.nn.functional.celu`; the parameters are those of :class:`ELU`."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -243,6 +239,17 @@ class Hardtanh(_MayOverwrite):
     def extra_repr(self) -> str:
         """Return the parameters."""
         return self._shown(f"min_val={self.min_val}, max_val={self.max_val}")
+
+
+class ReLU6(Hardtanh):
+    """Apply :func:`~retrograd.nn.functional.relu6`: clamp to [0, 6]."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
+    def extra_repr(self) -> str:
+        """Return ``inplace=True`` where that is so."""
+        return "inplace=True" if self.inplace else ""
 
 
 class Threshold(_MayOverwrite):
@@ -337,7 +344,19 @@ class Softplus(Module):
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
-class Softshrink(Module):
+class _Shrink(Module):
+    """What Softshrink and Hardshrink share."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        """Return the parameter."""
+        return str(self.lambd)
+
+
+class Softshrink(_Shrink):
     """Apply :func:`~retrograd.nn.functional.softshrink`.
 
     Parameters
@@ -346,20 +365,12 @@ class Softshrink(Module):
         By how much inputs move towards 0.
     """
 
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
     def forward(self, input: Tensor) -> Tensor:
         """Return ``softshrink(input)``."""
         return F.softshrink(input, self.lambd)
 
-    def extra_repr(self) -> str:
-        """Return the parameter."""
-        return str(self.lambd)
 
-
-class Hardshrink(Softshrink):
+class Hardshrink(_Shrink):
     """Apply :func:`~retrograd.nn.functional.hardshrink`: 0 where the input is between ``-lambd`` and ``lambd``."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -453,7 +464,19 @@ class GLU(Module):
         return f"dim={self.dim}"
 
 
-class Softmax(Module):
+class _AlongDim(Module):
+    """What softmax and its like share."""
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def extra_repr(self) -> str:
+        """Return the parameter."""
+        return f"dim={self.dim}"
+
+
+class Softmax(_AlongDim):
     """Apply :func:`~retrograd.nn.functional.softmax`.
 
     Parameters
@@ -462,20 +485,12 @@ class Softmax(Module):
         Along which the results sum to 1.
     """
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
     def forward(self, input: Tensor) -> Tensor:
         """Return ``softmax(input)``."""
         return F.softmax(input, self.dim)
 
-    def extra_repr(self) -> str:
-        """Return the parameter."""
-        return f"dim={self.dim}"
 
-
-class Softmin(Softmax):
+class Softmin(_AlongDim):
     """Apply :func:`~retrograd.nn.functional.softmin`: the softmax of ``-input``."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -483,7 +498,7 @@ class Softmin(Softmax):
         return F.softmin(input, self.dim)
 
 
-class LogSoftmax(Softmax):
+class LogSoftmax(_AlongDim):
     """Apply :func:`~retrograd.nn.functional.log_softmax`."""
 
     def forward(self, input: Tensor) -> Tensor:

@@ -74,8 +74,16 @@ class Module(Members, Stateful, Hooked):
     """
 
     training: bool
+    call_super_init = False  # True in a class with further bases after this one, to whose constructor arguments go on
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init and (args or kwargs):
+            wrong = (
+                f"got an unexpected keyword argument '{next(iter(kwargs))}'"
+                if kwargs
+                else f"takes 1 positional argument but {len(args) + 1} were given"
+            )
+            raise TypeError(f"{type(self).__name__}.__init__() {wrong}")
         self.__dict__.update(
             training=True,
             _parameters={},
@@ -91,6 +99,8 @@ class Module(Members, Stateful, Hooked):
             _load_state_dict_pre_hooks=Hooks(),
             _load_state_dict_post_hooks=Hooks(),
         )
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     def forward(self, *input: Any) -> Any:
         """Compute the output. Subclasses define it; call the module itself, which runs the hooks, too."""

@@ -107,22 +107,16 @@ class _ZeroPad(_ConstantPad):
         return str(self.padding)
 
 
-class ZeroPad1d(_ZeroPad):
+class ZeroPad1d(_ZeroPad, ConstantPad1d):
     """Pad the last dimension with zeros."""
 
-    spatial = 1
 
-
-class ZeroPad2d(_ZeroPad):
+class ZeroPad2d(_ZeroPad, ConstantPad2d):
     """Pad the last two dimensions with zeros."""
 
-    spatial = 2
 
-
-class ZeroPad3d(_ZeroPad):
+class ZeroPad3d(_ZeroPad, ConstantPad3d):
     """Pad the last three dimensions with zeros."""
-
-    spatial = 3
 
 
 class ReflectionPad1d(_Pad):

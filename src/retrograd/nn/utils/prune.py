@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from retrograd.core.own_names import own_methods
 from retrograd.core.tensor import Tensor
 from retrograd.creation import ones_like
 from retrograd.nn.modules.module import Module
@@ -185,3 +186,6 @@ def remove(module: Module, name: str) -> Module:
 def is_pruned(module: Module) -> bool:
     """Whether a parameter of a module, or of one in it, is pruned."""
     return any(hooks_of(submodule, BasePruningMethod) for submodule in module.modules())
+
+
+own_methods(globals(), "__init__")

@@ -1,0 +1,48 @@
+"""Functions under further names, so that errors about their arguments say what the user has called."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+
+def renamed(function: Any, name: str, owner: type | None = None) -> Any:
+    """A function that runs the same code, is shown and documented the same, and is called ``name``."""
+    copy = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__annotations__ = function.__annotations__
+    copy.__doc__ = function.__doc__
+    copy.__module__ = function.__module__
+    copy.__dict__.update(function.__dict__)
+    copy.__qualname__ = name if owner is None else f"{owner.__qualname__}.{name}"
+    return copy
+
+
+def own_methods(namespace: dict[str, Any], method: str, except_from: tuple[type, ...] = ()) -> None:
+    """Give public classes, as methods of their own, those that they inherit from bases that no user knows.
+
+    ``Conv2d(3)`` is about ``Conv2d.__init__()``, then, whatever class the constructor is written in.
+
+    Parameters
+    ----------
+    namespace
+        The ``globals()`` of a module; the public classes are those in its ``__all__``.
+    method
+        The method's name, such as ``"__init__"``.
+    except_from
+        Bases that torch has as well, whose methods programs may replace.
+    """
+    members = [namespace[name] for name in namespace["__all__"]]
+    public = [member for member in members if isinstance(member, type)]
+    for cls in public:
+        for base in cls.__mro__:
+            found = vars(base).get(method)
+            if base in public and (base is not cls or found is not None):
+                break  # it has the method, or will have it
+            if isinstance(found, FunctionType) and base not in except_from:
+                setattr(cls, method, renamed(found, method, cls))
+            if found is not None:
+                break
+
+
+__all__ = ["own_methods", "renamed"]
