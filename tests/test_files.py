@@ -73,6 +73,7 @@ def test_a_whole_checkpoint(tmp_path: Path, ending: str) -> None:
         "optimizer": optimizer.state_dict(),
         "scheduler": scheduler.state_dict(),
         "notes": ("run 7", None, True, [1.5, float("inf"), 2 + 1j, -3], {}, ()),
+        "run": [rg.device("cuda:1"), rg.float16, rg.ones(2, 3).shape, b"\x00a\xff"],
     }
     saved = copy.deepcopy(everything)
     rg.save(everything, tmp_path / f"c.{ending}")
@@ -82,6 +83,7 @@ def test_a_whole_checkpoint(tmp_path: Path, ending: str) -> None:
     loaded = rg.load(tmp_path / f"c.{ending}")
     assert same(loaded["optimizer"], saved["optimizer"])
     assert same(loaded["notes"], saved["notes"])
+    assert same(loaded["run"], saved["run"])
     net = model()
     optimizer = rg.optim.Adam(net.parameters())
     scheduler = rg.optim.lr_scheduler.MultiStepLR(optimizer, [])

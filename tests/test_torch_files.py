@@ -315,6 +315,26 @@ def test_other_files_are_named(tmp_path: Path) -> None:
         rg.load(path)
 
 
+def test_what_torch_says_of_tensors_is_plain_data() -> None:
+    """What a checkpoint may say of the run: both libraries load what either has saved."""
+
+    def notes(m: Any) -> dict[str, Any]:
+        return {
+            "device": m.device("cpu"),
+            "second": m.device("cuda", 1),
+            "dtype": [m.float16, m.int64, m.bool, m.complex128],
+            "shape": m.ones(2, 3).shape,
+            "none": m.Size([]),
+            "bytes": [b"", bytes(range(256))],
+            ("a", m.float32): 1,
+        }
+
+    assert repr(by_torch(notes(rg))) == repr(notes(torch))
+    read = from_torch(notes(torch))
+    assert same(read, notes(rg))
+    assert [type(value) for value in read.values()] == [type(value) for value in notes(rg).values()]
+
+
 def test_what_cannot_be_saved() -> None:
     for thing in (rg.nn.Linear(1, 1), {"x": {1, 2}}, [np.ones(2)]):
         with pytest.raises(TypeError, match=r"save: .* is of type"):

@@ -157,7 +157,7 @@ def encode(value: Any, other: Callable[[Any], bytes | None]) -> bytes:
     Parameters
     ----------
     value
-        None, a bool, number or string, or dicts, lists and tuples of these.
+        None, a bool, number, string or bytes, or dicts, lists and tuples of these.
     other
         Called first with every value; returns its encoding, or None to have it encoded as what it is.
 
@@ -190,6 +190,9 @@ def encode(value: Any, other: Callable[[Any], bytes | None]) -> bytes:
         metadata = getattr(value, "_metadata", None)
         state = b"" if metadata is None else encode({"_metadata": metadata}, other) + b"b"
         return _ORDERED_DICT + b"(" + items + b"u" + state
+    if isinstance(value, bytes):
+        text = encode(value.decode("latin1"), other) + encode("latin1", other)
+        return encode_name("_codecs", "encode") + text + b"\x86R"
     if isinstance(value, list):
         return b"](" + b"".join(encode(item, other) for item in value) + b"e"
     if isinstance(value, tuple):

@@ -39,19 +39,8 @@ _STORAGES = {
     "BFloat16Storage": None,  # read as float32
 }
 _STORAGE_OF = {dtype: name for name, dtype in _STORAGES.items()}
-_DTYPES = (
-    "bool",
-    "uint8",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-)
+_NAMED = "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128"
+DTYPES: dict[str, dtypes.dtype] = {name: getattr(dtypes, name) for name in _NAMED.split()}
 # how files begin that torch wrote before version 1.6
 _LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 
@@ -184,7 +173,7 @@ def _numpy_dtype(code: str, *flags: Any) -> np.dtype:
 
 _NAMES: dict[str, Any] = {
     **{f"torch.{name}": "bfloat16" if dtype is None else dtype for name, dtype in _STORAGES.items()},
-    **{f"torch.{name}": getattr(dtypes, name) for name in _DTYPES},
+    **{f"torch.{name}": dtype for name, dtype in DTYPES.items()},
     "torch.Size": Builder(Size),
     "torch.device": Builder(device),
     "torch.Tensor": Tensor,
@@ -199,6 +188,7 @@ _NAMES: dict[str, Any] = {
 }
 for _builtins in ("builtins", "__builtin__"):
     _NAMES |= {f"{_builtins}.{kind.__name__}": Builder(kind) for kind in (complex, set, frozenset, list, dict)}
+    _NAMES[f"{_builtins}.bytes"] = Builder(lambda: b"")  # so are no bytes written
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -219,6 +209,12 @@ def write(file: File, obj: Any) -> None:
             return _encode_tensor(value, storages)
         if isinstance(value, np.generic):
             return encode(value.item(), other)
+        if isinstance(value, dtypes.dtype):
+            return encode_name("torch", value.name)
+        if isinstance(value, device):
+            return encode_name("torch", "device") + encode((str(value),), other) + b"R"
+        if isinstance(value, Size):
+            return encode_name("torch", "Size") + encode((tuple(value),), other) + b"R"
         return None
 
     structure = dumps(obj, other)

@@ -17,9 +17,10 @@ from typing import IO, Any, NamedTuple, cast
 import numpy as np
 
 from retrograd import _safetensors, _torch_file
+from retrograd.core.size import Size
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.device import device
-from retrograd.dtypes import from_numpy_dtype
+from retrograd.dtypes import dtype, from_numpy_dtype
 
 __all__ = ["load", "save"]
 
@@ -28,12 +29,12 @@ _STRUCTURE = "__structure__"  # the name of the description
 
 
 def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
-    """Store tensors in a file: one by name, or nested in dicts, lists and tuples with numbers, strings and None.
+    """Store tensors in a file: one by name, or nested in dicts, lists and tuples with numbers, strings and the like.
 
     Parameters
     ----------
     obj
-        A state dict; or a dict of state dicts, numbers and the like.
+        A state dict; or a dict of state dicts, numbers, strings, bytes, None, shapes, dtypes and devices.
     f
         The path. ``.npz`` and ``.safetensors`` at its end mean these formats; anything else means torch's, which
         ``torch.load`` reads. A file that is there is replaced at once, when the new one is complete. An open file gets
@@ -172,12 +173,16 @@ def _describe(value: Any, name: str, arrays: Arrays) -> Any:
         return ["complex", value.real, value.imag]
     if isinstance(value, Mapping):
         return ["dict", *([_key(key), _describe(item, _join(name, key), arrays)] for key, item in value.items())]
+    if isinstance(value, (device, dtype)):
+        return ["device", str(value)] if isinstance(value, device) else ["dtype", value.name]
+    if type(value) is bytes:
+        return ["bytes", value.decode("latin1")]
     if isinstance(value, (list, tuple)):
-        kind = "list" if isinstance(value, list) else "tuple"
+        kind = "list" if isinstance(value, list) else "size" if isinstance(value, Size) else "tuple"
         return [kind, *(_describe(item, _join(name, number), arrays) for number, item in enumerate(value))]
     raise TypeError(
-        f"save: {name or 'the object'} is of type {type(value).__name__}; files hold tensors, numbers, strings, None, "
-        "and dicts, lists and tuples of these"
+        f"save: {name or 'the object'} is of type {type(value).__name__}; files hold tensors, numbers, strings, bytes, "
+        "None, shapes, dtypes and devices, and dicts, lists and tuples of these"
     )
 
 
@@ -193,6 +198,9 @@ def _join(name: str, key: Any) -> str:
     return f"{name}.{key}" if name else str(key)
 
 
+_SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "size": Size}
+
+
 def _restore(description: Any, tensors: dict[str, Tensor]) -> Any:
     if not isinstance(description, list):
         return description
@@ -203,9 +211,14 @@ def _restore(description: Any, tensors: dict[str, Tensor]) -> Any:
         return complex(*items)
     if kind == "dict":
         return {_restore(key, tensors): _restore(item, tensors) for key, item in items}
-    if kind in ("list", "tuple"):
-        restored = [_restore(item, tensors) for item in items]
-        return restored if kind == "list" else tuple(restored)
+    if kind in _SEQUENCES:
+        return _SEQUENCES[kind](_restore(item, tensors) for item in items)
+    if kind == "bytes":
+        return items[0].encode("latin1")
+    if kind == "device":
+        return device(items[0])
+    if kind == "dtype":
+        return _torch_file.DTYPES[items[0]]
     raise ValueError(f"unknown kind {kind!r}")
 
 
