@@ -281,6 +281,7 @@ def test_nothing_is_run(thing: Any, protocol: int, capsys: pytest.CaptureFixture
         b"c__builtin__\neval\n.",
         b"ccollections\nOrderedDict\n)R}X\x03\x00\x00\x00popK\x01sb.",
         b"ctorch\nSize\n}b.",
+        b"ctorch._utils\n_rebuild_parameter\n(NNNtR.",
         b"cnumpy\ndtype\nX\x02\x00\x00\x00|O\x85R.",
         b"cnumpy\ndtype\nX\x05\x00\x00\x00i8,|O\x85R.",
         b"\xff",
@@ -333,6 +334,26 @@ def test_what_torch_says_of_tensors_is_plain_data() -> None:
     read = from_torch(notes(torch))
     assert same(read, notes(rg))
     assert [type(value) for value in read.values()] == [type(value) for value in notes(rg).values()]
+
+
+def test_parameters_remain_parameters() -> None:
+    def things(m: Any) -> list[Any]:
+        free, fixed = m.nn.Parameter(m.ones(2)), m.nn.Parameter(m.ones(2), requires_grad=False)
+        return [free, fixed, m.ones(2), m.ones(2, requires_grad=True), m.nn.Linear(1, 1).state_dict(keep_vars=True)]
+
+    def kinds(m: Any, found: list[Any]) -> Any:
+        *first, state = found
+        return [(isinstance(x, m.nn.Parameter), x.requires_grad) for x in (*first, *state.values())]
+
+    expected = kinds(torch, things(torch))
+    assert kinds(torch, by_torch(things(rg))) == expected
+    assert kinds(rg, from_torch(things(torch))) == expected
+    buffer = io.BytesIO()
+    rg.save(things(rg), buffer)
+    assert kinds(rg, rg.load(buffer)) == expected
+    layer = rg.nn.Linear(1, 2)
+    layer.bias = from_torch(torch.nn.Parameter(torch.ones(2)))
+    assert [name for name, _ in layer.named_parameters()] == ["weight", "bias"]
 
 
 def test_what_cannot_be_saved() -> None:

@@ -154,6 +154,9 @@ def _rebuild_tensor(
 
 
 def _rebuild_parameter(data: Any, requires_grad: Any, hooks: Any) -> Tensor:
+    if not isinstance(data, Tensor):
+        raise ValueError(f"a parameter is made of a {type(data).__name__}")
+    data._is_param = True  # type: ignore[attr-defined]  # the mark by which nn.Parameter knows its instances
     return data.requires_grad_() if requires_grad is True else data
 
 
@@ -206,7 +209,8 @@ def write(file: File, obj: Any) -> None:
 
     def other(value: Any) -> bytes | None:
         if isinstance(value, Tensor):
-            return _encode_tensor(value, storages)
+            encoded = _encode_tensor(value, storages)
+            return _as_parameter(encoded, value.requires_grad) if "_is_param" in value.__dict__ else encoded
         if isinstance(value, np.generic):
             return encode(value.item(), other)
         if isinstance(value, dtypes.dtype):
@@ -239,13 +243,21 @@ def _encode_tensor(tensor: Tensor, storages: dict[Any, tuple[str, np.ndarray]]) 
     key, _ = storages.setdefault(place, (str(len(storages)), np.ascontiguousarray(data)))
     strides = tuple(math.prod(data.shape[dim + 1 :]) for dim in range(data.ndim))
 
-    def other(value: Any) -> bytes | None:
-        return value if isinstance(value, bytes) else None
-
     storage = ("storage", encode_name("torch", _STORAGE_OF[data.dtype]), key, "cpu", data.size)
     arguments = (
-        encode(storage, other) + b"Q",
+        encode(storage, _encoded) + b"Q",
         *(0, tuple(data.shape), strides, tensor.requires_grad),
         encode_name("collections", "OrderedDict") + b")R",
     )
-    return encode_name("torch._utils", "_rebuild_tensor_v2") + encode(arguments, other) + b"R"
+    return encode_name("torch._utils", "_rebuild_tensor_v2") + encode(arguments, _encoded) + b"R"
+
+
+def _as_parameter(encoded: bytes, requires_grad: bool) -> bytes:
+    """A tensor, encoded, made a parameter."""
+    arguments = (encoded, requires_grad, encode_name("collections", "OrderedDict") + b")R")
+    return encode_name("torch._utils", "_rebuild_parameter") + encode(arguments, _encoded) + b"R"
+
+
+def _encoded(value: Any) -> bytes | None:
+    """What is encoded already."""
+    return value if isinstance(value, bytes) else None
