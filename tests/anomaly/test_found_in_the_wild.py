@@ -174,3 +174,20 @@ def test_the_number_that_is_nan_is_named_not_its_neighbour() -> None:
     event = only_event(run("retrograd", program))
     assert "NaN (difficulty())" in (event.cause or "")
     assert event.remedy is None
+
+
+GRADIENT_IN_HALF = """
+h = torch.tensor([0.25, 0.5], dtype=torch.float16, requires_grad=True)
+out = h * 2
+loss = (out.float() * torch.tensor([1.0, 1e6])).sum()  # born here
+loss.backward()
+"""
+
+
+@libraries
+def test_a_gradient_that_becomes_float16(library: str) -> None:
+    """It is the gradient that is too large, not the number of the forward pass, and bounding that one helps nothing."""
+    event = only_event(run(library, GRADIENT_IN_HALF, steps=True))
+    assert (event.is_backward, event.index, event.lineno) == (True, (1,), line(GRADIENT_IN_HALF))
+    assert "their gradient, 1e+06, becomes float16" in (event.cause or "")
+    assert event.remedy is None

@@ -145,6 +145,17 @@ def _values(scene: Scene) -> Iterator[tuple[str, str]]:
 
 
 def _cast(scene: Scene) -> Finding:
+    if scene.backward:
+        size = "" if scene.grad is None else f", {scene.grad:.3g},"
+        return Finding(
+            f"The numbers of the forward pass are float16, so that their gradient{size} becomes float16 as well, which "
+            "ends at 65504. If the loss is scaled, the scale is too large: scaler.step(optimizer) and scaler.update() "
+            "leave such an update out and lower the scale, optimizer.step() does not. Otherwise make the loss smaller "
+            "(a mean for a sum, a smaller factor), or compute in bfloat16 or float32.",
+            None,
+            None,
+            scene.birth.lineno,
+        )
     known = value(first(scene.birth))
     spelling = scene.spelling()
     return Finding(
