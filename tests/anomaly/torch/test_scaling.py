@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 import retrograd as rg
 from retrograd.anomaly.adapters.torch.scaling import MOST_SKIPS
+from retrograd.anomaly.report import format_event
 from tests.anomaly.torch.training import Net, batches, line_of, log_of_zero, root_of_zero, state, weights_are_clean
 
 
@@ -128,6 +130,52 @@ def test_a_scale_below_one() -> None:
     with rg.anomaly.watch(net, policy="record") as w:
         train_scaled(net, batches(1), torch.amp.GradScaler("cpu", init_scale=1.0))
     assert "its scale is 0.5 now" in w.event.note
+
+
+class Half(nn.Module):
+    """Computes in float16, whatever type it is given."""
+
+    def __init__(self, line: Any) -> None:
+        super().__init__()
+        self.up, self.down, self.line = nn.Linear(4, 4), nn.Linear(4, 4), line
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.float16):
+            return self.line(self, x).float()
+
+
+def product(net: Half, x: Tensor) -> Tensor:
+    s = net.up(x) @ net.down(x).transpose(0, 1)
+    return s.softmax(-1)
+
+
+def square(net: Half, x: Tensor) -> Tensor:
+    h = net.up(x)
+    return net.down(h * h)
+
+
+def sum_of_squares(net: Half, x: Tensor) -> Tensor:
+    h = net.up(x)
+    return (h * h).sum()
+
+
+@pytest.mark.parametrize("steps", [False, True])
+@pytest.mark.parametrize(("line", "off"), [(product, True), (square, True), (sum_of_squares, False)])
+def test_a_remedy_in_float32_says_where_autocast_would_undo_it(line: Any, off: bool, steps: bool) -> None:
+    torch.manual_seed(0)
+    net = Half(line)
+    with rg.anomaly.watch(net, policy="record") as w:
+        for x in w.steps([torch.full((4, 4), 2000.0)]) if steps else [torch.full((4, 4), 2000.0)]:
+            net(x).mean().backward()
+    remedy = w.event.remedy or ""
+    assert ".float()" in remedy
+    assert remedy.startswith('with torch.autocast("cpu", enabled=False): ') == off
+    assert "Change line" in format_event(w.event)
+    name = line.__name__
+    source = inspect.getsource(line).replace((w.event.code_line or "").strip(), remedy.strip())
+    namespace: dict[str, Any] = {"torch": torch, "Tensor": Tensor, "Half": Half}
+    exec(source, namespace)
+    assert torch.isfinite(Half(namespace[name])(torch.full((4, 4), 2000.0))).all(), "the remedy does not help"
 
 
 def test_a_scaler_that_is_off() -> None:

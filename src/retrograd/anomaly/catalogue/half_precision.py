@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from retrograd.anomaly.catalogue._code import Line, atom
@@ -34,6 +35,13 @@ _PRODUCTS = frozenset(
         "prod",
     )
 )
+
+_AUTOCAST = frozenset(
+    ("matmul", "linear", "dot", "convolution", "einsum", "scaled_dot_product_attention", "baddbmm", "addbmm")
+)  # which autocast gives float16
+_LEFT_BY_AUTOCAST = frozenset(
+    ("add", "sub", "mul", "div", "neg", "abs", "relu", "gelu", "silu", "tanh", "sigmoid", "clamp", "where", "cat")
+)  # which keep the type that they are given
 
 
 def _ancestors(operation: Operation, depth: int = 5) -> Iterator[Operation]:
@@ -121,17 +129,44 @@ def overflow(scene: Scene) -> Finding | None:
         rewritten = (
             site.line.replaced({node: atom(site.line.text(node)) + wider for node in tensors}) if tensors else None
         )
+    general = (
+        f"y = {scene.called(first(scene.birth), 'x')}{wider} ** 2"
+        if scene.op in ("pow", "mul", "square")
+        else f"y = x{wider}.{scene.op}()"
+    )
+    back = ""
+    if _goes_back(scene):
+        without = f'with {spelling.library}.autocast("{scene.context["autocast"]}", enabled=False): '
+        if rewritten is not None:
+            rewritten = without + rewritten if _is_simple(rewritten) else None
+        general = without + general
+        back = " Autocast would undo that: turn it off around the line, whose operands must be float32 then."
     values = ", ".join(f"{name}={shown}" for name, shown in _values(scene))
     return Finding(
         f"float16 ends at 65504: {scene.op} of finite numbers{f' ({values})' if values else ''} went beyond it. "
         "Squares overflow from 256 on, so variances, norms and squared errors are the usual places. Compute and "
-        "accumulate them in float32 (or bfloat16), or scale the values down first.",
+        f"accumulate them in float32 (or bfloat16), or scale the values down first.{back}",
         rewritten,
-        f"y = {scene.called(first(scene.birth), 'x')}{wider} ** 2"
-        if scene.op in ("pow", "mul", "square")
-        else f"y = x{wider}.{scene.op}()",
+        general,
         scene.birth.lineno,
     )
+
+
+def _goes_back(scene: Scene) -> bool:
+    """Whether autocast would make float16 again of the birth's operands, or of its result further on."""
+    if not scene.context.get("autocast"):
+        return False
+    further = next((op for op in (scene.op, *scene.later) if op not in _LEFT_BY_AUTOCAST), None)
+    return further in _AUTOCAST
+
+
+def _is_simple(code: str) -> bool:
+    """Whether a statement can stand in the line of a ``with``."""
+    try:
+        ast.parse(f"with _: {code.strip()}")
+    except SyntaxError:
+        return False
+    return True
 
 
 def _values(scene: Scene) -> Iterator[tuple[str, str]]:

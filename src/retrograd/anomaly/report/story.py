@@ -198,7 +198,8 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
         return "Mend where it comes from, or put the line above after the model was made and loaded"
     if line is None:
         return "Change the code as above"
-    if line != event.lineno or (event.code_line or remedy).strip()[:_SAME_LINE] == remedy[:_SAME_LINE]:
+    own = (event.code_line or remedy).strip()[:_SAME_LINE]
+    if line != event.lineno or remedy.startswith(own) or (remedy.startswith("with ") and f": {own}" in remedy):
         return f"Change line {line} as above"
     if remedy.startswith("optimizer = "):
         return "Make the optimizer as above"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from retrograd.core import sites
 
 DEPTH = 6  # how many operations back the surroundings reach
 AROUND = 3  # the same for the operations between birth and harm
+_AROUND_CASTS = 256  # operations among which the weights that autocast makes float16 are looked for
 
 SOMEWHERE_INSIDE = "It happened in the backward of the user's own function."
 # Where these meet an infinity it is a pole of theirs; elsewhere it is overflow.
@@ -163,6 +165,8 @@ class Describer:
         if function is not operation:
             operands = known_values(function)
         context = fields.pop("context", {})
+        if output is not None and output.dtype == torch.float16 and (device := _autocast_on(origin)) is not None:
+            context = {**context, "autocast": device}
         kind = _kind(call, own, output, index, shape)
         if call.inside is not None:
             kind, function, operands = self._inside(call.inside, operands)
@@ -274,6 +278,28 @@ class Describer:
             **statistics(tensor),
             **fields,
         )
+
+
+def _autocast_on(origin: Origin) -> str | None:
+    """On which kind of device autocast made weights float16, around or before a birth; None if none is known to be."""
+    waiting = deque([origin.call, *origin.path])
+    seen: set[int] = set()
+    while waiting and len(seen) < _AROUND_CASTS:
+        call = waiting.popleft()
+        if id(call) in seen:
+            continue
+        seen.add(id(call))
+        if canonical(call.name) == "to" and _is_cast_weight(call):
+            return str(call.args[0].leaf.device.type)  # type: ignore[union-attr]
+        waiting.extend(each.made_by for each in call.args if each.made_by is not None)
+    return None
+
+
+def _is_cast_weight(call: Call) -> bool:
+    """Whether a call has made float16 of a parameter that is none."""
+    leaf = call.args[0].leaf if call.args else None
+    made = call.outputs[0] if call.outputs else None
+    return leaf is not None and leaf.dtype != torch.float16 and (made is None or made.dtype == torch.float16)
 
 
 def _key(argument: Argument) -> int | None:
