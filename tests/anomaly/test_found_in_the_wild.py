@@ -191,3 +191,25 @@ def test_a_gradient_that_becomes_float16(library: str) -> None:
     assert (event.is_backward, event.index, event.lineno) == (True, (1,), line(GRADIENT_IN_HALF))
     assert "their gradient, 1e+06, becomes float16" in (event.cause or "")
     assert event.remedy is None
+
+
+SQUARE = """
+a = torch.tensor([[1.0, 3e38], [2.0, 5.0]], requires_grad=True)
+b = torch.tensor([[7.0, 11.0], [1e3, 2.0]], requires_grad=True)
+loss = {line}.sum()  # born here
+loss.backward()
+"""
+
+
+@libraries
+@runs
+@pytest.mark.parametrize(
+    "line", ["(a @ b)", "F.linear(a, b)", "torch.bmm(a[None], b[None])", "torch.addmm(b[0], a, b)", "(a.T @ b).T"]
+)
+def test_the_operands_of_a_product_have_no_element(library: str, steps: bool, line: str) -> None:
+    """Square matrices have one at the same place, which has nothing to do with the birth."""
+    event = only_event(run(library, SQUARE.format(line=line), steps))
+    assert not {"mat1", "mat2", "other"} & set(event.operands)
+    assert event.operands.get("input") in (None, 7.0, 11.0)  # what addmm adds
+    assert "up to 3e+38" in (event.cause or "")
+    assert "a was as large from the beginning" in (event.cause or "")

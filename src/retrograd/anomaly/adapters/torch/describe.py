@@ -34,6 +34,20 @@ _POLES = {
     "acosh": None, "binary_cross_entropy": None, "tan": None, "entr": 0.0,
 }  # fmt: skip
 
+_MIXING = frozenset(
+    (
+        "addbmm",
+        "addmv",
+        "convolution",
+        "dot",
+        "einsum",
+        "linear",
+        "matmul",
+        "permute",
+        "scaled_dot_product_attention",
+    )
+)
+
 
 def statistics(output: Tensor | None) -> dict[str, Any]:
     """The fields of an event that describe the output."""
@@ -95,6 +109,17 @@ def value_at(value: Any, index: tuple[int, ...] | None, shape: Sequence[int], op
         return None
 
 
+def _is_mixed(op: str, name: str) -> bool:
+    """Whether an element of a result is made of others of this argument than the one at its place.
+
+    Square matrices have one there, too, which means nothing.
+    """
+    if canonical(op) not in _MIXING:
+        return False
+    added = ("input", "self") if "add" in op.lower() else ("bias",) if canonical(op) == "linear" else ()
+    return name not in added
+
+
 class Describer:
     """Makes operations and events of calls.
 
@@ -121,6 +146,8 @@ class Describer:
     ) -> Operand:
         """One argument of ``op``, with what made it."""
         value = argument.value
+        if _is_mixed(op, argument.name):
+            index = None
         if argument.made_by is None and not isinstance(value, Tensor):
             return Operand(name=argument.name, value=_plain(value), constant=True)
         producer = None
@@ -157,7 +184,8 @@ class Describer:
         own = call.forward or call
         operands = {}
         for argument in own.args:
-            number = value_at(argument.value, index, shape, own.name)
+            at = None if _is_mixed(own.name, argument.name) else index
+            number = value_at(argument.value, at, shape, own.name)
             if number is not None and not isinstance(number, bool) and _is_operand(argument):
                 operands[argument.name] = number
         operation = self.operation(own, index, shape)
