@@ -213,3 +213,40 @@ def test_the_operands_of_a_product_have_no_element(library: str, steps: bool, li
     assert event.operands.get("input") in (None, 7.0, 11.0)  # what addmm adds
     assert "up to 3e+38" in (event.cause or "")
     assert "a was as large from the beginning" in (event.cause or "")
+
+
+CELL = """
+class Cell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.u = nn.Linear(3, 3, bias=False)
+        self.u.weight.data.fill_(4e5)
+
+    def forward(self, x, h):
+        {line}
+
+
+cell = Cell()
+h = torch.ones(3, 3)
+for _ in range(20):
+    h = cell(torch.ones(3, 3), h)
+loss = h.mean()
+loss.backward()
+"""
+
+
+@libraries
+@runs
+def test_a_recurrence_whose_line_calls_a_module(library: str, steps: bool) -> None:
+    program = CELL.format(line="return torch.relu(x + self.u(h))  # born here")
+    event = only_event(run(library, program, steps))
+    assert event.lineno == line(program)
+    assert "This line runs on its own result" in (event.cause or "")
+
+
+@libraries
+def test_what_is_too_far_back_is_not_said_to_have_been_there_from_the_beginning(library: str) -> None:
+    """The operands' history is known for some operations only, and what is beyond them need not be a weight."""
+    loop = "return (x + h * 1.5).relu().clamp(min=0).relu().clamp(min=0).relu().clamp(min=0).relu() @ self.u.weight"
+    event = only_event(run(library, CELL.format(line=f"{loop}  # born here")))
+    assert "from the beginning" not in (event.cause or "")

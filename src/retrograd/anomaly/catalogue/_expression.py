@@ -94,7 +94,7 @@ def same(a: Operand | None, b: Operand | None) -> bool:
     """Whether two operands are one tensor, as far as is known: by identity, by name, by how they were made."""
     if a is None or b is None:
         return False
-    a, b = _source(a), _source(b)
+    a, b = source(a), source(b)
     if a.key is not None and b.key is not None:
         return a.key == b.key
     if a.text is not None and a.text == b.text:
@@ -111,7 +111,7 @@ def _alike(a: Operation | None, b: Operation | None) -> bool:
     return all(same(x, y) for x, y in zip(a.args, b.args, strict=False) if not x.constant and not y.constant)
 
 
-def _source(operand: Operand) -> Operand:
+def source(operand: Operand) -> Operand:
     """The tensor behind casts and views."""
     while (
         operand.producer is not None

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 
 from retrograd.anomaly.catalogue._code import Line, atom
-from retrograd.anomaly.catalogue._expression import first, normal, same, size_of
+from retrograd.anomaly.catalogue._expression import first, normal, same, size_of, source
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.names import is_normalisation
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -51,8 +51,9 @@ def _is_loop(last: Operation, runs: int, before: Operation | None) -> bool:
     written = sum(each.op == last.op for each in line.operations) if line else 0
     if written:
         return runs > written
-    leaves = [operand for operand in last.args if operand.producer is None and not operand.constant]
-    return before is not None and any(same(leaf, other) for leaf in leaves for other in before.args)
+    tensors = [(operand, source(operand)) for operand in last.args if not operand.constant]
+    weights = [operand for operand, behind in tensors if behind.producer is None or behind.key is not None]
+    return before is not None and any(same(weight, other) for weight in weights for other in before.args)
 
 
 @cause(51, "recurrence that explodes")
@@ -255,6 +256,8 @@ def _where_it_grew(largest: Operand) -> str:
             return f"It grew in {made.op}{place}: look at what went in there."
         operand = before
     name = _called(operand)
+    if operand.requires_grad and operand.leaf_name is None:
+        return f"{name} was as large before: follow it back to where it grew."  # beyond the depth that is known
     if operand.requires_grad:
         return (
             f"{name} was as large from the beginning of the step: look at how it was initialised, and at what the last "
