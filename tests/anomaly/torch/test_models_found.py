@@ -115,3 +115,41 @@ def test_models_that_look_for_hooks_are_left_alone() -> None:
         layer(torch.randn(2, 3, 4)).sum().backward()
         optimizer.step()
         assert not layer._forward_hooks
+
+
+class Averages(nn.Module):
+    """Computes with its inputs, before any weight has met them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(8, 1)
+
+    def forward(self, x: Tensor, counts: Tensor) -> Tensor:
+        means = x / counts[:, None]  # the birth without a gradient
+        return self.out(torch.cat([x, means], dim=-1))
+
+
+def train_averages(counts: list[Tensor], spoil: bool = False) -> Any:
+    model = Averages()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with script() as w:
+        for each in counts:
+            x = torch.ones(3, 4) / (each[:, None] if spoil else 1)
+            optimizer.zero_grad()
+            model(x, each.clamp(min=1) if spoil else each).sum().backward()
+            optimizer.step()
+    return w.event
+
+
+def test_what_a_model_computes_without_a_gradient() -> None:
+    """The graph knows nothing of it; the model run again does."""
+    event = train_averages([torch.ones(3), torch.tensor([1.0, 0.0, 1.0])])
+    assert (event.op, event.index, event.lineno) == ("div", (1, 0), line_of("# the birth without a gradient", Averages))
+    assert event.operands == {"input": 1.0, "other": 0.0}
+    assert event.rerun is None
+
+
+def test_data_that_was_bad_before_the_model_got_it() -> None:
+    event = train_averages([torch.ones(3), torch.tensor([1.0, 0.0, 1.0])], spoil=True)
+    assert event.kind == "leaf"
+    assert event.surroundings.context["name"] == "x"

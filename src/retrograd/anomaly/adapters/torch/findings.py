@@ -77,8 +77,11 @@ class Findings:
         origin = self._origin(self._recorded(roots))
         if origin is None:
             origin = self._bad_member() or self._in_graph(roots)
-        if origin is None or not origin.sure or origin.call.code is None:
-            origin = self._origin(self._run_model_again(backward=False)) or origin
+        nameless = origin is not None and self._is_nameless_data(origin)
+        if origin is None or not origin.sure or origin.call.code is None or nameless:
+            again = self._origin(self._run_model_again(backward=False))
+            if again is not None and not (nameless and self._is_nameless_data(again)):
+                origin = again
         if origin is None:
             return self._unknown(roots[0], "loss")
         return self._event(origin, "loss", None if origin.sure else NOT_SURE)
@@ -142,6 +145,11 @@ class Findings:
         if self._recorder is not None:
             return []
         return self._calls.run_again(backward)
+
+    def _is_nameless_data(self, origin: Origin) -> bool:
+        """Whether data came in that no variable holds: the model itself may have computed it, without a gradient."""
+        data = origin.leaf.tensor if origin.leaf is not None else None
+        return data is not None and not data.requires_grad and self.names.tensor(data) is None
 
     def _bad_member(self) -> Origin | None:
         """A parameter of the model that is not finite: then no operation is to blame."""
