@@ -250,3 +250,18 @@ def test_what_is_too_far_back_is_not_said_to_have_been_there_from_the_beginning(
     loop = "return (x + h * 1.5).relu().clamp(min=0).relu().clamp(min=0).relu().clamp(min=0).relu() @ self.u.weight"
     event = only_event(run(library, CELL.format(line=f"{loop}  # born here")))
     assert "from the beginning" not in (event.cause or "")
+
+
+@runs
+def test_weight_norm_of_a_row_of_zeros(steps: bool) -> None:
+    net = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(3, 2)), nn.ReLU())
+    with torch.no_grad():
+        net[0].parametrizations.weight.original1[1].zero_()
+    with rg.anomaly.watch(net, policy="record") as w:
+        for _ in w.steps([0]) if steps else [0]:
+            net(torch.ones(2, 3)).sum().backward()
+    event = only_event(w)
+    assert "A row of v (here that of [1]) is all zeros" in (event.cause or "")
+    assert "Run the line above once" in " ".join(format_event(event).split())
+    exec(event.remedy or "", {"model": net})
+    assert net(torch.ones(2, 3)).isfinite().all(), "the remedy does not help"

@@ -75,6 +75,24 @@ def bare_normalisation(scene: Scene) -> Finding | None:
     )
 
 
+@cause(None, "weight normalisation of a row of zeros")
+def zero_direction(scene: Scene) -> Finding | None:
+    direction = named(scene.birth, "v")
+    if not scene.op.startswith("weight_norm") or direction is None or scene.kind == "overflow":
+        return None
+    if scene.event.input_has_nan or scene.event.input_has_inf:
+        return None
+    row = f" (here that of [{scene.event.index[0]}])" if scene.event.index and not scene.backward else ""
+    name = direction.leaf_name or "parametrizations.weight.original1"
+    return Finding(
+        f"weight_norm makes a weight of its size g and its direction v / |v|. A row of v{row} is all zeros, has no "
+        "direction, and 0 / 0 is NaN. Something has written zeros there: an initialisation, a pruning, a reset of "
+        "single units. A row that is to be zero has g = 0 and any direction; the line gives such rows one.",
+        None,
+        f'model.get_parameter("{name}").data.add_(1e-12)',
+    )
+
+
 def _extreme(operand: Operand | None, choose: Callable[[Iterable[float]], float]) -> float | None:
     """The smallest or largest of several lengths."""
     if operand is None:
@@ -263,6 +281,7 @@ CAUSES = (
     ctc,
     empty_logsumexp,
     bare_normalisation,
+    zero_direction,
     all_ignored,
     weightless,
     singular,

@@ -201,6 +201,8 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
     own = (event.code_line or remedy).strip()[:_SAME_LINE]
     if line != event.lineno or remedy.startswith(own) or (remedy.startswith("with ") and f": {own}" in remedy):
         return f"Change line {line} as above"
+    if remedy.startswith("model.get_"):
+        return "Run the line above once, after what has written those numbers"
     if remedy.startswith("optimizer = "):
         return "Make the optimizer as above"
     if remedy == "lr = lr / 10":
