@@ -265,3 +265,24 @@ def test_weight_norm_of_a_row_of_zeros(steps: bool) -> None:
     assert "Run the line above once" in " ".join(format_event(event).split())
     exec(event.remedy or "", {"model": net})
     assert net(torch.ones(2, 3)).isfinite().all(), "the remedy does not help"
+
+
+CLIPPING_BY_HAND = """
+w = torch.ones(3, requires_grad=True)
+optimizer = torch.optim.SGD([w], lr=0.1)
+torch.relu(w - 500).sum().backward()
+total = torch.sqrt((w.grad ** 2).sum())
+w.grad.mul_(1.0 / total)  # born here
+optimizer.step()
+"""
+
+
+@libraries
+def test_one_infinity_for_all_elements_is_no_matter_of_a_mask(library: str) -> None:
+    event = only_event(run(library, CLIPPING_BY_HAND, steps=True))
+    assert (event.lineno, event.born) == (line(CLIPPING_BY_HAND), "Inf")
+    assert "where w.grad is 0" not in (event.cause or "")
+    remedy = (event.remedy or "").removesuffix("  # born here").replace("rg.", "torch.")
+    fixed = CLIPPING_BY_HAND.replace("w.grad.mul_(1.0 / total)", remedy)
+    assert fixed != CLIPPING_BY_HAND
+    assert not run(library, fixed, steps=True).events

@@ -280,6 +280,8 @@ def _is_mask(operand: Operand, pole: Operation) -> bool:
     """Whether an operand of a product is a zero that carries no gradient."""
     if operand.requires_grad or operand.constant:
         return False
+    if operand.shape and first(pole).shape == ():
+        return False  # one infinity for all elements, whether they are zero or not
     if operand.producer is not None and operand.producer.op == pole.op:
         return False
     if same(operand, first(pole)) or same(operand, second(pole)):
