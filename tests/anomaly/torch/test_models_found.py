@@ -153,3 +153,14 @@ def test_data_that_was_bad_before_the_model_got_it() -> None:
     event = train_averages([torch.ones(3), torch.tensor([1.0, 0.0, 1.0])], spoil=True)
     assert event.kind == "leaf"
     assert event.surroundings.context["name"] == "x"
+
+
+def test_a_parameter_of_another_module_than_the_first_has_a_name() -> None:
+    backbone, head = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), nn.Linear(4, 1)
+    optimizer = torch.optim.SGD([*backbone.parameters(), *head.parameters()], 0.1)
+    with script() as w:
+        for scale in (1.0, 0.0):
+            optimizer.zero_grad()
+            (head(backbone(torch.ones(2, 4)).detach()) * scale).sqrt().sum().backward()
+            optimizer.step()
+    assert w.event.harmed == "the gradient of head.weight"

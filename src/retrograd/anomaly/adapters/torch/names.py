@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from types import FrameType
 from typing import Any
 
@@ -56,7 +57,21 @@ class Names:
                     None,
                 )
             frame = frame.f_back
-        return known
+        return known or self._elsewhere.get(key)
+
+    @cached_property
+    def _elsewhere(self) -> dict[Any, str]:
+        """The names of what belongs to modules beside the model, by the variable that holds them: ``"head.weight"``."""
+        names: dict[Any, str] = {}
+        frame = self.frame
+        while frame is not None:
+            if not is_internal(frame.f_code):
+                for variable, module in named_variables(frame):
+                    if isinstance(module, torch.nn.Module) and module is not self.model:
+                        for name, member in (*module.named_parameters(), *module.named_buffers()):
+                            names.setdefault(_key(member), f"{variable}.{name}")
+            frame = frame.f_back
+        return names
 
     def data(self) -> Iterator[tuple[str, Tensor]]:
         """The variables with numbers that are not finite, and that get no gradient; the innermost first."""
