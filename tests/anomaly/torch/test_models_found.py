@@ -164,3 +164,17 @@ def test_a_parameter_of_another_module_than_the_first_has_a_name() -> None:
             (head(backbone(torch.ones(2, 4)).detach()) * scale).sqrt().sum().backward()
             optimizer.step()
     assert w.event.harmed == "the gradient of head.weight"
+
+
+def test_a_gradient_that_no_backward_has_made() -> None:
+    """Nothing is said of a loss that nobody has seen."""
+    net = nn.Linear(2, 1, bias=False)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with script() as w:
+        grads = torch.func.grad(lambda given: torch.func.functional_call(net, given, torch.zeros(1, 2)).sqrt().sum())(
+            {name: each.detach() for name, each in net.named_parameters()}
+        )
+        net.weight.grad = grads["weight"]
+        optimizer.step()
+    assert "no backward pass since the last update" in w.event.cause
+    assert "loss" not in w.event.cause

@@ -213,6 +213,11 @@ class Findings:
                 "The loss is finite, and the gradient that came back to the model's output is not: it was born in the "
                 "backward of what is computed from the output, that is, of the loss function."
             )
+        if self._tail is None:  # no backward since the last update
+            return (
+                "This gradient is not finite, and there was no backward pass since the last update: it was computed "
+                "otherwise (func.grad, autograd.grad, by hand), or is left from before."
+            )
         return (
             "The loss is finite and this gradient is not: it was born in backward, or in what was done to it since "
             f"(clipping, scaling by hand).{_hooks_of(leaves)}"
