@@ -178,3 +178,25 @@ def test_a_gradient_that_no_backward_has_made() -> None:
         optimizer.step()
     assert "no backward pass since the last update" in w.event.cause
     assert "loss" not in w.event.cause
+
+
+def test_two_optimizers_after_one_backward() -> None:
+    """The second one's gradients are explained as well as the first one's."""
+    backbone, head = nn.Linear(4, 4), nn.Linear(4, 1, bias=False)
+    first = torch.optim.SGD(backbone.parameters(), 0.1)
+    second = torch.optim.SGD(head.parameters(), 0.1)
+    with script() as w:
+        for scale in (1.0, 0.0):
+            first.zero_grad()
+            second.zero_grad()
+            own = backbone(torch.ones(2, 4))
+            wrong = (head(own.detach()) * scale).square().sum().sqrt()  # the birth for the second one
+            (own.sum() + wrong).backward()
+            first.step()
+            second.step()
+    assert (w.event.op, w.event.lineno) == (
+        "SqrtBackward0",
+        line_of("# the birth for the second one", test_two_optimizers_after_one_backward),
+    )
+    assert backbone.weight.isfinite().all()
+    assert head.weight.isfinite().all()
