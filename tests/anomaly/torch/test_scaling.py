@@ -125,6 +125,16 @@ def test_updates_skipped_again_and_again(steps: bool) -> None:
     torch.testing.assert_close(state(net), before, rtol=0, atol=0)
 
 
+def test_a_scale_that_comes_down_from_far_above_the_usual_one() -> None:
+    """As many updates are left out as it takes, and then training goes on."""
+    net = Net(lambda out: out * 1e16)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**33)
+    with rg.anomaly.watch(net) as w:
+        train_scaled(net, batches(MOST_SKIPS + 10), scaler)
+    assert 2.0**10 < scaler.get_scale() < 2.0 ** (33 - MOST_SKIPS), "too few were skipped, or too many"
+    assert not w.events
+
+
 def test_a_scale_below_one() -> None:
     net = Net(root_of_zero)
     with rg.anomaly.watch(net, policy="record") as w:

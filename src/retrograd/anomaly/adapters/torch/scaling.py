@@ -13,6 +13,7 @@ from torch import Tensor
 from retrograd.anomaly.adapters.torch.patches import Patches
 
 MOST_SKIPS = 8  # updates left out in a row; from the usual first scale of 65536 that leads to 256
+_USUAL = 65536.0  # a scaler that begins higher has to come down to it first
 
 
 class Scaling:
@@ -46,7 +47,8 @@ class Scaling:
         self._scaled: tuple[Any, Tensor] | None = None
         self._optimizer: Any = None
         self._stepped = False
-        self._skips = 0
+        self._skips = 0  # in a row
+        self._in_vain = 0  # those of them at a scale that is usual
 
     def start(self, patches: Patches) -> None:
         patches.wrap(torch.amp.GradScaler, "scale", self._scale)
@@ -88,10 +90,13 @@ class Scaling:
         skipped, self._stepped = not self._stepped, False
         self.active = False
         if not rehearsing:
-            self._skips = self._skips % MOST_SKIPS + 1 if skipped else 0
+            self._skips = self._skips + 1 if skipped else 0
             if skipped:
                 self.history.append(scaler.get_scale())
-        if skipped and self._optimizer is not None and (self._skips >= MOST_SKIPS or self.history[-1] < 1):
+                self._in_vain = self._in_vain % MOST_SKIPS + (self.history[-1] < _USUAL)
+            else:
+                self._in_vain = 0
+        if skipped and self._optimizer is not None and (self._in_vain >= MOST_SKIPS or self.history[-1] < 1):
             times = "once" if self._skips == 1 else f"{self._skips} times in a row"
             self._on_bad(
                 self._optimizer,
