@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import weakref
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -102,3 +103,21 @@ class Steps:
 
     def forget(self) -> None:
         self._under_way = []
+
+
+class Turns:
+    """Which optimizers have stepped since the last backward; the gradients of the others are still to be looked at."""
+
+    def __init__(self) -> None:
+        self._all: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._had: set[int] = set()
+
+    def begin(self) -> None:
+        """There are new gradients."""
+        self._had.clear()
+
+    def are_over(self, optimizer: Any) -> bool:
+        """Count an optimizer's step, and say whether all that are known have had theirs."""
+        self._all.add(optimizer)
+        self._had.add(id(optimizer))
+        return self._had.issuperset(map(id, self._all))

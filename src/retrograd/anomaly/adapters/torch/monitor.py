@@ -7,7 +7,6 @@ import functools
 import math
 import sys
 import time
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +22,7 @@ from retrograd.anomaly.adapters.torch.distributed import Agreement
 from retrograd.anomaly.adapters.torch.failures import failure, refused_loss
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
-from retrograd.anomaly.adapters.torch.frames import Steps, user_frame
+from retrograd.anomaly.adapters.torch.frames import Steps, Turns, user_frame
 from retrograd.anomaly.adapters.torch.gradients import (
     all_finite,
     bad_ones,
@@ -81,8 +80,7 @@ class TorchMonitor:
         self._agreement = Agreement()
         self._lag = Lag(self._known_later)
         self._tail: Tail | None = None
-        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._had_their_turn: set[int] = set()  # optimizers that have stepped since the last backward
+        self._turns = Turns()
         self._growth = Growth()
         self._deferred: NaNEvent | None = None  # what this process alone knows so far
         self._recordings = Recordings(watch)
@@ -143,7 +141,7 @@ class TorchMonitor:
         self._patches.undo()
         self._waiting, self._checked, self._tail, self._told = [], None, None, {}
         self._steps.forget()
-        self._optimizers.clear()
+        self._turns = Turns()
         self._divisions.stop()
 
     def _without_notes(self, original: Any, *args: Any, **kwargs: Any) -> Any:
@@ -182,7 +180,7 @@ class TorchMonitor:
             return
         began = time.perf_counter()
         self._tail = Tail(roots, self._calls.nodes_of_outputs())
-        self._had_their_turn.clear()
+        self._turns.begin()
         self.watch.spent(time.perf_counter() - began)
         try:
             yield
@@ -451,9 +449,7 @@ class TorchMonitor:
         self._show_hidden()
         self._sites.enter()
         self._lag.updated(self._calls.forget(), self._tail)
-        self._optimizers.add(optimizer)
-        self._had_their_turn.add(id(optimizer))
-        if self._had_their_turn.issuperset(map(id, self._optimizers)):  # else another's gradients may be bad
+        if self._turns.are_over(optimizer):
             self._tail = None
 
     def _step_is_over(self) -> None:
