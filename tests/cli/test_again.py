@@ -12,6 +12,8 @@ import pytest
 from retrograd.anomaly.report import read_runs
 from tests.test_cli import ENVIRONMENT, SOURCE, python, retrograd, write
 
+pytest.importorskip("torch", reason="torch is not installed")  # the programs below import it
+
 SCRIPT = """\
 import random, sys
 import numpy as np

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torch", reason="torch is not installed")  # the programs below import it
+
 SCRIPT = """
 import sys
 import torch
