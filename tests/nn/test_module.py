@@ -282,6 +282,25 @@ def test_dir(m: Any) -> Any:
     return ["scale" in found, "first" in found, "mean" in dir(net[0].first), "forward" in found, "0" in dir(net)]
 
 
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_every_protocol_of_pickle(protocol: int) -> None:
+    layer = rg.nn.Linear(2, 2)
+    layer.register_forward_pre_hook(_doubled)
+    layer.register_state_dict_pre_hook(_unseen)
+    again = pickle.loads(pickle.dumps(layer, protocol))
+    x = rg.randn(3, 2)
+    assert again(x).tolist() == layer(x).tolist() == rg.nn.functional.linear(2 * x, *layer.parameters()).tolist()
+    assert again.state_dict().keys() == layer.state_dict().keys()
+
+
+def _doubled(module: object, args: tuple[rg.Tensor]) -> rg.Tensor:
+    return 2 * args[0]
+
+
+def _unseen(module: object, prefix: str, keep_vars: bool) -> None:
+    pass
+
+
 def test_pickle_and_deepcopy_keep_sharing() -> None:
     net = rg.nn.Sequential(rg.nn.Linear(2, 2), rg.nn.Linear(2, 2))
     net[1].weight = net[0].weight

@@ -43,7 +43,7 @@ class RemovableHandle:
 class Hooks(dict[int, Callable[..., Any]]):
     """Hooks by handle id, in the order in which they were registered."""
 
-    __slots__ = ("__weakref__",)
+    # no __slots__, as pickle's protocols 0 and 1 take no class that has them
 
     def register(self, hook: Callable[..., Any], *, prepend: bool = False) -> RemovableHandle:
         """Add a hook, at the front if ``prepend``, and return its handle."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 class ForwardHook:
     """A forward hook or forward pre-hook, and how to call it."""
 
-    __slots__ = ("always_call", "hook", "with_kwargs")
-
     def __init__(self, hook: Callable[..., Any], with_kwargs: bool, always_call: bool = False) -> None:
         self.hook = hook
         self.with_kwargs = with_kwargs

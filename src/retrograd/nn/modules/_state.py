@@ -42,8 +42,6 @@ class _IncompatibleKeys(NamedTuple):
 class StateHook:
     """A hook of saving or loading, and how to call it."""
 
-    __slots__ = ("hook", "may_return", "with_module")
-
     def __init__(self, hook: Callable[..., Any], with_module: bool = True, may_return: bool = True) -> None:
         self.hook = hook
         self.with_module = with_module
