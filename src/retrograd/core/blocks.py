@@ -60,8 +60,8 @@ _thread = _Thread()
 def get_num_threads() -> int:
     """Return how many threads share the work on a large tensor.
 
-    The number of processors this process may use, or what the environment variable ``OMP_NUM_THREADS`` or
-    :func:`set_num_threads` said.
+    The number of processors this process may use, unless :func:`set_num_threads` or an environment variable says
+    otherwise: ``RETROGRAD_NUM_THREADS``, or else ``OMP_NUM_THREADS``.
     """
     global _threads
     if _threads == 0:
