@@ -293,6 +293,22 @@ def test_every_protocol_of_pickle(protocol: int) -> None:
     assert again.state_dict().keys() == layer.state_dict().keys()
 
 
+def test_hooks_that_come_from_another_process_stay() -> None:
+    layer = rg.nn.Identity()
+    following = layer.register_forward_pre_hook(_doubled).id + 1
+    layer._forward_pre_hooks[following] = _tenfold  # as if another process had counted further
+    layer._forward_pre_hooks[following + 1] = _tenfold
+    handle = layer.register_forward_pre_hook(_doubled)
+    assert handle.id not in (following, following + 1)
+    assert len(layer._forward_pre_hooks) == 4
+    handle.remove()
+    assert len(layer._forward_pre_hooks) == 3
+
+
+def _tenfold(module: object, args: tuple[rg.Tensor]) -> rg.Tensor:
+    return 10 * args[0]
+
+
 def _doubled(module: object, args: tuple[rg.Tensor]) -> rg.Tensor:
     return 2 * args[0]
 

@@ -26,6 +26,8 @@ class RemovableHandle:
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = weakref.ref(hooks)
         self.id = _next_id()
+        while self.id in hooks:  # numbers of another process, which have come by pickle
+            self.id = _next_id()
 
     def remove(self) -> None:
         """Take the hook away. Calling it again does nothing."""
