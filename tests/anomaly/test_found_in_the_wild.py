@@ -204,7 +204,16 @@ loss.backward()
 @libraries
 @runs
 @pytest.mark.parametrize(
-    "line", ["(a @ b)", "F.linear(a, b)", "torch.bmm(a[None], b[None])", "torch.addmm(b[0], a, b)", "(a.T @ b).T"]
+    "line",
+    [
+        "(a @ b)",
+        "F.linear(a, b)",
+        "torch.bmm(a[None], b[None])",
+        "torch.addmm(b[0], a, b)",
+        "(a.T @ b).T",
+        "torch.einsum('ij,jk->ik', a, b)",
+        "torch.tensordot(a, b, 1)",
+    ],
 )
 def test_the_operands_of_a_product_have_no_element(library: str, steps: bool, line: str) -> None:
     """Square matrices have one at the same place, which has nothing to do with the birth."""

@@ -39,7 +39,7 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "dot": ("vdot", "vecdot", "inner"),
     "eig": (),
     "eigh": ("eigvalsh", "symeig"),
-    "einsum": (),
+    "einsum": ("contract",),
     "entr": (),
     "erfinv": (),
     "exp": (),

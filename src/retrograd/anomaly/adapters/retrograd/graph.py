@@ -239,15 +239,15 @@ class Graph:
     # --- what follows ---------------------------------------------------------------------------------------------
 
     def _complete(self, node: Node) -> None:
-        """Compute the result of a node, or else a lost argument from the result."""
+        """Compute the results of a node that are missing, or else a lost argument from the result."""
         if node.is_leaf:
             return
+        if len(self.results(node)) < node.outputs:
+            for nr, result in enumerate(self.compute(node)):
+                self._values.setdefault((node, nr), result)  # it may have saved some of them
         if (node, 0) in self._values:
             self._recover(node)
             self._recover_chosen(node)
-            return
-        for nr, result in enumerate(self.compute(node)):
-            self._values[node, nr] = result
 
     def compute(self, node: Node, arguments: Mapping[str, Any] | None = None) -> list[ndarray]:
         """The results of a node's operation, from its arguments as far as they are known; none if they do not do."""
