@@ -271,3 +271,50 @@ def test_an_error_is_told_once():
         with pytest.raises((RuntimeError, IndexError)) as info:
             call()
         assert str(info.getrepr(style="native")).count("Traceback (most recent call last)") == 1
+
+
+NO_TENSORS = (3.0, [1.0, 2.0], None, "x", (1, 2), {})
+SPACES = ("", "linalg", "fft", "special", "nn.functional")
+SWITCHES = ("set_", "use_", "manual_seed", "seed", "save", "load", "compile")  # which take no tensor, but change things
+
+
+def functions_of(space: str) -> list[str]:
+    """The names of functions that both libraries have."""
+    mine, theirs = _in(rg, space), _in(torch, space)
+    names = [name for name in dir(mine) if not name.startswith(("_", *SWITCHES)) and hasattr(theirs, name)]
+    return [name for name in names if callable(getattr(mine, name)) and not inspect.isclass(getattr(mine, name))]
+
+
+def _in(library: Any, space: str) -> Any:
+    return importlib.import_module(f"{library.__name__}.{space}") if space else library
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("space", "name"), [(space, name) for space in SPACES for name in functions_of(space)])
+def test_what_is_no_tensor_is_called_so(space: str, name: str) -> None:
+    """A mistake of the user's is no AttributeError of somewhere inside, which says nothing of the argument."""
+    for wrong in NO_TENSORS:
+        for args in ((wrong,), (rg.ones(2), wrong), (wrong, wrong), (wrong, wrong, wrong)):
+            try:
+                getattr(_in(rg, space), name)(*args)
+            except AttributeError as error:
+                raise AssertionError(f"{space}.{name}{args}: {error}") from error
+            except Exception:  # torch's class, where it has an error too; other tests compare them
+                continue
+
+
+def test_the_function_that_was_called_names_the_argument() -> None:
+    for call, text in (
+        (lambda: rg.linalg.norm(3.0), r"linalg_norm\(\): argument 'A' \(position 1\) must be Tensor, not float"),
+        (lambda: rg.diff(rg.arange(4.0), prepend=1), r"diff\(\): argument 'prepend' must be Tensor, not int"),
+        (
+            lambda: rg.hstack([rg.ones(2), 3]),
+            r"hstack\(\): .*'tensors' \(position 1\) must be tuple of Tensors, not of int",
+        ),
+        (lambda: rg.complex(rg.ones(2), 3.0), r"complex\(\): argument 'imag' must be Tensor, not float"),
+        (lambda: rg.flatten([1.0]), r"flatten\(\): argument 'input' \(position 1\) must be Tensor, not list"),
+        (lambda: rg.nn.functional.dropout([1.0]), r"dropout\(\): argument 'input' \(position 1\) must be Tensor"),
+    ):
+        with pytest.raises(TypeError, match=text) as info:
+            call()
+        assert str(info.getrepr(style="native")).count("Traceback (most recent call last)") == 1

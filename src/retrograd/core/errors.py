@@ -20,8 +20,25 @@ def kind_name(value: Any) -> str:
     return f"{kind.__module__.partition('.')[0]}.Tensor" if kind.__name__ == "Tensor" else kind.__name__
 
 
-def explain(name: str, operands: Sequence[Any], error: Exception) -> Exception:
+NOTHING = object()
+
+
+def taken_for_tensor(error: Exception) -> Any:
+    """What was used as a tensor though it is none, as an error tells; ``NOTHING`` if it is about something else."""
+    culprit = getattr(error, "obj", NOTHING)
+    if culprit is None and "'NoneType'" not in str(error):  # an AttributeError that somebody has raised by hand
+        return NOTHING
+    return culprit
+
+
+def explain(name: str, operands: Sequence[Any], error: Exception, params: Sequence[str] = ()) -> Exception:
     """Turn NumPy's complaint into the exception class torch raises, naming the operation and its operands."""
+    if isinstance(error, AttributeError):
+        culprit = taken_for_tensor(error)
+        argument = next((name for name, value in zip(params, operands, strict=False) if value is culprit), None)
+        if argument is None or hasattr(culprit, "dtype"):
+            return error
+        return TypeError(f"{name}(): argument '{argument}' must be Tensor, not {kind_name(culprit)}")
     if isinstance(error, np.exceptions.AxisError):
         return IndexError(f"{name}(): {_dimension_text(error)}; operands: {describe(operands)}")
     if isinstance(error, np.linalg.LinAlgError):

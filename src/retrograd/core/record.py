@@ -128,8 +128,8 @@ def run_forward(op: Op, operands: Sequence[Any], function: Callable[..., Any] | 
     except Exception as error:
         if holds_batch(operands):
             return compute_per_sample(op.name, function, operands, writes=function is op.write)
-        ours = not isinstance(error, (ValueError, TypeError, np.linalg.LinAlgError))
-        explained = error if ours else explain(op.name, operands, error)
+        ours = not isinstance(error, (ValueError, TypeError, AttributeError, np.linalg.LinAlgError))
+        explained = error if ours else explain(op.name, operands, error, op.params)
         # the callers tried already; what was said then, word for word the same, is not worth another traceback
         raise explained from explained.__cause__
 

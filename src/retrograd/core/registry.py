@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy import ndarray
 
+from retrograd.core.errors import kind_name, taken_for_tensor
 from retrograd.core.inplace import check_out, write_out
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, wrap
@@ -120,14 +121,18 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
             kwargs = {renamed.get(key, key): value for key, value in kwargs.items()}
         if holds_array(args) or (kwargs and holds_array(kwargs.values())):
             args, kwargs = _with_tensors(label, known, args, kwargs)
-        observer = local.observer
-        if observer is None or not reported:
-            return function(*args, **kwargs)
-        token = observer.region_begin(label, args, False)
+        observer = local.observer if reported else None
+        token = None if observer is None else observer.region_begin(label, args, False)
         try:
             return function(*args, **kwargs)
+        except (AttributeError, TypeError) as error:
+            mistake = _no_tensor(label, known, args, kwargs, taken_for_tensor(error))
+            if mistake is None:
+                raise
+            raise mistake from None
         finally:
-            observer.region_end(token)
+            if observer is not None:
+                observer.region_end(token)
 
     return call  # type: ignore[return-value]
 
@@ -178,12 +183,8 @@ def _with_tensors(
     listed = [item for value in values if isinstance(value, (list, tuple)) for item in value]
     tensors = [value for value in (*values, *listed) if isinstance(value, Tensor)]
     if not tensors:
-        given = [*zip([*known, *[""] * len(args)], args, strict=False), *kwargs.items()]
-        place, (name, value) = next((k, item) for k, item in enumerate(given) if holds_array(item[1:]))
-        position = f" (position {place + 1})" if place < len(args) else ""
-        argument = f"argument '{name}'{position}" if name else f"argument {place + 1}"
-        kinds = "Tensor, not ndarray" if type(value) is ndarray else "tuple of Tensors, not of ndarrays"
-        raise TypeError(f"{label}(): {argument} must be {kinds}; make it a tensor first with retrograd.as_tensor")
+        array = next(value for value in (*values, *listed) if type(value) is ndarray)
+        raise _no_tensor(label, known, args, kwargs, array) or TypeError
     on_device = next((tensor._data for tensor in tensors if type(tensor._data) is DeviceArray), None)
 
     def as_tensor(value: Any) -> Any:
@@ -194,6 +195,27 @@ def _with_tensors(
         return wrap(value if on_device is None else np.asarray(value, like=on_device))
 
     return tuple(map(as_tensor, args)), {key: as_tensor(value) for key, value in kwargs.items()}
+
+
+def _no_tensor(
+    label: str, known: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any], culprit: Any
+) -> TypeError | None:
+    """The complaint about what was given for a tensor; None if it is no argument, nor in one that is a list.
+
+    It says in ``obj`` what that was, as an AttributeError does, so that what the user has called can be named instead.
+    """
+    given = [*zip([*known, *[""] * len(args)], args, strict=False), *kwargs.items()]
+    for place, (name, value) in enumerate(given):
+        listed = isinstance(value, (list, tuple)) and any(item is culprit for item in value)
+        if isinstance(culprit, Tensor) or not (value is culprit or listed):
+            continue
+        position = f" (position {place + 1})" if place < len(args) else ""
+        argument = f"argument '{name}'{position}" if name else f"argument {place + 1}"
+        kinds = f"tuple of Tensors, not of {kind_name(culprit)}s" if listed else f"Tensor, not {kind_name(culprit)}"
+        mistake = TypeError(f"{label}(): {argument} must be {kinds}; make it a tensor first with retrograd.as_tensor")
+        mistake.obj = culprit  # type: ignore[attr-defined]
+        return mistake
+    return None
 
 
 # Further names of parameters: NumPy's, and those by which torch's overloads differ.

@@ -13,6 +13,7 @@ from retrograd.core import calls
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.ops import activations as ops
+from retrograd.ops._losses import check_tensors
 from retrograd.ops.conditional import where
 from retrograd.random import rand_like
 
@@ -151,6 +152,7 @@ def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: 
 
 def _implied_dim(name: str, input: Tensor, dim: int | None) -> int:
     """The dimension that was meant where none was given: torch's old guess, with its warning."""
+    check_tensors(name, input=input)
     if dim is not None:
         return dim
     guess = 0 if input.ndim in (0, 1, 3) else 1
@@ -192,6 +194,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: fl
     dim
         The dimension of the classes.
     """
+    check_tensors("gumbel_softmax", logits=logits)
     noise = -logits.detach().clone().exponential_().log()
     soft = ops.softmax((logits + noise) / tau, dim)
     if not hard:

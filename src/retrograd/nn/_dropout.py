@@ -10,6 +10,7 @@ import numpy as np
 from retrograd.core.record import settle
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.ops._losses import check_tensors
 from retrograd.random.generator import default_generator
 from retrograd.random.sampling import module_of
 
@@ -57,6 +58,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     >>> x.unique()
     tensor([0., 2.])
     """
+    check_tensors("dropout", input=input)
     _check_probability(p)
     if not training or p == 0:
         return input
@@ -89,6 +91,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     RuntimeError
         If ``input`` has another number of dimensions.
     """
+    check_tensors("dropout1d", input=input)
     if input.ndim not in (2, 3):
         raise RuntimeError(
             f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that dropout1d exists to "
@@ -103,6 +106,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
     As in torch, an input of three dimensions counts as ``(N, C, L)``, with a warning.
     """
+    check_tensors("dropout2d", input=input)
     if input.ndim == 3:
         warn_user(
             "dropout2d: Received a 3-D input to dropout2d and assuming that channel-wise 1-D dropout behavior is "
@@ -116,6 +120,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Set whole channels of ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to zero with probability ``p``, scale the rest."""
+    check_tensors("dropout3d", input=input)
     if input.ndim not in (4, 5):
         _warn_of_dimensions("dropout3d", input, 3)
     return _drop_channels(input, p, training, inplace, unbatched=4)
@@ -150,6 +155,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
     The arguments are those of :func:`dropout`.
     """
+    check_tensors("alpha_dropout", input=input)
     _check_probability(p)
     if not training or p == 0:
         return input
@@ -158,6 +164,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Do as :func:`alpha_dropout` with whole channels of ``(N, C, ...)``."""
+    check_tensors("feature_alpha_dropout", input=input)
     _check_probability(p)
     if not training or p == 0:
         return input

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from retrograd.core.tensor import Tensor
+from retrograd.ops._losses import check_tensors
 from retrograd.ops.class_losses import cross_entropy
 from retrograd.ops.linear import linear
 
@@ -74,6 +75,7 @@ def linear_cross_entropy(
     """
     if options is not None:
         raise NotImplementedError("linear_cross_entropy(): options for work in chunks are not available; pass None")
+    check_tensors("linear_cross_entropy", input=input, linear_weight=linear_weight, target=target)
     _check(input, linear_weight, linear_bias)
     shape = (*input.shape[:-1], *linear_weight.shape[:-1])
     if ignore_index is not None and tuple(target.shape) == shape:

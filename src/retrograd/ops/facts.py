@@ -10,6 +10,7 @@ import numpy as np
 from retrograd.core.inplace import check_writable
 from retrograd.core.registry import add_method, method
 from retrograd.core.tensor import Tensor, bump
+from retrograd.ops._losses import check_tensors
 
 add_method("is_cpu", property(lambda self: not self.is_cuda, doc="Whether the elements are in the computer's memory."))
 
@@ -20,12 +21,14 @@ for _kind in ("meta", "mkldnn", "mps", "nested", "quantized", "sparse", "sparse_
 
 def get_device(input: Tensor) -> int:
     """Return the number of the GPU that a tensor is on, and -1 for the CPU."""
+    check_tensors("get_device", input=input)
     index = input.device.index
     return -1 if index is None or not input.is_cuda else index
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape."""
+    check_tensors("is_same_size", input=input, other=other)
     return input._data.shape == other._data.shape
 
 

@@ -149,7 +149,7 @@ def _flatten(input, start_dim: int, end_dim: int):
     return input.reshape(*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
 
 
-@composite(reported=False)
+@composite()
 def flatten(input, start_dim: int = 0, end_dim: int = -1):
     """Join the dimensions from ``start_dim`` to ``end_dim`` into one; a view where possible, or the tensor itself."""
     dims = range(-input.ndim, input.ndim)
@@ -367,7 +367,7 @@ def _matrix_transpose(name: str, input: Any, advice: str = "Consider using x.con
     return transpose(input, -2, -1)
 
 
-@composite(reported=False)
+@composite()
 def adjoint(input):
     """Return the conjugate transpose of the matrices in the last two dimensions, a view."""
     return conj(_matrix_transpose("adjoint()", input))

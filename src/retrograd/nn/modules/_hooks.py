@@ -7,15 +7,12 @@ gradients of the outputs are there, backward hooks when those of the inputs are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from retrograd.core.hooks import Hooks, RemovableHandle
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.nn.modules._backward_hooks import BackwardHooks
-
-if TYPE_CHECKING:
-    pass
 
 
 class ForwardHook:
