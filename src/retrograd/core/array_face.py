@@ -47,6 +47,8 @@ class ArrayFace:
         """Return the shape, or the length of dimension ``dim``."""
         if dim is None:
             return Size(self._data.shape)
+        if not hasattr(dim, "__index__"):
+            raise TypeError(f"size(): argument 'dim' (position 1) must be int, not {type(dim).__name__}")
         if not -self.ndim <= dim < self.ndim:
             raise IndexError(
                 f"Dimension out of range (expected to be in range of [{-self.ndim}, {self.ndim - 1}], but got {dim})"

@@ -21,6 +21,7 @@ def kind_name(value: Any) -> str:
 
 
 NOTHING = object()
+_NO_INTEGER = "cannot be interpreted|not supported between|integer argument expected|indices must be integers"
 
 
 def taken_for_tensor(error: Exception) -> Any:
@@ -57,7 +58,7 @@ def explain(name: str, operands: Sequence[Any], error: Exception, params: Sequen
         )
     if isinstance(error, TypeError) and "numpy boolean" in str(error):  # bool - bool, -bool
         return RuntimeError(f"{name}: {str(error).replace('numpy boolean', 'boolean')}")
-    if type(error) is TypeError and re.search("cannot be interpreted|not supported between", str(error)):
+    if type(error) is TypeError and re.search(_NO_INTEGER, str(error)):
         return TypeError(f"{name}(): {error}; operands: {describe(operands)}")
     return error
 
