@@ -13,6 +13,8 @@ import retrograd.ops
 try:
     import torch
 except ModuleNotFoundError:
+    if os.environ.get("RETROGRAD_CI"):
+        raise  # a change is not judged without the oracle
     torch = None  # what compares with it is skipped, so that the rest runs on a Python that torch is not there for
 
 pytest.register_assert_rewrite("tests.parity", "tests.ops.harness", "tests.outcomes", "tests.distributions")

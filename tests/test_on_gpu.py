@@ -247,6 +247,18 @@ def test_optimizers(name: str) -> None:
 
 
 @same_on_gpu
+def test_a_parameter_that_is_not_contiguous(device: str) -> Any:
+    """It is copied into a vector and back, here and there."""
+    w = rg.randn(3, 4).to(device).t().requires_grad_()
+    optimizer = rg.optim.Adam([w], lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        (w * w).sum().backward()
+        optimizer.step()
+    return w
+
+
+@same_on_gpu
 def test_losses(device: str) -> Any:
     x = rg.randn(6, 4).to(device).requires_grad_()
     classes = rg.randint(0, 4, (6,)).to(device)

@@ -492,5 +492,5 @@ def _accumulate(node: AccumulateGrad, g: Any, owned: bool, on_tensors: bool) -> 
         for hook in list(meta.post_accumulate_hooks.values()):
             result = hook(node.variable)
             if result is not None:
-                kind = RuntimeError if isinstance(result, Tensor) else TypeError  # torch's, for what is no tensor
+                kind = RuntimeError if isinstance(result, Tensor) else TypeError  # as in torch
                 raise kind("Tensor post accumulate grad hooks should return None.")

@@ -36,7 +36,7 @@ def explain(name: str, operands: Sequence[Any], error: Exception, params: Sequen
     """Turn NumPy's complaint into the exception class torch raises, naming the operation and its operands."""
     if isinstance(error, AttributeError):
         culprit = taken_for_tensor(error)
-        argument = next((name for name, value in zip(params, operands, strict=False) if value is culprit), None)
+        argument = next((param for param, value in zip(params, operands, strict=False) if value is culprit), None)
         if argument is None or hasattr(culprit, "dtype"):
             return error
         return TypeError(f"{name}(): argument '{argument}' must be Tensor, not {kind_name(culprit)}")

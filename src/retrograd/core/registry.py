@@ -184,7 +184,9 @@ def _with_tensors(
     tensors = [value for value in (*values, *listed) if isinstance(value, Tensor)]
     if not tensors:
         array = next(value for value in (*values, *listed) if type(value) is ndarray)
-        raise _no_tensor(label, known, args, kwargs, array) or TypeError
+        mistake = _no_tensor(label, known, args, kwargs, array)
+        assert mistake is not None  # the array is among the arguments
+        raise mistake
     on_device = next((tensor._data for tensor in tensors if type(tensor._data) is DeviceArray), None)
 
     def as_tensor(value: Any) -> Any:

@@ -152,9 +152,9 @@ def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: 
 
 def _implied_dim(name: str, input: Tensor, dim: int | None) -> int:
     """The dimension that was meant where none was given: torch's old guess, with its warning."""
-    check_tensors(name, input=input)
     if dim is not None:
-        return dim
+        return dim  # the operation looks at the input
+    check_tensors(name, input=input)
     guess = 0 if input.ndim in (0, 1, 3) else 1
     warn_user(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim={guess} as an "

@@ -39,7 +39,7 @@ method(is_same_size)
 @method
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both tensors are the same elements of the same storage, in the same order."""
-    check_tensors("is_set_to", self=self, tensor=tensor)
+    check_tensors("is_set_to", tensor=tensor)
     mine, other = self._data, tensor._data
     return (self.data_ptr(), mine.shape, mine.strides, mine.dtype) == (
         tensor.data_ptr(),
@@ -103,7 +103,7 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 @method
 def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replace every element by what a Python function returns for it and that of ``other``, one by one and slowly."""
-    check_tensors("map_", self=self, other=other)
+    check_tensors("map_", other=other)
     return _computed(self, "map_", callable, other)
 
 

@@ -496,5 +496,5 @@ def _in_place(function: Any, name: str) -> None:
 _in_place(squeeze, "squeeze_")
 _in_place(unsqueeze, "unsqueeze_")
 _in_place(t, "t_")
-for name in ("transpose_", "swapdims_", "swapaxes_"):
-    _in_place(transpose, name)
+for _name in ("transpose_", "swapdims_", "swapaxes_"):
+    _in_place(transpose, _name)

@@ -37,7 +37,7 @@ SMALL = 1 << 12
 # longer beside other threads, which wait for the interpreter lock and are waited for.
 FEW = 1 << 15
 # The part of the work that is meant for the thread that shares it out, of two (measured): another one starts later, and
-# if it also ends later, this one has to be woken up again.
+# this one is to do more in that time rather than to wait at the end.
 OWN_SHARE = 0.56
 
 
