@@ -24,6 +24,7 @@ UNSUPPORTED = {
     "allclose": "disagree about a condition",
     "argwhere": DEPENDS,
     "as_strided": "no memory of its own",
+    "as_strided_scatter": "vmap",  # as as_strided, and it writes
     "batch_norm": "vmapped over",  # running statistics
     "bincount": DEPENDS,
     "ctc_loss": "no memory of its own",

@@ -35,6 +35,18 @@ def test_rows_within_the_norm_stay(library: Any) -> Any:
     return weight
 
 
+@parity
+def test_a_tangent_is_looked_up_like_the_table(library: Any) -> Any:
+    """Padding and frequencies concern gradients only."""
+    ad, report = library.autograd.forward_ad, []
+    with ad.dual_level():
+        table = ad.make_dual(library.arange(12.0).reshape(4, 3), library.arange(12.0).reshape(4, 3) + 100)
+        for options in ({"padding_idx": 1}, {"scale_grad_by_freq": True}):
+            rows = library.nn.functional.embedding(library.tensor([1, 3, 1]), table, **options)
+            report.append(ad.unpack_dual(rows).tangent.clone())
+    return report
+
+
 def test_bags_divide_by_the_frequency_as_embeddings_do() -> None:
     """torch divides rows of bags by the frequencies of others."""
     weight = rg.randn(5, 3, dtype=rg.float64, requires_grad=True)

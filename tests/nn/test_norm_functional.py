@@ -99,6 +99,25 @@ def test_constant_rows(library: Any) -> Any:
     return y, x.grad
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (0, 3, 4), (2, 3, 0)])
+def test_an_empty_batch_teaches_nothing(shape: tuple[int, ...]) -> None:
+    outcomes = []
+    for library in (torch, rg):
+        input = library.zeros(shape, requires_grad=True)
+        layer = library.nn.BatchNorm1d(3)
+        result = layer(input)
+        result.sum().backward()
+        outcomes.append(
+            (
+                tuple(result.shape),
+                tuple(input.grad.shape),
+                [x.tolist() for x in (layer.running_mean, layer.running_var, layer.weight.grad, layer.bias.grad)],
+                int(layer.num_batches_tracked),
+            )
+        )
+    assert outcomes[0] == outcomes[1]
+
+
 WRONG: dict[str, Callable[[Any, Any], Any]] = {
     "batch running": lambda L, F: F.batch_norm(L.ones(4, 3), None, None),
     "batch channels": lambda L, F: F.batch_norm(L.ones(4, 3), L.zeros(2), L.ones(2)),
@@ -108,6 +127,8 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
     "batch integers": lambda L, F: F.batch_norm(L.ones(4, 3).long(), None, None, training=True),
     "batch momentum": lambda L, F: F.batch_norm(L.ones(4, 3), None, None, training=True, momentum=None),
     "batch dtype": lambda L, F: F.batch_norm(L.ones(4, 3), None, None, L.ones(3, dtype=L.float64), training=True),
+    "batch eps in training": lambda L, F: F.batch_norm(L.ones(4, 3), None, None, training=True, eps=0.0),
+    "batch eps": lambda L, F: F.batch_norm(L.ones(4, 3), L.zeros(3), L.ones(3), eps=-1.0),
     "instance of one": lambda L, F: F.instance_norm(L.ones(4, 3, 1)),
     "instance running": lambda L, F: F.instance_norm(L.ones(4, 3, 2), use_input_stats=False),
     "layer shape": lambda L, F: F.layer_norm(L.ones(4, 3), (4,)),

@@ -105,6 +105,7 @@ def derivatives(make: Make) -> Iterator[Sample]:
         yield call(f(4, 5), spacing=[points[:4], points[2:]], edge_order=edge_order)
         yield call(f(4, 5).T, spacing=[points[2:]], dim=0, edge_order=edge_order)
     yield call(f(2), edge_order=1)
+    yield call(f(4, 5), spacing=None, dim=None)
 
 
 ROWS = [

@@ -387,4 +387,24 @@ ROWS = [
         ),
         dtypes=REAL,
     ),
+    Row(
+        "as_strided_scatter",
+        calls(
+            lambda make: call(make.normal(12), make.normal(3, 2), (3, 2), (4, 1), 1),
+            lambda make: call(make.normal(3, 4), make.normal(2, 2), (2, 2), (1, 4)),
+        ),
+        dtypes=REAL,
+        gradients=False,  # torch's for input fails its own gradcheck; ours is in test_indexing.py
+    ),
+    Row(
+        "nonzero_static",
+        calls(
+            lambda make: call(make.mask(3, 4), size=2),
+            lambda make: call(make.mask(3, 4), size=20),
+            lambda make: call(make.mask(3, 4), size=20, fill_value=7),
+            lambda make: call(make.mask(4), size=0),
+        ),
+        dtypes=("bool",),
+        gradients=False,
+    ),
 ]

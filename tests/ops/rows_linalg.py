@@ -343,7 +343,10 @@ ROWS = [
     ),
     Row(
         "linalg.vander",
-        lambda make: [call(make.normal(*s), N=n) for s in ((3,), (2, 4)) for n in (None, 2, 5)],
+        lambda make: [
+            *(call(make.normal(*s), N=n) for s in ((3,), (2, 4)) for n in (None, 2, 5)),
+            call(np.array(make.normal(1)[0]), N=3),
+        ],
         dtypes=(*COMPLEX, "int64"),
     ),
     Row(

@@ -87,6 +87,11 @@ def polynomials(make: Make) -> Iterator[Sample]:
         yield call(values_of(make, between(-0.9, 0.9), (3, 4)), n)
         yield call(values_of(make, between(-0.9, 0.9), (3,)), make.integers(2, 3))
     yield call(values_of(make, between(-0.9, 0.9), (2, 3)), np.array([0.0, 1.0, 5.0], make.dtype))
+    yield call(values_of(make, between(-0.9, 0.9), (5,)), np.array([-2, -1, 0, 3, 4], make.dtype))
+    if make.is_float:  # whole parts of degrees
+        yield call(values_of(make, between(-0.9, 0.9), (4,)), np.array([-1.5, -0.5, 0.5, 2.7], make.dtype))
+        yield call(values_of(make, between(-0.9, 0.9), (4,)), 2.7)
+        yield call(np.array([math.nan, 0.5], make.dtype), -1.0)
     yield call(values_of(make, between(-0.9, 0.9), ()), 3)
     yield call(values_of(make, between(-0.9, 0.9), (0, 3)), n=3)
     yield call(0.3, make.integers(4))

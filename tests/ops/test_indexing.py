@@ -518,3 +518,16 @@ def test_values_with_leading_ones(shape_and_index: Any, recorded: bool) -> None:
         return [failed, x, values.grad]
 
     compare()
+
+
+def test_gradients_of_as_strided_scatter() -> None:
+    input = rg.arange(12.0, dtype=rg.float64).reshape(3, 4).requires_grad_()
+    src = rg.ones(2, 3, dtype=rg.float64, requires_grad=True)
+
+    def scatter(input: rg.Tensor, src: rg.Tensor) -> rg.Tensor:
+        return rg.as_strided_scatter(input, src, (2, 3), (1, 4), 1).square()
+
+    assert rg.autograd.gradcheck(scatter, (input, src))
+    assert rg.autograd.gradgradcheck(scatter, (input, src))
+    with pytest.raises(RuntimeError, match=r"src size = \[2, 3\], slice size = \[3, 3\]"):
+        rg.as_strided_scatter(input, src, (3, 3), (4, 1))

@@ -227,6 +227,8 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     """
     if training and eps <= 0:
         raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    if eps < 0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
     return _normalized(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
@@ -265,10 +267,13 @@ def _normalized(
             f"batch_norm: Expected more than 1 value per channel when training, got input size {list(input.shape)}; "
             "use a larger batch, or eval()"
         )
+    if not count:  # there is nothing to normalise, nor to learn from
+        mean, var = input.new_zeros(channels), input.new_ones(channels)
+        return _batch_norm(input, weight, bias, mean, var, True, eps)
     mean, var = _batch_statistics(input.detach())
     _update(running_mean, mean, momentum)
     if running_var is not None:
-        _update(running_var, var * (count / (count - 1)) if count else var, momentum)
+        _update(running_var, var * (count / (count - 1)), momentum)
     return _batch_norm(input, weight, bias, mean, var, True, eps)
 
 

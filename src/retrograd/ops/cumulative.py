@@ -375,11 +375,12 @@ def gradient_along(f: Any, spacing: Any, dim: int, edge_order: int) -> Any:
 
 @composite(method=False)
 def gradient(
-    input: Any, *, spacing: Any = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1
+    input: Any, *, spacing: Any = None, dim: int | Sequence[int] | None = None, edge_order: int = 1
 ) -> tuple[Any, ...]:
     """Return the derivative of the samples ``input`` along each of the dimensions ``dim`` (all by default), as a tuple.
 
-    ``spacing`` is the distance of the samples, or for each dimension a distance or a vector of coordinates.
+    ``spacing`` is the distance of the samples (1 by default), or for each dimension a distance or a vector of
+    coordinates.
     """
     if edge_order not in (1, 2):
         raise RuntimeError(f"gradient(): only supports edge_order=1 and edge_order=2, but got {edge_order}")
@@ -387,6 +388,7 @@ def gradient(
     dims = [checked_dim("gradient", k, input.ndim) for k in dims]
     if len(set(dims)) < len(dims):
         raise RuntimeError(f"gradient(): a dimension appears multiple times in the list of dims {dims}")
+    spacing = 1 if spacing is None else spacing
     spacings = list(spacing) if isinstance(spacing, (tuple, list)) else [spacing] * len(dims)
     if len(spacings) != len(dims):
         raise RuntimeError(f"gradient(): expected spacing for each of {len(dims)} dimensions, but got {len(spacings)}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.op import op
+from retrograd.core.op import linear
 from retrograd.core.registry import composite
 from retrograd.core.state import set_grad_enabled
 from retrograd.core.tensor import wrap
@@ -73,7 +73,7 @@ def _gradient_of_rows(g, weight_shape, input, padding_idx, scale_grad_by_freq):
     return add_at(g, weight_shape, [indices])
 
 
-@op(name="embedding", public=False, method=False, weight=_gradient_of_rows)
+@linear(name="embedding", public=False, method=False, weight=_gradient_of_rows)
 def _embedding(weight, input, padding_idx: int | None, scale_grad_by_freq: bool):
     _check_bounds("embedding", input, len(weight), IndexError)
     return weight.take(input, 0)

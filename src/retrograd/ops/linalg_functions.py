@@ -308,6 +308,7 @@ def vander(x, *, N: int | None = None):
     """
     if x.dtype.kind == "b":
         raise RuntimeError("linalg.vander supports floating point, complex, and integer tensors, but got Bool")
+    x = x if x.ndim else x[None]
     N = x.shape[-1] if N is None else N
     if N <= 1:
         raise RuntimeError(f"linalg.vander: N must be greater than 1, but got {N}")

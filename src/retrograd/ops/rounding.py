@@ -14,7 +14,7 @@ from retrograd.ops._rules import check_kind, keep, zero
 
 def _rounded(name: str, ufunc: Any, input: Any) -> Any:
     check_kind(name, "iuf", input)
-    return input.copy() if input.dtype.kind in "iu" else ufunc(input)
+    return input.copy(order="K") if input.dtype.kind in "iu" else ufunc(input)
 
 
 @elementwise(numpy=(np.ceil,), input=zero)

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.registry import composite
-from retrograd.ops._rules import conj
+from retrograd.core.tensor import Tensor, wrap
+from retrograd.ops._rules import conj, everywhere
 from retrograd.ops._scipy import hidden_ufunc, sc
+from retrograd.ops.conditional import where
 
 
 def polynomial(name: str, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -127,10 +129,18 @@ def eval_hermitenorm(n, input):
 
 
 def _torch_name(name: str, what: str, evaluate: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """The polynomial under torch's name; the degree, a number or a tensor of whole numbers, comes last."""
+    """The polynomial under torch's name; the degree, a number or a tensor, comes last.
+
+    As in torch, only the whole part of a degree counts, and a polynomial of negative degree is zero.
+    """
 
     def function(input: Any, n: Any) -> Any:
-        return evaluate(n, input)
+        degree: Any = n.detach() if isinstance(n, Tensor) else wrap(np.asarray(n))
+        if degree.dtype.kind == "f":
+            degree = np.trunc(degree)
+        if everywhere(degree >= 0):
+            return evaluate(degree, input)
+        return where(degree < 0, 0.0, evaluate(np.maximum(degree, 0), input))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return the {what} of degree ``n`` at ``input``."

@@ -280,6 +280,22 @@ def nonzero(input, *, as_tuple: bool = False):
     return tuple(wrap(row_major(index)) for index in np.atleast_1d(input._data).nonzero())
 
 
+@op(name="nonzero_static", public=False, method=False)
+def _nonzero_static(input, size: int, fill_value: int):
+    found = np.argwhere(input)[:size]
+    result = np.full((size, found.shape[1]), fill_value, like=found)
+    result[: len(found)] = found
+    return result
+
+
+@composite(out=True)
+def nonzero_static(input, *, size: int, fill_value: int = -1):
+    """Return the first ``size`` rows of :func:`nonzero`, with rows of ``fill_value`` where it has fewer."""
+    if size < 0:
+        raise RuntimeError(f"nonzero_static: 'size' must be a non-negative integer, but got {size}")
+    return _nonzero_static(input, size, fill_value)
+
+
 @composite()
 def argwhere(input):
     """Return the indices of the elements that are not zero, one row each."""

@@ -138,3 +138,17 @@ def as_strided(input, size: Sequence[int], stride: Sequence[int], storage_offset
     data = input._data
     own: Layout = (data.shape, _element_strides(data), storage_offset_of(data))
     return _as_strided(input, (tuple(size), tuple(stride), own[2] if storage_offset is None else storage_offset), own)
+
+
+@composite()
+def as_strided_scatter(input, src, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None):
+    """Return ``input`` with ``src`` where :func:`as_strided` with these arguments would look."""
+    result = input.clone()
+    part = as_strided(result, size, stride, storage_offset)
+    if part.shape != src.shape:
+        raise RuntimeError(
+            "as_strided_scatter: expected src to have a size equal to the slice of self. "
+            f"src size = {list(src.shape)}, slice size = {list(part.shape)}"
+        )
+    part.copy_(src)
+    return result
