@@ -434,3 +434,34 @@ def test_format(m: Any) -> Any:
         f"{m.ones(2)} {m.nn.Parameter(m.tensor(2.0))}",
         attempt(lambda: f"{m.ones(2):.3f}"),
     ]
+
+
+@pytest.mark.parametrize("convert", [lambda x: x.numpy(), np.asarray, float, complex, lambda x: x.__array__().sum()])
+def test_a_tensor_that_requires_grad_becomes_an_array_where_nothing_is_recorded(convert: Any) -> None:
+    """Such as in the ``forward`` of a custom function that computes with NumPy; NumPy's warnings about torch aside."""
+    for library in (torch, rg):
+        x = library.ones(1, requires_grad=True)
+        for mode in (library.no_grad, library.inference_mode):
+            with mode():
+                assert convert(x) == 1
+    x = rg.ones(1, requires_grad=True)
+    if convert not in (float, complex):
+        with pytest.raises(RuntimeError, match=r"Can't call numpy\(\) on Tensor that requires grad"):
+            convert(x)
+
+
+def test_a_function_may_compute_with_numpy() -> None:
+    class Cube(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, input: rg.Tensor) -> rg.Tensor:
+            ctx.save_for_backward(input)
+            return rg.from_numpy(input.numpy() ** 3)
+
+        @staticmethod
+        def backward(ctx: Any, g: rg.Tensor) -> rg.Tensor:
+            (input,) = ctx.saved_tensors
+            return g * 3 * input**2
+
+    x = rg.randn(3, dtype=rg.float64, requires_grad=True)
+    assert rg.autograd.gradcheck(Cube.apply, x)
+    assert rg.autograd.gradgradcheck(Cube.apply, x)

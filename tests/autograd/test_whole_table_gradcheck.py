@@ -175,9 +175,10 @@ def plant(
 ) -> None:
     """Change every rule of an operation."""
     op = operations[name]
+    node_class = op.node_class  # made with the rules that the operation has when it is first asked for
     changed = tuple((change(rule), slots) for rule, slots in op.rules)
     monkeypatch.setattr(op, "rules", changed)
-    monkeypatch.setattr(op.node_class, "rules", changed)
+    monkeypatch.setattr(node_class, "rules", changed)
 
 
 def wrong_value(rule: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from retrograd.core.sites import warn_user
 from retrograd.core.size import Size
+from retrograd.core.state import local
 from retrograd.device import device as _device
 from retrograd.dtypes import dtype as _dtype
 from retrograd.dtypes import from_numpy_dtype
@@ -127,6 +128,10 @@ class ArrayFace:
 
     # --- out of the graph -----------------------------------------------------------------------------------------
 
+    def _leaves_the_graph(self) -> bool:
+        """Whether a gradient would be lost; not under ``no_grad``, nor in the ``forward`` of a custom function."""
+        return self.requires_grad and local.grad_enabled
+
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """Return the elements as a NumPy array on the same memory.
 
@@ -138,13 +143,14 @@ class ArrayFace:
         Raises
         ------
         RuntimeError
-            If the tensor requires grad, or is a conjugate or negative view, and ``force`` is False.
+            If the tensor requires grad where operations are recorded, or is a conjugate or negative view, and
+            ``force`` is False.
         TypeError
             If the tensor is on a GPU and ``force`` is False.
         """
         data: Any = self._data
         if not force:
-            if self.requires_grad:
+            if self._leaves_the_graph():
                 raise RuntimeError(
                     "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
                 )
@@ -161,7 +167,7 @@ class ArrayFace:
         return data if type(data) is np.ndarray else data.get()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        if self.requires_grad:
+        if self._leaves_the_graph():
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead, or, to keep the "
                 "gradient, what takes tensors: np.stack([a, b]) in place of np.array([a, b])."
@@ -217,7 +223,7 @@ class ArrayFace:
         return bool(self._data.item())
 
     def __float__(self) -> float:
-        if self.requires_grad:
+        if self._leaves_the_graph():
             _warn_of_leaving()
         return float(self._real_number("float"))
 
@@ -225,7 +231,7 @@ class ArrayFace:
         return int(self._real_number("int"))
 
     def __complex__(self) -> complex:
-        if self.requires_grad:
+        if self._leaves_the_graph():
             _warn_of_leaving()
         return complex(self._number())
 
