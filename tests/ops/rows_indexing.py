@@ -147,6 +147,8 @@ ROWS = [
             lambda make: call(I(7), (2, 2, 2)),
             lambda make: call(I([[1], [4]]), 6),
             lambda make: call(I([], dtype=np.int64), (2, 3)),
+            lambda make: call(np.array([3, 200], np.uint8), (2, 300)),
+            lambda make: call(np.array([3, 5], np.int32), (2, 3)),
         ),
         dtypes=("int64",),
         gradients=False,

@@ -264,5 +264,5 @@ ROWS = [
     Row("einsum", einsum_samples, dtypes=(*COMPLEX, "int64"), method=False, numpy=(np.einsum, numpy_einsum)),
     Row("einsum", sublist_samples, method=False, numpy=(np.einsum,)),
     Row("einsum", lambda make: [call("ij,jk->ik", draw(make, (2, 3), (3, 2)))], method=False),
-    Row("tensordot", tensordot_samples, dtypes=(*COMPLEX, "int64"), method=False),
+    Row("tensordot", tensordot_samples, dtypes=(*COMPLEX, "int64", "int32"), method=False),
 ]

@@ -120,7 +120,8 @@ def tensordot(a, b, dims: int | Sequence[Any] = 2):
     for i, j in zip(dims_a, dims_b, strict=True):
         right[j] = left[i]
     out = "".join(index for index in [*left, *right] if (index in left) != (index in right))
-    return _evaluate([a, b], _plan(("".join(left), "".join(right)), out, (tuple(a.shape), tuple(b.shape))))
+    result = _evaluate([a, b], _plan(("".join(left), "".join(right)), out, (tuple(a.shape), tuple(b.shape))))
+    return result.to(a.dtype)  # sums over dimensions of length 1 in the other tensor are of int64
 
 
 def _contracted_dims(dims: Any, ndim: int) -> list[int]:

@@ -55,7 +55,7 @@ def unravel_index(indices, shape: Any) -> tuple[Tensor, ...]:
     lengths = (shape,) if isinstance(shape, int) else tuple(int(length) for length in shape)
     if any(length < 0 for length in lengths):
         raise ValueError(f"unravel_index(): 'shape' cannot have negative values, but got {lengths}")
-    left, found = indices._data, []
+    left, found = indices._data.astype(np.int64, copy=False), []
     for length in reversed(lengths):
         found.append(wrap(settle(left % length)))
         left = left // length
