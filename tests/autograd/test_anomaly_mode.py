@@ -70,6 +70,13 @@ def test_the_number_of_the_output_is_torchs(position):
     assert run(rg, detect_anomaly) == run(torch, torch.autograd.detect_anomaly)
 
 
+def test_the_element_named_is_a_nan_where_infinities_stand_before_it():
+    x = rg.tensor([1.0, 0.0, -2.0, 0.0], requires_grad=True)
+    with detect_anomaly():
+        error = error_of(lambda: x.sqrt().sum().backward())
+    assert "\nThe first is nan at index (2,), 3 of 4 elements are not finite.\n" in str(error)
+
+
 def test_the_forward_line_is_in_the_exception_and_in_a_warning():
     x = rg.tensor([4.0, 0.0], requires_grad=True)
     with pytest.warns(UserWarning, match="Error detected in SqrtBackward0") as caught, detect_anomaly():

@@ -25,8 +25,13 @@ def run_script(path: str, arguments: Sequence[str]) -> None:
     Raises
     ------
     ProgramNotFoundError
-        If the file is not there or cannot be read, or the directory has nothing to run.
+        If the file is not there or cannot be read, or the directory has nothing to run, or it is a notebook.
     """
+    if path.endswith(".ipynb"):
+        raise ProgramNotFoundError(
+            f"cannot run {path}: it is a notebook. Put `with retrograd.anomaly.watch(model, optimizer):` around its "
+            "training loop, or make a script of it with `jupyter nbconvert --to script`."
+        )
     if os.path.isdir(path) or path.endswith((".zip", ".pyz")):
         if PathFinder.find_spec("__main__", [path]) is None:
             raise ProgramNotFoundError(f"cannot run {path}: there is no __main__.py in it")

@@ -140,11 +140,11 @@ def _leads_to(origin: Node, leaf: Node) -> bool:
 
 
 def _first(array: Any) -> str:
-    """The first bad element, in words."""
-    bad = np.flatnonzero(~np.isfinite(array))
-    index = tuple(int(i) for i in np.unravel_index(bad[0], array.shape))
-    value = array[index]
-    return f": {value} at index {index}, {bad.size} of {array.size} elements are not finite"
+    """The first NaN, or else the first infinity, in words."""
+    bad = ~np.isfinite(array)
+    nan = np.isnan(array)
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(nan if nan.any() else bad)), array.shape))
+    return f": {array[index]} at index {index}, {bad.sum()} of {array.size} elements are not finite"
 
 
 def _of_node(node: Node, what: str, array: Any) -> RuntimeError:

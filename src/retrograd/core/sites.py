@@ -19,6 +19,7 @@ from threading import get_ident
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from retrograd.core.notebooks import runs_cells, shown_name
 from retrograd.core.state import local
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ class Site(NamedTuple):
 def site(code: CodeType, at: int) -> Site:
     """The file, line and columns of an instruction."""
     line, end_line, col, end_col = _position(code, at)
-    return Site(code.co_filename, line or code.co_firstlineno, end_line, col, end_col, code.co_qualname)
+    return Site(shown_name(code.co_filename), line or code.co_firstlineno, end_line, col, end_col, code.co_qualname)
 
 
 def site_of(node: Any) -> Site | None:
@@ -227,7 +228,10 @@ def module_of(node: Any) -> Any:
 
 
 def format_trace(node: Any) -> str:
-    """The call that made ``node``, as Python prints a traceback: the whole stack if it was kept, else its last line."""
+    """The call that made ``node``, as Python prints a traceback: the whole stack if it was kept, else its last line.
+
+    In a notebook, what runs the cells is left out.
+    """
     import traceback  # slow to import, and rarely needed
 
     found = _found(node)
@@ -236,12 +240,13 @@ def format_trace(node: Any) -> str:
     code, at, trace = found
     places = [(code, at)]
     stack = None if trace is None else trace.outer
-    while stack is not None:
+    while stack is not None and not runs_cells(stack.code):
         if not is_internal(stack.code):
             places.append((stack.code, stack.at))
         stack = stack.outer
     frames = [
-        traceback.FrameSummary(code.co_filename, line_of(code, at), code.co_name) for code, at in reversed(places)
+        traceback.FrameSummary(shown_name(code.co_filename), line_of(code, at), code.co_name)
+        for code, at in reversed(places)
     ]
     return "".join(traceback.StackSummary.from_list(frames).format())
 

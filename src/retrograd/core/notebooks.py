@@ -1,0 +1,29 @@
+"""Cells of a notebook, or of IPython in a terminal: which one a line is in, and what of the stack is the user's."""
+
+from __future__ import annotations
+
+import linecache
+import os.path
+import sys
+from types import CodeType
+
+
+def shown_name(filename: str) -> str:
+    """Return the name that IPython shows for a cell, "Cell In[3]", in place of the temporary file it pretends to be.
+
+    Any other name comes back as it is. The lines are in ``linecache`` under the name that is returned.
+    """
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    named = None if shell is None else shell.compile.format_code_name(filename)
+    if named is None:
+        return filename
+    name = " ".join(named)
+    if filename in linecache.cache:
+        linecache.cache[name] = linecache.cache[filename]
+    return name
+
+
+def runs_cells(code: CodeType) -> bool:
+    """Whether it is code of IPython, which runs the cells; outside of it is nothing that the user wrote."""
+    return "IPython" in sys.modules and f"{os.sep}IPython{os.sep}" in code.co_filename

@@ -1,0 +1,78 @@
+"""Births in the cells of a notebook: named and shown as IPython names and shows them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+# Cells are run as a notebook's kernel runs them; the last expression of the last cell is what is looked at.
+RUN = """
+import json, sys
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+for cell in json.loads(sys.argv[1]):
+    run = shell.run_cell(cell, store_history=True, silent=False)
+    run.raise_error()
+sys.stderr.write(json.dumps(run.result))
+"""
+
+
+def result_of(*cells: str) -> object:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", RUN, json.dumps(cells)], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stderr)
+
+
+OURS = """import retrograd as rg
+def loss_of(x):
+    y = x * 2
+    return y.log().sum()
+"""
+
+PYTORCH = """import torch, retrograd as rg
+def loss_of(x):
+    y = x * 2
+    return y.log().sum()
+"""
+
+
+@pytest.mark.parametrize(("imports", "make"), [(OURS, "rg.tensor"), (PYTORCH, "torch.tensor")])
+def test_a_birth_is_told_by_its_cell(imports: str, make: str) -> None:
+    run = f"""with rg.anomaly.watch(policy="record") as w:
+    loss_of({make}([2.0, -1.0], requires_grad=True)).backward()
+from retrograd.anomaly.report import format_event
+[w.event.filename, w.event.lineno, w.event.code_line, str(w.event), format_event(w.event)]"""
+    filename, lineno, code_line, text, report = result_of(imports, run)
+    assert (filename, lineno, code_line) == ("Cell In[1]", 4, "return y.log().sum()")
+    assert text.startswith("NaN born in log at Cell In[1]:4, element [1]")
+    assert "Cell In[1]:4 in loss_of" in report
+    assert "y = x * 2" in report  # the line before it
+    assert report.index("y.log()") < report.index("^^^^")
+
+
+def test_the_traceback_of_anomaly_mode_leaves_out_what_runs_the_cells() -> None:
+    run = """try:
+    with rg.autograd.detect_anomaly():
+        loss_of(rg.tensor([2.0, -1.0], requires_grad=True)).sqrt().backward()
+except RuntimeError as error:
+    text = str(error)
+text"""
+    text = result_of(OURS, run)
+    places = [line.strip() for line in text.splitlines() if line.strip().startswith("File ")]
+    assert places == ['File "Cell In[2]", line 3, in <module>']
+
+
+def test_a_notebook_is_no_script(tmp_path) -> None:
+    path = tmp_path / "train.ipynb"
+    path.write_text('{"cells": [], "nbformat": 4}')
+    done = subprocess.run(
+        [sys.executable, "-m", "retrograd", "run", str(path)], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode != 0
+    assert "it is a notebook" in done.stderr
+    assert "Traceback" not in done.stderr
