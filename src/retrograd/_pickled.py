@@ -157,7 +157,7 @@ def encode(value: Any, other: Callable[[Any], bytes | None]) -> bytes:
     Parameters
     ----------
     value
-        None, a bool, number, string or bytes, or dicts, lists and tuples of these.
+        None, a bool, number, string or bytes, or dicts, lists, tuples and sets of these.
     other
         Called first with every value; returns its encoding, or None to have it encoded as what it is.
 
@@ -197,6 +197,8 @@ def encode(value: Any, other: Callable[[Any], bytes | None]) -> bytes:
         return b"](" + b"".join(encode(item, other) for item in value) + b"e"
     if isinstance(value, tuple):
         return b"(" + b"".join(encode(item, other) for item in value) + b"t"
+    if isinstance(value, set):
+        return encode_name("__builtin__", "set") + encode((list(value),), other) + b"R"
     raise TypeError(f"a {type(value).__name__} is no plain data")
 
 

@@ -29,7 +29,7 @@ _STRUCTURE = "__structure__"  # the name of the description
 
 
 def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
-    """Store tensors in a file: one by name, or nested in dicts, lists and tuples with numbers, strings and the like.
+    """Store tensors in a file: one by name, or nested in dicts, lists and the like, with numbers and strings.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
     Raises
     ------
     TypeError
-        If ``obj`` contains something else.
+        If ``obj`` contains something else, such as an array; :func:`retrograd.from_numpy` makes a tensor of it.
 
     Examples
     --------
@@ -180,9 +180,12 @@ def _describe(value: Any, name: str, arrays: Arrays) -> Any:
     if isinstance(value, (list, tuple)):
         kind = "list" if isinstance(value, list) else "size" if isinstance(value, Size) else "tuple"
         return [kind, *(_describe(item, _join(name, number), arrays) for number, item in enumerate(value))]
+    if isinstance(value, set):
+        return ["set", *(_describe(item, _join(name, "item"), arrays) for item in value)]
+    advice = "; make a tensor of an array with from_numpy" if isinstance(value, np.ndarray) else ""
     raise TypeError(
         f"save: {name or 'the object'} is of type {type(value).__name__}; files hold tensors, numbers, strings, bytes, "
-        "None, shapes, dtypes and devices, and dicts, lists and tuples of these"
+        f"None, shapes, dtypes and devices, and dicts, lists, tuples and sets of these{advice}"
     )
 
 
@@ -198,7 +201,7 @@ def _join(name: str, key: Any) -> str:
     return f"{name}.{key}" if name else str(key)
 
 
-_SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "size": Size}
+_COLLECTIONS: dict[str, Any] = {"list": list, "tuple": tuple, "size": Size, "set": set}
 
 
 def _restore(description: Any, tensors: dict[str, Tensor]) -> Any:
@@ -211,8 +214,8 @@ def _restore(description: Any, tensors: dict[str, Tensor]) -> Any:
         return complex(*items)
     if kind == "dict":
         return {_restore(key, tensors): _restore(item, tensors) for key, item in items}
-    if kind in _SEQUENCES:
-        return _SEQUENCES[kind](_restore(item, tensors) for item in items)
+    if kind in _COLLECTIONS:
+        return _COLLECTIONS[kind](_restore(item, tensors) for item in items)
     if kind == "bytes":
         return items[0].encode("latin1")
     if kind == "device":
