@@ -187,6 +187,10 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         If it has no such method.
     BufferError
         If it requires grad.
+
+    Notes
+    -----
+    What comes from other libraries can be written to with NumPy 2.1 or later.
     """
     if isinstance(ext_tensor, Tensor):
         if ext_tensor.requires_grad:
@@ -194,6 +198,8 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         array = ext_tensor._data
     elif not hasattr(ext_tensor, "__dlpack__"):
         raise RuntimeError(f"from_dlpack(): {type(ext_tensor).__name__} has no method __dlpack__")
+    elif isinstance(ext_tensor, np.ndarray):
+        array = ext_tensor  # which NumPy 2.0 would make read-only
     else:
         on_gpu = ext_tensor.__dlpack_device__()[0] == 2  # kDLCUDA
         array = array_module(_device("cuda" if on_gpu else "cpu")).from_dlpack(ext_tensor)
