@@ -164,7 +164,12 @@ class GradientGuard:
         return self._total.value if self.fixed is None else self.fixed
 
     def observe(self, norms: Mapping[str, float]) -> list[Spike]:
-        """Look at the gradient norms of one step, by parameter.
+        """Look at the gradient norms of one step.
+
+        Parameters
+        ----------
+        norms : mapping of str to float
+            The norm of each parameter's gradient, by the parameter's name.
 
         Returns
         -------

@@ -583,7 +583,7 @@ def expect_nonfinite(reason: str) -> Iterator[None]:
     Parameters
     ----------
     reason : str
-        For the reader of the program.
+        For the reader of the program; a ValueError if it is empty.
 
     Examples
     --------
