@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from retrograd.gpu import DeviceArray
 from retrograd.unresolved import UnresolvedArray
 
 CPU = _device("cpu")
+NO_MASKS = "tensors have no masks, so that they are not computed with masked arrays; fill those first: array.filled(0)"
 
 
 class ArrayFace:
@@ -27,6 +28,11 @@ class ArrayFace:
 
     _data: np.ndarray
     requires_grad: bool
+
+    @property
+    def _mask(self) -> NoReturn:
+        """Asked for by ``numpy.ma``, which takes any ``_data`` for its own and would compute without a history."""
+        raise TypeError(NO_MASKS)
 
     @property
     def dtype(self) -> _dtype:
