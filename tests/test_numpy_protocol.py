@@ -403,7 +403,6 @@ def test_out(call: Call) -> None:
     [
         lambda x, masked: x * masked,
         lambda x, masked: masked * x,
-        lambda x, masked: masked - x.detach(),
         lambda x, masked: rg.cat([x, masked]),
         lambda x, masked: rg.where(x > 0, x, masked),
         lambda x, masked: x.mul_(masked),
@@ -417,6 +416,15 @@ def test_masks_are_refused(compute: Callable[..., Any]) -> None:
     x = rg.ones(3, dtype=rg.float64, requires_grad=True) * 1
     with pytest.raises(TypeError, match=r"masks.*filled"):
         compute(x, np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False]))
+
+
+def test_masked_arrays_are_made_of_tensors_without_a_history() -> None:
+    """Plotting libraries do this with whatever they are given."""
+    x = rg.tensor([1.0, 2.0, 4.0])
+    masked = np.ma.masked_greater(np.ma.array(x), 3.0)
+    assert masked.tolist() == [1.0, 2.0, None]
+    assert (masked - x).tolist() == [0.0, 0.0, None]
+    assert np.ma.ravel(x).tolist() == [1.0, 2.0, 4.0]
 
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")

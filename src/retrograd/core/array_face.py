@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +30,11 @@ class ArrayFace:
     requires_grad: bool
 
     @property
-    def _mask(self) -> NoReturn:
-        """Asked for by ``numpy.ma``, which takes any ``_data`` for its own and would compute without a history."""
-        raise TypeError(NO_MASKS)
+    def _mask(self) -> Any:
+        """Asked for by ``numpy.ma``, which takes any ``_data`` for its own and would compute without the history."""
+        if self.requires_grad:
+            raise TypeError(NO_MASKS)
+        return np.ma.nomask
 
     @property
     def dtype(self) -> _dtype:
