@@ -2,7 +2,7 @@
 
     python benchmarks/compare.py                          # a few minutes
     python benchmarks/compare.py --quick --only axpy      # fewer and shorter samples of the axpy workloads
-    python benchmarks/compare.py --markdown docs/SPEED.md
+    python benchmarks/compare.py --markdown docs/performance.md
 
 A ratio is retrograd's time divided by the rival's. Each library has a process of its own, as it has where it is used;
 they take a sample in turn, round by round, so that whatever else the machine does meets them alike. Printed are the

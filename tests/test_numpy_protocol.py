@@ -393,3 +393,51 @@ def test_out(call: Call) -> None:
     assert all(a is b for a, b in zip(listed(result), outs, strict=True))
     assert_numpys(result, expected)
     assert any(part.requires_grad for part in outs) == (call.kind == "differentiable")
+
+
+# --- arrays of other classes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x, masked: x * masked,
+        lambda x, masked: masked * x,
+        lambda x, masked: rg.cat([x, masked]),
+        lambda x, masked: rg.where(x > 0, x, masked),
+        lambda x, masked: x.mul_(masked),
+        lambda x, masked: np.multiply(masked, x),
+        lambda x, masked: np.ma.sqrt(x),
+        lambda x, masked: np.ma.add(x, 1.0),
+    ],
+)
+def test_masks_are_refused(compute: Callable[..., Any]) -> None:
+    """numpy.ma would take the numbers out of a tensor; retrograd would take masked numbers for numbers."""
+    x = rg.ones(3, dtype=rg.float64, requires_grad=True) * 1
+    with pytest.raises(TypeError, match=r"masks.*filled"):
+        compute(x, np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False]))
+
+
+def test_masked_arrays_are_made_of_tensors_without_a_history() -> None:
+    """Plotting libraries do this with whatever they are given."""
+    x = rg.tensor([1.0, 2.0, 4.0])
+    masked = np.ma.masked_greater(np.ma.array(x), 3.0)
+    assert masked.tolist() == [1.0, 2.0, None]
+    assert (masked - x).tolist() == [0.0, 0.0, None]
+    assert np.ma.ravel(x).tolist() == [1.0, 2.0, 4.0]
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+@pytest.mark.parametrize("kind", [np.matrix, np.memmap])
+def test_results_are_plain_arrays_beside_arrays_of_other_classes(kind: Any, tmp_path: Any) -> None:
+    if kind is np.memmap:
+        other: Any = np.memmap(tmp_path / "numbers", dtype="f8", mode="w+", shape=(2, 2))
+        other[:] = [[1.0, 2.0], [3.0, 4.0]]
+    else:
+        other = np.matrix([[1.0, 2.0], [3.0, 4.0]])
+    x = rg.ones(2, 2, dtype=rg.float64, requires_grad=True)
+    for result in (x * other, other * x, rg.mul(x, other), np.multiply(other, x), rg.cat([x, other])[2:] * x):
+        assert "retrograd.float64" in repr(result)
+        (gradient,) = rg.autograd.grad(result.sum(), x)
+        assert type(gradient.numpy()) is np.ndarray
+        assert gradient.tolist() == [[1.0, 2.0], [3.0, 4.0]]

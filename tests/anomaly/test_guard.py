@@ -109,6 +109,19 @@ def test_a_threshold_must_make_sense(threshold: Any) -> None:
         GradientGuard(threshold)
 
 
+@pytest.mark.parametrize("settings", [{"window": 1}, {"window": 0}, {"sensitivity": 0.0}, {"sensitivity": math.nan}])
+def test_a_guard_that_could_not_tell_is_refused(settings: dict[str, Any]) -> None:
+    """From one step nothing is learned: it would be silent for ever."""
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        GradientGuard(**settings)
+
+
+def test_the_shortest_window_learns() -> None:
+    guard = GradientGuard(window=2)
+    assert not [spike for _ in range(5) for spike in guard.observe({"w": 1.0})]
+    assert [spike.name for spike in guard.observe({"w": 1e9})] == ["w"]
+
+
 def test_a_ceiling_holds_after_the_warm_up() -> None:
     falling = [2.0 ** (10 - step) for step in range(40)]
     usual = RunningThreshold(ceiling=1.0)

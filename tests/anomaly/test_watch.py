@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 import warnings
 import weakref
@@ -968,3 +969,15 @@ def test_what_a_watch_says_of_itself() -> None:
         x.log().sum().backward()
         assert repr(watch).startswith("<Watch: observing, step 2, 1 event, overhead ")
     assert repr(watch).startswith("<Watch: stopped, step 2, 1 event, overhead ")
+
+
+def test_the_overhead_is_that_of_the_time_it_was_on() -> None:
+    """What is asked after the end, perhaps much later, is not diluted by the time since."""
+    watch = rg.anomaly.watch()
+    assert watch.overhead == 0.0
+    with watch:
+        rg.ones(3, requires_grad=True).sum().backward()
+    share = watch.overhead
+    assert 0.0 < share < 1.0
+    time.sleep(0.01)
+    assert watch.overhead == share

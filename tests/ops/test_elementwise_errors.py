@@ -177,3 +177,8 @@ def test_numpy_functions_refuse_what_they_cannot_honour() -> None:
             function(*arguments, out=np.zeros(2))
     with pytest.raises(TypeError, match="isnat"):
         np.isnat(x)
+
+
+def test_operands_follow_numpys_sentence() -> None:
+    with pytest.raises(RuntimeError, match=r"powers are not allowed; operands: int64\[1\], int64\[\]$"):
+        rg.pow(rg.tensor([2]), rg.tensor(-1))

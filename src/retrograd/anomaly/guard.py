@@ -138,7 +138,7 @@ class GradientGuard:
     Raises
     ------
     ValueError
-        If the threshold is neither positive nor "auto".
+        If the threshold is neither positive nor "auto", the sensitivity not positive, or the window below 2.
 
     Examples
     --------
@@ -152,6 +152,10 @@ class GradientGuard:
 
     def __init__(self, threshold: float | str = "auto", *, sensitivity: float = SENSITIVITY, window: int = 128) -> None:
         self.fixed = None if threshold == "auto" else _positive(threshold)
+        if not sensitivity > 0:
+            raise ValueError(f"sensitivity must be a positive number of standard deviations, but got {sensitivity!r}")
+        if window < 2:
+            raise ValueError(f"window must be 2 steps or more, because fewer teach nothing, but got {window!r}")
         self.norm = 0.0
         self._sensitivity = sensitivity
         self._window = window
@@ -164,7 +168,12 @@ class GradientGuard:
         return self._total.value if self.fixed is None else self.fixed
 
     def observe(self, norms: Mapping[str, float]) -> list[Spike]:
-        """Look at the gradient norms of one step, by parameter.
+        """Look at the gradient norms of one step.
+
+        Parameters
+        ----------
+        norms : mapping of str to float
+            The norm of each parameter's gradient, by the parameter's name.
 
         Returns
         -------

@@ -66,7 +66,7 @@ class Watch:
     step : int
         How many backward passes have ended since it was started, those under a watch within it included.
     overhead : float
-        The share of the time since then that went into checks at the boundaries.
+        The share of the time from then to now, or to its end, that went into checks at the boundaries.
     rerun_loaders : bool
         Whether every loop over a ``torch.utils.data.DataLoader`` is one over :meth:`steps`; to be set before the start.
     tells_once : bool
@@ -131,7 +131,7 @@ class Watch:
         self._usual_updates = RunningThreshold(ceiling=LARGEST_UPDATE)
         self._adapters: list[Adapter] = []
         self._own_time = 0.0
-        self._started = 0.0
+        self._started = self._ended = 0.0
         self._replay: _Replay | None = None
         self._lock = threading.RLock()
 
@@ -176,6 +176,7 @@ class Watch:
 
     def _end(self) -> None:
         _stack.remove(self)
+        self._ended = time.perf_counter()
         if _stack:
             _stack[-1].step += self.step  # it saw nothing of these, but they were there
         self._replay = None
@@ -232,8 +233,8 @@ class Watch:
 
     @property
     def overhead(self) -> float:
-        elapsed = time.perf_counter() - self._started
-        return self._own_time / elapsed if self._started and elapsed > 0 else 0.0
+        elapsed = (time.perf_counter() if self in _stack else self._ended) - self._started
+        return self._own_time / elapsed if elapsed > 0 else 0.0
 
     def settle(self) -> None:
         """Wait for the result that is still out under ``lag=1``, and carry the policy out; :meth:`stop` does so too."""
@@ -495,8 +496,8 @@ def watch(
 ) -> Watch:
     """Keep a training loop under observation: find where a NaN or an infinity is born, before it reaches a weight.
 
-    Use the result as a context manager, as a decorator, or through its ``start()`` and ``stop()``. It costs nothing
-    measurable: births are reported by the processor's floating-point flags; whether one does harm is decided at the
+    Use the result as a context manager, as a decorator, or through its ``start()`` and ``stop()``. It costs little:
+    births are reported by the processor's floating-point flags; whether one does harm is decided at the
     boundaries, when ``backward`` starts (the loss), when it ends (the gradients), and when an optimizer steps.
 
     Parameters
@@ -522,9 +523,8 @@ def watch(
         Gets every event as it happens, and what becomes of the step; for example a
         :class:`retrograd.anomaly.report.Report`.
     budget : float
-        The share of the running time that checks may take where they are not needed to keep a bad value from the
-        weights: it says in which steps the lines of operations are noted (PyTorch), and in which gradients are looked
-        at although no flag was raised, or under a policy that lets them pass. ``overhead`` is the share taken.
+        The share of the running time for checks that keep no bad value from the weights: noting the lines of operations
+        (PyTorch), and looks at gradients that neither a flag nor the policy asks for. ``overhead`` is the share taken.
     lag : int
         1 to read the result of a look one step later, for PyTorch models on a GPU: the program then never waits for
         the device. A bad update is held back there all the same. See "Without waiting for a GPU" in docs/pytorch.md.
@@ -539,8 +539,10 @@ def watch(
 
     Raises
     ------
+    TypeError
+        If ``model`` is no module, or ``optimizer`` has no ``step``.
     ValueError
-        For an unknown kind or policy, another lag, or a step that is none.
+        For an unknown kind or policy, a budget that is not above 0, another lag, or a step that is none.
 
     Examples
     --------
@@ -581,7 +583,7 @@ def expect_nonfinite(reason: str) -> Iterator[None]:
     Parameters
     ----------
     reason : str
-        For the reader of the program.
+        For the reader of the program; a ValueError if it is empty.
 
     Examples
     --------

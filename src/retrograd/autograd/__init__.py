@@ -68,6 +68,14 @@ def backward(
     RuntimeError
         If a tensor does not require grad; if it is no scalar and has no entry in ``grad_tensors``; if a shape does not
         fit; if a saved tensor was modified in place; if the graph was freed by an earlier backward.
+
+    Examples
+    --------
+    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+    >>> y, z = x.exp(), x**2
+    >>> rg.autograd.backward([y, z.sum()], [rg.zeros(2), None])
+    >>> x.grad
+    tensor([2., 4.])
     """
     if grad_variables is not None:
         warn_user("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning)
@@ -144,6 +152,15 @@ def grad(
         As :func:`backward`, and if an input is unused and ``allow_unused`` is False.
     ValueError
         If ``materialize_grads`` is True and ``allow_unused`` False.
+
+    Examples
+    --------
+    >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+    >>> (g,) = rg.autograd.grad((x**3).sum(), x, create_graph=True)
+    >>> rg.autograd.grad(g.sum(), x)
+    (tensor([ 6., 12.]),)
+    >>> rg.autograd.grad((x**3).sum(), {"x": x})
+    {'x': tensor([ 3., 12.])}
     """
     if materialize_grads and allow_unused is False:
         raise ValueError(

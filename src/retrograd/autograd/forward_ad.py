@@ -2,8 +2,8 @@
 
 A *dual tensor* is a value with a tangent, the direction in which it is moved. Every operation on dual tensors gives
 dual tensors: the tangent of a result is the Jacobian of the operation times the tangents of its operands. One pass
-through a function gives its value and the product of its Jacobian with one vector, at about three times the cost of the
-value and with nothing kept for a backward.
+through a function gives its value and the product of its Jacobian with one vector, and keeps nothing for a backward. On
+large tensors it takes about three times as long as the value.
 
 Nothing has to be written for it: the products are derived from the rules of reverse mode, see
 :mod:`retrograd.core.jvp`. A user-written :class:`~retrograd.autograd.Function` has a ``jvp``.

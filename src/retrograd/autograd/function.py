@@ -183,8 +183,11 @@ class Function(metaclass=_FunctionMeta):
     """An operation whose derivative the user writes.
 
     Subclass it with static methods ``forward(ctx, *args)`` and ``backward(ctx, *grads)``, or ``forward(*args)``,
-    ``setup_context(ctx, inputs, output)`` and ``backward(ctx, *grads)``, and call it through :meth:`apply`.
+    ``setup_context(ctx, inputs, output)`` and ``backward(ctx, *grads)``, and call it through :meth:`apply`. A method
+    ``jvp`` is for forward mode, and ``vmap`` for batches; both may be left out. ``ctx`` is a :class:`FunctionCtx`.
 
+    Examples
+    --------
     >>> class Exp(rg.autograd.Function):
     ...     @staticmethod
     ...     def forward(ctx, x):
@@ -219,17 +222,49 @@ class Function(metaclass=_FunctionMeta):
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute the result; nothing is recorded inside."""
+        """Compute the result, a tensor or a tuple of tensors and other things; nothing is recorded inside.
+
+        Parameters
+        ----------
+        *args
+            ``ctx`` and the arguments of :meth:`apply`; without ``ctx`` if there is a :meth:`setup_context`.
+        **kwargs
+            Never given: :meth:`apply` brings arguments that were named into their places.
+        """
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Keep what ``backward`` needs, if ``forward`` takes no ``ctx``."""
+        """Keep what ``backward`` needs, if ``forward`` takes no ``ctx``.
+
+        Parameters
+        ----------
+        ctx
+            Where to keep it: ``ctx.save_for_backward(...)`` for tensors, attributes for other things.
+        inputs
+            The arguments of ``forward``, as a tuple.
+        output
+            What ``forward`` returned.
+        """
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """Return one gradient, or None, for each argument of ``forward``."""
+        """Compute the gradients of the arguments from those of the outputs.
+
+        Parameters
+        ----------
+        ctx
+            As ``forward`` or ``setup_context`` left it; ``ctx.needs_input_grad`` says which gradients are wanted.
+        *grad_outputs
+            One for each output; zeros for outputs that nothing depends on (None after
+            ``ctx.set_materialize_grads(False)``).
+
+        Returns
+        -------
+        Tensor, None, or a tuple of them
+            One for each argument of ``forward``; None for what has no gradient.
+        """
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
             "backward mode AD."
@@ -239,7 +274,21 @@ class Function(metaclass=_FunctionMeta):
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """Return the tangents of the outputs."""
+        """Compute the tangents of the outputs from those of the arguments, for forward mode.
+
+        Parameters
+        ----------
+        ctx
+            As for :meth:`backward`; ``ctx.saved_tensors`` has what ``ctx.save_for_forward`` kept.
+        *grad_inputs
+            One for each argument of ``forward``: None for what is no tensor, zeros for tensors without a tangent (None
+            after ``ctx.set_materialize_grads(False)``).
+
+        Returns
+        -------
+        Tensor, None, or a tuple of them
+            One for each output.
+        """
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )

@@ -139,7 +139,9 @@ class set_grad_enabled(_Mode):  # noqa: N801 (torch's name)
 
 
 class inference_mode(_Mode):  # noqa: N801 (torch's name)
-    """Record nothing and count no versions: the results can never take part in a graph.
+    """Record nothing and count no versions in this thread: the results can never take part in a graph.
+
+    A context manager and a decorator.
 
     Parameters
     ----------

@@ -18,6 +18,7 @@ from retrograd.gpu import DeviceArray
 from retrograd.unresolved import UnresolvedArray
 
 CPU = _device("cpu")
+NO_MASKS = "tensors have no masks, so that they are not computed with masked arrays; fill those first: array.filled(0)"
 
 
 class ArrayFace:
@@ -27,6 +28,13 @@ class ArrayFace:
 
     _data: np.ndarray
     requires_grad: bool
+
+    @property
+    def _mask(self) -> Any:
+        """Asked for by ``numpy.ma``, which takes any ``_data`` for its own and would compute without the history."""
+        if self.requires_grad:
+            raise TypeError(NO_MASKS)
+        return np.ma.nomask
 
     @property
     def dtype(self) -> _dtype:

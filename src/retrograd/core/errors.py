@@ -49,6 +49,7 @@ def explain(name: str, operands: Sequence[Any], error: Exception, params: Sequen
         if clash is not None and "broadcast" in str(error):
             return RuntimeError(f"{clash}, in {name}; operands: {describe(operands)}")
         text = re.sub("duplicate value in 'axis'", "a dim appears multiple times in the list of dims", str(error))
+        text = text.removesuffix(".")
         return RuntimeError(f"{name}: {text}; operands: {describe(operands)}")
     if isinstance(error, TypeError) and re.search("not supported for the input|did not contain a loop", str(error)):
         kinds = " and ".join(_type_name(value) for value in operands if value is not None)

@@ -142,6 +142,7 @@ class Node:
         return self.own_extras().prehooks.register(hook)
 
     def own_extras(self) -> Extras:
+        """Hooks and the like; made when first asked for."""
         extras = self.extras
         if extras is None:
             extras = self.extras = Extras()

@@ -16,6 +16,7 @@ from numpy import ndarray
 from retrograd.batching import compute_per_sample, holds_batch
 from retrograd.core import inplace as _inplace
 from retrograd.core import state
+from retrograd.core.array_face import NO_MASKS
 from retrograd.core.errors import explain, kind_name
 from retrograd.core.half import HALF, SINGLE, computes_in_single, exact_numbers, rounded
 from retrograd.core.layout import dense_copy
@@ -63,9 +64,26 @@ def to_arrays(bound: list[Any]) -> tuple[list[Any], bool]:
             if type(data) is DeviceArray:
                 check_one_device(bound)
         elif (kind is list or kind is tuple) and holds_tensor(value):
-            arrays[position] = [item._data if isinstance(item, Tensor) else item for item in value]
+            arrays[position] = [item._data if isinstance(item, Tensor) else plain(item) for item in value]
             found = True
+        else:
+            bound[position] = arrays[position] = plain(value)
     return arrays, found
+
+
+def plain(value: Any) -> Any:
+    """A matrix, a file in memory and the like as the array that it is: results are arrays of no other class.
+
+    Raises
+    ------
+    TypeError
+        For a masked array.
+    """
+    if type(value) is ndarray or not isinstance(value, ndarray):
+        return value
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(NO_MASKS)
+    return value.view(ndarray)
 
 
 def check_one_device(values: Iterable[Any]) -> None:

@@ -58,7 +58,16 @@ def new(self: Tensor, *args: Any) -> Tensor:
 
 def _types(device: str, module: str) -> dict[str, TensorType]:
     return {
-        name: TensorType(name, (), {"dtype": dtype, "device": device, "__module__": module})
+        name: TensorType(
+            name,
+            (),
+            {
+                "dtype": dtype,
+                "device": device,
+                "__module__": module,
+                "__doc__": f"Makes a tensor of {dtype}, of sizes or of a sequence; see ``tensor`` and ``empty``.",
+            },
+        )
         for name, dtype in DTYPES.items()
     }
 

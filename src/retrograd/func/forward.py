@@ -118,8 +118,20 @@ def _checked_pair(name: str, primals: Any, tangents: Any) -> tuple[list[Tensor],
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """Return ``func(*primals)`` and the linear function that approximates it there.
 
-    The second one takes tangents, one for each primal, and returns those of the output, as :func:`jvp` does; ``func``
-    itself is run only once, however many tangents follow.
+    ``func`` itself is run only once, however many tangents follow.
+
+    Parameters
+    ----------
+    func
+        The function; it returns a tensor, or a tuple, list or dictionary of some.
+    *primals
+        Its arguments.
+
+    Returns
+    -------
+    output, jvp_fn
+        ``func(*primals)``, and a function that takes tangents, one for each primal, and returns those of the output, as
+        :func:`jvp` does.
 
     Examples
     --------

@@ -83,7 +83,15 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return the function that computes the gradient of ``func`` and its value, in this order.
 
-    The parameters are those of :func:`grad`. With ``has_aux`` the result is ``(gradient, (value, aux))``.
+    Parameters
+    ----------
+    func, argnums, has_aux
+        As for :func:`grad`.
+
+    Returns
+    -------
+    callable
+        Takes what ``func`` takes and returns ``(gradient, value)``, with ``has_aux`` ``(gradient, (value, aux))``.
 
     Examples
     --------
@@ -116,6 +124,16 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
 def value_and_grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return the function that computes the value of ``func`` and its gradient: :func:`grad_and_value`, value first.
+
+    Parameters
+    ----------
+    func, argnums, has_aux
+        As for :func:`grad`.
+
+    Returns
+    -------
+    callable
+        Takes what ``func`` takes and returns ``(value, gradient)``, with ``has_aux`` ``((value, aux), gradient)``.
 
     Examples
     --------

@@ -33,6 +33,11 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     """Inside this block, let recomputation end with the last tensor that is needed (or not), whatever calls ask for.
 
     The block counts where :func:`checkpoint` is called; backward may come later.
+
+    Parameters
+    ----------
+    enable
+        False lets it go on to the end of the function.
     """
     token = _early_stop.set(enable)
     try:
@@ -45,7 +50,10 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
     """Inside this block, keep lists of operations for error messages (or not), whatever calls ask for.
 
-    None leaves it to the calls. See ``debug`` of :func:`checkpoint`.
+    Parameters
+    ----------
+    enabled
+        As ``debug`` of :func:`checkpoint`; None leaves it to the calls.
     """
     token = _debug.set(enabled)
     try:

@@ -111,7 +111,15 @@ def fuse_linear_bn_weights(
     bn_w: Tensor | None,
     bn_b: Tensor | None,
 ) -> tuple[Parameter, Parameter]:
-    """Return the weight and the bias of a linear layer that normalises, too; see :func:`fuse_conv_bn_weights`."""
+    """Return the weight and the bias of a linear layer that normalises, too.
+
+    Parameters
+    ----------
+    linear_w, linear_b
+        Weight and bias of the layer; the bias may be None.
+    bn_rm, bn_rv, bn_eps, bn_w, bn_b
+        As for :func:`fuse_conv_bn_weights`.
+    """
     scale, shift = _affine(linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
     return _as_parameters(linear_w * scale.unsqueeze(-1), shift, linear_w, linear_b)
 

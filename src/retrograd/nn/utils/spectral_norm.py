@@ -120,6 +120,11 @@ def spectral_norm(
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     """Undo :func:`spectral_norm`: the weight keeps its value and is a parameter again.
 
+    Parameters
+    ----------
+    module, name
+        As they were given to :func:`spectral_norm`. The module is returned.
+
     Raises
     ------
     ValueError

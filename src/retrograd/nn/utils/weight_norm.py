@@ -89,6 +89,11 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     """Undo :func:`weight_norm`: the weight keeps its value and is a parameter again.
 
+    Parameters
+    ----------
+    module, name
+        As they were given to :func:`weight_norm`. The module is returned.
+
     Raises
     ------
     ValueError

@@ -88,8 +88,8 @@ def draw(tensors: Any, *, names: Any = None, show_saved: bool = True, max_nodes:
     """Draw the graph that computed one tensor or several.
 
     Leaves are green, what was asked for is blue; every operation shows the dtypes and shapes of its outputs, and what
-    it saved for backward. Where a monitor has noted it, pointing at an operation tells the line of the program that
-    called it.
+    it saved for backward. Where a watch or anomaly mode was on, pointing at an operation tells the line of the program
+    that called it.
 
     Parameters
     ----------
