@@ -152,7 +152,7 @@ def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
         (("nowhere.py",), "nowhere.py: No such file"),
         (("-m", "no_such_module"), "no_such_module"),
         (("-m", "json.no_such_part"), "json.no_such_part"),
-        (("-m", "json"), "json: it is a package without a __main__.py"),
+        (("-m", "email"), "email: it is a package without a __main__.py"),
         (("no_such_archive.zip",), "no_such_archive.zip: there is no __main__.py"),
         ((".",), "cannot run .: there is no __main__.py"),
         ((), "nothing to run"),

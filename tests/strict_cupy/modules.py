@@ -140,10 +140,15 @@ _NO_CONDITION_BUT_ARRAYS = {"where"}
 _LINALG = "cupy.linalg"
 
 
-def _function(module: str, name: str, text: str | None) -> Any:
+def _of_numpy(module: str, name: str) -> Any:
+    """What stands behind a function of CuPy, or None where NumPy no longer has it."""
     numpy: Any = np
     for part in [*module.split(".")[1:], name]:
-        numpy = getattr(numpy, part)
+        numpy = getattr(numpy, part, None)
+    return numpy
+
+
+def _function(module: str, name: str, text: str | None, numpy: Any) -> Any:
     signature = None if text is None else _signature(text)
 
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -251,7 +256,8 @@ def _modules() -> dict[str, ModuleType]:
         if parent:
             setattr(found[parent], last, module)
         for function, text in DATA["functions"].get(name, {}).items():
-            setattr(module, function, _function(name, function, text))
+            if (host := _of_numpy(name, function)) is not None:
+                setattr(module, function, _function(name, function, text, host))
     cupy: Any = found["cupy"]
     for name, facts in DATA["ufuncs"].items():
         setattr(cupy, name, ufunc(getattr(np, name), facts["types"].split(), facts["methods"].split()))
