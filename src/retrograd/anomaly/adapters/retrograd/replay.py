@@ -155,6 +155,7 @@ class Recorder(Observer):
         self.by_result: dict[int, Call] = {}
         self.gradients: dict[Node, list[Any]] = {}
         self._under_way: list[Call] = []
+        self._overwritten: list[ndarray] = []  # so that no other array is taken for one of these
 
     def flag(self, birth: Birth) -> None:
         """Take note of a flag raised in the call that is under way; outside of any, where gradients are delivered."""
@@ -167,11 +168,9 @@ class Recorder(Observer):
             call.code, call.at, call.inside, call.variables = birth.code, birth.at, birth.inside, birth.variables
 
     def forward_begin(self, name: str, bound: Sequence[Any]) -> Any:
-        if name.endswith("_") and bound and isinstance(bound[0], Tensor):
-            self._preserve(bound[0]._data)
         operands = [as_array(value) for value in bound]
-        if name.endswith("_") and operands and isinstance(operands[0], ndarray):
-            operands[0] = operands[0].copy()
+        if name.endswith("_") and bound and isinstance(bound[0], Tensor):
+            operands = self._preserved(operands[0], operands)
         frame = sys._getframe(1)
         op = operation_at(frame)
         call = Call(name if op is None else public_name(op), op, operands, module=local.module)
@@ -237,17 +236,31 @@ class Recorder(Observer):
     def backward_failed(self, token: Any, error: BaseException) -> None:
         self._under_way.pop()
 
-    def _preserve(self, target: ndarray) -> None:
-        """Copy what earlier calls know of memory that is going to be overwritten."""
+    def _preserved(self, target: ndarray, operands: list[Any]) -> list[Any]:
+        """The operands of a call that is about to write to ``target``: with copies, as earlier calls know them then."""
         memory = _memory(target)
         copies: dict[int, ndarray] = {}
-        for call in self.calls:
-            for known in (call.operands, call.results):
-                for place, array in enumerate(known):
-                    if isinstance(array, ndarray) and _memory(array) is memory:
-                        known[place] = copies.setdefault(id(array), array.copy())
-                        if known is call.results:
-                            self.by_result[id(known[place])] = call
+
+        def kept(value: Any) -> Any:
+            if isinstance(value, list):
+                return [kept(item) for item in value]
+            if not isinstance(value, ndarray) or _memory(value) is not memory:
+                return value
+            if id(value) not in copies:
+                copies[id(value)] = value.copy()
+                self._overwritten.append(value)
+            return copies[id(value)]
+
+        for call in (*self.calls, *self._under_way):
+            call.operands = kept(call.operands)
+            for place, result in enumerate(call.results):
+                call.results[place] = copy = kept(result)
+                if copy is not result:
+                    self.by_result[id(copy)] = call
+        for birth in self.births:
+            birth.operands = tuple(map(kept, birth.operands))
+            birth.result = kept(birth.result)
+        return [kept(value) for value in operands]
 
     def users(self, call: Call, nodes: Container[Node]) -> Iterator[Node]:
         """Those of some nodes that used what an unrecorded call made, at first hand or through other such calls."""

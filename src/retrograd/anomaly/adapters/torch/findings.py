@@ -148,7 +148,7 @@ class Findings:
 
     def _is_nameless_data(self, origin: Origin) -> bool:
         """Whether data came in that no variable holds: the model itself may have computed it, without a gradient."""
-        data = origin.leaf.tensor if origin.leaf is not None else None
+        data = origin.leaf.itself if origin.leaf is not None else None
         return data is not None and not data.requires_grad and self.names.tensor(data) is None
 
     def _bad_member(self) -> Origin | None:
