@@ -59,8 +59,7 @@ y.sum().backward()
 """
     event = only_event(run(library, program, steps=True))
     assert (event.kind, event.lineno, event.index) == ("leaf", 3, (1,))
-    if library == "torch":
-        assert event.operands.keys() == {"images"}
+    assert event.operands.keys() == {"images"}
 
 
 @libraries

@@ -155,7 +155,7 @@ class Recorder(Observer):
         self.by_result: dict[int, Call] = {}
         self.gradients: dict[Node, list[Any]] = {}
         self._under_way: list[Call] = []
-        self._overwritten: list[ndarray] = []  # so that no other array is taken for one of these
+        self._originals: dict[int, tuple[ndarray, ndarray]] = {}  # by the identity of a copy, both of them
 
     def flag(self, birth: Birth) -> None:
         """Take note of a flag raised in the call that is under way; outside of any, where gradients are delivered."""
@@ -247,8 +247,8 @@ class Recorder(Observer):
             if not isinstance(value, ndarray) or _memory(value) is not memory:
                 return value
             if id(value) not in copies:
-                copies[id(value)] = value.copy()
-                self._overwritten.append(value)
+                copy = copies[id(value)] = value.copy()
+                self._originals[id(copy)] = copy, value  # whose identities no other arrays get, then
             return copies[id(value)]
 
         for call in (*self.calls, *self._under_way):
@@ -261,6 +261,10 @@ class Recorder(Observer):
             birth.operands = tuple(map(kept, birth.operands))
             birth.result = kept(birth.result)
         return [kept(value) for value in operands]
+
+    def original(self, array: ndarray) -> ndarray:
+        """The array that the program has, where this is a copy of what it held before it was written to."""
+        return self._originals.get(id(array), (array, array))[1]
 
     def users(self, call: Call, nodes: Container[Node]) -> Iterator[Node]:
         """Those of some nodes that used what an unrecorded call made, at first hand or through other such calls."""

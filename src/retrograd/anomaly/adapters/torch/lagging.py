@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,12 +74,12 @@ class Lag:
         self._on_known = on_known
         self._pending: LateStep | None = None
         self._clipped: tuple[Verdict, list[Tensor], dict[int, int]] | None = None
-        self._handles: dict[int, Any] = {}
+        self._handles: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # by optimizer
 
     def stop(self) -> None:
         for handle in self._handles.values():
             handle.remove()
-        self._handles = {}
+        self._handles.clear()
         self._pending = self._clipped = None
 
     def clip(self, gradients: Sequence[tuple[Tensor, Tensor]], losses: list[Tensor], harmful: Sequence[str]) -> Any:
@@ -115,8 +116,8 @@ class Lag:
         update = hold(optimizer, verdict.harm) if harmful else None
         if harmful and update is None:
             return False
-        if id(optimizer) not in self._handles:  # what is saved must be what a step that was left out leaves behind
-            self._handles[id(optimizer)] = optimizer.register_state_dict_pre_hook(lambda optimizer: self.settle())
+        if optimizer not in self._handles:  # what is saved must be what a step that was left out leaves behind
+            self._handles[optimizer] = optimizer.register_state_dict_pre_hook(lambda optimizer: self.settle())
         parameters = [parameter for parameter, _ in gradients]
         self._pending = LateStep(number, batch_idx, parameters, losses, verdict, update)
         return True
