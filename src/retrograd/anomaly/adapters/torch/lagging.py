@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.forward import ModelCall
+from retrograd.anomaly.adapters.torch.gradients import Seen
 from retrograd.anomaly.adapters.torch.holding import Hold, hold
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.torch.verdict import Verdict
@@ -73,7 +74,7 @@ class Lag:
     def __init__(self, on_known: Callable[[LateStep, list[float]], None]) -> None:
         self._on_known = on_known
         self._pending: LateStep | None = None
-        self._clipped: tuple[Verdict, list[Tensor], dict[int, int]] | None = None
+        self._clipped: tuple[Verdict, list[Tensor], Seen] | None = None
         self._handles: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # by optimizer
 
     def stop(self) -> None:
@@ -87,7 +88,7 @@ class Lag:
         verdict = Verdict([gradient for _, gradient in gradients], losses, harmful)
 
         def clipped() -> None:
-            self._clipped = verdict, losses, {id(gradient): gradient._version for _, gradient in gradients}
+            self._clipped = verdict, losses, Seen(gradients)
 
         return clipped
 
@@ -108,8 +109,7 @@ class Lag:
             False if this optimizer's updates cannot be held back.
         """
         before, self._clipped = self._clipped, None
-        same = before is not None and not losses and before[2] == {id(each): each._version for _, each in gradients}
-        if before is not None and same:
+        if before is not None and not losses and before[2].are_just(gradients):
             verdict, losses = before[0], before[1]
         else:
             verdict = Verdict([gradient for _, gradient in gradients], losses, harmful)
