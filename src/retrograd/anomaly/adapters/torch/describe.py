@@ -195,7 +195,7 @@ class Describer:
         context = fields.pop("context", {})
         if output is not None and output.dtype == torch.float16 and (device := _autocast_on(origin)) is not None:
             context = {**context, "autocast": device}
-        kind = _kind(call, own, output, index, shape)
+        kind = _kind(own, output, index, shape)
         if call.inside is not None:
             kind, function, operands = self._inside(call.inside, operands)
             context = {**context, "called_in_backward": True}
@@ -252,7 +252,7 @@ class Describer:
         index, shape = first_of(None, output), tuple(output.shape)
         known = {name: value_at(value, index, shape) for name, value in call.variables.items()}
         numbers = {name: value for name, value in known.items() if value is not None and not isinstance(value, bool)}
-        return _kind(call, call, output, index, shape), self.operation(call, index, shape), numbers or operands
+        return _kind(call, output, index, shape), self.operation(call, index, shape), numbers or operands
 
     @staticmethod
     def _note(call: Call) -> dict[str, Any]:
@@ -354,7 +354,7 @@ def _is_operand(argument: Argument) -> bool:
     return isinstance(argument.value, Tensor) or argument.name in ("input", "other", "exponent", "value", "min", "max")
 
 
-def _kind(call: Call, own: Call, output: Tensor | None, index: tuple[int, ...] | None, shape: Sequence[int]) -> str:
+def _kind(own: Call, output: Tensor | None, index: tuple[int, ...] | None, shape: Sequence[int]) -> str:
     """Which of the IEEE 754 exceptions the birth is."""
     made = value_at(output, index, shape)
     if made is None or (isinstance(made, complex) or math.isnan(made)):

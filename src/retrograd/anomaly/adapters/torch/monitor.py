@@ -326,7 +326,7 @@ class TorchMonitor:
         """Of which kinds no value may be applied."""
         return [kind for kind in ("nan", "inf") if self.watch.policies[kind] not in ("ignore", "record", "warn")]
 
-    def _bad_gradients(self, gradients: Sequence[tuple[Tensor, Tensor]], losses: Sequence[Tensor] = ()) -> bool:
+    def _bad_gradients(self, gradients: Sequence[tuple[Tensor, Tensor]], losses: Sequence[Tensor]) -> bool:
         wrong = bad_ones(gradients)
         kind = "nan" if self._agreement.active else kind_of([*losses, *(gradient for _, gradient in wrong)])
         if not self.watch.listens_to(kind):
