@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import retrograd as rg
 from tests.anomaly.both import libraries, line, only_event, run
 
 USED_AND_CLEARED = """
@@ -86,3 +87,57 @@ loss.backward()
 """
     event = only_event(run(library, program, steps=True))
     assert (event.op, event.lineno, event.index) == ("log", line(program), (0,))
+
+
+@libraries
+@pytest.mark.parametrize("written", ["s[1] = bad[2]", "s[1:2] = bad[2:]", "s[1:2].copy_(bad[2:])"])
+def test_an_element_written_elsewhere(library: str, written: str) -> None:
+    program = f"""
+w, s = torch.ones(3, requires_grad=True), torch.tensor([1.0, 2.0, 3.0])
+bad = torch.log(torch.tensor([2.0, 1.0, -1.0]))  # born here
+{written}
+loss = (s + w).sum()
+bad[torch.isnan(bad)] = 0.0
+s[1] = 2.0
+loss.backward()
+"""
+    event = only_event(run(library, program, steps=True))
+    assert (event.op, event.lineno, event.index, event.operands) == ("log", line(program), (2,), {"input": -1.0})
+
+
+@libraries
+def test_a_view_that_was_written_to_and_its_base_are_both_used(library: str) -> None:
+    program = """
+w, base = torch.ones(3, requires_grad=True), torch.tensor([-1.0, 0.0, 1.0])
+view = base[:2]
+view.div_(view)  # born here
+loss = (base + w).sum() + (view + w[:2]).sum()
+loss.backward()
+"""
+    event = only_event(run(library, program, steps=True))
+    assert (event.op, event.lineno, event.index) == ("div", line(program), (1,))
+    assert event.operands == {"input": 0.0, "other": 0.0}
+
+
+@libraries
+def test_a_tensor_given_as_out(library: str) -> None:
+    program = """
+w, x = torch.ones(2, requires_grad=True), torch.tensor([1.0, 0.0])
+buffer = torch.sqrt(torch.tensor([-1.0, -1.0]))  # this NaN goes nowhere
+torch.log(x, out=buffer)  # born here
+loss = (buffer + w).sum()
+torch.exp(x, out=buffer)
+loss.backward()
+"""
+    event = only_event(run(library, program, steps=True))
+    assert (event.op, event.lineno, event.index, event.operands) == ("log", line(program), (1,), {"input": 0.0})
+
+
+def test_profilers_see_elements_being_set() -> None:
+    x = rg.zeros(3)
+    with rg.autograd.profiler.profile() as found:
+        x[1] = 2.0
+        x[rg.tensor([0, 2])] = rg.ones(2)
+    names = {event.name for event in found.function_events}
+    assert {"aten::copy_", "aten::index_put_"} <= names
+    assert x.tolist() == [1.0, 2.0, 1.0]

@@ -285,6 +285,24 @@ def test_gradients_that_took_the_place_of_those_looked_at_are_caught(clipped: bo
     assert len(w.events) == 10
 
 
+@pytest.mark.parametrize("steps", [False, True])
+def test_an_error_of_ours_does_not_end_the_training(steps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any) -> Any:
+        raise ZeroDivisionError("in the search")
+
+    monkeypatch.setattr("retrograd.anomaly.adapters.torch.findings.origin_of", fail)
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    data = [batches(1)[0], torch.full((5, 4), math.nan), batches(1)[0]]
+    with rg.anomaly.watch(net, optimizer, "skip_step") as w:
+        train(net, optimizer, w.steps(data) if steps else data)
+    assert len(w.events) == 1
+    assert weights_are_clean(net)
+    event = w.events[0]
+    assert (event.op, event.harmed) == ("unknown", "loss")
+    assert "ZeroDivisionError: in the search" in (event.note or "")
+
+
 def test_expect_nonfinite() -> None:
     x = torch.zeros(2, requires_grad=True)
     with rg.anomaly.watch() as w, rg.anomaly.expect_nonfinite("a test"):

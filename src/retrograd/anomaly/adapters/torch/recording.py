@@ -25,6 +25,7 @@ from retrograd.anomaly.adapters.variables import variables_at
 MOST_BYTES = 1 << 30  # of tensors that the record keeps alive
 MOST_CALLS = 1 << 17
 _NEW = torch.ops.aten.lift_fresh.default  # what torch.tensor() ends with
+_COPY = torch.ops.aten.copy_.default
 _NUMBER = torch.ops.aten.scalar_tensor.default  # how functions composed of others write one
 _MOST_LEVELS = 4  # of gradients of gradients
 _COPIED = 1 << 24  # elements; what is overwritten in place is copied before if it is no larger
@@ -130,6 +131,8 @@ class Recorder(TorchDispatchMode):
         found: list[Argument] = []
         for argument, value in given:
             name = "input" if argument.name == "self" else argument.name
+            if argument.is_out or (func is _COPY and name == "input"):
+                continue  # what was in it goes nowhere
             if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
                 found += [self._argument(f"{name}[{k}]", item, written) for k, item in enumerate(value)]
             else:
