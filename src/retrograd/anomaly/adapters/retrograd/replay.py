@@ -295,7 +295,7 @@ class Recorder(Observer):
 
     def users(self, call: Call, nodes: Container[Node]) -> Iterator[Node]:
         """Those of some nodes that used what an unrecorded call made, at first hand or through other such calls."""
-        makers = [call]
+        makers = {call}
         bad = {id(result) for result in call.results}
         for later in self.calls[call.order + 1 :]:
             given = [each for each in flat(later.operands) if isinstance(each, ndarray)]
@@ -303,7 +303,7 @@ class Recorder(Observer):
             if takes and is_bad(later.results):
                 if later.recorded in nodes:
                     yield later.recorded  # type: ignore[misc]
-                makers.append(later)
+                makers.add(later)
                 bad.update(map(id, later.results))
 
     def passes(self, node: Node, nr: int) -> bool:
