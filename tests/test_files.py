@@ -7,6 +7,7 @@ import io
 import json
 import pickle
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +253,21 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         rg.save({"x": rg.ones(2), "y": rg.ones(1, dtype=rg.complex128)}, path)
     assert same(rg.load(path), {"x": rg.ones(2)})
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_threads_that_save_to_one_file(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"x.{ending}"
+
+    def save(number: int) -> None:
+        for _ in range(20):
+            rg.save({"x": rg.full((5000,), float(number))}, path)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(save, range(4)))  # raises what a thread has raised
+    x = rg.load(path)["x"]
+    assert bool((x == x[0]).all())
     assert list(tmp_path.iterdir()) == [path]
 
 

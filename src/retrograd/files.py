@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -68,7 +69,7 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
     is_flat = isinstance(obj, Mapping) and list(arrays) == list(obj)
     if not os.path.isdir(os.path.dirname(path) or "."):
         raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
-    partial = f"{path}.{os.getpid()}.partial"
+    partial = f"{path}.{os.getpid()}.{threading.get_ident()}.partial"
     try:
         if layout is None:
             _torch_file.write(partial, obj)

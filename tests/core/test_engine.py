@@ -202,6 +202,23 @@ def test_expanded_gradient_is_made_writable() -> None:
 
 
 @parity
+def test_a_gradient_that_cannot_be_written_to(lib: Any) -> Any:
+    x = leaf(lib, 1.0, 2.0)
+    x.grad = lib.zeros(1, dtype=lib.float64).expand(2)  # both elements are one
+    report = [attempt((x * 2).sum().backward), x.grad]
+    x.grad = lib.ones(2, dtype=lib.float64).as_strided((2,), (1,))
+    (x * 2).sum().backward()
+    return [*report, x.grad]
+
+
+def test_it_is_said_why_a_gradient_cannot_be_written_to() -> None:
+    x = leaf(rg, 1.0, 2.0)
+    x.grad = rg.zeros(1, dtype=rg.float64).expand(2)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        (x * 2).sum().backward()
+
+
+@parity
 def test_a_leaf_whose_shape_was_changed(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     (x * 2).sum().backward()

@@ -254,6 +254,26 @@ def test_once_differentiable(lib: Any) -> Any:
     return report
 
 
+def test_once_differentiable_with_a_list_of_gradients() -> None:  # which torch's backward may not return
+    class Square(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            ctx.save_for_backward(a)
+            return a * a
+
+        @staticmethod
+        @rg.autograd.function.once_differentiable
+        def backward(ctx: Any, g: Any) -> Any:
+            return [2 * ctx.saved_tensors[0] * g]
+
+    x = leaf(rg, 1.0, 2.0)
+    y = Square.apply(x)
+    (g,) = rg.autograd.grad(y, x, rg.ones(2, dtype=rg.float64, requires_grad=True), create_graph=True)
+    assert g.requires_grad and g.tolist() == [2.0, 4.0]
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        g.sum().backward()
+
+
 @parity
 def test_dtype_and_shape_of_returned_gradients(lib: Any) -> Any:
     class Odd(lib.autograd.Function):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,35 @@ def test_cached(m: Any) -> Any:
             pass
         still = net.weight is net.weight
     return [same, still, net.weight is net.weight]
+
+
+def parametrized_by(value: float) -> Any:
+    net = rg.nn.utils.parametrize.register_parametrization(rg.nn.Linear(2, 2), "weight", symmetric(rg))
+    with rg.no_grad():
+        net.parametrizations.weight.original.fill_(value)
+    return net
+
+
+def test_caches_belong_to_a_thread() -> None:
+    net, seen = parametrized_by(1.0), []
+
+    def elsewhere() -> None:
+        seen.append(net.weight[0, 0].item())
+        with rg.no_grad():
+            net.parametrizations.weight.original.fill_(2.0)
+        seen.append(net.weight[0, 0].item())
+
+    with rg.nn.utils.parametrize.cached():
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+    assert seen == [1.0, 2.0]
+
+
+def test_modules_that_come_and_go_are_told_apart_in_the_cache() -> None:
+    with rg.nn.utils.parametrize.cached():
+        for number in range(50):
+            assert parametrized_by(number).weight[0, 0].item() == number
 
 
 @parity

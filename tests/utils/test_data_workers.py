@@ -15,6 +15,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
+from tests.parity import parity
 
 
 class Squares(Dataset[Any]):
@@ -78,8 +79,22 @@ def test_persistent_workers_live_on() -> None:
     assert sum(1 for _ in loader) == 11
     assert loader._workers is not None
     processes = loader._workers._processes
+    next(iter(loader))
     del loader
     assert not any(process.is_alive() for process in processes)
+
+
+@parity
+def test_persistent_workers_have_one_iterator(lib: Any) -> Any:
+    loader = lib.utils.data.DataLoader(
+        range(8), batch_size=2, num_workers=2, persistent_workers=True, timeout=30, multiprocessing_context="fork"
+    )
+    report = [[(a.tolist(), b.tolist()) for a, b in zip(loader, loader, strict=False)]]
+    early = iter(loader)
+    report.append([next(early).tolist(), next(early).tolist()])
+    late = iter(loader)  # begins anew
+    report += [next(late).tolist(), [batch.tolist() for batch in early], [batch.tolist() for batch in late]]
+    return report
 
 
 def test_other_workers_end_with_their_epoch() -> None:

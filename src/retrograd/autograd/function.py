@@ -553,7 +553,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         edges = tuple(arg._resolve_edge() for arg in args if isinstance(arg, Tensor))
         if not recording or not any(edge is not None for edge in edges):
             return outputs
-        single = not isinstance(outputs, tuple)
+        single = not isinstance(outputs, (tuple, list))
         message = "trying to differentiate twice a function that was marked with @once_differentiable"
         guarded = []
         for output in (outputs,) if single else outputs:

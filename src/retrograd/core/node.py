@@ -432,12 +432,16 @@ class AccumulateGrad(Node):
                 try:
                     grad._data += g
                 except ValueError:
-                    if grad._data.shape == g.shape:
-                        raise
-                    raise RuntimeError(
-                        f"a gradient of shape {list(g.shape)} arrived at a leaf of shape {list(variable.shape)} whose "
-                        f".grad has shape {list(grad.shape)}; set .grad to None where the leaf's shape is changed"
-                    ) from None
+                    if grad._data.shape != g.shape:
+                        raise RuntimeError(
+                            f"a gradient of shape {list(g.shape)} arrived at a leaf of shape {list(variable.shape)} "
+                            f"whose .grad has shape {list(grad.shape)}; set .grad to None where the leaf's shape is "
+                            "changed"
+                        ) from None
+                    from retrograd.core.inplace import check_writable
+
+                    check_writable(grad, "adding to .grad")
+                    grad._data += g
                 bump(grad)
 
     def accumulate_recorded(self, g: Tensor) -> None:

@@ -26,6 +26,9 @@ class Observer:
     def forward_begin(self, name: str, bound: Sequence[Any]) -> Any:
         """Tell that an operation starts: ``mul``, ``mul_`` in place, ``linalg_inv``, with its arguments in order."""
 
+    def forward_writes(self, token: Any, out: Any) -> None:
+        """Tell that it is going to write its results to the tensors given as ``out=``."""
+
     def forward_end(self, token: Any, made: Any) -> None:
         """Tell that it is done; ``made`` is its result, a Tensor or a tuple of some."""
 
@@ -69,6 +72,10 @@ class _Several(Observer):
 
     def forward_begin(self, name: str, bound: Sequence[Any]) -> Any:
         return [member.forward_begin(name, bound) for member in self.members]
+
+    def forward_writes(self, token: Any, out: Any) -> None:
+        for member, own in zip(self.members, token, strict=True):
+            member.forward_writes(own, out)
 
     def forward_end(self, token: Any, made: Any) -> None:
         for member, own in self._ending(token):

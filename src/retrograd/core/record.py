@@ -108,8 +108,10 @@ def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
     observer = local.observer
     if observer is not None:
         token = observer.forward_begin(op.label, bound)
-        run = op.call if out is None else functools.partial(op.call, out=out)
-        return observed_operation(observer, token, run, bound)
+        if out is None:
+            return observed_operation(observer, token, op.call, bound)
+        observer.forward_writes(token, out)
+        return observed_operation(observer, token, functools.partial(op.call, out=out), bound)
     if out is not None and local.tangents is not None:
         local.tangents.refuse_out(op, [*bound, out])
     arrays, found = to_arrays(bound)

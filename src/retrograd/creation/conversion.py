@@ -84,7 +84,7 @@ def _tensor(name: str, data: Any, dtype: Any, device: Any, requires_grad: bool, 
             name, {"dtype": dtype, "device": device, "requires_grad": requires_grad, "pin_memory": pin_memory}
         )
     wanted = None if dtype is None else request.dtype
-    memory = _memory_of(name, data)
+    memory = _memory_of(data)
     if memory is None:
         return _delivered(request, _from_sequence(name, data, wanted), wanted, device)
     array = _converted(memory, wanted)
@@ -100,7 +100,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     wanted = None if dtype is None else request.dtype
     if isinstance(data, Tensor):
         return _changed(data, request, dtype, device)
-    memory = _memory_of("as_tensor", data)
+    memory = _memory_of(data)
     return _delivered(request, _from_sequence("as_tensor", data, wanted) if memory is None else memory, wanted, device)
 
 
@@ -142,10 +142,7 @@ def asarray(
             raise _no_alias(obj, result)
         wants_grad = obj.requires_grad if requires_grad is None else requires_grad
         return result.detach().requires_grad_() if wants_grad and not result.requires_grad else result
-    if _is_buffer(obj):
-        memory = frombuffer(obj, dtype=dtype or get_default_dtype())._data
-    else:
-        memory = _memory_of("asarray", obj)
+    memory = frombuffer(obj, dtype=dtype or get_default_dtype())._data if _is_buffer(obj) else _memory_of(obj)
     if memory is None:
         if copy is False:
             raise ValueError("asarray(): can't alias arbitrary sequence into a tensor, and copy=False forbids a copy")
@@ -260,7 +257,7 @@ def _delivered(request: Request, array: Any, dtype: NumpyDType | None, device: A
     return request.make(lambda xp: array.get() if xp is np else xp.asarray(array))
 
 
-def _memory_of(name: str, data: Any) -> Any:
+def _memory_of(data: Any) -> Any:
     """The array that ``data`` is, or is the keeper of; None if it is none."""
     if isinstance(data, (list, tuple, float, int, complex)):  # also NumPy's float64 and complex128
         return None

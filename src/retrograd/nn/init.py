@@ -118,6 +118,17 @@ def trunc_normal_(
 ) -> Tensor:
     """Overwrite a tensor with samples from the normal distribution, restricted to [a, b].
 
+    Parameters
+    ----------
+    tensor
+        What is overwritten, and returned.
+    mean, std
+        Those of the distribution before it is restricted.
+    a, b
+        The bounds, in the units of the samples and not of ``std``.
+    generator
+        Where the numbers come from; by default the default generator.
+
     Raises
     ------
     RuntimeError

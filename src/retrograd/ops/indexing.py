@@ -346,7 +346,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         _check_number(value, self._data.dtype)
     basic, picked = parse(index, self._data.shape)
     untied = self._meta is None and self._edge is None and local.before_write is None and local.tangents is None
-    if untied and _is_plain(value) and self._data.flags.writeable:
+    if untied and local.observer is None and _is_plain(value) and self._data.flags.writeable:
         _set_plain(self, basic, picked, value._data if isinstance(value, Tensor) else value)
         return
     target = self if basic is None else slice_(self, basic)

@@ -259,6 +259,50 @@ def test_a_gradient_spoilt_after_clipping_is_caught() -> None:
     assert weights_are_clean(net)
 
 
+@pytest.mark.parametrize("lag", [0, 1])
+@pytest.mark.parametrize("clipped", [False, True])
+def test_gradients_that_took_the_place_of_those_looked_at_are_caught(clipped: bool, lag: int) -> None:
+    """Python gives the numbers of objects that are gone to new ones."""
+    net = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    w = rg.anomaly.watch(net, optimizer, "skip_step", lag=lag)
+    w.every_backward = not clipped
+    with w:
+        for _ in range(10):
+            optimizer.zero_grad()
+            net(torch.ones(2, 4)).sum().backward()
+            if clipped:
+                nn.utils.clip_grad_norm_(net.parameters(), 1e9)
+            for parameter in net.parameters():
+                parameter.grad = None
+            for parameter in net.parameters():
+                parameter.grad = torch.full_like(parameter, math.nan)
+                if clipped:
+                    parameter.grad.mul_(1.0)  # as often written to as the other one
+            optimizer.step()
+            optimizer.state_dict()  # when the result is known
+            assert weights_are_clean(net)
+    assert len(w.events) == 10
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_an_error_of_ours_does_not_end_the_training(steps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any) -> Any:
+        raise ZeroDivisionError("in the search")
+
+    monkeypatch.setattr("retrograd.anomaly.adapters.torch.findings.origin_of", fail)
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    data = [batches(1)[0], torch.full((5, 4), math.nan), batches(1)[0]]
+    with rg.anomaly.watch(net, optimizer, "skip_step") as w:
+        train(net, optimizer, w.steps(data) if steps else data)
+    assert len(w.events) == 1
+    assert weights_are_clean(net)
+    event = w.events[0]
+    assert (event.op, event.harmed) == ("unknown", "loss")
+    assert "ZeroDivisionError: in the search" in (event.note or "")
+
+
 def test_expect_nonfinite() -> None:
     x = torch.zeros(2, requires_grad=True)
     with rg.anomaly.watch() as w, rg.anomaly.expect_nonfinite("a test"):

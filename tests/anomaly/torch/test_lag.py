@@ -99,6 +99,19 @@ def test_a_bad_step_is_as_if_it_had_not_been(name: str, value: float, bad_first:
     assert [event.step for event in w.events] == [number + 1 for number, x in enumerate(data) if x is bad]
 
 
+def test_optimizers_that_come_and_go_are_told_apart() -> None:
+    """Python gives the numbers of those that are gone to new ones."""
+    torch.manual_seed(0)
+    net, numbers = Net(), []
+    with rg.anomaly.watch(net, None, "skip_step", lag=1):
+        for _ in range(20):
+            optimizer = Counting(net.parameters())
+            numbers.append(id(optimizer))
+            train(net, optimizer, [batches(1)[0], torch.full((5, 4), math.nan)])
+            assert optimizer.state_dict()["param_groups"][0]["steps"] == 1
+    assert len(set(numbers)) < len(numbers)
+
+
 class Calls(TorchDispatchMode):
     """Counts the operations that wait for the device."""
 

@@ -149,7 +149,7 @@ def bad_weight(scene: Scene) -> Finding | None:
     updates = scene.context.get("updates")
     when = f"after {updates} step{'' if updates == 1 else 's'}" if updates else "when training began"
     if name.endswith(("running_mean", "running_var")):
-        return _poisoned_average(name, _bad(scene), scene.spelling().library)
+        return _poisoned_average(name, _bad(scene))
     getter = "get_buffer" if _leaf(scene) == "buffer" else "get_parameter"
     return Finding(
         f"{name} itself holds {_bad(scene)} {when}: every result is NaN from here on, and no operation of this step "
@@ -173,7 +173,7 @@ def _suspicion(scene: Scene) -> str:
     return ""
 
 
-def _poisoned_average(name: str, bad: str, library: str) -> Finding:
+def _poisoned_average(name: str, bad: str) -> Finding:
     layer = name.rpartition(".")[0]
     reset = f'model.get_submodule("{layer}").reset_running_stats()' if layer else "model.reset_running_stats()"
     return Finding(

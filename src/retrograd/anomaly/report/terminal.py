@@ -198,11 +198,8 @@ def _source(story: Story, style: Style) -> list[str]:
     return rows
 
 
-def _fact(label: str, text: str, style: Style, role: str = "") -> list[str]:
-    if not text:
-        return []
-    wrapped = textwrap.wrap(text, style.width - LABEL - 1, break_on_hyphens=False)
-    return _labelled(label, [style.paint(line, role) if role else line for line in wrapped], style)
+def _fact(label: str, text: str, style: Style) -> list[str]:
+    return _labelled(label, textwrap.wrap(text, style.width - LABEL - 1, break_on_hyphens=False), style)
 
 
 def _labelled(label: str, lines: Iterable[str], style: Style) -> list[str]:

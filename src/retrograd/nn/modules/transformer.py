@@ -213,7 +213,21 @@ class TransformerDecoderLayer(_Layer):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Return the decoded sequence; the masks are those of :class:`MultiheadAttention`."""
+        """Return the decoded sequence.
+
+        Parameters
+        ----------
+        tgt
+            The sequence to decode.
+        memory
+            What the encoder has made of the source.
+        tgt_mask, memory_mask
+            Which positions of ``tgt``, and of ``memory``, a position must not attend to: True, or added to the scores.
+        tgt_key_padding_mask, memory_key_padding_mask
+            For each sequence of the batch, which positions of it are padding, that nothing attends to.
+        tgt_is_causal, memory_is_causal
+            Hints that the masks are those of :meth:`Transformer.generate_square_subsequent_mask`.
+        """
 
         def attend(x: Tensor) -> Tensor:
             return self._attend(self.self_attn, x, x, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
@@ -385,7 +399,25 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Return what the decoder makes of ``tgt`` and the encoded ``src``."""
+        """Return what the decoder makes of ``tgt`` and the encoded ``src``.
+
+        Parameters
+        ----------
+        src, tgt
+            The sequence to encode, and the one to decode.
+        src_mask, tgt_mask, memory_mask
+            Which positions of ``src``, of ``tgt``, and of the encoded ``src`` a position must not attend to: True, or
+            added to the scores.
+        src_key_padding_mask, tgt_key_padding_mask, memory_key_padding_mask
+            For each sequence of the batch, which positions of it are padding, that nothing attends to.
+        src_is_causal, tgt_is_causal, memory_is_causal
+            Hints that the masks are those of :meth:`generate_square_subsequent_mask`.
+
+        Raises
+        ------
+        RuntimeError
+            If the batches of ``src`` and ``tgt`` differ, or their last dimensions are not ``d_model``.
+        """
         if src.ndim == 3 and tgt.ndim == 3:
             batch = 0 if self.batch_first else 1
             if src.shape[batch] != tgt.shape[batch]:

@@ -6,6 +6,7 @@ The module's class is replaced by a subclass of its own, in which the attribute 
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -26,21 +27,29 @@ __all__ = [
     "type_before_parametrizations",
 ]
 
-_cache: dict[tuple[int, str], Tensor] = {}
-_cache_depth = 0
+
+class _Cache(threading.local):
+    """What a thread has computed inside of :func:`cached`, by module and name."""
+
+    depth = 0  # of blocks
+
+    def __init__(self) -> None:
+        self.tensors: dict[tuple[Module, str], Tensor] = {}
+
+
+_cache = _Cache()
 
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Inside this block, compute every parametrized tensor only once."""
-    global _cache_depth
-    _cache_depth += 1
+    """Inside this block, compute every parametrized tensor only once in this thread."""
+    _cache.depth += 1
     try:
         yield
     finally:
-        _cache_depth -= 1
-        if not _cache_depth:
-            _cache.clear()
+        _cache.depth -= 1
+        if not _cache.depth:
+            _cache.tensors.clear()
 
 
 class ParametrizationList(ModuleList):
@@ -174,12 +183,12 @@ def _own_class(module: Module) -> None:
 def _add_property(module: Module, name: str) -> None:
     def get(self: Any) -> Tensor:
         parametrization = self.parametrizations[name]
-        if not _cache_depth:
+        if not _cache.depth:
             return parametrization()
-        key = (id(self), name)
-        if key not in _cache:
-            _cache[key] = parametrization()
-        return _cache[key]
+        key = self, name
+        if key not in _cache.tensors:
+            _cache.tensors[key] = parametrization()
+        return _cache.tensors[key]
 
     def put(self: Any, value: Tensor) -> None:
         self.parametrizations[name].right_inverse(value)

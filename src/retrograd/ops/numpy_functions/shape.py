@@ -17,8 +17,6 @@ from retrograd.ops._rules import normalize_dim, normalize_dims
 from retrograd.ops.indexing import index_
 from retrograd.ops.selecting import index_select
 
-Ints = int | Sequence[int]
-
 
 def as_tuple(values: Any) -> tuple[int, ...]:
     """NumPy's int-or-sequence as a tuple."""

@@ -135,6 +135,7 @@ class DataLoader:
         self.persistent_workers = persistent_workers
         self.in_order = in_order
         self._promised: int | None = None  # what an iterable data set said its length was, when it was asked
+        self._iterator: _PersistentIterator | None = None
         self._workers: Workers | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -156,20 +157,20 @@ class DataLoader:
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
     def __iter__(self) -> Iterator[Any]:
-        """Return an iterator over the batches of one epoch."""
+        """Return an iterator over the batches of one epoch.
+
+        With ``persistent_workers`` there is one iterator, as there is one set of workers: it begins anew.
+        """
         indices = iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
         batches = self._batches_made_here(indices) if self.num_workers == 0 else self._batches_made_there(indices)
-        return batches if self._promised is None else self._told_if_more(batches, self._promised)
-
-    def _told_if_more(self, batches: Iterator[Any], promised: int) -> Iterator[Any]:
-        for number, batch in enumerate(batches):
-            if number == promised:
-                advice = "; every worker has a copy of it and may ask get_worker_info() for its share"
-                warn_user(
-                    f"Length of IterableDataset {type(self.dataset).__name__} was reported to be {promised} (when "
-                    f"accessing len(dataloader)), but there are more batches{advice if self.num_workers > 1 else ''}"
-                )
-            yield batch
+        if self._promised is not None:
+            batches = _told_if_more(batches, self._promised, type(self.dataset).__name__, self.num_workers)
+        if not self.persistent_workers:
+            return batches
+        if self._iterator is None:
+            self._iterator = _PersistentIterator()
+        self._iterator.batches = batches
+        return self._iterator
 
     def _batches_made_there(self, indices: Iterator[Any]) -> Iterator[Any]:
         workers = self._workers
@@ -178,7 +179,7 @@ class DataLoader:
             if self.persistent_workers:
                 self._workers = workers
         workers.begin(int(randint(2**62, (), generator=self.generator)))
-        return self._batches_of(workers, indices)
+        return _batches_of(workers, indices, stop=not self.persistent_workers)
 
     def _batches_made_here(self, indices: Iterator[Any]) -> Iterator[Any]:
         fetch = fetcher(self._plan())
@@ -187,13 +188,6 @@ class DataLoader:
             if batch is END:
                 return
             yield batch
-
-    def _batches_of(self, workers: Workers, indices: Iterator[Any]) -> Iterator[Any]:
-        try:
-            yield from workers.batches(indices)
-        finally:
-            if workers is not self._workers:
-                workers.stop()
 
     def _start_workers(self) -> Workers:
         import multiprocessing  # imported late: most loaders need none
@@ -210,7 +204,41 @@ class DataLoader:
         return Plan(self.dataset, self.collate_fn, self.batch_sampler is not None, self.batch_size, self.drop_last)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_workers": None}  # processes stay where they are
+        return {**self.__dict__, "_iterator": None, "_workers": None}  # processes stay where they are
+
+
+class _PersistentIterator:
+    """The batches of the latest epoch, for all who have ever asked for an iterator."""
+
+    batches: Iterator[Any]
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self.batches)
+
+
+# Generators of its own would hold the loader, and workers that go on would not end with it.
+
+
+def _batches_of(workers: Workers, indices: Iterator[Any], stop: bool) -> Iterator[Any]:
+    try:
+        yield from workers.batches(indices)
+    finally:
+        if stop:
+            workers.stop()
+
+
+def _told_if_more(batches: Iterator[Any], promised: int, dataset: str, num_workers: int) -> Iterator[Any]:
+    for number, batch in enumerate(batches):
+        if number == promised:
+            advice = "; every worker has a copy of it and may ask get_worker_info() for its share"
+            warn_user(
+                f"Length of IterableDataset {dataset} was reported to be {promised} (when accessing len(dataloader)), "
+                f"but there are more batches{advice if num_workers > 1 else ''}"
+            )
+        yield batch
 
 
 class _InfiniteConstantSampler(Sampler[Any]):

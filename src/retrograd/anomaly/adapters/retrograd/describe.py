@@ -267,9 +267,11 @@ class Describer:
 
     def leaf(self, data: ndarray, role: str, name: str | None, path: Sequence[Node], **fields: Any) -> NaNEvent:
         """The event of a value that came in from outside."""
-        known = self.names.array(data)
+        recorder = self.graph.recorder
+        itself = data if recorder is None else recorder.original(data)
+        known = self.names.array(itself)
         index = first_not_finite(data)
-        if role == "batch" and self.names.is_state(data):
+        if role == "batch" and self.names.is_state(itself):
             role = "buffer"
         context: dict[str, Any] = {"leaf": role} | ({} if known is None else {"name": known})
         if known is None:

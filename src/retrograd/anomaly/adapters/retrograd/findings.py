@@ -195,7 +195,7 @@ class Inquest:
         recorder = self.graph.recorder
         if recorder is None:
             return None if self._made(data) else data
-        while (call := recorder.by_result.get(id(data))) is not None:
+        while (call := recorder.maker(data)) is not None:
             given = [each for each in flat(call.operands) if is_bad(each)]
             if not given:
                 return None
@@ -208,7 +208,7 @@ class Inquest:
     def _made(self, data: ndarray) -> bool:
         """Whether an operation of this step made an array."""
         recorder = self.graph.recorder
-        if recorder is not None and id(data) in recorder.by_result:
+        if recorder is not None and recorder.maker(data) is not None:
             return True
         return any(_same(result_of(birth), data) for birth in self.births if not birth.is_backward)
 

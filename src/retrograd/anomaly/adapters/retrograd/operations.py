@@ -155,7 +155,7 @@ class Operations:
         if edge is not None:
             return None if edge[0].is_leaf else self.of_node(edge[0], at, depth=run.depth - 1)
         recorder = self.graph.recorder
-        call = None if recorder is None else recorder.by_result.get(id(value))
+        call = None if recorder is None else recorder.maker(value)
         if call is not None:
             return self.of_call(call, at, run.depth - 1)
         return condition_of(run.node) if run.node is not None and name in CONDITIONS else None

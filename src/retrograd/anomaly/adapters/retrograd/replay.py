@@ -100,6 +100,10 @@ class Call:
         The kinds of flags raised in it.
     inside, variables
         See :class:`Birth`.
+    writes
+        Whether it writes to a tensor that was there before, its first operand or one given as ``out=``.
+    order
+        Calls are numbered as they ended.
     """
 
     name: str
@@ -115,6 +119,8 @@ class Call:
     variables: dict[str, Any] = field(default_factory=dict)
     results: list[ndarray] = field(default_factory=list)
     node: Node | None = None
+    writes: bool = False
+    order: int = 0
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -155,6 +161,8 @@ class Recorder(Observer):
         self.by_result: dict[int, Call] = {}
         self.gradients: dict[Node, list[Any]] = {}
         self._under_way: list[Call] = []
+        self._writers: dict[int, tuple[Any, Call]] = {}  # by the identity of memory: it, and who last wrote to it
+        self._originals: dict[int, tuple[ndarray, ndarray]] = {}  # by the identity of a copy, both of them
 
     def flag(self, birth: Birth) -> None:
         """Take note of a flag raised in the call that is under way; outside of any, where gradients are delivered."""
@@ -167,14 +175,13 @@ class Recorder(Observer):
             call.code, call.at, call.inside, call.variables = birth.code, birth.at, birth.inside, birth.variables
 
     def forward_begin(self, name: str, bound: Sequence[Any]) -> Any:
-        if name.endswith("_") and bound and isinstance(bound[0], Tensor):
-            self._preserve(bound[0]._data)
         operands = [as_array(value) for value in bound]
-        if name.endswith("_") and operands and isinstance(operands[0], ndarray):
-            operands[0] = operands[0].copy()
+        writes = name.endswith("_") and bool(bound) and isinstance(bound[0], Tensor)
+        if writes:
+            operands = self._preserved(operands[0], operands)
         frame = sys._getframe(1)
         op = operation_at(frame)
-        call = Call(name if op is None else public_name(op), op, operands, module=local.module)
+        call = Call(name if op is None else public_name(op), op, operands, module=local.module, writes=writes)
         call.within = self._under_way[-1] if self._under_way else None
         user = sites.user_frame(frame)
         if user is not None:
@@ -182,16 +189,26 @@ class Recorder(Observer):
         self._under_way.append(call)
         return call
 
+    def forward_writes(self, token: Any, out: Any) -> None:
+        for each in out if isinstance(out, (tuple, list)) else (out,):
+            if isinstance(each, Tensor):
+                token.writes = True
+                self._preserved(as_array(each), [])
+
     def forward_end(self, token: Any, made: Any) -> None:
         call = self._under_way.pop()
         tensors = [each for each in (made if isinstance(made, (tuple, list)) else (made,)) if isinstance(each, Tensor)]
         call.results = [as_array(tensor) for tensor in tensors]
         call.node = next(filter(None, map(_node_of, tensors)), None)
+        call.order = len(self.calls)
         self.calls.append(call)
         self.by_result.update({id(result): call for result in call.results})
         if call.node is not None:
             self.by_node[call.node] = call
         bad = next(filter(is_bad, call.results), None)
+        if call.writes and bad is not None:
+            memory = _memory(bad)
+            self._writers[id(memory)] = memory, call
         if bad is None or not is_born(call.op, bad, call.operands, call.flags):
             return
         if call.within is not None and call.within.is_backward:  # of a Function, whose birth it will be
@@ -237,25 +254,56 @@ class Recorder(Observer):
     def backward_failed(self, token: Any, error: BaseException) -> None:
         self._under_way.pop()
 
-    def _preserve(self, target: ndarray) -> None:
-        """Copy what earlier calls know of memory that is going to be overwritten."""
+    def _preserved(self, target: ndarray, operands: list[Any]) -> list[Any]:
+        """The operands of a call that is about to write to ``target``: with copies, as earlier calls know them then."""
         memory = _memory(target)
         copies: dict[int, ndarray] = {}
-        for call in self.calls:
-            for known in (call.operands, call.results):
-                for place, array in enumerate(known):
-                    if isinstance(array, ndarray) and _memory(array) is memory:
-                        known[place] = copies.setdefault(id(array), array.copy())
-                        if known is call.results:
-                            self.by_result[id(known[place])] = call
+
+        def kept(value: Any) -> Any:
+            if isinstance(value, list):
+                return [kept(item) for item in value]
+            if not isinstance(value, ndarray) or _memory(value) is not memory:
+                return value
+            if id(value) not in copies:
+                copy = copies[id(value)] = value.copy()
+                self._originals[id(copy)] = copy, value  # whose identities no other arrays get, then
+                maker = self.maker(value)
+                if maker is not None:
+                    self.by_result[id(copy)] = maker
+            return copies[id(value)]
+
+        for call in (*self.calls, *self._under_way):
+            call.operands = kept(call.operands)
+            for place, result in enumerate(call.results):
+                call.results[place] = copy = kept(result)
+                if copy is not result:
+                    self.by_result[id(copy)] = call
+        for birth in self.births:
+            birth.operands = tuple(map(kept, birth.operands))
+            birth.result = kept(birth.result)
+        return [kept(value) for value in operands]
+
+    def original(self, array: ndarray) -> ndarray:
+        """The array that the program has, where this is a copy of what it held before it was written to."""
+        return self._originals.get(id(array), (array, array))[1]
+
+    def maker(self, array: Any) -> Call | None:
+        """The last call that made an array, or wrote something bad to its memory, through whatever view."""
+        made = self.by_result.get(id(array))
+        _, writer = self._writers.get(id(_memory(array)), (None, None))
+        return writer if made is None or (writer is not None and writer.order > made.order) else made
 
     def users(self, call: Call, nodes: Container[Node]) -> Iterator[Node]:
         """Those of some nodes that used what an unrecorded call made, at first hand or through other such calls."""
+        makers = {call}
         bad = {id(result) for result in call.results}
-        for later in self.calls[self.calls.index(call) + 1 :]:
-            if not bad.isdisjoint(map(id, flat(later.operands))) and is_bad(later.results):
+        for later in self.calls[call.order + 1 :]:
+            given = [each for each in flat(later.operands) if isinstance(each, ndarray)]
+            takes = not bad.isdisjoint(map(id, given)) or any(self.maker(each) in makers for each in given)
+            if takes and is_bad(later.results):
                 if later.recorded in nodes:
                     yield later.recorded  # type: ignore[misc]
+                makers.add(later)
                 bad.update(map(id, later.results))
 
     def passes(self, node: Node, nr: int) -> bool:
@@ -271,9 +319,9 @@ def _node_of(tensor: Tensor) -> Node | None:
     return written.fn if isinstance(written, CopySlices) else tensor.grad_fn
 
 
-def _memory(array: ndarray) -> Any:
-    """The array that owns the memory."""
-    while isinstance(array.base, ndarray):
+def _memory(array: Any) -> Any:
+    """The array that owns the memory; anything but an array as it is."""
+    while isinstance(array, ndarray) and isinstance(array.base, ndarray):
         array = array.base
     return array
 

@@ -176,7 +176,7 @@ class Update:
         context = {**context, "optimizer": optimizer}
         grad = None if harm.param._grad is None else harm.param._grad._data
         if grad is not None and is_bad(grad):
-            return self._of_gradient(grad, f"{name}.grad", harmed, context, monitor)
+            return self._of_gradient(grad, f"{name}.grad", harmed, monitor)
         for birth in self.births:
             if is_bad(result_of(birth)):
                 found = monitor.inquest([], names, [birth]).describer.forward(birth, None, [], harmed=harmed)
@@ -215,9 +215,7 @@ class Update:
             **statistics(harm.array),
         )
 
-    def _of_gradient(
-        self, grad: ndarray, name: str, harmed: str, context: Mapping[str, Any], monitor: RetrogradMonitor
-    ) -> NaNEvent:
+    def _of_gradient(self, grad: ndarray, name: str, harmed: str, monitor: RetrogradMonitor) -> NaNEvent:
         """The event of a gradient that came in non-finite although no flag had told of it."""
         place = {} if self.frame is None else place_fields(self.frame.f_code, self.frame.f_lasti)
         event = monitor.inquest([], births=[]).describer.leaf(grad, "gradient", name, [], harmed=harmed)

@@ -28,6 +28,8 @@ class Argument:
         The parameter itself, where ``value`` is one or a view of one.
     missing
         Whether there was a value that nothing has kept.
+    original
+        The tensor itself, where ``value`` is a copy of what it held before it was written to.
     """
 
     name: str
@@ -36,10 +38,16 @@ class Argument:
     output: int = 0
     leaf: Tensor | None = None
     missing: bool = False
+    original: Tensor | None = None
 
     @property
     def tensor(self) -> Tensor | None:
         return self.value if isinstance(self.value, Tensor) else None
+
+    @property
+    def itself(self) -> Tensor | None:
+        """The tensor that the program has, by which it is known."""
+        return self.tensor if self.original is None else self.original
 
 
 @dataclass(eq=False)
@@ -72,6 +80,8 @@ class Call:
         Whether a result was not finite when it was made, where that is known.
     kept
         Whether its tensors are still here.
+    overwritten
+        The tensors in place of which ``outputs`` has copies, since they have been written to.
     """
 
     name: str
@@ -91,6 +101,7 @@ class Call:
     thread: str | None = None
     bad: bool = False
     kept: bool = field(default=True, repr=False)
+    overwritten: list[Tensor] = field(default_factory=list, repr=False)
 
     @property
     def known(self) -> bool:
@@ -111,7 +122,9 @@ class Call:
         """Forget the tensors."""
         self.kept = False
         self.outputs = [None] * len(self.outputs)
+        self.overwritten = []
         for argument in self.args:
+            argument.original = None
             if isinstance(argument.value, Tensor):
                 argument.value = None
 

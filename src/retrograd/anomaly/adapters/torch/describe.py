@@ -151,7 +151,7 @@ class Describer:
         if argument.made_by is None and not isinstance(value, Tensor):
             return Operand(name=argument.name, value=_plain(value), constant=True)
         producer = None
-        tensor = argument.tensor
+        tensor, itself = argument.tensor, argument.itself
         if argument.made_by is not None and depth > 0:
             at = _inner(index, shape, None if tensor is None else tuple(tensor.shape))
             inner = shape if tensor is None else tuple(tensor.shape)
@@ -169,7 +169,7 @@ class Describer:
             dtype=None if tensor is None else str(tensor.dtype),
             requires_grad=(tensor is not None and tensor.requires_grad) or argument.leaf is not None,
             producer=producer,
-            leaf_name=self.names.tensor(tensor) if tensor is not None and argument.made_by is None else None,
+            leaf_name=self.names.tensor(itself) if itself is not None and argument.made_by is None else None,
             key=_key(argument),
         )
 
@@ -195,7 +195,7 @@ class Describer:
         context = fields.pop("context", {})
         if output is not None and output.dtype == torch.float16 and (device := _autocast_on(origin)) is not None:
             context = {**context, "autocast": device}
-        kind = _kind(call, own, output, index, shape)
+        kind = _kind(own, output, index, shape)
         if call.inside is not None:
             kind, function, operands = self._inside(call.inside, operands)
             context = {**context, "called_in_backward": True}
@@ -252,7 +252,7 @@ class Describer:
         index, shape = first_of(None, output), tuple(output.shape)
         known = {name: value_at(value, index, shape) for name, value in call.variables.items()}
         numbers = {name: value for name, value in known.items() if value is not None and not isinstance(value, bool)}
-        return _kind(call, call, output, index, shape), self.operation(call, index, shape), numbers or operands
+        return _kind(call, output, index, shape), self.operation(call, index, shape), numbers or operands
 
     @staticmethod
     def _note(call: Call) -> dict[str, Any]:
@@ -268,9 +268,10 @@ class Describer:
     def _leaf(self, origin: Origin, argument: Argument, **fields: Any) -> NaNEvent:
         """A value that came in non-finite."""
         tensor = argument.leaf if argument.leaf is not None else argument.value
-        name = self.names.tensor(tensor)
+        itself = tensor if argument.original is None else argument.original
+        name = self.names.tensor(itself)
         context = dict(fields.pop("context", {}))
-        member = self.names.member(tensor)
+        member = self.names.member(itself)
         if member is not None:
             context["leaf"] = "buffer" if self.names.is_buffer(member) else "parameter"
         else:
@@ -334,7 +335,7 @@ def _key(argument: Argument) -> int | None:
     """What tells whether two arguments are the same tensor, though each has been unpacked for itself."""
     if argument.made_by is not None:
         return id(argument.made_by) + argument.output
-    thing = argument.tensor if argument.leaf is None else argument.leaf
+    thing = argument.itself if argument.leaf is None else argument.leaf
     return None if thing is None else id(thing)
 
 
@@ -353,7 +354,7 @@ def _is_operand(argument: Argument) -> bool:
     return isinstance(argument.value, Tensor) or argument.name in ("input", "other", "exponent", "value", "min", "max")
 
 
-def _kind(call: Call, own: Call, output: Tensor | None, index: tuple[int, ...] | None, shape: Sequence[int]) -> str:
+def _kind(own: Call, output: Tensor | None, index: tuple[int, ...] | None, shape: Sequence[int]) -> str:
     """Which of the IEEE 754 exceptions the birth is."""
     made = value_at(output, index, shape)
     if made is None or (isinstance(made, complex) or math.isnan(made)):

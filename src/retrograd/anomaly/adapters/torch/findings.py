@@ -69,10 +69,14 @@ class Findings:
         self._context = context
         self._tail = tail
         self._note = note
+        self._trouble: str | None = None
         self._describer = Describer(names)
 
     def in_forward(self, roots: Sequence[Tensor]) -> NaNEvent:
         """Why a loss is not finite."""
+        return self._found(lambda: self._of_loss(roots)) or self._unknown(roots[0], "loss")
+
+    def _of_loss(self, roots: Sequence[Tensor]) -> NaNEvent | None:
         self._look_back([root.grad_fn for root in roots], 1)
         origin = self._origin(self._recorded(roots))
         if origin is None:
@@ -82,14 +86,19 @@ class Findings:
             again = self._origin(self._run_model_again(backward=False))
             if again is not None and not (nameless and self._is_nameless_data(again)):
                 origin = again
-        if origin is None:
-            return self._unknown(roots[0], "loss")
-        return self._event(origin, "loss", None if origin.sure else NOT_SURE)
+        return None if origin is None else self._event(origin, "loss", None if origin.sure else NOT_SURE)
 
     def in_backward(self, wrong: Sequence[tuple[Tensor, Tensor | None]], losses: Sequence[Tensor] = ()) -> NaNEvent:
         """Why gradients are not finite, which may be gone; ``losses`` are those that nobody has looked at yet."""
         lost = [loss for loss in losses if is_bad(loss)]
-        harmed = "loss" if lost else self._gradient_name([parameter for parameter, _ in wrong])
+        parameters = [parameter for parameter, _ in wrong]
+        harmed = "loss" if lost else self._gradient_name(parameters)
+        event = self._found(lambda: self._of_gradients(wrong, lost, harmed))
+        return event or self._unknown(lost[0] if lost else wrong[0][1], harmed, parameters)
+
+    def _of_gradients(
+        self, wrong: Sequence[tuple[Tensor, Tensor | None]], lost: Sequence[Tensor], harmed: str
+    ) -> NaNEvent | None:
         self._look_back([] if self._tail is None else self._tail.roots, self._context.get("gathered", 1))
         record = self._recorder
         origin = None
@@ -107,9 +116,15 @@ class Findings:
             found = self._tail.losses if lost else self._tail.births
             origin = self._origin(found(self._sites.site_of))
         origin = origin or self._origin(self._run_model_again(backward=True))
-        if origin is None:
-            return self._unknown(lost[0] if lost else wrong[0][1], harmed, [each for each, _ in wrong])
-        return self._event(origin, harmed, None if origin.sure else NOT_SURE)
+        return None if origin is None else self._event(origin, harmed, None if origin.sure else NOT_SURE)
+
+    def _found(self, search: Callable[[], NaNEvent | None]) -> NaNEvent | None:
+        """What a search finds. An error of ours is no reason to end a training run in the middle of a step."""
+        try:
+            return search()
+        except Exception as error:
+            self._trouble = f"The search for the birth failed ({type(error).__name__}: {error})."
+            return None
 
     def _look_back(self, roots: Sequence[Any], gathered: int) -> None:
         """Note how many steps before this one the first of the operations was called that have led to the harm.
@@ -148,7 +163,7 @@ class Findings:
 
     def _is_nameless_data(self, origin: Origin) -> bool:
         """Whether data came in that no variable holds: the model itself may have computed it, without a gradient."""
-        data = origin.leaf.tensor if origin.leaf is not None else None
+        data = origin.leaf.itself if origin.leaf is not None else None
         return data is not None and not data.requires_grad and self.names.tensor(data) is None
 
     def _bad_member(self) -> Origin | None:
@@ -199,7 +214,7 @@ class Findings:
             index=first_of(None, tensor),
             harmed=harmed,
             cause=None if clipping else self._what_is_known(harmed, leaves),
-            note=" ".join(filter(None, (GONE, self._note))),
+            note=" ".join(filter(None, (self._trouble or GONE, self._note))),
             surroundings=Surroundings(library="torch", context=self._settled_context() | {"unseen": True}),
             **(place_fields(frame.f_code, frame.f_lasti) if frame is not None else {}),
             **statistics(tensor),

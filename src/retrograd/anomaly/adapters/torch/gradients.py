@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -48,6 +49,32 @@ def _norms_finite(gradients: Sequence[Tensor], losses: Sequence[Tensor]) -> bool
     for loss in losses:
         norms.setdefault(loss.device, []).append(loss.abs().sum())
     return all(finite_numbers(device, each) for device, each in norms.items())
+
+
+class Seen:
+    """Gradients as they were when somebody looked at them; it keeps none of them alive.
+
+    Parameters
+    ----------
+    gradients
+        Of some parameters, with these.
+    """
+
+    def __init__(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> None:
+        # a number alone would do for another gradient as well, once this one is gone
+        self._known = {id(each): (weakref.ref(each), each._version) for _, each in gradients}
+
+    def covers(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
+        """Whether all of some gradients are among them, and nobody has written to one since."""
+        return all(self._has(each) for _, each in gradients)
+
+    def are_just(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
+        """Whether there are no others besides."""
+        return len(gradients) == len(self._known) and self.covers(gradients)
+
+    def _has(self, gradient: Tensor) -> bool:
+        reference, version = self._known.get(id(gradient), (None, 0))
+        return reference is not None and reference() is gradient and version == gradient._version
 
 
 def finite_numbers(device: torch.device, numbers: Sequence[Tensor]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.forward import ModelCall
+from retrograd.anomaly.adapters.torch.gradients import Seen
 from retrograd.anomaly.adapters.torch.holding import Hold, hold
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.torch.verdict import Verdict
@@ -72,13 +74,13 @@ class Lag:
     def __init__(self, on_known: Callable[[LateStep, list[float]], None]) -> None:
         self._on_known = on_known
         self._pending: LateStep | None = None
-        self._clipped: tuple[Verdict, list[Tensor], dict[int, int]] | None = None
-        self._handles: dict[int, Any] = {}
+        self._clipped: tuple[Verdict, list[Tensor], Seen] | None = None
+        self._handles: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # by optimizer
 
     def stop(self) -> None:
         for handle in self._handles.values():
             handle.remove()
-        self._handles = {}
+        self._handles.clear()
         self._pending = self._clipped = None
 
     def clip(self, gradients: Sequence[tuple[Tensor, Tensor]], losses: list[Tensor], harmful: Sequence[str]) -> Any:
@@ -86,7 +88,7 @@ class Lag:
         verdict = Verdict([gradient for _, gradient in gradients], losses, harmful)
 
         def clipped() -> None:
-            self._clipped = verdict, losses, {id(gradient): gradient._version for _, gradient in gradients}
+            self._clipped = verdict, losses, Seen(gradients)
 
         return clipped
 
@@ -107,16 +109,15 @@ class Lag:
             False if this optimizer's updates cannot be held back.
         """
         before, self._clipped = self._clipped, None
-        same = before is not None and not losses and before[2] == {id(each): each._version for _, each in gradients}
-        if before is not None and same:
+        if before is not None and not losses and before[2].are_just(gradients):
             verdict, losses = before[0], before[1]
         else:
             verdict = Verdict([gradient for _, gradient in gradients], losses, harmful)
         update = hold(optimizer, verdict.harm) if harmful else None
         if harmful and update is None:
             return False
-        if id(optimizer) not in self._handles:  # what is saved must be what a step that was left out leaves behind
-            self._handles[id(optimizer)] = optimizer.register_state_dict_pre_hook(lambda optimizer: self.settle())
+        if optimizer not in self._handles:  # what is saved must be what a step that was left out leaves behind
+            self._handles[optimizer] = optimizer.register_state_dict_pre_hook(lambda optimizer: self.settle())
         parameters = [parameter for parameter, _ in gradients]
         self._pending = LateStep(number, batch_idx, parameters, losses, verdict, update)
         return True

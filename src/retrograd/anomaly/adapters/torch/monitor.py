@@ -24,6 +24,7 @@ from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
 from retrograd.anomaly.adapters.torch.frames import Steps, Turns, user_frame
 from retrograd.anomaly.adapters.torch.gradients import (
+    Seen,
     all_finite,
     bad_ones,
     finite_numbers,
@@ -94,7 +95,7 @@ class TorchMonitor:
         self._told: dict[int, Tensor] = {}  # such gradients, by their leaves, until the next update
         self._hidden: Gradients | None = None  # while an update is withheld
         self._waiting: list[Tensor] = []  # losses on a device, to be read with the gradients
-        self._checked: dict[int, int] | None = None  # what clipping has shown to be finite
+        self._checked: Seen | None = None  # what clipping has shown to be finite
         self._clipping: dict[str, Any] | None = None
         self._pause = 0
         self._last = 0.0
@@ -293,7 +294,7 @@ class TorchMonitor:
         """Look before the optimizer steps, which then need not look at the same gradients again."""
         gradients = self._with_gradient(roots)
         if self._look(gradients):
-            self._checked = {id(gradient): gradient._version for _, gradient in gradients}
+            self._checked = Seen(gradients)
 
     def _look(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
         """Look at gradients and say whether they may be applied."""
@@ -325,7 +326,7 @@ class TorchMonitor:
         """Of which kinds no value may be applied."""
         return [kind for kind in ("nan", "inf") if self.watch.policies[kind] not in ("ignore", "record", "warn")]
 
-    def _bad_gradients(self, gradients: Sequence[tuple[Tensor, Tensor]], losses: Sequence[Tensor] = ()) -> bool:
+    def _bad_gradients(self, gradients: Sequence[tuple[Tensor, Tensor]], losses: Sequence[Tensor]) -> bool:
         wrong = bad_ones(gradients)
         kind = "nan" if self._agreement.active else kind_of([*losses, *(gradient for _, gradient in wrong)])
         if not self.watch.listens_to(kind):
@@ -362,7 +363,7 @@ class TorchMonitor:
         if finite_numbers(total_norm.device, [total_norm.detach(), *losses]):
             go_on()
             self._waiting = []
-            self._checked = {id(gradient): gradient._version for _, gradient in gradients}
+            self._checked = Seen(gradients)
             return
         if all_finite([gradient for _, gradient in gradients], self._waiting):
             go_on()
@@ -438,10 +439,7 @@ class TorchMonitor:
 
     def _are_checked(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
         """Whether clipping has looked at just these gradients, and nothing has changed since."""
-        if self._checked is None or self._waiting:
-            return False
-        known = self._checked
-        return all(known.get(id(gradient)) == gradient._version for _, gradient in gradients)
+        return self._checked is not None and not self._waiting and self._checked.covers(gradients)
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._busy or not self._steps.end():

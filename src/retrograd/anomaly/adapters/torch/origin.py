@@ -103,8 +103,14 @@ class _Search:
         if visit is None:
             visit = self._visits[call] = _Visit(call, towards=towards)
             heapq.heappush(self._queue, (-call.order, next(self._ticket), call))
-        known = visit.masks.get(output)
-        visit.masks[output] = mask if known is None else known if mask is None else known | mask
+        if output not in visit.masks:
+            visit.masks[output] = mask
+            return
+        known = visit.masks[output]
+        if known is None or mask is None or known.shape != mask.shape:  # one may be of a view, the other of its base
+            visit.masks[output] = None
+        else:
+            visit.masks[output] = known | mask
 
     def run(self) -> None:
         while self._queue:

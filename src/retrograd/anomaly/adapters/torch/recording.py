@@ -10,7 +10,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,9 +25,10 @@ from retrograd.anomaly.adapters.variables import variables_at
 MOST_BYTES = 1 << 30  # of tensors that the record keeps alive
 MOST_CALLS = 1 << 17
 _NEW = torch.ops.aten.lift_fresh.default  # what torch.tensor() ends with
+_COPY = torch.ops.aten.copy_.default
 _NUMBER = torch.ops.aten.scalar_tensor.default  # how functions composed of others write one
 _MOST_LEVELS = 4  # of gradients of gradients
-_CLONED = 1 << 24  # elements; what is overwritten in place is copied before if it is no larger
+_COPIED = 1 << 24  # elements; what is overwritten in place is copied before if it is no larger
 
 
 class Recorder(TorchDispatchMode):
@@ -51,6 +52,7 @@ class Recorder(TorchDispatchMode):
         self._made: dict[int, tuple[Call, int]] = {}
         self._numbers: dict[int, tuple[Tensor, Any]] = {}
         self._writers: dict[int, Call] = {}
+        self._holders: dict[int, list[Call]] = {}  # by storage, the calls that know what is in it
         self._by_seq: dict[int, Call] = {}
         self._bytes: dict[int, int] = {}
         self._held = 0
@@ -115,34 +117,67 @@ class Recorder(TorchDispatchMode):
 
     def _arguments(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Argument]:
         schema = func._schema.arguments
-        found: list[Argument] = []
-        for argument, value in [
+        given = [
             *zip(schema, args, strict=False),
             *((each, kwargs[each.name]) for each in schema if each.name in kwargs),
-        ]:
+        ]
+        written = {
+            _storage(value)
+            for argument, value in given
+            if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, Tensor)
+        }
+        for storage in written:
+            self._preserve(storage)
+        found: list[Argument] = []
+        for argument, value in given:
             name = "input" if argument.name == "self" else argument.name
-            written = argument.alias_info is not None and argument.alias_info.is_write
+            if argument.is_out or (func is _COPY and name == "input"):
+                continue  # what was in it goes nowhere
             if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
-                found += [self._argument(f"{name}[{k}]", item, False) for k, item in enumerate(value)]
+                found += [self._argument(f"{name}[{k}]", item, written) for k, item in enumerate(value)]
             else:
                 found.append(self._argument(name, value, written))
         return found
 
-    def _argument(self, name: str, value: Any, written: bool) -> Argument:
+    def _argument(self, name: str, value: Any, written: Container[int] = ()) -> Argument:
+        """What an operation is given, which is about to write to the storages ``written``."""
         if id(value) in self._numbers:
             value = self._numbers[id(value)][1]
         if not isinstance(value, Tensor):
             return Argument(name, value)
+        original = None
         made = self._made.get(id(value))
         writer = self._writers.get(_storage(value))
         if writer is not None and (made is None or made[0].order < writer.order):
             made = (writer, 0)
         leaf = value if value.requires_grad and value.is_leaf else None
-        if written and value.numel() <= _CLONED:
-            value = value.detach().clone()
+        if written and _storage(value) in written and value.numel() <= _COPIED:
+            value, original = value.detach().clone(), value
         if made is None:
-            return Argument(name, value, leaf=leaf)
-        return Argument(name, value, made[0], made[1], leaf=leaf)
+            return Argument(name, value, leaf=leaf, original=original)
+        return Argument(name, value, made[0], made[1], leaf=leaf, original=original)
+
+    def _preserve(self, storage: int) -> None:
+        """Copy what calls know of memory that is about to be written to."""
+        copies: dict[int, Tensor] = {}
+
+        def kept(tensor: Tensor) -> Tensor:
+            if _storage(tensor) != storage or tensor.numel() > _COPIED:
+                return tensor
+            if id(tensor) not in copies:
+                copies[id(tensor)] = tensor.detach().clone()
+            return copies[id(tensor)]
+
+        for call in self._holders.pop(storage, ()):
+            for argument in call.args:
+                tensor = argument.tensor
+                if tensor is not None and (copy := kept(tensor)) is not tensor:
+                    argument.value, argument.original = copy, tensor
+            for number, output in enumerate(call.outputs):
+                if output is not None and (copy := kept(output)) is not output:
+                    call.outputs[number] = copy
+                    call.overwritten.append(output)
+                    self._hold(copy)
 
     def add(self, call: Call) -> None:
         """Put a call into the record. Where that keeps too much alive, the oldest calls let go of their tensors, except
@@ -150,18 +185,28 @@ class Recorder(TorchDispatchMode):
         call.bad = any(map(is_bad, call.outputs))
         self.calls.append(call)
         for argument in call.args:
-            if argument.tensor is not None and argument.made_by is None:
-                self._bytes.setdefault(_storage(argument.tensor), 0)  # it is there with us or without us
+            if argument.tensor is not None:
+                storage = _storage(argument.tensor)
+                self._holders.setdefault(storage, []).append(call)
+                if argument.made_by is None:
+                    self._bytes.setdefault(storage, 0)  # it is there with us or without us
         for output in call.outputs:
-            if output is not None and _storage(output) not in self._bytes:
-                self._bytes[_storage(output)] = _size(output)
-                self._held += _size(output)
+            if output is not None:
+                self._holders.setdefault(_storage(output), []).append(call)
+                self._hold(output)
         while (self._held > MOST_BYTES or len(self.calls) > MOST_CALLS) and len(self.calls) > 1:
             oldest = self.calls.popleft()
             if oldest.bad:
                 self._spared.append(oldest)
             else:
                 self._let_go(oldest)
+
+    def _hold(self, output: Tensor) -> None:
+        """Count the memory of a result."""
+        storage = _storage(output)
+        if storage not in self._bytes:
+            self._bytes[storage] = _size(output)
+            self._held += self._bytes[storage]
 
     def forget(self, before: int) -> None:
         """Forget all that was called before the call of a number; its results are data from outside from now on."""
@@ -177,15 +222,18 @@ class Recorder(TorchDispatchMode):
         ]
         self._writers = {place: call for place, call in self._writers.items() if call.order >= before}
         self._by_seq = {seq: call for seq, call in self._by_seq.items() if call.order >= before}
+        holders = {place: [call for call in calls if call.kept] for place, calls in self._holders.items()}
+        self._holders = {place: calls for place, calls in holders.items() if calls}
         self._bytes = {place: size for place, size in self._bytes.items() if size}
         self._numbers.clear()
 
     def _let_go(self, call: Call) -> None:
-        for output in call.outputs:
-            if output is not None:
-                self._held -= self._bytes.pop(_storage(output), 0)
-                if self._made.get(id(output), (None,))[0] is call:
-                    del self._made[id(output)]
+        outputs = [output for output in call.outputs if output is not None]
+        for output in outputs:
+            self._held -= self._bytes.pop(_storage(output), 0)
+        for output in (*outputs, *call.overwritten):
+            if self._made.get(id(output), (None,))[0] is call:
+                del self._made[id(output)]
         call.let_go()
 
     # --- backward -------------------------------------------------------------------------------------------------
@@ -207,7 +255,7 @@ class Recorder(TorchDispatchMode):
 
     def made_by(self, tensor: Tensor) -> tuple[Call, int] | None:
         """The call whose result a tensor is, as it is now."""
-        argument = self._argument("", tensor, False)
+        argument = self._argument("", tensor)
         return None if argument.made_by is None else (argument.made_by, argument.output)
 
     def harmed_leaves(self) -> list[tuple[Call, int]]:

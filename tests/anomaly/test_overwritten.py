@@ -1,0 +1,143 @@
+"""What has been written to since an operation took it, or made it: the record of a second run knows what it was."""
+
+from __future__ import annotations
+
+import pytest
+
+import retrograd as rg
+from tests.anomaly.both import libraries, line, only_event, run
+
+USED_AND_CLEARED = """
+w = torch.ones(2, requires_grad=True)
+x = torch.log(torch.tensor([1.0, 0.0]))  # born here
+s = torch.{joined}
+x.zero_()
+s.sum().backward()
+"""
+
+
+@libraries
+@pytest.mark.parametrize("joined", ["cat([x, w])", "stack([w, x])", "add(x, w)"])
+def test_a_result_that_was_used_and_cleared(library: str, joined: str) -> None:
+    program = USED_AND_CLEARED.format(joined=joined)
+    event = only_event(run(library, program, steps=True))
+    assert (event.op, event.lineno, event.index, event.operands) == ("log", line(program), (1,), {"input": 0.0})
+    assert event.reproducible and event.note is None
+
+
+@libraries
+def test_a_buffer_that_is_used_step_after_step(library: str) -> None:
+    program = """
+w, h, loss = torch.ones(2, requires_grad=True), torch.zeros(2), 0
+for x in torch.tensor([[1.0, 2.0], [1.0, 0.0], [1.0, 1.0]]):
+    h.copy_(torch.log(x))  # born here
+    loss = loss + (h + w).sum()
+loss.backward()
+"""
+    event = only_event(run(library, program, steps=True))
+    assert (event.op, event.lineno, event.index, event.operands) == ("log", line(program), (1,), {"input": 0.0})
+
+
+@libraries
+def test_an_operand_that_was_filled_anew(library: str) -> None:
+    program = """
+w, x = torch.ones(2, requires_grad=True), torch.tensor([1.0, 0.0])
+y = torch.log(x) + w  # born here
+x.fill_(5.0)
+y.sum().backward()
+"""
+    event = only_event(run(library, program, steps=True))
+    assert (event.op, event.lineno, event.operands) == ("log", line(program), {"input": 0.0})
+
+
+@libraries
+def test_data_that_were_cleared_after_use(library: str) -> None:
+    program = """
+w, images = torch.ones(2, requires_grad=True), torch.tensor([1.0, float("nan")])
+y = images + w
+images.zero_()
+y.sum().backward()
+"""
+    event = only_event(run(library, program, steps=True))
+    assert (event.kind, event.lineno, event.index) == ("leaf", 3, (1,))
+    assert event.operands.keys() == {"images"}
+
+
+@libraries
+def test_what_is_divided_by_itself_in_place(library: str) -> None:
+    program = """
+w, x = torch.zeros(2, requires_grad=True), torch.tensor([0.0, 1.0]) * 2
+x.div_(x)  # born here
+(x + w).sum().backward()
+"""
+    event = only_event(run(library, program, steps=True))
+    assert (event.op, event.lineno, event.operands) == ("div", line(program), {"input": 0.0, "other": 0.0})
+
+
+@libraries
+def test_one_element_after_another(library: str) -> None:
+    program = """
+w, x = torch.ones(2, requires_grad=True), torch.log(torch.tensor([0.0, 1.0]))  # born here
+first = x[:1]
+s = torch.cat([first, w])
+x[1] = 3.0
+loss = s.sum() + torch.cat([x, w]).sum()
+first.zero_()
+loss.backward()
+"""
+    event = only_event(run(library, program, steps=True))
+    assert (event.op, event.lineno, event.index) == ("log", line(program), (0,))
+
+
+@libraries
+@pytest.mark.parametrize("written", ["s[1] = bad[2]", "s[1:2] = bad[2:]", "s[1:2].copy_(bad[2:])"])
+def test_an_element_written_elsewhere(library: str, written: str) -> None:
+    program = f"""
+w, s = torch.ones(3, requires_grad=True), torch.tensor([1.0, 2.0, 3.0])
+bad = torch.log(torch.tensor([2.0, 1.0, -1.0]))  # born here
+{written}
+loss = (s + w).sum()
+bad[torch.isnan(bad)] = 0.0
+s[1] = 2.0
+loss.backward()
+"""
+    event = only_event(run(library, program, steps=True))
+    assert (event.op, event.lineno, event.index, event.operands) == ("log", line(program), (2,), {"input": -1.0})
+
+
+@libraries
+def test_a_view_that_was_written_to_and_its_base_are_both_used(library: str) -> None:
+    program = """
+w, base = torch.ones(3, requires_grad=True), torch.tensor([-1.0, 0.0, 1.0])
+view = base[:2]
+view.div_(view)  # born here
+loss = (base + w).sum() + (view + w[:2]).sum()
+loss.backward()
+"""
+    event = only_event(run(library, program, steps=True))
+    assert (event.op, event.lineno, event.index) == ("div", line(program), (1,))
+    assert event.operands == {"input": 0.0, "other": 0.0}
+
+
+@libraries
+def test_a_tensor_given_as_out(library: str) -> None:
+    program = """
+w, x = torch.ones(2, requires_grad=True), torch.tensor([1.0, 0.0])
+buffer = torch.sqrt(torch.tensor([-1.0, -1.0]))  # this NaN goes nowhere
+torch.log(x, out=buffer)  # born here
+loss = (buffer + w).sum()
+torch.exp(x, out=buffer)
+loss.backward()
+"""
+    event = only_event(run(library, program, steps=True))
+    assert (event.op, event.lineno, event.index, event.operands) == ("log", line(program), (1,), {"input": 0.0})
+
+
+def test_profilers_see_elements_being_set() -> None:
+    x = rg.zeros(3)
+    with rg.autograd.profiler.profile() as found:
+        x[1] = 2.0
+        x[rg.tensor([0, 2])] = rg.ones(2)
+    names = {event.name for event in found.function_events}
+    assert {"aten::copy_", "aten::index_put_"} <= names
+    assert x.tolist() == [1.0, 2.0, 1.0]
