@@ -139,7 +139,7 @@ class Findings:
         """The live graph, read in the order of creation."""
         roots = [root for root in roots if root.grad_fn is not None]
         last = max((root.grad_fn._sequence_nr() for root in roots), default=0)  # type: ignore[union-attr]
-        return self._origin(read(roots, lambda seq: self._sites.site_of(seq, last)))
+        return self._origin(read(roots, lambda seq: self._sites.site_of(seq, last), self.names.results()))
 
     def _run_model_again(self, backward: bool) -> list[tuple[Call, int]]:
         if self._recorder is not None:
