@@ -24,7 +24,7 @@ def test_the_finite_operand_of_a_sum_is_acquitted() -> None:
 
 
 def test_a_variable_tells_what_the_graph_has_not_kept() -> None:
-    """Neither the sum nor the difference has saved its result; a variable holds the sum, so that it is known to be NaN."""
+    """Neither the sum nor the difference has saved its result; a variable holds the sum."""
     text = (
         f"{LEAF}def solve(x):\n    last = torch.tensor(0.0) / torch.tensor(0.0)\n"
         "    return x * 2 + 0.0 * last  # born here\n"

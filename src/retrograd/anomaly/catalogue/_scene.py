@@ -137,6 +137,12 @@ class Scene:
         """The smallest number worth taking the logarithm of."""
         return "1e-4" if self.half else "1e-12"
 
+    @property
+    def column(self) -> int | None:
+        """Where in the (stripped) line the birth is called, if known."""
+        text = self.event.code_line
+        return None if self.event.col is None or text is None else self.event.col - len(text) + len(text.lstrip())
+
     def site(self, operation: Operation, inside: Site | None = None) -> Site | None:
         """Where an operation is written."""
         born = operation is self.birth
