@@ -87,7 +87,7 @@ class Scene:
             normal(consumer if isinstance(consumer, Operation) else Operation(op=consumer))
             for consumer in self.surroundings.consumers
         ]
-        if not self.backward and consumers and consumers[0].op == self.op:
+        if self.event.is_backward and not self.backward and consumers and consumers[0].op == self.op:
             consumers = []  # the way of the gradient, not of the value
         site = None if consumers else find(self.birth, col=self.event.col)
         chain = [self.birth]
