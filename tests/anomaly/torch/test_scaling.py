@@ -229,6 +229,7 @@ def test_a_conversion_to_float32_is_not_taken_for_the_one_to_float16(steps: bool
             loss.backward()
     event = w.event
     assert (event.op, event.operands) == ("to", {"input": 1e6})
+    assert event.code_line == "loss = F.mse_loss(net(x).float(), x)", "where the model was called, not run again"
     assert event.remedy == 'with torch.autocast("cpu", enabled=False): loss = F.mse_loss(net(x).float(), x)'
 
 
