@@ -184,8 +184,9 @@ class Findings:
             return None
         place = place_fields(frame.f_code, frame.f_lasti)
         return (
-            "The line of this operation was not noted, as in other threads than that of the watch and in programs that "
-            f"compile; the step was at {place['filename']}:{place['lineno']}, in {place['function']}."
+            "The line of this operation was not noted, as in other threads than that of the watch, in programs that "
+            "compile, and in a step that calls other operations than those before it; the step was at "
+            f"{place['filename']}:{place['lineno']}, in {place['function']}."
         )
 
     def _unknown(self, tensor: Tensor | None, harmed: str, leaves: Sequence[Tensor] = ()) -> NaNEvent:
