@@ -114,6 +114,12 @@ PROGRAMS = [
         "y = torch.log(torch.exp(x).sum())",
     ),
     *ways(9, leaf("[-200.0, -300.0]"), "y = torch.log(torch.exp(x).sum(-1))"),
+    *ways(  # the density of a mixture
+        9,
+        f"{leaf('[[-200.0, -300.0], [0.0, 1.0]]')}; w = torch.tensor([0.25, 0.75])",
+        "y = torch.log(torch.sum(w * torch.exp(x), dim=1))",
+        "y = (x.exp() * w).sum(-1).log()",
+    ),
     *ways(
         38,
         leaf("[1e-20, 1e-20, 1e-20]"),

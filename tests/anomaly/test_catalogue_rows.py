@@ -176,6 +176,11 @@ def test_healthy_growth_is_not_a_runaway() -> None:
     assert diagnose(event).number == 53
 
 
+def test_a_loss_near_zero_that_rises_is_not_a_runaway() -> None:
+    event = runaway(loss_history=(8e-5, 1e-6, 2e-8, 9e-10, 1e-7, 1e-5), optimizer={"name": "Adam", "lr": 1e-3})
+    assert diagnose(event).number == 53
+
+
 def test_a_scale_that_keeps_falling() -> None:
     event = outside(kind="invalid", op="my_op", context={"scale_history": (65536.0, 32768.0, 16384.0, 8192.0, 4096.0)})
     assert diagnose(event).title == "loss scale that keeps falling"

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import retrograd as rg
+from retrograd.anomaly import diagnose
 from retrograd.anomaly.report import format_event
 from tests.anomaly.both import libraries, line, only_event, run, runs
 
@@ -295,3 +296,35 @@ def test_one_infinity_for_all_elements_is_no_matter_of_a_mask(library: str) -> N
     fixed = CLIPPING_BY_HAND.replace("w.grad.mul_(1.0 / total)", remedy)
     assert fixed != CLIPPING_BY_HAND
     assert not run(library, fixed, steps=True).events
+
+
+def test_a_layer_for_ctc_is_made_anew() -> None:
+    """The line calls a layer: the option belongs where the layer is made, and the arguments are not repeated."""
+    text = (
+        "torch.manual_seed(0)\nx = torch.randn(2, 1, 4, requires_grad=True)\n"
+        "class Model:\n    pass\nmodel = Model()\nmodel.ctc = torch.nn.CTCLoss(blank=3)\n"
+        "t, il, tl = torch.tensor([[1, 2, 1]]), torch.tensor([2]), torch.tensor([3])\n"
+        "loss = model.ctc(x.log_softmax(-1), t, il, tl)  # born here\nloss.backward()"
+    )
+    for steps in (False, True):
+        event = only_event(run("torch", text, steps))
+        assert event.op == "ctc_loss"
+        assert event.remedy == "model.ctc = torch.nn.CTCLoss(blank=3, zero_infinity=True)"
+        assert "Make the layer as above" in format_event(event)
+    mended = text.replace("model.ctc = torch.nn.CTCLoss(blank=3)", event.remedy)
+    assert run("torch", mended).event is None
+
+
+@libraries
+@pytest.mark.parametrize("steps", [False, True])
+def test_a_quotient_before_dropout_is_not_blamed_on_its_zeros(library: str, steps: bool) -> None:
+    """0/0 is NaN whether or not what drops it meets it, and there is no mask in the user's line."""
+    text = (
+        "x = torch.tensor([[1.0, 2.0], [0.0, 0.0]], requires_grad=True)\n"
+        "keep = torch.tensor([2.0, 0.0, 2.0, 2.0])\n"
+        "q = x / x.abs().sum(1, keepdim=True)  # born here\n"
+        "h = q.reshape(-1) * keep\nloss = h.sum()\nloss.backward()"
+    )
+    event = only_event(run(library, text, steps))
+    assert (event.op, event.index) == ("div", (1, 0))
+    assert diagnose(event).number != 30

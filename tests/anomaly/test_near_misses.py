@@ -38,6 +38,11 @@ NEAR_MISSES: list[tuple[int | str, str, str]] = [
     (27, leaf("[1.0, 100.0]"), "y = torch.log(3 - torch.exp(x)).relu()"),
     (53, leaf("[3e38, 3e38]"), "y = torch.log(x.sum())"),  # no exponentials
     (9, leaf("[88.0, 88.5, 88.6]"), "y = torch.log(torch.exp(x).sum(-1))"),
+    (
+        1,
+        f"{leaf('[0.0, 0.0]')}; w = torch.tensor([-1.0, 1.0])",
+        "y = torch.log((w * torch.exp(x)).sum())",
+    ),  # no mixture
     # quotients
     (32, f"{ZEROS}; a = torch.ones(2)", "y = a / x.abs().sum()"),  # neither a norm nor a count
     (14, "A = torch.zeros(2, 2).requires_grad_(); b = torch.ones(2)", "v = A @ b\ny = v / v.norm()"),  # no cosine

@@ -116,6 +116,25 @@ def test_threads_write_whole_lines(tmp_path: Path) -> None:
     assert not run.torn
 
 
+@pytest.mark.parametrize("policy", ["warn", "record"])
+@pytest.mark.parametrize("library", ["torch", "retrograd"])
+@pytest.mark.filterwarnings("ignore::retrograd.anomaly.AnomalyWarning")
+def test_whether_the_update_happened_is_said(library: str, policy: str) -> None:
+    """A step that was run again has updated nothing, whatever the policy; one that was not has."""
+    module = pytest.importorskip(library)
+    for steps in (False, True):
+        weight = module.tensor([0.0, 1.0], requires_grad=True)
+        optimizer = module.optim.SGD([weight], lr=0.1)
+        with Report() as report, rg.anomaly.watch(optimizer=optimizer, policy=policy, recorder=report, budget=1.0) as w:
+            for _ in w.steps([0]) if steps else [0]:
+                optimizer.zero_grad()
+                module.sqrt(weight).sum().backward()
+                optimizer.step()
+        assert bool(module.isfinite(weight).all()) == steps
+        assert ("left the update out" in report.run.entries[0].outcome) == steps
+        assert ("training went on" in report.run.entries[0].outcome) != steps
+
+
 def test_without_a_file() -> None:
     with Report() as report:
         report.write(EVENT, outcome="skipped")

@@ -23,6 +23,40 @@ def test_the_finite_operand_of_a_sum_is_acquitted() -> None:
     assert event.remedy is None
 
 
+def test_a_variable_tells_what_the_graph_has_not_kept() -> None:
+    """Neither the sum nor the difference has saved its result; a variable holds the sum."""
+    text = (
+        f"{LEAF}def solve(x):\n    last = torch.tensor(0.0) / torch.tensor(0.0)\n"
+        "    return x * 2 + 0.0 * last  # born here\n"
+        "def step():\n    y = solve(x)\n    loss = ((y - 1.0) ** 2).mean()\n    loss.backward()\nstep()"
+    )
+    event = only_event(run("torch", text))
+    assert (event.op, event.lineno) == ("add", line(text))
+    assert "0.0 * last was not finite already: add has only passed it on" in (event.cause or "")
+    assert event.remedy is None
+
+
+def test_a_variable_that_was_written_to_tells_nothing() -> None:
+    """The write is not recorded: what the variable holds is not what the sum has given."""
+    text = (
+        f"{LEAF}def step():\n    y = x + 1.0\n    z = torch.log(y - y.detach())  # born here\n"
+        "    with torch.no_grad():\n        y.fill_(float('nan'))\n    z.sum().backward()\nstep()"
+    )
+    event = only_event(run("torch", text))
+    assert (event.op, event.lineno) == ("log", line(text))
+
+
+def test_a_difference_of_which_nothing_is_known_is_none_of_infinities() -> None:
+    text = (
+        f"{LEAF}def step():\n    bad = torch.log(torch.tensor([-1.0, 2.0]))\n"
+        "    return (((x * 2).reshape(2) + bad * 0.5) - x.detach() * 2).pow(2).sum()  # born here"
+    )
+    event = only_event(run("torch", text, function=True))
+    assert "Both sides overflowed" not in (event.cause or "")
+    assert "was not finite already" in (event.cause or "")
+    assert event.remedy is None
+
+
 def test_a_mean_of_which_nothing_is_known_is_not_called_empty() -> None:
     text = f"{LEAF}def step():\n    p = torch.tensor([1.0, 0.0])\n    return (p * (p.log() - x)).mean()  # born here"
     event = only_event(run("torch", text, function=True))

@@ -32,8 +32,8 @@ CARRIED_OVER = (
 )
 
 
-def outcome_of(kind: str, event: NaNEvent | GradEvent, action: str) -> str:
-    """What becomes of the step, in the words of a report."""
+def outcome_of(kind: str, event: NaNEvent | GradEvent, action: str, twice: bool = False) -> str:
+    """What becomes of the step, in the words of a report; a step that was run ``twice`` has not updated anything."""
     if isinstance(event, GradEvent):
         return {"raise": "update withheld", "skip_step": "update left out"}.get(action, "no harm so far")
     if action == "explain":
@@ -43,6 +43,12 @@ def outcome_of(kind: str, event: NaNEvent | GradEvent, action: str) -> str:
     if action in ("raise", "skip_step"):
         outcome = "update withheld" if action == "raise" else "update left out"
         return outcome if event.kind == "leaf" else f"{outcome}, weights are clean"
+    if twice:
+        return (
+            "warned; the second run left the update out"
+            if action == "warn"
+            else "recorded; the second run left the update out"
+        )
     return "warned only, training went on" if action == "warn" else "recorded only, training went on"
 
 

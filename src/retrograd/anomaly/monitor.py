@@ -304,7 +304,7 @@ class Watch:
             kind, event = first[0], replace(first[1], reproducible=False, note=CARRIED_OVER)
         else:
             event = replace(event, reproducible=True)
-        self._carry_out(kind, event)
+        self._carry_out(kind, event, twice=True)
 
     def _put_back(self, replay: _Replay) -> None:
         for adapter, snapshot in zip(self._adapters, replay.snapshots, strict=True):
@@ -432,22 +432,22 @@ class Watch:
             raise ValueError(f"a policy must return one of {', '.join(ACTIONS)}, or None, but returned {chosen!r}")
         return chosen or "record"
 
-    def _record(self, kind: str, event: NaNEvent | GradEvent, action: str) -> None:
+    def _record(self, kind: str, event: NaNEvent | GradEvent, action: str, twice: bool = False) -> None:
         with self._lock:
             if isinstance(event, NaNEvent):
                 self._events.append(event)
             else:
                 self._grad_events.append(event)
             if self.recorder is not None:
-                self.recorder.write(event, outcome=outcome_of(kind, event, action))
+                self.recorder.write(event, outcome=outcome_of(kind, event, action, twice))
         for listener in list(self.listeners):
             listener(event)
 
-    def _carry_out(self, kind: str, event: NaNEvent | GradEvent) -> str:
+    def _carry_out(self, kind: str, event: NaNEvent | GradEvent, twice: bool = False) -> str:
         action = self._action(kind, event)
         if action == "ignore":
             return "go on"
-        self._record(kind, event, action)
+        self._record(kind, event, action, twice)
         if action == "raise":
             raise AnomalyError(event, message_of(event))
         if action == "warn":

@@ -37,6 +37,7 @@ def test_the_error_says_why_and_what_to_write_instead() -> None:
     (note,) = raised.value.__notes__
     assert event.remedy is not None
     assert event.remedy in note
+    assert str(raised.value) not in note, "the error is printed above its note"
 
 
 def test_the_remedy_helps() -> None:

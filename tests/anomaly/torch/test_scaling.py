@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 import retrograd as rg
 from retrograd.anomaly.adapters.torch.scaling import MOST_SKIPS
@@ -186,6 +187,61 @@ def test_a_remedy_in_float32_says_where_autocast_would_undo_it(line: Any, off: b
     namespace: dict[str, Any] = {"torch": torch, "Tensor": Tensor, "Half": Half}
     exec(source, namespace)
     assert torch.isfinite(Half(namespace[name])(torch.full((4, 4), 2000.0))).all(), "the remedy does not help"
+
+
+def large_input(net: Half, x: Tensor) -> Tensor:
+    h = net.up(x).float() ** 2
+    return net.down(h)
+
+
+def masked_square(net: Half, x: Tensor) -> Tensor:
+    h = net.up(x)
+    h = h * h * (h > 0)
+    return net.down(h / 1e6)
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_what_autocast_itself_makes_float16_of(steps: bool) -> None:
+    """No conversion is written in the line that calls the layer."""
+    torch.manual_seed(0)
+    net = Half(large_input)
+    with rg.anomaly.watch(net, policy="record") as w:
+        for x in w.steps([torch.full((4, 4), 2000.0)]) if steps else [torch.full((4, 4), 2000.0)]:
+            net(x).mean().backward()
+    event = w.event
+    assert (event.op, event.code_line) == ("to", "return net.down(h)")
+    assert "Autocast makes float16 of what is given" in event.cause
+    assert event.remedy == 'with torch.autocast("cpu", enabled=False): return net.down(h)'
+    source = inspect.getsource(large_input).replace("return net.down(h)", event.remedy)
+    namespace: dict[str, Any] = {"torch": torch, "Tensor": Tensor, "Half": Half}
+    exec(source, namespace)
+    assert torch.isfinite(Half(namespace["large_input"])(torch.full((4, 4), 2000.0))).all(), "the remedy does not help"
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_a_conversion_to_float32_is_not_taken_for_the_one_to_float16(steps: bool) -> None:
+    """What overflows is converted in a layer of torch's, and the user's line that calls it converts the result."""
+    net = nn.Sequential(nn.Linear(4, 4), nn.Identity())
+    with rg.anomaly.watch(net, policy="record") as w:
+        for x in w.steps([torch.full((4, 4), 1e6)]) if steps else [torch.full((4, 4), 1e6)]:
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = F.mse_loss(net(x).float(), x)
+            loss.backward()
+    event = w.event
+    assert (event.op, event.operands) == ("to", {"input": 1e6})
+    assert event.code_line == "loss = F.mse_loss(net(x).float(), x)", "where the model was called, not run again"
+    assert event.remedy == 'with torch.autocast("cpu", enabled=False): loss = F.mse_loss(net(x).float(), x)'
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_autocast_is_seen_behind_a_second_operation_of_the_same_name(steps: bool) -> None:
+    torch.manual_seed(0)
+    net = Half(masked_square)
+    with rg.anomaly.watch(net, policy="record") as w:
+        for x in w.steps([torch.full((4, 4), 2000.0)]) if steps else [torch.full((4, 4), 2000.0)]:
+            net(x).mean().backward()
+    assert w.event.op == "mul"
+    assert w.event.remedy == 'with torch.autocast("cpu", enabled=False): h = h.float() * h.float() * (h > 0)'
 
 
 def test_a_scaler_that_is_off() -> None:

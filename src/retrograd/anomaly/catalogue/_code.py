@@ -197,6 +197,11 @@ class Line:
         """The column, in characters, where a node begins in its (stripped) line."""
         return len(self._head) + len(self._encoded[: self._span(node)[0]].decode())
 
+    def called_at(self, column: int) -> str | None:
+        """The name of the function or layer whose call begins at a column, dots included."""
+        calls = (node for node in ast.walk(self._tree) if isinstance(node, ast.Call))
+        return next((dotted(node.func) for node in calls if self.column(node) == column), None)
+
     def used_by(self, node: ast.AST, op: str) -> bool:
         """Whether a node stands in the arguments of an operation."""
         return any(w.op == op and w.node is not node and self.inside(node, w.node) for w in self.operations)

@@ -87,7 +87,7 @@ class Scene:
             normal(consumer if isinstance(consumer, Operation) else Operation(op=consumer))
             for consumer in self.surroundings.consumers
         ]
-        if not self.backward and consumers and consumers[0].op == self.op:
+        if self.event.is_backward and not self.backward and consumers and consumers[0].op == self.op:
             consumers = []  # the way of the gradient, not of the value
         site = None if consumers else find(self.birth, col=self.event.col)
         chain = [self.birth]
@@ -136,6 +136,12 @@ class Scene:
     def floor(self) -> str:
         """The smallest number worth taking the logarithm of."""
         return "1e-4" if self.half else "1e-12"
+
+    @property
+    def column(self) -> int | None:
+        """Where in the (stripped) line the birth is called, if known."""
+        text = self.event.code_line
+        return None if self.event.col is None or text is None else self.event.col - len(text) + len(text.lstrip())
 
     def site(self, operation: Operation, inside: Site | None = None) -> Site | None:
         """Where an operation is written."""

@@ -11,11 +11,13 @@ from retrograd.anomaly.catalogue._expression import (
     first,
     made_from,
     maker,
+    number,
     second,
     shown,
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.surroundings import Operand
 
 _LOGS = ("log", "log2", "log10")
 _EXPONENTIALS = {
@@ -200,6 +202,7 @@ def difference_of_infinities(scene: Scene) -> Finding | None:
         or scene.backward
         or len(operation.args) < 2
         or any(_finite(operand.value) for operand in operation.args[:2])
+        or not all(_overflowed(operand) for operand in operation.args[:2] if scene.context.get("unkept"))
     ):
         return None
     site = scene.site(operation)
@@ -233,6 +236,11 @@ def difference_of_infinities(scene: Scene) -> Finding | None:
         f"{spelling.call('exp', spelling.clamp(b, None, limit))}",
         lineno,
     )
+
+
+def _overflowed(operand: Operand) -> bool:
+    """Whether an operand is infinite as far as can be known: its number is, or it was made by an exponential."""
+    return number(operand.value) in (math.inf, -math.inf) or made_from(operand, "exp") is not None
 
 
 def _finite(known: object) -> bool:

@@ -44,6 +44,9 @@ _LEFT_BY_AUTOCAST = frozenset(
 )  # which keep the type that they are given
 
 
+_WIDER = ("float", "double", "bfloat16")  # conversions to types with a range beyond that of float16
+
+
 def _ancestors(operation: Operation, depth: int = 5) -> Iterator[Operation]:
     """An operation and those that its operands come from, nearest first."""
     yield operation
@@ -136,7 +139,7 @@ def overflow(scene: Scene) -> Finding | None:
     )
     back = ""
     if _goes_back(scene):
-        without = f'with {spelling.library}.autocast("{scene.context["autocast"]}", enabled=False): '
+        without = _without_autocast(scene)
         if rewritten is not None:
             rewritten = without + rewritten if _is_simple(rewritten) else None
         general = without + general
@@ -158,6 +161,10 @@ def _goes_back(scene: Scene) -> bool:
         return False
     further = next((op for op in (scene.op, *scene.later) if op not in _LEFT_BY_AUTOCAST), None)
     return further in _AUTOCAST
+
+
+def _without_autocast(scene: Scene) -> str:
+    return f'with {scene.spelling().library}.autocast("{scene.context["autocast"]}", enabled=False): '
 
 
 def _is_simple(code: str) -> bool:
@@ -193,13 +200,26 @@ def _cast(scene: Scene) -> Finding:
         )
     known = value(first(scene.birth))
     spelling = scene.spelling()
+    site = scene.site(scene.birth)
+    if site is not None and isinstance(site.node, ast.Call) and getattr(site.node.func, "attr", None) in _WIDER:
+        site = None  # what the line converts is the result of what overflowed
+    line = (scene.birth.code_line or "").strip()
+    if site is None and scene.context.get("autocast"):  # nobody has written it
+        layer = f", {scene.event.layer_name} ({scene.event.module_type})" if scene.event.layer_name else ""
+        return Finding(
+            f"Autocast makes float16 of what is given to the layer or function that is called here{layer}: "
+            f"{'a number' if known is None else f'{known:g}'} beyond 65504, where float16 ends. Turn autocast off "
+            "around the line, whose operands must be float32 then; or make the numbers smaller before, or let autocast "
+            "use bfloat16, which has the range of float32.",
+            _without_autocast(scene) + line if line and _is_simple(line) else None,
+            f"{_without_autocast(scene)}y = layer(x.float())",
+            scene.birth.lineno,
+        )
     return Finding(
         f"float16 ends at 65504, and {'this is' if known is None else 'here it is given'} "
         f"{'beyond it' if known is None else f'{known:g}'}. Leave it in float32 or bfloat16, scale it down first, or "
         "bound it.",
-        scene.replaced(
-            scene.site(scene.birth), 0, lambda text, spelling: spelling.clamp(text, "-65504", "65504"), "input"
-        ),
+        scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, "-65504", "65504"), "input"),
         f"y = {spelling.clamp(scene.called(first(scene.birth), 'x'), '-65504', '65504')}.half()",
         scene.birth.lineno,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from retrograd.anomaly.catalogue._code import atom
+from retrograd.anomaly.catalogue._code import Line, atom
 from retrograd.anomaly.catalogue._expression import first, made_from, named, number, shown
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.half import vanishes
@@ -31,9 +31,20 @@ def ctc(scene: Scene) -> Finding | None:
         "twice. Its probability is 0, the loss inf and the gradient NaN. Leave such samples out of the loss, or "
         "better out of the data.",
         site.replaced(site.written.with_keyword("zero_infinity", "True")) if site else None,
-        f"loss = {scene.spelling().functional('ctc_loss', *_CTC, 'zero_infinity=True')}",
+        _ctc_layer(scene) or f"loss = {scene.spelling().functional('ctc_loss', *_CTC, 'zero_infinity=True')}",
         scene.birth.lineno,
     )
+
+
+def _ctc_layer(scene: Scene) -> str | None:
+    """The layer made anew, where the line calls one."""
+    line = Line.parse(scene.birth.code_line)
+    name = line.called_at(scene.column) if line is not None and scene.column is not None else None
+    if name is None or scene.event.module_type not in ("CTCLoss", None, ""):
+        return None
+    blank = named(scene.birth, "blank")
+    given = f"blank={blank.value}, " if blank is not None and blank.value else ""
+    return f"{name} = {scene.spelling().library}.nn.CTCLoss({given}zero_infinity=True)"
 
 
 @cause(None, "logsumexp over nothing but -inf, in backward")
@@ -169,7 +180,8 @@ def singular(scene: Scene) -> Finding | None:
         if scene.op == "cholesky"
         else "is singular, or nearly so"
     )
-    error = f" ({scene.context['error']})" if scene.context.get("error") else ""
+    said = scene.context.get("error")
+    error = f" ({said})" if said and said not in (scene.event.note or "") else ""
     return Finding(
         f"The matrix given to {scene.op} {what}{error}. Adding a little to the diagonal makes it regular if it is so "
         "up to rounding; if it is really indefinite, look at how it was made. Prefer solve to inv, and float64 for "

@@ -8,6 +8,7 @@ from retrograd.anomaly.catalogue._expression import (
     first,
     made_from,
     maker,
+    number,
     one_minus,
     plus_one,
     same,
@@ -178,23 +179,59 @@ def log_of_one_plus_exp(scene: Scene) -> Finding | None:
     return None
 
 
+def _summands(total: Operation | None) -> tuple[Operation | None, Operation | None, Operand | None]:
+    """The exponentials that a sum adds up; where they are weighted, the product and the weights, none of them negative.
+
+    As in the density of a mixture: ``log(sum(w * exp(x)))`` is ``logsumexp(log(w) + x)``.
+    """
+    if total is None:
+        return None, None, None
+    if (exp := maker(first(total), "exp")) is not None:
+        return exp, None, None
+    product = maker(first(total), "mul")
+    factors = product.args[:2] if product is not None else ()
+    for factor, weight in zip(factors, factors[::-1], strict=True):
+        exp = maker(factor, "exp")
+        least = number(weight.value if weight.min is None else weight.min)
+        if exp is not None and not weight.constant and (least is None or least >= 0):
+            return exp, product, weight
+    return None, None, None
+
+
+def _log_weight(
+    scene: Scene, product: Site | None, exp: Site | None, weight: Operand, exponent: str | None
+) -> str | None:
+    """``log(w) + x`` of a written ``w * exp(x)``; a weight of 0 stays out of the sum as it was."""
+    if product is None or exp is None or exponent is None:
+        return None
+    others = [each for each in product.written.arguments[:2] if not product.line.inside(exp.node, each)]
+    if len(others) != 1:
+        return None
+    written = product.line.text(others[0])
+    spelling = scene.spelling(product)
+    positive = (number(weight.value if weight.min is None else weight.min) or 0.0) > 0
+    return f"{spelling.call('log', written if positive else spelling.clamp(written, scene.floor))} + {exponent}"
+
+
 @cause(9, "log of a sum of exponentials")
 def log_of_sum_of_exp(scene: Scene) -> Finding | None:
-    for log in scene.roots("log", through=("exp", "sum")):
+    for log in scene.roots("log", through=("exp", "mul", "sum")):
         total = maker(first(log), "sum")
-        exp = maker(first(total), "exp") if total else None
+        exp, product, weight = _summands(total)
         if total is None or exp is None:
             continue
         outer = scene.site(log)
-        summed = _inner(scene, log, total)
-        inner = _inner(scene, log, total, exp)
-        text = inner.written.text(0) if inner else None
         spelling = scene.spelling(outer)
+        summed = _inner(scene, log, total)
+        inner = _inner(scene, log, total, *([product] if product else []), exp)
+        text = inner.written.text(0) if inner else None
+        if product is not None and weight is not None:
+            text = _log_weight(scene, _inner(scene, log, total, product), inner, weight, text)
         happened = (
             f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf"
             if scene.op == "exp"
             else "the sum of the exponentials overflows"
-            if scene.op == "sum"
+            if scene.op in ("sum", "mul")
             else "every exponential underflows to 0, and the log of 0 is -inf"
         )
         new = spelling.tensor_call("logsumexp", text, dims(summed, first(exp))) if text and summed else None

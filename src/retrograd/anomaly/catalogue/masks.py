@@ -176,7 +176,13 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     argument = value(first(pole))
     if argument is not None and argument < 0 and pole.op in ("log", "log2", "log10", "sqrt", "rsqrt"):
         return None  # outside of the domain, mask or not
-    masked = [(product, operand) for product in products for operand in product.args[:2] if _is_mask(operand, pole)]
+    nan = scene.op != "mul" and scene.kind == "invalid"  # what is NaN already needs no 0 to become so
+    masked = [
+        (product, operand)
+        for product in products
+        for operand in product.args[:2]
+        if _is_mask(operand, pole) and (not nan or value(operand) == 0)
+    ]
     if not masked:
         return None
     product, mask = masked[0]
@@ -198,8 +204,9 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         condition = f"{atom(text)} != 0"
         rewritten = scene.guarded(site, lambda x, spelling: spelling.where(condition, x, safe))
     name = scene.called(first(pole), "x")
+    born, times = ("NaN", "NaN") if nan else ("an infinity", "inf")
     return Finding(
-        f"{pole.op} gives an infinity at an element where {_named(mask)} is 0, but 0 * inf is NaN: multiplying does "
+        f"{pole.op} gives {born} at an element where {_named(mask)} is 0, but 0 * {times} is NaN: multiplying does "
         f"not remove it. Make the argument safe before {pole.op}; then the product is 0 and so is the gradient.",
         rewritten,
         f"y = {spelling.call(pole.op, spelling.where('mask != 0', name, safe))} * mask",

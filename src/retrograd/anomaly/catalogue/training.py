@@ -258,12 +258,17 @@ def opposed_gradients(scene: Scene) -> Finding | None:
 
 
 def _rising(history: object, factor: float) -> bool:
-    """Whether the last values rise steadily, and by a large factor in all."""
+    """Whether the last values rise steadily, by a large factor in all, and to more than there has been.
+
+    A loss near zero rises by large factors all the time, and nothing has run away.
+    """
     if not isinstance(history, Sequence) or len(history) < 3:
         return False
-    known = [abs(value) for value in map(number, history) if value is not None and math.isfinite(value)][-8:]
+    known = [abs(value) for value in map(number, history) if value is not None and math.isfinite(value)]
     tail = known[-3:]
-    return len(tail) == 3 and tail[0] < tail[1] < tail[2] and tail[2] > factor * max(min(known), 1e-30)
+    if len(tail) < 3 or not tail[0] < tail[1] < tail[2]:
+        return False
+    return tail[2] >= max(known) and tail[2] > factor * max(min(known[-8:]), 1e-30)
 
 
 def _is_of_large_numbers(scene: Scene) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from retrograd.anomaly.report.source import SourceLine, excerpt, guilty_span
 
 TAB = 4
 _SAME_LINE = 4  # characters, with which a line that was rewritten begins as before
+_LAYER_MADE = re.compile(r"[\w.]+ = (?:\w+\.)*nn\.[A-Z]\w*\(")
 PATH_ENDS = 3  # how many nodes of a long path are shown at either end
 
 
@@ -196,6 +198,8 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
         return f"Put the line above before line {line}, where the value is used"
     if event.kind == "leaf":
         return "Mend where it comes from, or put the line above after the model was made and loaded"
+    if _LAYER_MADE.match(remedy):
+        return "Make the layer as above, where it is made"
     if line is None:
         return "Change the code as above"
     own = (event.code_line or remedy).strip()[:_SAME_LINE]

@@ -149,7 +149,7 @@ class Describer:
         if _is_mixed(op, argument.name):
             index = None
         if argument.made_by is None and not isinstance(value, Tensor):
-            return Operand(name=argument.name, value=_plain(value), constant=True)
+            return Operand(name=argument.name, value=_plain(value), constant=not argument.missing)
         producer = None
         tensor, itself = argument.tensor, argument.itself
         if argument.made_by is not None and depth > 0:

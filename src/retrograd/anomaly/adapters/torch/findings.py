@@ -154,7 +154,7 @@ class Findings:
         """The live graph, read in the order of creation."""
         roots = [root for root in roots if root.grad_fn is not None]
         last = max((root.grad_fn._sequence_nr() for root in roots), default=0)  # type: ignore[union-attr]
-        return self._origin(read(roots, lambda seq: self._sites.site_of(seq, last)))
+        return self._origin(read(roots, lambda seq: self._sites.site_of(seq, last), self.names.results()))
 
     def _run_model_again(self, backward: bool) -> list[tuple[Call, int]]:
         if self._recorder is not None:
@@ -199,8 +199,9 @@ class Findings:
             return None
         place = place_fields(frame.f_code, frame.f_lasti)
         return (
-            "The line of this operation was not noted, as in other threads than that of the watch and in programs that "
-            f"compile; the step was at {place['filename']}:{place['lineno']}, in {place['function']}."
+            "The line of this operation was not noted, as in other threads than that of the watch, in programs that "
+            "compile, and in a step that calls other operations than those before it; the step was at "
+            f"{place['filename']}:{place['lineno']}, in {place['function']}."
         )
 
     def _unknown(self, tensor: Tensor | None, harmed: str, leaves: Sequence[Tensor] = ()) -> NaNEvent:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -15,6 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 from retrograd.anomaly.adapters.torch.calls import Call, bytes_of, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.distributed import is_replicated, is_sharded
+from retrograd.anomaly.adapters.torch.frames import user_frame
 from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.snapshot import Copies, Gradients, RandomState, small_buffers
 
@@ -23,10 +26,19 @@ _MOST_BYTES = 64 << 20  # of an output whose gradient is kept
 
 
 class ModelCall:
-    """One call: its arguments by reference, the random state before it, the gradients that came to its outputs."""
+    """One call: its arguments by reference, the random state before it, the gradients that came to its outputs, and
+    the user's line that made it.
+    """
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], model: torch.nn.Module | None = None) -> None:
+    def __init__(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        model: torch.nn.Module | None = None,
+        frame: FrameType | None = None,
+    ) -> None:
         self.model = model
+        self.place = None if frame is None else (frame.f_code, frame.f_lasti)
         self.args = args
         self.kwargs = kwargs
         self.random = RandomState()
@@ -92,7 +104,7 @@ class ModelCalls:
 
     def _before(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not torch.compiler.is_compiling() and not self._running and torch.is_grad_enabled():
-            self._calls.append(ModelCall(args, kwargs, module))
+            self._calls.append(ModelCall(args, kwargs, module, user_frame(sys._getframe(1))))
 
     def _after(self, module: Any, args: Any, output: Any) -> None:
         if not torch.compiler.is_compiling() and not self._running and self._calls and torch.is_grad_enabled():
@@ -142,6 +154,8 @@ class ModelCalls:
         if model is None:
             return []
         recorder = Recorder()
+        if call.place is not None:
+            recorder.called_from = user_frame(sys._getframe(1)), call.place
         call.random.restore()
         args, kwargs = tree_map(_cut_off, (call.args, call.kwargs))
         try:

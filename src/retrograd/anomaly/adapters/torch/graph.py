@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.calls import Argument, Call, seq_of
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_inf, has_nan, seq_of
 from retrograd.anomaly.names import canonical
 
 SiteOf = Callable[[int], "tuple[CodeType, int] | None"]
@@ -46,7 +46,7 @@ def leaves_behind(roots: Iterable[Any]) -> list[Tensor]:
     return [node.variable for node in nodes_behind(roots) if hasattr(node, "variable")]
 
 
-def read(roots: Sequence[Tensor], site_of: SiteOf) -> list[tuple[Call, int]]:
+def read(roots: Sequence[Tensor], site_of: SiteOf, held: Iterable[Tensor] = ()) -> list[tuple[Call, int]]:
     """Make calls of the graph behind some tensors, and return those of which the tensors are results.
 
     Parameters
@@ -55,11 +55,20 @@ def read(roots: Sequence[Tensor], site_of: SiteOf) -> list[tuple[Call, int]]:
         Tensors with a history that has not been freed.
     site_of
         Tells for a sequence number where the operation was called.
+    held
+        Other results that are at hand, such as those in the program's variables. One that was written to may be
+        another by now than its node has made, and is left out; so is one with infinities and no NaN, which may be a
+        mask at work, as long as the number that it writes has not been kept.
     """
     nodes = {node: saved_by(node) for node in nodes_behind([root.grad_fn for root in roots])}
-    known = {(root.grad_fn, root.output_nr): root.detach() for root in roots}
+    known = {(each.grad_fn, each.output_nr): each.detach() for each in held if _tells(each)}
+    known |= {(root.grad_fn, root.output_nr): root.detach() for root in roots}
     calls = calls_of(nodes, known, site_of)
     return [(calls[root.grad_fn], root.output_nr) for root in roots if root.grad_fn in calls]
+
+
+def _tells(held: Tensor) -> bool:
+    return held._version == 0 and (has_nan(held) or not has_inf(held))
 
 
 def calls_of(

@@ -83,6 +83,16 @@ class Names:
                         yield name, value
             frame = frame.f_back
 
+    def results(self) -> Iterator[Tensor]:
+        """What the variables hold of results of operations that have a history."""
+        frame = self.frame
+        while frame is not None:
+            if not is_internal(frame.f_code):
+                for _, value in named_variables(frame):
+                    if isinstance(value, Tensor) and not value.is_leaf:
+                        yield value
+            frame = frame.f_back
+
     def bad_buffers(self) -> tuple[str, ...]:
         """The names of the model's buffers with numbers that are not finite."""
         if self.model is None:

@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -60,6 +61,8 @@ class Recorder(TorchDispatchMode):
         self._spared: list[Call] = []  # no longer among the calls, but with what they made, which was bad
         self.born_inside: Call | None = None
         self.paused = False
+        # Where a model is run again for a call of long ago: the user's frame now, and the line that called it then.
+        self.called_from: tuple[FrameType | None, tuple[CodeType, int]] | None = None
         _recorders.add(self)
 
     # --- forward --------------------------------------------------------------------------------------------------
@@ -93,7 +96,9 @@ class Recorder(TorchDispatchMode):
             modules=around.modules,
             thread=threading.current_thread().name,
         )
-        if around.user is not None:
+        if self.called_from is not None and around.user is self.called_from[0]:
+            call.code, call.at = self.called_from[1]
+        elif around.user is not None:
             call.code, call.at = around.user.f_code, around.user.f_lasti
         if around.applied is not None:
             call.applied = around.applied.f_code, around.applied.f_lasti
