@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -160,6 +161,52 @@ def test_tensors_among_arrays(name: str) -> None:
     expected = MIXED[name](M, V)
     np.testing.assert_allclose(result.detach().numpy(), expected)
     assert result.detach().numpy().dtype == expected.dtype
+
+
+DTYPES = ("bool", "int64", "float32", "float64", "complex128")
+PRODUCTS: dict[str, Callable[..., Any]] = {
+    "@": lambda a, b: a @ b,
+    "np.matmul": np.matmul,
+    "np.dot": np.dot,
+    "np.dot of three dimensions": lambda a, b: np.dot(a[None], b),
+    "np.inner": np.inner,
+    "np.outer": np.outer,
+    "np.vdot": np.vdot,
+    "np.kron": np.kron,
+    "np.vecdot": np.vecdot,
+    "np.tensordot": lambda a, b: np.tensordot(a, b, 1),
+    "np.einsum": lambda a, b: np.einsum("ij,jk->k", a, b),
+    "np.linalg.multi_dot": lambda a, b: np.linalg.multi_dot([a, b, a]),
+    "np.linalg.solve": np.linalg.solve,
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize(
+    ("left", "right"), [pair for pair in itertools.permutations(DTYPES, 2) if {*pair} != {"bool", "int64"}]
+)
+def test_products_promote_as_numpys_do(name: str, left: str, right: str) -> None:
+    """Data of integers or in single precision times parameters, a real matrix times a complex state."""
+    product = PRODUCTS[name]
+    a, b = (np.array([[2.0, 1.0], [0.0, 1.0]]).astype(dtype) for dtype in (left, right))
+    # an integer never widens a floating type
+    dtype = rg.promote_types(rg.from_numpy(a).dtype, rg.from_numpy(b).dtype)
+    alike = [rg.from_numpy(array).to(dtype).requires_grad_() for array in (a, b)]
+    product(*alike).abs().sum().backward()
+    kinds = [(False, True)[: 1 + (array.dtype.kind in "fc")] for array in (a, b)]
+    for differentiated in itertools.product(*kinds):
+        if not any(differentiated) or (name == "@" and all(differentiated)):  # torch's operator does not promote
+            continue
+        x, y = (tensor(array) if grad else array for array, grad in zip((a, b), differentiated, strict=True))
+        result = product(x, y)
+        assert result.dtype is dtype
+        np.testing.assert_allclose(result.detach().numpy(), product(a, b), rtol=1e-6)
+        result.abs().sum().backward()
+        for leaf, other in zip((x, y), alike, strict=True):
+            if isinstance(leaf, rg.Tensor):
+                assert leaf.grad.dtype is leaf.dtype
+                wanted = other.grad if leaf.is_complex() else other.grad.real
+                np.testing.assert_allclose(leaf.grad.numpy(), wanted.numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_operators_leave_other_classes_their_say() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -294,6 +297,41 @@ def test_outputs_of_integers_have_no_tangents(lib: Any) -> Any:
         lib.func.jacfwd(lambda x: x.argmax())(x),
         lib.func.grad(lambda x: x.argmax())(x),
     ]
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+TRANSFORMED: dict[str, Callable[[Any], Any]] = {
+    "grad": lambda f: lambda x: rg.func.grad(f)(x),
+    "grad and value": lambda f: lambda x: rg.func.grad_and_value(f)(x)[0],
+    "nested arguments": lambda f: lambda x: rg.func.grad(lambda tree: f(tree["x"][0]))({"x": [x]})["x"][0],
+    "vjp": lambda f: lambda x: rg.func.vjp(f, x)[1](rg.ones((), dtype=rg.float64))[0],
+    "jvp": lambda f: lambda x: rg.func.jvp(rg.func.grad(f), (x,), (x,))[1],
+    "hessian": rg.func.hessian,
+    "vmap": lambda f: lambda x: rg.vmap(rg.func.grad(f))(x[None]),
+    "linearize": lambda f: lambda x: rg.func.linearize(rg.func.grad(f), x)[1](x),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_results_go_without_help_from_the_garbage_collector(name: str) -> None:
+    """Else a loop over large arguments holds dozens of their gradients: the collector counts objects, not bytes."""
+    seen = []
+
+    def f(x: Any) -> Any:
+        y = x**4
+        seen.append(weakref.ref(y))
+        return y.sum() + np.sum(np.block([[x], [x]])) + np.sum(rg.cat([x, np.ones(2)]))
+
+    gc.collect()
+    gc.disable()
+    try:
+        result = TRANSFORMED[name](f)(rg.tensor(V))
+        seen.append(weakref.ref(result))
+        del result
+        assert [ref() for ref in seen] == [None] * len(seen)
+    finally:
+        gc.enable()
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

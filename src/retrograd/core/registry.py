@@ -188,15 +188,19 @@ def _with_tensors(
         assert mistake is not None  # the array is among the arguments
         raise mistake
     on_device = next((tensor._data for tensor in tensors if type(tensor._data) is DeviceArray), None)
+    return (
+        tuple([_as_tensor(value, on_device) for value in args]),
+        {key: _as_tensor(value, on_device) for key, value in kwargs.items()},
+    )
 
-    def as_tensor(value: Any) -> Any:
-        if type(value) is list or type(value) is tuple:
-            return type(value)(map(as_tensor, value))
-        if type(value) is not ndarray:
-            return value
-        return wrap(value if on_device is None else np.asarray(value, like=on_device))
 
-    return tuple(map(as_tensor, args)), {key: as_tensor(value) for key, value in kwargs.items()}
+def _as_tensor(value: Any, on_device: DeviceArray | None) -> Any:
+    """Tensors for arrays, also in lists, on the GPU if there is one."""
+    if type(value) is list or type(value) is tuple:
+        return type(value)([_as_tensor(item, on_device) for item in value])
+    if type(value) is not ndarray:
+        return value
+    return wrap(value if on_device is None else np.asarray(value, like=on_device))
 
 
 def _no_tensor(

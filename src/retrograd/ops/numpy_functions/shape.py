@@ -234,15 +234,15 @@ def _leaves(blocks: Any) -> list[Any]:
 @implements(np.block)
 def _block(arrays: Any) -> Tensor:
     depth = _depth(arrays)
-    ndim = max(depth, *(np.ndim(leaf) for leaf in _leaves(arrays)))
+    return _joined(arrays, depth, max(depth, *(np.ndim(leaf) for leaf in _leaves(arrays))))
 
-    def joined(blocks: Any, level: int) -> Tensor:
-        if isinstance(blocks, list):
-            return joining.cat([joined(item, level + 1) for item in blocks], level - depth)
-        (leaf,) = tensors([blocks])
-        return leaf.reshape((1,) * (ndim - leaf.ndim) + tuple(leaf.shape))
 
-    return joined(arrays, 0)
+def _joined(blocks: Any, depth: int, ndim: int) -> Tensor:
+    """The blocks of ``depth`` nested lists, the innermost along the last dimension."""
+    if isinstance(blocks, list):
+        return joining.cat([_joined(item, depth - 1, ndim) for item in blocks], -depth)
+    (leaf,) = tensors([blocks])
+    return leaf.reshape((1,) * (ndim - leaf.ndim) + tuple(leaf.shape))
 
 
 @implements(np.append)
