@@ -37,6 +37,30 @@ def test_grad_of_several_and_nested_arguments(lib: Any) -> Any:
     return [lib.func.grad(f, argnums=argnums)(x, tree) for argnums in (0, 1, -1, (0, 1), (1, 0), (-1, 0))]
 
 
+def test_numpys_scalars_count_as_arrays_without_dimensions() -> None:
+    """They are what NumPy makes of those: ``np.array(0.3) * 2`` and ``v[0]`` are scalars."""
+    x, v = np.float64(0.3), np.float32(2.0)
+    slope = rg.func.grad(np.sin)(x)
+    assert slope.dtype is rg.float64
+    assert slope.item() == pytest.approx(np.cos(0.3))
+    assert rg.func.grad(np.sin)(v).dtype is rg.float32
+    assert rg.func.grad(lambda tree: tree["a"] * tree["b"][0])({"a": x, "b": (x,)})["a"].item() == x
+    for jacobian in (rg.func.jacrev, rg.func.jacfwd):
+        a, b = jacobian(lambda a, b: a * np.arange(3.0) + b, argnums=(0, 1))(x, np.float64(1.0))
+        assert (a.tolist(), b.tolist()) == ([0, 1, 2], [1, 1, 1])
+    assert rg.func.hessian(np.sin)(x).item() == pytest.approx(-np.sin(0.3))
+    assert rg.func.jvp(np.sin, (x,), (np.float64(2.0),))[1].item() == pytest.approx(2 * np.cos(0.3))
+    assert rg.func.vjp(np.sin, x)[1](np.float64(2.0))[0].item() == pytest.approx(2 * np.cos(0.3))
+    assert rg.func.linearize(np.sin, x)[1](np.float64(2.0)).item() == pytest.approx(2 * np.cos(0.3))
+    with pytest.raises(RuntimeError, match="floating point"):
+        rg.func.grad(lambda n: n * 1.0)(rg.tensor(2))
+    for number in (1.0, 2, np.int64(2), None):
+        with pytest.raises(ValueError, match=r"must be Tensor.*np\.array\(1\.0\)"):
+            rg.func.grad(lambda n: n * 1.0)(number)
+    with pytest.raises(TypeError, match="supported types"):
+        rg.func.grad(lambda n: n * 1.0)(np.longdouble(2) if np.dtype(np.longdouble).itemsize > 8 else np.array("a"))
+
+
 @parity
 def test_value_and_aux(lib: Any) -> Any:
     def f(x: Any) -> Any:

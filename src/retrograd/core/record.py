@@ -16,7 +16,7 @@ from numpy import ndarray
 from retrograd.batching import compute_per_sample, holds_batch
 from retrograd.core import inplace as _inplace
 from retrograd.core import state
-from retrograd.core.errors import explain, kind_name
+from retrograd.core.errors import check_plain, explain, kind_name
 from retrograd.core.half import HALF, SINGLE, computes_in_single, exact_numbers, rounded
 from retrograd.core.layout import dense_copy
 from retrograd.core.node import MultiOpNode, SavedList, save_result, save_tensor
@@ -65,6 +65,8 @@ def to_arrays(bound: list[Any]) -> tuple[list[Any], bool]:
         elif (kind is list or kind is tuple) and holds_tensor(value):
             arrays[position] = [item._data if isinstance(item, Tensor) else item for item in value]
             found = True
+        elif kind is not ndarray and isinstance(value, ndarray):
+            check_plain(value)
     return arrays, found
 
 

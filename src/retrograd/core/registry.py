@@ -194,7 +194,7 @@ def _with_tensors(
     )
 
 
-def _as_tensor(value: Any, on_device: DeviceArray | None) -> Any:
+def _as_tensor(value: Any, on_device: Any) -> Any:
     """Tensors for arrays, also in lists, on the GPU if there is one."""
     if type(value) is list or type(value) is tuple:
         return type(value)([_as_tensor(item, on_device) for item in value])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import as_array
+from retrograd.core.errors import check_plain
 from retrograd.core.registry import implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import promote_types
@@ -46,6 +47,8 @@ def _tensors(*operands: Any) -> Any:
     def convert(operand: Any) -> Any:
         if isinstance(operand, Tensor):
             return operand
+        if isinstance(operand, np.ndarray):
+            check_plain(operand)
         array = as_array(operand)
         weak = not hasattr(operand, "dtype") and np.can_cast(array.dtype, dtype, "same_kind")
         return wrap(array.astype(dtype) if weak else array)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import as_array
+from retrograd.core.errors import check_plain
 from retrograd.core.registry import implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import as_dtype, from_numpy_dtype
@@ -34,6 +35,8 @@ def as_tensor(value: Any) -> Tensor:
     """A Tensor as it is, an array of numbers as a Tensor."""
     if isinstance(value, Tensor):
         return value
+    if isinstance(value, np.ndarray):
+        check_plain(value)
     array = as_array(value)
     from_numpy_dtype(array.dtype)  # raises for dates, text and objects
     return wrap(array)
