@@ -416,7 +416,6 @@ OWN_ARITHMETIC: dict[str, Callable[..., Any]] = {
     "np.ma.dot": lambda x: np.ma.dot(MASKED, x),
     "np.where": lambda x: np.where(V > 0, x, MASKED),
     "np.concatenate": lambda x: np.concatenate([x, MASKED]),
-    "np.concatenate": lambda x: np.concatenate([x, MASKED]),
     "matrix * x": lambda x: np.asmatrix(M) * x,
     "x * matrix": lambda x: x * np.asmatrix(M),
 }
