@@ -364,6 +364,12 @@ def test_numbers_warn_in_forward_mode(name: str) -> None:
         CONVERSIONS[name](forward_ad.make_dual(tensor(V, False), tensor(V, False)))
 
 
+@pytest.mark.parametrize("function", [np.histogram, np.unique, np.histogram_bin_edges])
+def test_functions_without_a_derivative_are_refused_in_forward_mode(function: Any) -> None:
+    with pytest.raises(TypeError, match=r"no derivative rule.*detach"):
+        rg.func.jvp(function, (tensor(V, False),), (tensor(V, False),))
+
+
 def test_arrays_in_forward_mode_where_nothing_is_lost() -> None:
     x = tensor(V, False)
     with forward_ad.dual_level():

@@ -128,6 +128,10 @@ class ArrayFace:
 
     # --- out of the graph -----------------------------------------------------------------------------------------
 
+    def loses_derivative(self) -> bool:
+        """Whether a derivative, of reverse or forward mode, would be lost if only the numbers went on."""
+        return self._leaves_the_graph() or self._leaves_its_tangent()
+
     def _leaves_the_graph(self) -> bool:
         """Whether a gradient would be lost; not under ``no_grad``, nor in the ``forward`` of a custom function."""
         return self.requires_grad and local.grad_enabled
@@ -232,7 +236,7 @@ class ArrayFace:
         return bool(self._data.item())
 
     def __float__(self) -> float:
-        if self._leaves_the_graph() or self._leaves_its_tangent():
+        if self.loses_derivative():
             warn_of_number()
         return float(self._real_number("float"))
 
@@ -240,7 +244,7 @@ class ArrayFace:
         return int(self._real_number("int"))
 
     def __complex__(self) -> complex:
-        if self._leaves_the_graph() or self._leaves_its_tangent():
+        if self.loses_derivative():
             warn_of_number()
         return complex(self._number())
 
