@@ -401,6 +401,30 @@ def test_complaints_name_what_to_use_in_place_of_what_was_called(name: str) -> N
         call(tensor(V))
 
 
+METHODS_OF_ARRAYS: dict[str, Callable[..., Any]] = {
+    "std": lambda x: x.std(ddof=1),
+    "var": lambda x: x.var(0, ddof=1),
+    "cumsum": lambda x: x.cumsum(),
+    "take": lambda x: x.take([0], axis=0),
+    "repeat": lambda x: x.repeat(2, axis=0),
+    "transpose": lambda x: x.transpose(),
+    "reshape": lambda x: x.reshape((3, 1), order="F"),
+    "ravel": lambda x: x.ravel("F"),
+    "argsort": lambda x: x.argsort(kind="stable"),
+}
+
+
+@pytest.mark.parametrize("name", METHODS_OF_ARRAYS)
+def test_arguments_of_numpys_methods_lead_to_numpys_functions(name: str) -> None:
+    METHODS_OF_ARRAYS[name](V)
+    with pytest.raises(TypeError) as caught:
+        METHODS_OF_ARRAYS[name](tensor(V))
+    assert f"numpy.{name}(x, ...)" in "".join(getattr(caught.value, "__notes__", ()))
+    with pytest.raises(TypeError) as caught:
+        tensor(V).sigmoid(axis=0)
+    assert not hasattr(caught.value, "__notes__")
+
+
 @pytest.mark.parametrize("name", CONVERSIONS)
 def test_numbers_warn(name: str) -> None:
     """What asks for a Python number gets one, as with torch, and a warning; none if there is no gradient to lose."""

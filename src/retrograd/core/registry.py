@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy import ndarray
 
-from retrograd.core.errors import kind_name, taken_for_tensor
+from retrograd.core.errors import kind_name, mention_numpy, taken_for_tensor
 from retrograd.core.inplace import check_out, write_out
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, wrap
@@ -127,9 +127,12 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
             return function(*args, **kwargs)
         except (AttributeError, TypeError) as error:
             mistake = _no_tensor(label, known, args, kwargs, taken_for_tensor(error))
-            if mistake is None:
-                raise
-            raise mistake from None
+            if mistake is not None:
+                raise mistake from None
+            # where nothing was called yet, it is the arguments that do not fit
+            if isinstance(error, TypeError) and error.__traceback__ and error.__traceback__.tb_next is None:
+                mention_numpy(error, label)
+            raise
         finally:
             if observer is not None:
                 observer.region_end(token)
