@@ -32,7 +32,7 @@ _BY_HAND = (
 def no_array(reason: str) -> RuntimeError:
     """The complaint of a tensor that has been asked for an array, in view of who asked."""
     library, advice = _advice()
-    instead = f"as {library} takes arrays only: {advice}" if library else f"to keep the gradient, {advice}"
+    instead = f"as this part of {library} takes arrays only: {advice}" if library else f"to keep the gradient, {advice}"
     return RuntimeError(
         f"Can't call numpy() on Tensor that {reason}. Use tensor.detach().numpy() instead, or, {instead}."
     )
