@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
+import scipy.ndimage
+import scipy.sparse
+import scipy.special
+import scipy.stats
 
 import retrograd as rg
+from retrograd.autograd import forward_ad
 
 V = np.array([0.5, -1.2, 3.1])
 M = np.array([[0.3, 1.7, -0.8], [2.9, -1.2, 0.45]])
@@ -162,6 +169,52 @@ def test_tensors_among_arrays(name: str) -> None:
     assert result.detach().numpy().dtype == expected.dtype
 
 
+DTYPES = ("bool", "int64", "float32", "float64", "complex128")
+PRODUCTS: dict[str, Callable[..., Any]] = {
+    "@": lambda a, b: a @ b,
+    "np.matmul": np.matmul,
+    "np.dot": np.dot,
+    "np.dot of three dimensions": lambda a, b: np.dot(a[None], b),
+    "np.inner": np.inner,
+    "np.outer": np.outer,
+    "np.vdot": np.vdot,
+    "np.kron": np.kron,
+    "np.vecdot": np.vecdot,
+    "np.tensordot": lambda a, b: np.tensordot(a, b, 1),
+    "np.einsum": lambda a, b: np.einsum("ij,jk->k", a, b),
+    "np.linalg.multi_dot": lambda a, b: np.linalg.multi_dot([a, b, a]),
+    "np.linalg.solve": np.linalg.solve,
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize(
+    ("left", "right"), [pair for pair in itertools.permutations(DTYPES, 2) if {*pair} != {"bool", "int64"}]
+)
+def test_products_promote_as_numpys_do(name: str, left: str, right: str) -> None:
+    """Data of integers or in single precision times parameters, a real matrix times a complex state."""
+    product = PRODUCTS[name]
+    a, b = (np.array([[2.0, 1.0], [0.0, 1.0]]).astype(dtype) for dtype in (left, right))
+    # an integer never widens a floating type
+    dtype = rg.promote_types(rg.from_numpy(a).dtype, rg.from_numpy(b).dtype)
+    alike = [rg.from_numpy(array).to(dtype).requires_grad_() for array in (a, b)]
+    product(*alike).abs().sum().backward()
+    kinds = [(False, True)[: 1 + (array.dtype.kind in "fc")] for array in (a, b)]
+    for differentiated in itertools.product(*kinds):
+        if not any(differentiated) or (name == "@" and all(differentiated)):  # torch's operator does not promote
+            continue
+        x, y = (tensor(array) if grad else array for array, grad in zip((a, b), differentiated, strict=True))
+        result = product(x, y)
+        assert result.dtype is dtype
+        np.testing.assert_allclose(result.detach().numpy(), product(a, b), rtol=1e-6)
+        result.abs().sum().backward()
+        for leaf, other in zip((x, y), alike, strict=True):
+            if isinstance(leaf, rg.Tensor):
+                assert leaf.grad.dtype is leaf.dtype
+                wanted = other.grad if leaf.is_complex() else other.grad.real
+                np.testing.assert_allclose(leaf.grad.numpy(), wanted.numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_operators_leave_other_classes_their_say() -> None:
     class Other:
         __array_ufunc__ = None
@@ -299,12 +352,129 @@ def test_nothing_leaves_the_graph_silently(name: str) -> None:
         LEAKS[name](tensor(V))
 
 
+@pytest.mark.parametrize("name", LEAKS)
+def test_nothing_leaves_forward_mode_silently(name: str) -> None:
+    with pytest.raises((RuntimeError, TypeError), match=r"detach"):
+        rg.func.jvp(LEAKS[name], (tensor(V, False),), (tensor(V, False),))
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_numbers_warn_in_forward_mode(name: str) -> None:
+    with pytest.warns(UserWarning, match=r"to a scalar.*\n.*detach\(\)"), forward_ad.dual_level():
+        CONVERSIONS[name](forward_ad.make_dual(tensor(V, False), tensor(V, False)))
+
+
+@pytest.mark.parametrize("function", [np.histogram, np.unique, np.histogram_bin_edges])
+def test_functions_without_a_derivative_are_refused_in_forward_mode(function: Any) -> None:
+    with pytest.raises(TypeError, match=r"no derivative rule.*detach"):
+        rg.func.jvp(function, (tensor(V, False),), (tensor(V, False),))
+
+
+def test_arrays_in_forward_mode_where_nothing_is_lost() -> None:
+    x = tensor(V, False)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, x)
+        assert np.asarray(x).tolist() == V.tolist()
+        assert np.asarray(dual > 0).tolist() == (V > 0).tolist()
+        assert np.asarray(dual.detach()).tolist() == V.tolist()
+        with rg.no_grad():
+            assert np.asarray(dual).tolist() == V.tolist()
+
+
+ADVICE: dict[str, tuple[Callable[..., Any], str]] = {
+    "special": (lambda x: scipy.special.logsumexp(x), r"scipy\.special takes arrays only.*retrograd\.logsumexp"),
+    "linalg": (lambda x: scipy.linalg.expm(x), r"scipy\.linalg takes arrays only.*matrix_exp"),
+    "stats": (lambda x: scipy.stats.norm.cdf(x), r"scipy\.stats takes arrays only.*retrograd\.distributions"),
+    "sparse": (lambda x: scipy.sparse.eye(3) @ x, r"scipy\.sparse takes arrays only.*autograd\.Function"),
+    "others": (lambda x: scipy.ndimage.shift(x, 1.0), r"scipy takes arrays only.*autograd\.Function"),
+    "vectorize": (lambda x: np.vectorize(np.sin)(x), r"retrograd\.vmap"),
+    "dot": (lambda x: M.dot(x), r"array @ x in place of array\.dot\(x\)"),
+    "array": (lambda x: np.array([x, x]), r"np\.stack\(\[a, b\]\) in place of np\.array\(\[a, b\]\)"),
+    "write": (lambda x: np.zeros(3).__setitem__(slice(None), x), r"np\.zeros_like\(x\)"),
+}
+
+
+@pytest.mark.parametrize("name", ADVICE)
+def test_complaints_name_what_to_use_in_place_of_what_was_called(name: str) -> None:
+    call, message = ADVICE[name]
+    with pytest.raises(RuntimeError, match=message):
+        call(tensor(V))
+
+
+METHODS_OF_ARRAYS: dict[str, Callable[..., Any]] = {
+    "std": lambda x: x.std(ddof=1),
+    "var": lambda x: x.var(0, ddof=1),
+    "cumsum": lambda x: x.cumsum(),
+    "take": lambda x: x.take([0], axis=0),
+    "repeat": lambda x: x.repeat(2, axis=0),
+    "transpose": lambda x: x.transpose(),
+    "reshape": lambda x: x.reshape((3, 1), order="F"),
+    "ravel": lambda x: x.ravel("F"),
+    "argsort": lambda x: x.argsort(kind="stable"),
+}
+
+
+@pytest.mark.parametrize("name", METHODS_OF_ARRAYS)
+def test_arguments_of_numpys_methods_lead_to_numpys_functions(name: str) -> None:
+    METHODS_OF_ARRAYS[name](V)
+    with pytest.raises(TypeError) as caught:
+        METHODS_OF_ARRAYS[name](tensor(V))
+    assert f"numpy.{name}(x, ...)" in "".join(getattr(caught.value, "__notes__", ()))
+    with pytest.raises(TypeError) as caught:
+        tensor(V).sigmoid(axis=0)
+    assert not hasattr(caught.value, "__notes__")
+
+
 @pytest.mark.parametrize("name", CONVERSIONS)
 def test_numbers_warn(name: str) -> None:
     """What asks for a Python number gets one, as with torch, and a warning; none if there is no gradient to lose."""
     with pytest.warns(UserWarning, match=r"requires_grad=True to a scalar.*\n.*detach\(\)"):
         CONVERSIONS[name](tensor(V))
     CONVERSIONS[name](tensor(V, grad=False))
+
+
+MASKED = np.ma.masked_array(V, [False, True, False])
+OWN_ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "x * masked": lambda x: x * MASKED,
+    "masked * x": lambda x: MASKED * x,
+    "masked / x": lambda x: MASKED / x,
+    "x @ masked": lambda x: x @ MASKED,
+    "np.add(x, masked)": lambda x: np.add(x, MASKED),
+    "np.add(masked, x)": lambda x: np.add(MASKED, x),
+    "np.ma.multiply": lambda x: np.ma.multiply(x, 2.0),
+    "np.ma.sqrt": lambda x: np.ma.sqrt(x),
+    "np.ma.dot": lambda x: np.ma.dot(MASKED, x),
+    "np.where": lambda x: np.where(V > 0, x, MASKED),
+    "np.concatenate": lambda x: np.concatenate([x, MASKED]),
+    "matrix * x": lambda x: np.asmatrix(M) * x,
+    "x * matrix": lambda x: x * np.asmatrix(M),
+}
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+@pytest.mark.parametrize("name", OWN_ARITHMETIC)
+def test_arrays_with_an_arithmetic_of_their_own_are_refused(name: str) -> None:
+    """What is masked must neither come back nor take the history with it."""
+    with pytest.raises((RuntimeError, TypeError), match=r"x\[~?mask\]|numpy\.asarray|detach"):
+        OWN_ARITHMETIC[name](tensor(V))
+
+
+def test_masked_arrays_of_tensors_without_history() -> None:
+    x = tensor(V, False)
+    assert (np.ma.masked_array(V, [False, True, False]) * x).sum() == V[0] ** 2 + V[2] ** 2
+    with pytest.raises(TypeError, match=r"MaskedArray has an arithmetic of its own.*x\[~mask\]"):
+        rg.func.grad(lambda x: (x**2).sum())(MASKED)
+
+
+def test_arrays_on_files_are_arrays(tmp_path: Any) -> None:
+    mapped = np.memmap(tmp_path / "data", float, "w+", shape=(3,))
+    mapped[:] = V
+    assert rg.func.grad(lambda x: (x * mapped).sum() + mapped @ x)(np.ones(3)).tolist() == (2 * V).tolist()
+    assert rg.func.grad(lambda x: (x**2).sum())(mapped).tolist() == (2 * V).tolist()
+    big_endian = V.astype(">f8")
+    for call in (lambda: tensor(V) * big_endian, lambda: rg.func.grad(lambda x: x.sum())(big_endian)):
+        with pytest.raises(ValueError, match="byte order"):
+            call()
 
 
 def test_no_objects() -> None:

@@ -414,7 +414,7 @@ def test_out(call: Call) -> None:
 def test_masks_are_refused(compute: Callable[..., Any]) -> None:
     """numpy.ma would take the numbers out of a tensor; retrograd would take masked numbers for numbers."""
     x = rg.ones(3, dtype=rg.float64, requires_grad=True) * 1
-    with pytest.raises(TypeError, match=r"masks.*filled"):
+    with pytest.raises((TypeError, RuntimeError), match=r"(arithmetic of its own|takes arrays only).*x\[~mask\]"):
         compute(x, np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False]))
 
 
@@ -427,14 +427,13 @@ def test_masked_arrays_are_made_of_tensors_without_a_history() -> None:
     assert np.ma.ravel(x).tolist() == [1.0, 2.0, 4.0]
 
 
-@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
-@pytest.mark.parametrize("kind", [np.matrix, np.memmap])
+@pytest.mark.parametrize("kind", [np.recarray, np.memmap])
 def test_results_are_plain_arrays_beside_arrays_of_other_classes(kind: Any, tmp_path: Any) -> None:
     if kind is np.memmap:
         other: Any = np.memmap(tmp_path / "numbers", dtype="f8", mode="w+", shape=(2, 2))
         other[:] = [[1.0, 2.0], [3.0, 4.0]]
     else:
-        other = np.matrix([[1.0, 2.0], [3.0, 4.0]])
+        other = np.array([[1.0, 2.0], [3.0, 4.0]]).view(kind)
     x = rg.ones(2, 2, dtype=rg.float64, requires_grad=True)
     for result in (x * other, other * x, rg.mul(x, other), np.multiply(other, x), rg.cat([x, other])[2:] * x):
         assert "retrograd.float64" in repr(result)

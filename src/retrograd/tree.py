@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 
@@ -56,18 +56,18 @@ def _take_apart(tree: Any, leaves: list[Any]) -> Structure:
 
 def unflatten(structure: Structure, leaves: list[Any]) -> Any:
     """The tree of that structure with these leaves."""
-    remaining = iter(leaves)
+    return _put_together(structure, iter(leaves))
 
-    def build(part: Structure) -> Any:
-        if part.kind is None:
-            return next(remaining)
-        children = [build(child) for child in part.children]
-        kind: Any = part.kind
-        if issubclass(kind, dict):
-            return kind(zip(part.keys, children, strict=True))
-        return kind(*children) if hasattr(kind, "_fields") else kind(children)
 
-    return build(structure)
+# not inside of unflatten: a function that calls itself from a closure is in a cycle, and keeps the leaves with it
+def _put_together(structure: Structure, remaining: Iterator[Any]) -> Any:
+    if structure.kind is None:
+        return next(remaining)
+    children = [_put_together(child, remaining) for child in structure.children]
+    kind: Any = structure.kind
+    if issubclass(kind, dict):
+        return kind(zip(structure.keys, children, strict=True))
+    return kind(*children) if hasattr(kind, "_fields") else kind(children)
 
 
 def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:

@@ -17,9 +17,11 @@ import numpy as np
 
 from retrograd import batching
 from retrograd.batching import BatchedArray, Level
+from retrograd.core.errors import check_plain
 from retrograd.core.op import kernel, view
 from retrograd.core.state import local, refresh
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.dtypes import from_numpy_dtype
 from retrograd.tree import Structure, flatten, spread, unflatten
 
 # --- the borders of a batch -------------------------------------------------------------------------------------------
@@ -280,8 +282,13 @@ def name_of(func: Any) -> str:
 
 
 def as_tensor_leaf(leaf: Any) -> Any:
-    """A tensor for an array; anything else as it is."""
-    return wrap(leaf) if isinstance(leaf, np.ndarray) else leaf
+    """A tensor for an array, or for the scalar that NumPy's functions return in place of a 0-d one; or what it is."""
+    if isinstance(leaf, np.ndarray):
+        check_plain(leaf)
+    elif not isinstance(leaf, np.inexact):
+        return leaf
+    from_numpy_dtype(leaf.dtype)  # which says what cannot be a tensor
+    return wrap(np.asarray(leaf))
 
 
 def _inputs(func: Any, in_dims: Dims, args: tuple[Any, ...]) -> tuple[list[Any], list[int | None], Structure, int]:

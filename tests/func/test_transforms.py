@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,6 +35,30 @@ def test_grad_of_several_and_nested_arguments(lib: Any) -> Any:
     tree = {"a": lib.tensor(V), "b": [lib.tensor(V) * 2, lib.tensor(A)]}
     x = lib.tensor(V)
     return [lib.func.grad(f, argnums=argnums)(x, tree) for argnums in (0, 1, -1, (0, 1), (1, 0), (-1, 0))]
+
+
+def test_numpys_scalars_count_as_arrays_without_dimensions() -> None:
+    """They are what NumPy makes of those: ``np.array(0.3) * 2`` and ``v[0]`` are scalars."""
+    x, v = np.float64(0.3), np.float32(2.0)
+    slope = rg.func.grad(np.sin)(x)
+    assert slope.dtype is rg.float64
+    assert slope.item() == pytest.approx(np.cos(0.3))
+    assert rg.func.grad(np.sin)(v).dtype is rg.float32
+    assert rg.func.grad(lambda tree: tree["a"] * tree["b"][0])({"a": x, "b": (x,)})["a"].item() == x
+    for jacobian in (rg.func.jacrev, rg.func.jacfwd):
+        a, b = jacobian(lambda a, b: a * np.arange(3.0) + b, argnums=(0, 1))(x, np.float64(1.0))
+        assert (a.tolist(), b.tolist()) == ([0, 1, 2], [1, 1, 1])
+    assert rg.func.hessian(np.sin)(x).item() == pytest.approx(-np.sin(0.3))
+    assert rg.func.jvp(np.sin, (x,), (np.float64(2.0),))[1].item() == pytest.approx(2 * np.cos(0.3))
+    assert rg.func.vjp(np.sin, x)[1](np.float64(2.0))[0].item() == pytest.approx(2 * np.cos(0.3))
+    assert rg.func.linearize(np.sin, x)[1](np.float64(2.0)).item() == pytest.approx(2 * np.cos(0.3))
+    with pytest.raises(RuntimeError, match="floating point"):
+        rg.func.grad(lambda n: n * 1.0)(rg.tensor(2))
+    for number in (1.0, 2, np.int64(2), None):
+        with pytest.raises(ValueError, match=r"must be Tensor.*np\.array\(1\.0\)"):
+            rg.func.grad(lambda n: n * 1.0)(number)
+    with pytest.raises(TypeError, match="supported types"):
+        rg.func.grad(lambda n: n * 1.0)(np.longdouble(2) if np.dtype(np.longdouble).itemsize > 8 else np.array("a"))
 
 
 @parity
@@ -294,6 +321,41 @@ def test_outputs_of_integers_have_no_tangents(lib: Any) -> Any:
         lib.func.jacfwd(lambda x: x.argmax())(x),
         lib.func.grad(lambda x: x.argmax())(x),
     ]
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+TRANSFORMED: dict[str, Callable[[Any], Any]] = {
+    "grad": lambda f: lambda x: rg.func.grad(f)(x),
+    "grad and value": lambda f: lambda x: rg.func.grad_and_value(f)(x)[0],
+    "nested arguments": lambda f: lambda x: rg.func.grad(lambda tree: f(tree["x"][0]))({"x": [x]})["x"][0],
+    "vjp": lambda f: lambda x: rg.func.vjp(f, x)[1](rg.ones((), dtype=rg.float64))[0],
+    "jvp": lambda f: lambda x: rg.func.jvp(rg.func.grad(f), (x,), (x,))[1],
+    "hessian": rg.func.hessian,
+    "vmap": lambda f: lambda x: rg.vmap(rg.func.grad(f))(x[None]),
+    "linearize": lambda f: lambda x: rg.func.linearize(rg.func.grad(f), x)[1](x),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_results_go_without_help_from_the_garbage_collector(name: str) -> None:
+    """Else a loop over large arguments holds dozens of their gradients: the collector counts objects, not bytes."""
+    seen = []
+
+    def f(x: Any) -> Any:
+        y = x**4
+        seen.append(weakref.ref(y))
+        return y.sum() + np.sum(np.block([[x], [x]])) + np.sum(rg.cat([x, np.ones(2)]))
+
+    gc.collect()
+    gc.disable()
+    try:
+        result = TRANSFORMED[name](f)(rg.tensor(V))
+        seen.append(weakref.ref(result))
+        del result
+        assert [ref() for ref in seen] == [None] * len(seen)
+    finally:
+        gc.enable()
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

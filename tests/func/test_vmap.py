@@ -162,6 +162,24 @@ def test_an_index_that_is_too_large_for_some_sample() -> None:
         rg.vmap(lambda a, i: a[i])(rg.tensor(A), rg.tensor([0, 1, 9, 0, 0]))
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.searchsorted(np.linspace(-2, 2, 9), x),
+        lambda x: np.digitize(x, np.linspace(-2, 2, 9)),
+        lambda x: np.histogram(x, np.linspace(-2, 2, 9))[0],
+        lambda x: np.histogram_bin_edges(x, 4),
+        lambda x: np.argpartition(x, 1),
+        lambda x: np.lexsort((x, x > 0)),
+        lambda x: np.isin(x, A[:, 0]),
+        lambda x: np.nanargmax(x),
+    ],
+)
+def test_numpys_functions_without_a_derivative_work_inside(function: Any) -> None:
+    made = rg.vmap(function)(rg.tensor(A))
+    np.testing.assert_allclose(made.numpy(), np.stack([function(row) for row in A]))
+
+
 def test_numpys_functions_work_inside() -> None:
     made = rg.vmap(lambda x: np.where(x > 0, np.exp(x), 0).sum() + np.linalg.norm(x))(rg.tensor(A))
     np.testing.assert_allclose(made.numpy(), np.where(A > 0, np.exp(A), 0).sum(1) + np.linalg.norm(A, axis=1))

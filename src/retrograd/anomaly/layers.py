@@ -176,18 +176,17 @@ def tensors_in(value: Any, is_tensor: Callable[[Any], bool]) -> list[Any]:
     if is_tensor(value):
         return [value]
     found: dict[int, Any] = {}
-    seen: set[int] = set()
-
-    def visit(item: Any, depth: int) -> None:
-        if is_tensor(item):
-            found.setdefault(id(item), item)
-        elif id(item) not in seen and depth < _DEEPEST and len(seen) < _MOST:
-            seen.add(id(item))
-            for each in _items(item):
-                visit(each, depth + 1)
-
-    visit(value, 0)
+    _visit(value, 0, is_tensor, found, set())
     return list(found.values())
+
+
+def _visit(item: Any, depth: int, is_tensor: Callable[[Any], bool], found: dict[int, Any], seen: set[int]) -> None:
+    if is_tensor(item):
+        found.setdefault(id(item), item)
+    elif id(item) not in seen and depth < _DEEPEST and len(seen) < _MOST:
+        seen.add(id(item))
+        for each in _items(item):
+            _visit(each, depth + 1, is_tensor, found, seen)
 
 
 _DEEPEST = 16

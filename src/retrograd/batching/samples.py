@@ -238,12 +238,12 @@ def _all_batched(operands: Sequence[Any]) -> list[Any]:
     for leaf in _leaves(list(operands)):
         if type(leaf) is BatchedArray:
             levels = union(levels, leaf.levels)
+    return [_lifted(value, levels) for value in operands]
 
-    def convert(value: Any) -> Any:
-        if isinstance(value, (BatchedArray, np.ndarray)):
-            return lift(value, levels)
-        if isinstance(value, (list, tuple)) and any(isinstance(leaf, (BatchedArray, np.ndarray)) for leaf in value):
-            return [convert(item) for item in value]
-        return value
 
-    return [convert(value) for value in operands]
+def _lifted(value: Any, levels: Levels) -> Any:
+    if isinstance(value, (BatchedArray, np.ndarray)):
+        return lift(value, levels)
+    if isinstance(value, (list, tuple)) and any(isinstance(leaf, (BatchedArray, np.ndarray)) for leaf in value):
+        return [_lifted(item, levels) for item in value]
+    return value

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.sites import warn_user
+from retrograd.core.leaving import no_array, warn_of_number
 from retrograd.core.size import Size
 from retrograd.core.state import local
 from retrograd.device import device as _device
@@ -18,7 +18,6 @@ from retrograd.gpu import DeviceArray
 from retrograd.unresolved import UnresolvedArray
 
 CPU = _device("cpu")
-NO_MASKS = "tensors have no masks, so that they are not computed with masked arrays; fill those first: array.filled(0)"
 
 
 class ArrayFace:
@@ -28,13 +27,6 @@ class ArrayFace:
 
     _data: np.ndarray
     requires_grad: bool
-
-    @property
-    def _mask(self) -> Any:
-        """Asked for by ``numpy.ma``, which takes any ``_data`` for its own and would compute without the history."""
-        if self.requires_grad:
-            raise TypeError(NO_MASKS)
-        return np.ma.nomask
 
     @property
     def dtype(self) -> _dtype:
@@ -136,9 +128,17 @@ class ArrayFace:
 
     # --- out of the graph -----------------------------------------------------------------------------------------
 
+    def loses_derivative(self) -> bool:
+        """Whether a derivative, of reverse or forward mode, would be lost if only the numbers went on."""
+        return self._leaves_the_graph() or self._leaves_its_tangent()
+
     def _leaves_the_graph(self) -> bool:
         """Whether a gradient would be lost; not under ``no_grad``, nor in the ``forward`` of a custom function."""
         return self.requires_grad and local.grad_enabled
+
+    def _leaves_its_tangent(self) -> bool:
+        """Whether a derivative of forward mode would be lost, as above."""
+        return local.tangents is not None and local.grad_enabled and local.tangents.tangent(self) is not None
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """Return the elements as a NumPy array on the same memory.
@@ -176,10 +176,9 @@ class ArrayFace:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if self._leaves_the_graph():
-            raise RuntimeError(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead, or, to keep the "
-                "gradient, what takes tensors: np.stack([a, b]) in place of np.array([a, b])."
-            )
+            raise no_array("requires grad")
+        if self._leaves_its_tangent():
+            raise no_array("has a tangent")
         data = self.numpy()
         if copy:
             return np.array(data, dtype=dtype, copy=True)
@@ -188,6 +187,12 @@ class ArrayFace:
                 f"a copy is needed to convert {data.dtype} to {np.dtype(dtype)}, and copy=False forbids it"
             )
         return data if dtype is None else data.astype(dtype, copy=False)
+
+    @property
+    def _mask(self) -> Any:
+        """What numpy.ma looks for in everything it computes with, besides ``_data``, which it takes for the operand."""
+        self.__array__()
+        raise AttributeError("_mask")
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         if self.requires_grad:
@@ -231,16 +236,16 @@ class ArrayFace:
         return bool(self._data.item())
 
     def __float__(self) -> float:
-        if self._leaves_the_graph():
-            _warn_of_leaving()
+        if self.loses_derivative():
+            warn_of_number()
         return float(self._real_number("float"))
 
     def __int__(self) -> int:
         return int(self._real_number("int"))
 
     def __complex__(self) -> complex:
-        if self._leaves_the_graph():
-            _warn_of_leaving()
+        if self.loses_derivative():
+            warn_of_number()
         return complex(self._number())
 
     def _number(self) -> Any:
@@ -282,14 +287,6 @@ class ArrayFace:
                 f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
             )
         return bool((self._data == element).any())
-
-
-def _warn_of_leaving() -> None:
-    # this is also how NumPy fills an element of an ndarray, array[0] = tensor
-    warn_user(
-        "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
-        "Consider using tensor.detach() first."
-    )
 
 
 def storage_of(data: Any) -> Any:

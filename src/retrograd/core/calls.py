@@ -68,7 +68,10 @@ def _is_product(op: Op) -> bool:
 
 
 def _product(op: Op, operator: bool) -> Callable[..., Any]:
-    """The public function of an operation like ``matmul``, or its operator form, which declines foreign operands."""
+    """The public function of an operation like ``matmul``, or its operator form, which declines foreign operands.
+
+    It declines NumPy's arrays too: their own operator comes back by NumPy's function, which promotes.
+    """
     forward = op.forward
     node_class: Any = None  # made for the first node
     plans = [op.plan(mask) for mask in range(4)]
@@ -79,7 +82,7 @@ def _product(op: Op, operator: bool) -> Callable[..., Any]:
         nonlocal node_class
         mode = local.mode
         if type(input) is not Tensor or type(other) is not Tensor or mode == WATCHED or out is not None:
-            if operator and _foreign(other):
+            if operator and (_foreign(other) or isinstance(other, ndarray)):
                 return NotImplemented
             return apply(op, [input, other], out)
         try:

@@ -20,6 +20,26 @@ def kind_name(value: Any) -> str:
     return f"{kind.__module__.partition('.')[0]}.Tensor" if kind.__name__ == "Tensor" else kind.__name__
 
 
+def mention_numpy(error: TypeError, name: str) -> TypeError:
+    """The complaint about an argument, with a note where NumPy's arrays have a method of that name, and other ones."""
+    if hasattr(np.ndarray, name) and hasattr(np, name):
+        error.add_note(f"This method has torch's parameters; numpy.{name}(x, ...) has those of NumPy's arrays.")
+    return error
+
+
+def check_plain(array: np.ndarray) -> None:
+    """Raise if an array's class computes in a way of its own, as masked arrays and matrices do, which would be lost."""
+    kind = type(array)
+    if kind.__mul__ is not np.ndarray.__mul__ or kind.__array_ufunc__ is not np.ndarray.__array_ufunc__:
+        instead = (
+            "select with x[~mask] or numpy.where(mask, 0, x)" if hasattr(array, "mask") else "use numpy.asarray(a)"
+        )
+        raise TypeError(
+            f"{kind.__module__.partition('.')[0]}.{kind.__name__} has an arithmetic of its own, which Tensors do not "
+            f"have: {instead}"
+        )
+
+
 NOTHING = object()
 _NO_INTEGER = "cannot be interpreted|not supported between|integer argument expected|indices must be integers"
 

@@ -26,6 +26,7 @@ import numpy as np
 
 from retrograd.core import calls, record, registry
 from retrograd.core.blocks import HEAVY, LARGE, in_blocks
+from retrograd.core.errors import mention_numpy
 from retrograd.core.monitor import looked_at, silenced
 from retrograd.core.named_results import NamedResults
 from retrograd.core.node import (
@@ -277,7 +278,7 @@ class Op:
         given = len(args)
         if given > len(params):
             count = f"{len(params)} positional argument{'s' if len(params) > 1 else ''}"
-            raise TypeError(f"{called or self.name}() takes {count} but {given} were given")
+            raise mention_numpy(TypeError(f"{called or self.name}() takes {count} but {given} were given"), self.name)
         bound = [*args, *self.defaults[given:]]
         if kwargs:
             for key, value in kwargs.items():
@@ -287,17 +288,21 @@ class Op:
                 if position is None and key in ("input", "self"):
                     position = 0  # torch's names for the first argument, where its documentation has another one
                 if position is None:
-                    raise TypeError(
+                    unknown = TypeError(
                         f"{called or self.name}() got an unexpected keyword argument '{key}'; "
                         f"its parameters are {', '.join(params)}"
                     )
+                    raise mention_numpy(unknown, self.name)
                 if position < given:
                     raise TypeError(f"{called or self.name}() got multiple values for argument '{key}'")
                 bound[position] = value
         if given < self.required:
             missing = [name for name, value in zip(params, bound, strict=True) if value is inspect.Parameter.empty]
             if missing:
-                raise TypeError(f"{called or self.name}() missing required arguments: {', '.join(map(repr, missing))}")
+                listed = ", ".join(map(repr, missing))
+                raise mention_numpy(
+                    TypeError(f"{called or self.name}() missing required arguments: {listed}"), self.name
+                )
         return bound
 
     def _gather_variadic(self, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -145,7 +145,8 @@ def _targets(name: str, out: Any) -> tuple[Any, ...]:
     if not all(target is None or isinstance(target, Tensor) for target in targets):
         raise TypeError(
             f"{name}: the result of an operation on Tensors cannot be written into out= of type ndarray, which carries "
-            "no gradient; leave out= away, or detach the operands with x.detach().numpy()"
+            "no gradient; leave out= away, write array = array + x for array += x, or detach the operands with "
+            "x.detach().numpy()"
         )
     return targets
 

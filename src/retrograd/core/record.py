@@ -16,8 +16,7 @@ from numpy import ndarray
 from retrograd.batching import compute_per_sample, holds_batch
 from retrograd.core import inplace as _inplace
 from retrograd.core import state
-from retrograd.core.array_face import NO_MASKS
-from retrograd.core.errors import explain, kind_name
+from retrograd.core.errors import check_plain, explain, kind_name
 from retrograd.core.half import HALF, SINGLE, computes_in_single, exact_numbers, rounded
 from retrograd.core.layout import dense_copy
 from retrograd.core.node import MultiOpNode, SavedList, save_result, save_tensor
@@ -64,25 +63,18 @@ def to_arrays(bound: list[Any]) -> tuple[list[Any], bool]:
             if type(data) is DeviceArray:
                 check_one_device(bound)
         elif (kind is list or kind is tuple) and holds_tensor(value):
-            arrays[position] = [item._data if isinstance(item, Tensor) else plain(item) for item in value]
+            arrays[position] = [item._data if isinstance(item, Tensor) else _plain(item) for item in value]
             found = True
-        else:
-            bound[position] = arrays[position] = plain(value)
+        elif kind is not ndarray and isinstance(value, ndarray):
+            bound[position] = arrays[position] = _plain(value)
     return arrays, found
 
 
-def plain(value: Any) -> Any:
-    """A matrix, a file in memory and the like as the array that it is: results are arrays of no other class.
-
-    Raises
-    ------
-    TypeError
-        For a masked array.
-    """
+def _plain(value: Any) -> Any:
+    """A file in memory, records and the like as the array that they are: results are arrays of no other class."""
     if type(value) is ndarray or not isinstance(value, ndarray):
         return value
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(NO_MASKS)
+    check_plain(value)
     return value.view(ndarray)
 
 

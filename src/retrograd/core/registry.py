@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy import ndarray
 
-from retrograd.core.errors import kind_name, taken_for_tensor
+from retrograd.core.errors import kind_name, mention_numpy, taken_for_tensor
 from retrograd.core.inplace import check_out, write_out
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, wrap
@@ -127,9 +127,12 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
             return function(*args, **kwargs)
         except (AttributeError, TypeError) as error:
             mistake = _no_tensor(label, known, args, kwargs, taken_for_tensor(error))
-            if mistake is None:
-                raise
-            raise mistake from None
+            if mistake is not None:
+                raise mistake from None
+            # where nothing was called yet, it is the arguments that do not fit
+            if isinstance(error, TypeError) and error.__traceback__ and error.__traceback__.tb_next is None:
+                mention_numpy(error, label)
+            raise
         finally:
             if observer is not None:
                 observer.region_end(token)
@@ -188,15 +191,19 @@ def _with_tensors(
         assert mistake is not None  # the array is among the arguments
         raise mistake
     on_device = next((tensor._data for tensor in tensors if type(tensor._data) is DeviceArray), None)
+    return (
+        tuple([_as_tensor(value, on_device) for value in args]),
+        {key: _as_tensor(value, on_device) for key, value in kwargs.items()},
+    )
 
-    def as_tensor(value: Any) -> Any:
-        if type(value) is list or type(value) is tuple:
-            return type(value)(map(as_tensor, value))
-        if type(value) is not ndarray:
-            return value
-        return wrap(value if on_device is None else np.asarray(value, like=on_device))
 
-    return tuple(map(as_tensor, args)), {key: as_tensor(value) for key, value in kwargs.items()}
+def _as_tensor(value: Any, on_device: Any) -> Any:
+    """Tensors for arrays, also in lists, on the GPU if there is one."""
+    if type(value) is list or type(value) is tuple:
+        return type(value)([_as_tensor(item, on_device) for item in value])
+    if type(value) is not ndarray:
+        return value
+    return wrap(value if on_device is None else np.asarray(value, like=on_device))
 
 
 def _no_tensor(

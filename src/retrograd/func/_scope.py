@@ -60,7 +60,10 @@ class Scope:
             If it is not of a floating or complex dtype.
         """
         if not isinstance(tensor, Tensor):
-            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(tensor)}")
+            raise ValueError(
+                f"Thing passed to transform API must be Tensor, got {type(tensor)}; make an array of a number, "
+                "np.array(1.0), and leave what has no derivative out of the arguments named by argnums"
+            )
         data = tensor._data
         if data.dtype.kind not in "fc":
             raise RuntimeError(

@@ -347,14 +347,15 @@ def multi_dot(tensors):
     first = 1 if tensors[0].ndim == 1 else tensors[0].shape[0]
     last = 1 if tensors[-1].ndim == 1 else tensors[-1].shape[-1]
     splits = _best_splits([first, *(tensor.shape[0] for tensor in tensors[1:]), last])
+    return _multiplied(tensors, splits, 0, len(tensors) - 1)
 
-    def multiply(i: int, j: int) -> Any:
-        if i == j:
-            return tensors[i]
-        k = splits[i, j]
-        return multiply(i, k) @ multiply(k + 1, j)
 
-    return multiply(0, len(tensors) - 1)
+def _multiplied(tensors: list[Any], splits: dict[tuple[int, int], int], i: int, j: int) -> Any:
+    """The product of those from ``i`` to ``j``."""
+    if i == j:
+        return tensors[i]
+    k = splits[i, j]
+    return _multiplied(tensors, splits, i, k) @ _multiplied(tensors, splits, k + 1, j)
 
 
 @composite(method=False, out=True)

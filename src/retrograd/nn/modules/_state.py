@@ -54,6 +54,34 @@ class StateHook:
         return returned
 
 
+def _load(
+    module: Any,
+    local: dict[str, Any],
+    prefix: str,
+    assign: bool,
+    metadata: dict[str, dict[str, Any]],
+    report: _IncompatibleKeys,
+    errors: list[str],
+) -> None:
+    """Load ``module`` and what is in it, each by its own method."""
+    local_metadata = dict(metadata.get(prefix[:-1], {}))
+    if assign:
+        local_metadata["assign_to_params_buffers"] = True
+    # strict: what is missing is collected in any case and complained of, or not, at the end
+    module._load_from_state_dict(local, prefix, local_metadata, True, *report, errors)
+    for name, child in module._modules.items():
+        if child is not None:
+            inner = f"{prefix}{name}."
+            own = {key: value for key, value in local.items() if key.startswith(inner)}
+            _load(child, own, inner, assign, metadata, report, errors)
+    for hook in module._load_state_dict_post_hooks.values():
+        if hook(module, report) is not None:
+            raise AssertionError(
+                "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                "values, if incompatible_keys need to be modified, it should be done inplace."
+            )
+
+
 class Stateful:
     """A module as the owner of a state that can be taken out and put back."""
 
@@ -177,25 +205,7 @@ class Stateful:
         metadata = getattr(state_dict, "_metadata", {})
         report = _IncompatibleKeys([], [])
         errors: list[str] = []
-
-        def load(module: Any, local: dict[str, Any], prefix: str) -> None:
-            local_metadata = dict(metadata.get(prefix[:-1], {}))
-            if assign:
-                local_metadata["assign_to_params_buffers"] = True
-            # strict: what is missing is collected in any case and complained of, or not, at the end
-            module._load_from_state_dict(local, prefix, local_metadata, True, *report, errors)
-            for name, child in module._modules.items():
-                if child is not None:
-                    inner = f"{prefix}{name}."
-                    load(child, {key: value for key, value in local.items() if key.startswith(inner)}, inner)
-            for hook in module._load_state_dict_post_hooks.values():
-                if hook(module, report) is not None:
-                    raise AssertionError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
-                        "values, if incompatible_keys need to be modified, it should be done inplace."
-                    )
-
-        load(self, dict(state_dict), "")
+        _load(self, dict(state_dict), "", assign, metadata, report, errors)
         if strict:
             for what, keys in (("Unexpected", report.unexpected_keys), ("Missing", report.missing_keys)):
                 if keys:

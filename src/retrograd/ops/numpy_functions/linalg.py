@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import as_array
+from retrograd.core.errors import check_plain
 from retrograd.core.registry import implements
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.dtypes import promote_types
 from retrograd.ops import linalg, linalg_decompositions, linalg_functions, linalg_norms
 from retrograd.ops._rules import conj
 from retrograd.ops.einsum import einsum, inner, tensordot
@@ -35,17 +38,26 @@ def _into(out: Any, result: Any) -> Any:
 
 
 def _tensors(*operands: Any) -> Any:
-    """All operands as Tensors; lists and numbers take the dtype of the Tensors beside them where they fit it."""
+    """All operands as Tensors of one dtype, which torch's products ask for and NumPy's see to themselves.
+
+    Lists and numbers take the dtype of the Tensors beside them where they fit it.
+    """
     dtype = next(operand.dtype.numpy for operand in operands if isinstance(operand, Tensor))
 
     def convert(operand: Any) -> Any:
         if isinstance(operand, Tensor):
             return operand
+        if isinstance(operand, np.ndarray):
+            check_plain(operand)
         array = as_array(operand)
         weak = not hasattr(operand, "dtype") and np.can_cast(array.dtype, dtype, "same_kind")
         return wrap(array.astype(dtype) if weak else array)
 
-    return [convert(operand) for operand in operands]
+    tensors = [convert(operand) for operand in operands]
+    if all(tensor._data.dtype is dtype for tensor in tensors):
+        return tensors
+    common = functools.reduce(promote_types, [tensor._data.dtype for tensor in tensors])
+    return [tensor.to(common) for tensor in tensors]
 
 
 # --- products ---------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import as_array
+from retrograd.core.errors import check_plain
 from retrograd.core.registry import implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import as_dtype, from_numpy_dtype
@@ -32,6 +33,8 @@ def as_tensor(value: Any) -> Tensor:
     """A Tensor as it is, an array of numbers as a Tensor."""
     if isinstance(value, Tensor):
         return value
+    if isinstance(value, np.ndarray):
+        check_plain(value)
     array = as_array(value)
     from_numpy_dtype(array.dtype)  # raises for dates, text and objects
     return wrap(array)
@@ -232,15 +235,15 @@ def _leaves(blocks: Any) -> list[Any]:
 @implements(np.block)
 def _block(arrays: Any) -> Tensor:
     depth = _depth(arrays)
-    ndim = max(depth, *(np.ndim(leaf) for leaf in _leaves(arrays)))
+    return _joined(arrays, depth, max(depth, *(np.ndim(leaf) for leaf in _leaves(arrays))))
 
-    def joined(blocks: Any, level: int) -> Tensor:
-        if isinstance(blocks, list):
-            return joining.cat([joined(item, level + 1) for item in blocks], level - depth)
-        (leaf,) = tensors([blocks])
-        return leaf.reshape((1,) * (ndim - leaf.ndim) + tuple(leaf.shape))
 
-    return joined(arrays, 0)
+def _joined(blocks: Any, depth: int, ndim: int) -> Tensor:
+    """The blocks of ``depth`` nested lists, the innermost along the last dimension."""
+    if isinstance(blocks, list):
+        return joining.cat([_joined(item, depth - 1, ndim) for item in blocks], -depth)
+    (leaf,) = tensors([blocks])
+    return leaf.reshape((1,) * (ndim - leaf.ndim) + tuple(leaf.shape))
 
 
 @implements(np.append)

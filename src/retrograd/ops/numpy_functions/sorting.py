@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import BatchedArray
 from retrograd.core.registry import implements, numpy_functions
-from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.gpu import DeviceArray
 from retrograd.ops import cumulative, sorting
 from retrograd.ops._picking import take_along
 from retrograd.ops._reducing import checked_dim
@@ -199,6 +200,8 @@ def _elements(value: Any) -> Any:
 
 
 def _tensors(value: Any) -> Any:
+    if isinstance(value, (BatchedArray, DeviceArray)):
+        return wrap(value)
     if isinstance(value, (np.ndarray, np.generic)):
         return wrap(np.asarray(value))
     if isinstance(value, tuple):
@@ -208,7 +211,7 @@ def _tensors(value: Any) -> Any:
 
 def _wants_gradient(value: Any) -> bool:
     if isinstance(value, Tensor):
-        return value.requires_grad
+        return value.loses_derivative()
     return isinstance(value, (list, tuple)) and any(map(_wants_gradient, value))
 
 
@@ -220,7 +223,7 @@ def without_derivative(function: Callable[..., Any], integral: bool) -> None:
 
     @functools.wraps(function)
     def answer(*args: Any, **kwargs: Any) -> Any:
-        if not integral and local.grad_enabled and any(map(_wants_gradient, (*args, *kwargs.values()))):
+        if not integral and any(map(_wants_gradient, (*args, *kwargs.values()))):
             raise TypeError(
                 f"numpy.{function.__name__} has no derivative rule for Tensors: detach first, with x.detach(), "
                 "if no gradient is needed"

@@ -1,0 +1,66 @@
+"""What is said when a tensor is asked for numbers or an array and its gradient would be lost: what to use instead."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+from retrograd.core.sites import is_internal, warn_user
+
+# What takes tensors in place of what takes arrays only, by the module that asked; the first that fits.
+_IN_PLACE_OF = (
+    (
+        "scipy.special",
+        "its ufuncs take tensors, and so do retrograd.logsumexp, softmax and retrograd.special",
+    ),
+    ("scipy.linalg", "numpy.linalg and retrograd.linalg take tensors (matrix_exp for expm, solve_triangular, lu)"),
+    ("scipy.stats", "the densities in retrograd.distributions take tensors, and the ufuncs of scipy.special"),
+    ("scipy.fft", "numpy.fft takes tensors"),
+    ("scipy.signal", "numpy.convolve and the convolutions in retrograd.nn.functional take tensors"),
+    ("scipy.interpolate", "numpy.interp and operations on the coefficients take tensors"),
+    ("scipy.sparse", "write a retrograd.autograd.Function that computes A @ x forward and A.T @ g backward"),
+    ("scipy", "give it a derivative with a retrograd.autograd.Function"),
+    ("numpy.lib", "for numpy.vectorize(f)(x) write retrograd.vmap(f)(x), or numpy.where for its conditions"),
+    ("numpy.ma", "select with x[~mask] or numpy.where(mask, 0, x)"),
+)
+_BY_HAND = (
+    "what takes tensors: np.stack([a, b]) in place of np.array([a, b]), array @ x in place of array.dot(x), "
+    "out = np.zeros_like(x) in place of np.zeros(n) for what x is written into"
+)
+
+
+def no_array(reason: str) -> RuntimeError:
+    """The complaint of a tensor that has been asked for an array, in view of who asked."""
+    library, advice = _advice()
+    instead = f"as this part of {library} takes arrays only: {advice}" if library else f"to keep the gradient, {advice}"
+    return RuntimeError(
+        f"Can't call numpy() on Tensor that {reason}. Use tensor.detach().numpy() instead, or, {instead}."
+    )
+
+
+def _advice() -> tuple[str, str]:
+    """The library that asks for an array, if it is not the user's own line, and what to write instead."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_internal(frame.f_code):
+        frame = frame.f_back
+    module = ""
+    while frame is not None:  # the outermost of its modules is the one that the user has called
+        name = frame.f_globals.get("__name__") or ""
+        if name.partition(".")[0] not in ("numpy", "scipy"):
+            break
+        module = name
+        frame = frame.f_back
+    for library, advice in _IN_PLACE_OF:
+        if module == library or module.startswith(f"{library}."):
+            return library, advice
+    return "", _BY_HAND
+
+
+def warn_of_number() -> None:
+    """Warn that a Python number is made of a tensor whose gradient is lost by it."""
+    # this is also how NumPy fills an element of an ndarray, array[0] = tensor
+    warn_user(
+        "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+        "Consider using tensor.detach() first. The number has no gradient: to keep it, write into a tensor "
+        "(out = np.zeros_like(x)), not into an array, and call NumPy's functions (np.sin), not those of math."
+    )
