@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
-from retrograd.anomaly.catalogue._code import Line, atom
+from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import denominator, first, maker, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.half import ROUNDS_TO_ZERO
@@ -186,6 +187,20 @@ def _values(scene: Scene) -> Iterator[tuple[str, str]]:
             yield operand.name, text
 
 
+def _conversion(scene: Scene) -> Site | None:
+    """Where the line converts to float16; not where it converts the result of that to a wider type."""
+    site = scene.site(scene.birth)
+    if site is None or not _is_wider(site.node):
+        return site
+    inner = (each for each in site.line.operations if each.op == site.written.op and not _is_wider(each.node))
+    written = next((each for each in inner if site.line.inside(each.node, site.node)), None)
+    return None if written is None else replace(site, node=written.node, written=written)
+
+
+def _is_wider(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and getattr(node.func, "attr", None) in _WIDER
+
+
 def _cast(scene: Scene) -> Finding:
     if scene.backward:
         size = "" if scene.grad is None else f", {scene.grad:.3g},"
@@ -200,9 +215,7 @@ def _cast(scene: Scene) -> Finding:
         )
     known = value(first(scene.birth))
     spelling = scene.spelling()
-    site = scene.site(scene.birth)
-    if site is not None and isinstance(site.node, ast.Call) and getattr(site.node.func, "attr", None) in _WIDER:
-        site = None  # what the line converts is the result of what overflowed
+    site = _conversion(scene)
     line = (scene.birth.code_line or "").strip()
     if site is None and scene.context.get("autocast"):  # nobody has written it
         layer = f", {scene.event.layer_name} ({scene.event.module_type})" if scene.event.layer_name else ""
