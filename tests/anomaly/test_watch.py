@@ -49,7 +49,7 @@ def surroundings() -> list[Any]:
         state.monitor,
         local.mode,
         local.observer,
-        local.module,
+        local.within,
         local.grad_enabled,
         local.graph_task,
         list(sys.meta_path),

@@ -94,19 +94,28 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
 
 def note(node: Node, frame: FrameType) -> None:
     """Remember who called, where ``frame`` is the caller or something of ours that it called."""
-    caller = user_frame(frame)
+    within, anomaly = local.within, local.anomaly
+    caller: FrameType | None = frame
+    while caller is not None:
+        code = caller.f_code
+        if within is not None and code is within.forward and anomaly is None:
+            node.code, node.at = within.code, within.place
+            return
+        if not is_internal(code):
+            break
+        caller = caller.f_back
     if caller is None:  # a thread of ours
         return
     parent = local.evaluating
-    if parent is not None and caller is not frame and local.anomaly is None:
+    if parent is not None and caller is not frame and anomaly is None:
         _inherit(node, parent)
         return
-    node.code = code = caller.f_code
+    node.code = code
     trace = None
-    if local.anomaly is not None:
+    if anomaly is not None:
         trace = Trace(_stack(caller.f_back), None if parent is None else weakref.ref(parent))
-    elif local.module is not None:
-        trace = Trace(module=weakref.ref(local.module))
+    elif within is not None:
+        trace = within.trace
     node.at = caller.f_lasti if trace is None else (caller.f_lasti, trace)
     if caller is frame and _only_thread[0] != _SEVERAL and not code.co_flags & _RESUMED:
         this = get_ident()
@@ -117,6 +126,67 @@ def note(node: Node, frame: FrameType) -> None:
         else:
             _only_thread[0] = _SEVERAL
             LAST[0] = None
+
+
+class Within(NamedTuple):
+    """The call of a module that is under way.
+
+    What the ``forward`` of one of our own modules calls was called by the user where the module was, or the outermost
+    one of ours around it. So nobody has to go through the frames between.
+    """
+
+    trace: Trace  # that names the module
+    forward: CodeType | None = None  # of the module, if it is ours
+    code: CodeType | None = None  # where the user called it
+    at: int = 0
+    place: tuple[int, Trace] | None = None  # what nodes keep beside the code
+
+
+_latest: dict[int, Within] = {}  # by the identity of the module; most are called in one place, again and again
+
+
+def enter_module(module: Any) -> Within | None:
+    """Take note that a module is called, and return what is to be put back into ``local.within`` when it has ended.
+
+    For ``Module.__call__``, whose caller is the one that counts.
+    """
+    outer: Within | None = local.within
+    latest = _latest.get(id(module))
+    if latest is not None and latest.trace.module() is module:
+        forward = latest.forward
+        if forward is None:
+            local.within = latest
+            return outer
+        frame: FrameType | None = sys._getframe(2)
+        code = frame.f_code  # type: ignore[union-attr]  # somebody has called
+        if outer is not None and code is outer.forward:
+            if latest.code is outer.code and latest.at == outer.at:
+                local.within = latest
+                return outer
+        elif code is latest.code and frame.f_lasti == latest.at:  # type: ignore[union-attr]
+            local.within = latest
+            return outer
+    else:
+        key = id(module)
+        latest = Within(Trace(None, None, weakref.ref(module, lambda _: _latest.pop(key, None))))
+        frame, forward = sys._getframe(2), getattr(type(module).forward, "__code__", None)
+    code, at = None, 0
+    if forward is not None and is_internal(forward):
+        code, at = _called_by_user(frame, outer)
+    new = Within(latest.trace)
+    if code is not None:
+        new = Within(latest.trace, forward, code, at, (at, latest.trace))
+    local.within = _latest[id(module)] = new
+    return outer
+
+
+def _called_by_user(frame: FrameType | None, within: Within | None) -> tuple[CodeType | None, int]:
+    """Where the user is, from ``frame`` outwards."""
+    while frame is not None and is_internal(code := frame.f_code):
+        if within is not None and code is within.forward:
+            return within.code, within.at
+        frame = frame.f_back
+    return (None, 0) if frame is None else (code, frame.f_lasti)
 
 
 def _inherit(node: Node, parent: Node) -> None:

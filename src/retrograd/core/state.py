@@ -52,7 +52,7 @@ class _Local(threading.local):
     grad_layout: bool = True  # whether a gradient that may be taken over must lie in memory as its leaf does
     anomaly: Any = None  # anomaly mode's settings
     evaluating: Any = None  # the node that the engine is at, in anomaly mode
-    module: Any = None  # the innermost nn.Module that is being called, while a monitor is on
+    within: Any = None  # the innermost call of an nn.Module under way, while a monitor is on; a sites.Within
     outside: Any = None  # the stack seen last, see sites._stack
 
     def __init__(self) -> None:

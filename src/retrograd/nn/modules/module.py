@@ -8,6 +8,7 @@ from typing import Any, Self
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core import state
 from retrograd.core.hooks import Hooks
+from retrograd.core.sites import enter_module
 from retrograd.core.tensor import Tensor
 from retrograd.device import as_device
 from retrograd.dtypes import float16, float32, float64
@@ -107,7 +108,7 @@ class Module(Members, Stateful, Hooked):
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if (
+        hooked = (
             self._forward_hooks
             or self._forward_pre_hooks
             or self._backward_hooks
@@ -116,20 +117,14 @@ class Module(Members, Stateful, Hooked):
             or forward_pre
             or backward
             or backward_pre
-        ):
-            run = self._call_with_hooks
-        elif state.monitor is None:
-            return self.forward(*args, **kwargs)
-        else:
-            run = self._call_plainly
-        outer, state.local.module = state.local.module, self
+        )
+        if state.monitor is None:
+            return self._call_with_hooks(args, kwargs) if hooked else self.forward(*args, **kwargs)
+        outer = enter_module(self)
         try:
-            return run(args, kwargs)
+            return self._call_with_hooks(args, kwargs) if hooked else self.forward(*args, **kwargs)
         finally:
-            state.local.module = outer
-
-    def _call_plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return self.forward(*args, **kwargs)
+            state.local.within = outer
 
     # --- modes ----------------------------------------------------------------------------------------------------
 

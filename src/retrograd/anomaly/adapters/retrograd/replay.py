@@ -181,7 +181,8 @@ class Recorder(Observer):
             operands = self._preserved(operands[0], operands)
         frame = sys._getframe(1)
         op = operation_at(frame)
-        call = Call(name if op is None else public_name(op), op, operands, module=local.module, writes=writes)
+        module = None if local.within is None else local.within.trace.module()
+        call = Call(name if op is None else public_name(op), op, operands, module=module, writes=writes)
         call.within = self._under_way[-1] if self._under_way else None
         user = sites.user_frame(frame)
         if user is not None:
