@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +13,6 @@ import retrograd as rg
 from retrograd import nn
 from retrograd.core import sites, state
 from retrograd.nn import functional as F
-
 
 _alive: list[nn.Module] = []  # nodes know their modules only as long as these live
 
@@ -46,8 +46,6 @@ def noted(program: Callable[[], rg.Tensor]) -> list[tuple[Any, ...]]:
 
 def entered_without_notes(module: Any) -> Any:
     """As ``enter_module``, but whatever is asked later goes through the frames."""
-    import weakref
-
     outer = state.local.within
     state.local.within = sites.Within(sites.Trace(None, None, weakref.ref(module)))
     return outer

@@ -39,7 +39,9 @@ def said_by_torch(program: Program) -> str:
 def line(program: Program) -> str:
     event = watched(program)
     place = f"{event.op} [{', '.join(map(str, event.index or ()))}]"
-    values = ", ".join(f"{name}={value:.6g}" for name, value in event.operands.items() if isinstance(value, float))
+    values = ", ".join(
+        f"{name}={value:.6g}" for name, value in event.operands.items() if isinstance(value, (int, float))
+    )
     code = program.code.replace("\n", "; ").replace("|", "\\|")
     return f"| {program.row} | `{code}` | {said_by_torch(program)} | {event.born}: {place} {values}".rstrip() + " |"
 
@@ -47,6 +49,11 @@ def line(program: Program) -> str:
 @pytest.mark.parametrize("row", sorted(FIRST, key=lambda row: row or 0))
 def test_line(row: int) -> None:
     assert line(FIRST[row]) in PAGE.read_text().splitlines()
+
+
+def test_what_the_page_says_of_the_table() -> None:
+    silent = sum(said_by_torch(program) == "-" for program in FIRST.values())
+    assert f"stays silent (-) on {silent} of these {len(FIRST)}" in PAGE.read_text()
 
 
 if __name__ == "__main__":
