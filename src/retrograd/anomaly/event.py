@@ -175,6 +175,17 @@ class NaNEvent(_Event):
         return f"{self.born} {verb} {self.op}{place}{element}{values}"
 
 
+def is_birth(event: NaNEvent) -> bool:
+    """Whether it is known in which operation bad numbers were born."""
+    return event.kind != "leaf" and event.op != "unknown"
+
+
+def is_certain(event: NaNEvent) -> bool:
+    """Whether that is known for certain."""
+    unkept = event.surroundings is not None and event.surroundings.context.get("unkept")
+    return is_birth(event) and not unkept
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GradEvent(_Event):
     """A gradient whose norm exceeded what is usual for it, seen while it was still finite.

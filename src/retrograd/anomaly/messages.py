@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from retrograd.anomaly.event import GradEvent, NaNEvent
 
 _GROWING = (
@@ -72,3 +74,24 @@ def advice(event: NaNEvent, note: str | None = None) -> list[str]:
     if event.rerun:
         lines += ["To record every operation:", f"    {event.rerun}"]
     return lines
+
+
+class Warned:
+    """What a watch has warned of: each place in full once, and later in a line.
+
+    A weight that has become bad is bad in every step from then on; there is no more to say of it.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[Any, NaNEvent] = {}
+
+    def text(self, event: NaNEvent | GradEvent) -> str | None:
+        """What to say of an event; None if it has been said."""
+        if isinstance(event, GradEvent):
+            return message_of(event)
+        context = event.surroundings.context if event.surroundings is not None and event.kind == "leaf" else {}
+        leaf = context.get("leaf"), context.get("name")
+        first = self._first.setdefault((event.op, event.is_backward, event.filename, event.lineno, leaf), event)
+        if first is event:
+            return message_of(event)
+        return None if leaf[0] in ("parameter", "buffer") else f"{event}; see the warning about step {first.step}"

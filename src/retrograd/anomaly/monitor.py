@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
 from retrograd.anomaly.catalogue import explain
-from retrograd.anomaly.event import GradEvent, NaNEvent
+from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
 from retrograd.anomaly.libraries import depth_of_user
-from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, advice, message_of, outcome_of
+from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, advice, message_of, outcome_of
 from retrograd.anomaly.policies import ACTIONS, Action, policies_of
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
 
@@ -134,6 +134,7 @@ class Watch:
         self._started = self._ended = 0.0
         self._replay: _Replay | None = None
         self._lock = threading.RLock()
+        self._warned = Warned()
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -300,7 +301,7 @@ class Watch:
         kind, event = replay.tripped or first
         if replay.tripped is None:
             event = replace(event, reproducible=False, note=NOT_AGAIN)
-        elif _is_certain(first[1]) and not (first[1].input_has_nan or first[1].input_has_inf) and not _is_birth(event):
+        elif is_certain(first[1]) and not (first[1].input_has_nan or first[1].input_has_inf) and not is_birth(event):
             kind, event = first[0], replace(first[1], reproducible=False, note=CARRIED_OVER)
         else:
             event = replace(event, reproducible=True)
@@ -451,19 +452,10 @@ class Watch:
         if action == "raise":
             raise AnomalyError(event, message_of(event))
         if action == "warn":
-            warnings.warn(message_of(event), AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
+            text = self._warned.text(event)
+            if text is not None:
+                warnings.warn(text, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
         return "withhold" if action == "skip_step" else "go on"
-
-
-def _is_birth(event: NaNEvent) -> bool:
-    """Whether it is known in which operation bad numbers were born."""
-    return event.kind != "leaf" and event.op != "unknown"
-
-
-def _is_certain(event: NaNEvent) -> bool:
-    """Whether that is known for certain."""
-    unkept = event.surroundings is not None and event.surroundings.context.get("unkept")
-    return _is_birth(event) and not unkept
 
 
 class _Replay:

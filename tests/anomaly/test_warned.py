@@ -1,0 +1,39 @@
+"""What is said in warnings: each place in full once, and a weight that stays bad no more than once."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+import retrograd as rg
+
+
+@pytest.mark.parametrize("library", [rg, torch], ids=["retrograd", "torch"])
+def test_each_place_is_told_in_full_once(library: Any) -> None:
+    weight = library.nn.Parameter(library.tensor([0.5]))
+    model = library.nn.ParameterList([weight])
+    optimizer = library.optim.SGD([weight], lr=0.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with rg.anomaly.watch(model, optimizer, policy={"nan": "warn"}) as w:
+            for number in (1, 2, 3, -4, -5, -6):
+                optimizer.zero_grad()
+                library.log(weight * number).sum().backward()
+                weight.grad = None  # no step has a bad gradient
+            with library.no_grad():
+                weight[0] = float("nan")
+            for _ in range(3):
+                optimizer.zero_grad()
+                (weight * 2).sum().backward()
+    births = [str(event) for event in w.events if event.op == "log"]
+    assert len(births) == 3
+    assert len(w.events) == 6
+    full, again, once_more, of_weight = (str(each.message) for each in caught)
+    assert full.startswith(births[0])
+    assert "Write instead:" in full
+    for short, birth in ((again, births[1]), (once_more, births[2])):
+        assert short == f"{birth}; see the warning about step {w.events[0].step}"
+    assert "The line repairs the elements" in of_weight
