@@ -61,7 +61,7 @@ MOST_BIRTHS = 64  # of one step
 MOST_BYTES = 64 << 20  # of arrays that they keep alive
 LONGEST_PAUSE = 64  # steps between two looks at the gradients when no flag was raised
 WARM_UP = 3  # steps after which it is known how long one takes
-LOOKS = 0.25  # of the watch's budget; noting lines and NumPy's reading of flags take the rest
+LOOKS = 0.1  # of the watch's budget; noting lines and NumPy's reading of flags take the rest
 
 
 class RetrogradMonitor(Monitor):
@@ -96,7 +96,8 @@ class RetrogradMonitor(Monitor):
         self._pause = 0
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
         self._told = Told()  # of the bad gradients
-        self._last = time.perf_counter()
+        self._looked = time.perf_counter()  # when the last look ended
+        self._unseen = 0  # the backward passes since
         self._step_time = self._look_time = 0.0
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -293,9 +294,7 @@ class RetrogradMonitor(Monitor):
         return action
 
     def after_backward(self, roots: Sequence[tuple[Edge, Tensor]], results: Sequence[Tensor | None] | None) -> None:
-        now = time.perf_counter()
-        step_time, self._last = now - self._last, now
-        watch = self.watch
+        # what is done in every step, however short it is, comes first
         if results is None and not self._rehearsing:
             self._count()
         this = _thread.notes
@@ -303,6 +302,7 @@ class RetrogradMonitor(Monitor):
         leaves = this.leaves
         if state.local.graph_task is None:  # the outermost backward of this thread
             this.leaves = []
+        self._unseen += 1
         births = bool(self._births if self._recorder is None else self._recorder.births)
         if not births and self._pause > 0 and self._recorder is None:
             self._pause -= 1
@@ -316,14 +316,20 @@ class RetrogradMonitor(Monitor):
                 self._lets_pass = self._look_at_gradients(roots, results, leaves)
             self._forget()
         finally:
-            spent = time.perf_counter() - start
-            watch.spent(spent)
+            end = time.perf_counter()
+            self.watch.spent(end - start)
         if not births:
-            self._step_time = step_time if self._step_time == 0 else 0.5 * (self._step_time + step_time)
-            self._look_time = spent if self._look_time == 0 else 0.5 * (self._look_time + spent)
-            if watch.step >= WARM_UP and not watch.listens_to("spike"):
-                affordable = LOOKS * watch.budget * max(self._step_time, 1e-9)
-                self._pause = min(LONGEST_PAUSE, math.ceil(self._look_time / affordable))
+            self._choose_pause(start, end)
+
+    def _choose_pause(self, start: float, end: float) -> None:
+        """Have as many steps pass by before the next look that looks take no more than their share of the time."""
+        step_time, look_time = (start - self._looked) / self._unseen, end - start
+        self._looked, self._unseen = end, 0
+        self._step_time = step_time if self._step_time == 0 else 0.5 * (self._step_time + step_time)
+        self._look_time = look_time if self._look_time == 0 else 0.5 * (self._look_time + look_time)
+        if self.watch.step >= WARM_UP and not self.watch.listens_to("spike"):
+            affordable = LOOKS * self.watch.budget * max(self._step_time, 1e-9)
+            self._pause = min(LONGEST_PAUSE, math.ceil(self._look_time / affordable))
 
     def _count(self) -> None:
         self.watch.step += 1
