@@ -155,11 +155,11 @@ def program(model: nn.Module, x: Tensor) -> Tensor:
 
 def written(w: Any, loss: Tensor) -> list[tuple[str, str]]:
     """Every node, and the text of the call that made it."""
-    sites = log_of(w)
+    site_of = log_of(w).sites_behind([loss.grad_fn])
     found = []
     for node in nodes_behind([loss.grad_fn]):
         if not hasattr(node, "variable"):
-            place = place_fields(*sites.site_of(node._sequence_nr(), loss.grad_fn._sequence_nr()))
+            place = place_fields(*site_of(node._sequence_nr()))
             found.append((node.name(), place["code_line"][place["col"] : place["end_col"]]))
     return found
 
@@ -263,3 +263,66 @@ def test_steps_of_two_kinds_in_turns() -> None:
             optimizer.step()
         assert not noted(w)
     assert w.event.lineno == line_of("# the birth in a step of the second kind", test_steps_of_two_kinds_in_turns)
+
+
+def test_other_operations_of_the_same_number_give_no_line_rather_than_a_wrong_one() -> None:
+    x = torch.tensor([2.0, 1.0], requires_grad=True)
+    with rg.anomaly.watch(policy="skip_step", budget=1e-9) as w:
+        for other in [False] * 10 + [True]:
+            if other:
+                torch.log(torch.sub(x, 1)).sum().backward()
+            else:
+                torch.sqrt(torch.add(x, 1)).sum().backward()
+    assert (w.event.op, w.event.lineno) == ("log", None)
+
+
+def recurrent(x: Tensor, repeats: int, offset: float = 0.0, position: int = -1) -> Tensor:
+    h = x
+    for number in range(repeats):
+        h = torch.tanh(h)
+        h = torch.log(h + 2 - (offset if number == position else 0.0))  # the birth in a loop
+        h = torch.abs(h)
+    return h.sum()
+
+
+@pytest.mark.parametrize("position", [0, 1, 14, 27, 28])
+def test_a_loop_that_runs_longer_than_any_that_was_noted(position: int) -> None:
+    x = torch.tensor([2.0, 1.0], requires_grad=True)
+    with rg.anomaly.watch(policy="skip_step", budget=1e-9) as w:
+        for repeats in [15, 14, 13, 12, 17]:
+            recurrent(x, repeats).backward()
+        assert not noted(w)
+        recurrent(x, 29, 3.0, position).backward()
+    assert w.event.op == "log"
+    assert w.event.lineno == line_of("# the birth in a loop", recurrent)
+
+
+def test_two_loops_alike_give_no_line_rather_than_a_wrong_one() -> None:
+    def step(first: int, second: int, bad: bool) -> None:
+        h = x
+        for _ in range(first):
+            h = torch.log(torch.exp(h))
+        for number in range(second):
+            h = torch.log(torch.exp(h - 200 if bad and number == 20 else h - 0))
+        h.sum().backward()
+
+    x = torch.tensor([2.0, 1.0], requires_grad=True)
+    with rg.anomaly.watch(policy="skip_step", budget=1e-9) as w:
+        for first in range(30, 40):
+            step(first, 0, False)
+        step(30, 41, True)
+    assert (w.event.op, w.event.lineno) == ("log", None)
+
+
+def test_operations_that_do_not_lead_to_the_loss_change_nothing() -> None:
+    x = torch.tensor([2.0, 1.0], requires_grad=True)
+    with rg.anomaly.watch(policy="skip_step", budget=1e-9) as w:
+        for step in range(10):
+            h = x * 1.0
+            if step == 9:
+                (h * 2).mean()  # something to be shown
+            torch.log(h - float(step == 9)).sum().backward()  # the birth beside a metric
+    assert w.event.op == "log"
+    assert w.event.lineno == line_of(
+        "# the birth beside a metric", test_operations_that_do_not_lead_to_the_loss_change_nothing
+    )

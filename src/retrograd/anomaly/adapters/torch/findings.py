@@ -114,7 +114,7 @@ class Findings:
             origin = self._origin(self._run_model_again(backward=False))
         if origin is None and self._tail is not None:
             found = self._tail.losses if lost else self._tail.births
-            origin = self._origin(found(self._sites.site_of))
+            origin = self._origin(found(self._sites.sites_behind))
         origin = origin or self._origin(self._run_model_again(backward=True))
         return None if origin is None else self._event(origin, harmed, None if origin.sure else NOT_SURE)
 
@@ -153,8 +153,8 @@ class Findings:
     def _in_graph(self, roots: Sequence[Tensor]) -> Origin | None:
         """The live graph, read in the order of creation."""
         roots = [root for root in roots if root.grad_fn is not None]
-        last = max((root.grad_fn._sequence_nr() for root in roots), default=0)  # type: ignore[union-attr]
-        return self._origin(read(roots, lambda seq: self._sites.site_of(seq, last), self.names.results()))
+        sites = self._sites.sites_behind([root.grad_fn for root in roots])
+        return self._origin(read(roots, sites, self.names.results()))
 
     def _run_model_again(self, backward: bool) -> list[tuple[Call, int]]:
         if self._recorder is not None:

@@ -47,6 +47,7 @@ from retrograd.anomaly.adapters.torch.sites import SiteLog
 from retrograd.anomaly.adapters.torch.snapshot import Gradients, Snapshot
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.torch.updates import Divisions, settings_of
+from retrograd.anomaly.adapters.torch.warned import point_at_callers
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.monitor import Watch, expected
 from retrograd.anomaly.names import canonical
@@ -106,6 +107,7 @@ class TorchMonitor:
     def start(self) -> None:
         check_watchable(self.model, self.watch.optimizer)
         self._patches = Patches()
+        point_at_callers(self._patches)
         self._patches.wrap(torch.autograd, "backward", self._backward)
         self._patches.wrap(Tensor, "backward", self._without_notes)
         self._patches.wrap(torch, "compile", self._without_notes)
@@ -268,7 +270,7 @@ class TorchMonitor:
         now = time.perf_counter()
         elapsed, self._last = now - self._last, now
         self._step_time = elapsed if self._step_time == 0 else 0.5 * (self._step_time + elapsed)
-        self._sites.step_ended(max((root.grad_fn._sequence_nr() for root in roots if root.grad_fn), default=0))
+        self._sites.step_ended([root.grad_fn for root in roots])
         self.watch.spent(self._sites.spent)
         self._sites.enter()
 

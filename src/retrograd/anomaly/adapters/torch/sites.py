@@ -2,8 +2,9 @@
 
 Every node of an autograd graph has a sequence number. What notes them, by torch function mode or by instruction events,
 costs some time for each call, so that after the first steps it is done only as often as the budget allows, and never
-within backward or an optimizer. A step in between is looked up in the last one that was noted among those that made as
-many nodes up to their loss: programs may take steps of several kinds in turns.
+within backward or an optimizer. A step in between is looked up in the last ones that were noted, by the names of its
+nodes: in one with the same names in the same order, of which there may be several kinds in turns; or, as where a loop
+does not always run equally often, in all places with the same names for some way before and after, if they agree.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from types import CodeType
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
+from retrograd.anomaly.adapters.torch.calls import seq_of
 from retrograd.anomaly.adapters.torch.compiling import in_use
+from retrograd.anomaly.adapters.torch.graph import SiteOf, nodes_behind
 from retrograd.anomaly.adapters.torch.noting import FunctionNotes, Noted
 from retrograd.anomaly.adapters.torch.tracing import InstructionNotes
 
@@ -25,6 +29,7 @@ _FIRST = 3  # steps that are all noted
 _LONGEST_PAUSE = 1000  # steps
 _KINDS = 4  # of steps, for which notes are kept
 _REMEMBERED = 64  # steps that have ended, about which somebody may still ask
+_ALIKE = 8  # nodes before one and after it that must have the same names as those of another in its place
 
 _next_seq = torch.autograd._get_sequence_nr
 
@@ -67,6 +72,26 @@ class Notes(Protocol):
         """Begin a new step."""
 
 
+class _Step(NamedTuple):
+    """A step that was noted whole.
+
+    Attributes
+    ----------
+    names
+        Of the nodes that lead to its loss, in the order of creation.
+    seqs
+        Their sequence numbers, and those in ``noted``, counted from the first node of the step.
+    """
+
+    names: tuple[str, ...]
+    seqs: list[int]
+    noted: list[Noted]
+
+    def site(self, index: int) -> tuple[CodeType, int] | None:
+        """Where a node was made."""
+        return _found(self.noted, self.seqs[index])
+
+
 class SiteLog:
     """Tells for the sequence number of a node where its operation was called.
 
@@ -87,8 +112,8 @@ class SiteLog:
         self._notes: Notes = FunctionNotes()
         self._wanted = True  # in the present step
         self._base = 0
-        self._noted: dict[int, list[Noted]] = {}  # of the last steps that were noted whole, by their numbers of nodes
-        self._ended: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)  # the last nodes of steps, and their first ones
+        self._noted: list[_Step] = []  # the last one of every kind
+        self._ended: deque[int] = deque(maxlen=_REMEMBERED)  # the first nodes of steps, the latest first
         self._steps = 0
         self._pause = 0
         self._began = 0.0
@@ -103,7 +128,7 @@ class SiteLog:
 
     def stop(self) -> None:
         self._notes.stop()
-        self._noted = {}
+        self._noted = []
 
     def enter(self) -> None:
         """Note the calls from here on, if those of this step are wanted; never in a program that compiles, because
@@ -122,41 +147,79 @@ class SiteLog:
         """Whether calls are noted now."""
         return self._notes.on
 
-    def step_ended(self, root_seq: int) -> None:
-        """A backward pass has ended that began at the node ``root_seq``."""
+    def step_ended(self, roots: Iterable[Any]) -> None:
+        """A backward pass has ended that began at these nodes."""
         now = time.perf_counter()
         elapsed, self._began = now - self._began, now
         self._steps += 1
         self.spent = self._notes.seconds
         if self._wanted:
-            self._noted.pop(root_seq - self._base, None)
-            self._noted[root_seq - self._base] = [(seq - self._base, code, at) for seq, code, at in self._notes.noted]
-            if len(self._noted) > _KINDS:
-                del self._noted[next(iter(self._noted))]
+            if self._notes.noted:
+                self._keep(roots)
+                self.spent += time.perf_counter() - now
             affordable = self.budget * max(self._usual or elapsed, 1e-9)
             self._pause = min(_LONGEST_PAUSE, int(self.spent / affordable))
         else:
             self._usual = elapsed if self._usual == 0 else min(elapsed, 0.9 * self._usual + 0.1 * elapsed)
             self._pause -= 1
-        self._ended.appendleft((root_seq, self._base))
+        self._ended.appendleft(self._base)
         self._notes.clear()
         self._base = _next_seq()
         self._wanted = self._steps < _FIRST or self._pause <= 0
         if not self._wanted:
             self._notes.pause()
 
+    def _keep(self, roots: Iterable[Any]) -> None:
+        """Keep the notes of the step that has ended."""
+        names, seqs = _named(roots)
+        noted = [(seq - self._base, code, at) for seq, code, at in self._notes.noted]
+        others = [each for each in self._noted if each.names != names]
+        self._noted = [*others[1 - _KINDS :], _Step(names, [seq - self._base for seq in seqs], noted)]
+
     def steps_since(self, seq: int) -> int:
         """How many steps have ended since the operation with a sequence number was called, as far as is remembered."""
-        begun = [self._base, *(base for _, base in self._ended)]  # the steps, the latest first
+        begun = [self._base, *self._ended]  # the steps, the latest first
         return next((age for age, base in enumerate(begun) if base <= seq), len(self._ended))
 
-    def site_of(self, seq: int, root_seq: int) -> tuple[CodeType, int] | None:
-        """Where the operation with a sequence number was called, in the step whose loss is the node ``root_seq``."""
+    def sites_behind(self, roots: Iterable[Any]) -> SiteOf:
+        """Return what tells for a sequence number where the operation was called, of the nodes behind some nodes."""
+        names, seqs = _named(roots)
         present = self._notes.noted
-        if present and present[0][0] <= seq:
-            return _found(present, seq)
-        base = next((base for root, base in self._ended if root == root_seq), self._base)
-        return _found(self._noted.get(root_seq - base, []), seq - base)
+        known = _places(names, self._noted)
+        numbers = {seq: number for number, seq in enumerate(seqs)}
+
+        def site_of(seq: int) -> tuple[CodeType, int] | None:
+            if present and present[0][0] <= seq:
+                return _found(present, seq)
+            return known[numbers[seq]] if seq in numbers else None
+
+        return site_of
+
+
+def _named(roots: Iterable[Any]) -> tuple[tuple[str, ...], list[int]]:
+    """The names and the sequence numbers of the operations behind some nodes."""
+    nodes = [node for node in nodes_behind(roots) if not hasattr(node, "variable")]
+    return tuple(node.name() for node in nodes), [seq_of(node) for node in nodes]
+
+
+def _places(names: tuple[str, ...], steps: Sequence[_Step]) -> Sequence[tuple[CodeType, int] | None]:
+    """Where the nodes of a step that was not noted were made, by those that were; None where they do not tell."""
+    same = next((step for step in steps if step.names == names), None)
+    if same is not None:
+        return [same.site(number) for number in range(len(names))]
+    known: dict[tuple[str, ...], tuple[CodeType, int] | None] = {}
+    for step in steps:
+        for number, around in enumerate(_surroundings(step.names)):
+            site = step.site(number)
+            if known.setdefault(around, site) != site:
+                known[around] = None
+    return [known.get(around) for around in _surroundings(names)]
+
+
+def _surroundings(names: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Every name with those before it and after it; the ends of the step are part of them."""
+    padded = ("",) * _ALIKE + names + ("",) * _ALIKE
+    return [padded[start : start + 2 * _ALIKE + 1] for start in range(len(names))]
 
 
 def _found(calls: list[Noted], seq: int) -> tuple[CodeType, int] | None:

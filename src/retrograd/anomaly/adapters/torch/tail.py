@@ -13,11 +13,11 @@ from typing import Any
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, bytes_of, is_bad, seq_of
-from retrograd.anomaly.adapters.torch.graph import calls_of, is_python, saved_by
+from retrograd.anomaly.adapters.torch.graph import SiteOf, calls_of, is_python, saved_by
 from retrograd.anomaly.adapters.torch.recording import saved_arguments
 
-# Tells for a sequence number, and that of the step's last node, where the operation was called.
-SiteInStep = Callable[[int, int], "tuple[CodeType, int] | None"]
+# Tells for nodes what tells for the sequence number of one behind them where the operation was called.
+SitesBehind = Callable[[Sequence[Any]], SiteOf]
 
 _MOST_NODES = 16
 _MOST_BYTES = 64 << 20  # of tensors that are kept for it
@@ -41,7 +41,6 @@ class Tail:
         self._work: list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = []  # in backward, as it was done
         self._bytes = 0
         self._handles: list[Any] = []
-        self._root = max((seq_of(root.grad_fn) for root in roots if root.grad_fn is not None), default=0)
         queue = [root.grad_fn for root in roots if root.grad_fn is not None]
         while queue and len(self._saved) < _MOST_NODES:
             node = queue.pop(0)
@@ -76,22 +75,22 @@ class Tail:
             handle.remove()
         self._handles = []
 
-    def losses(self, site_of: SiteInStep) -> list[tuple[Call, int]]:
+    def losses(self, sites_behind: SitesBehind) -> list[tuple[Call, int]]:
         """What made the losses that are not finite."""
-        calls = self._calls(site_of)
+        calls = self._calls(sites_behind)
         return [(calls[node], output) for (node, output), loss in self._known.items() if node in calls and is_bad(loss)]
 
-    def births(self, site_of: SiteInStep) -> list[tuple[Call, int]]:
+    def births(self, sites_behind: SitesBehind) -> list[tuple[Call, int]]:
         """What the first of these operations made whose gradients came in finite and went out otherwise."""
         for node, made, arrived in self._work:
             if any(map(is_bad, made)) and not any(map(is_bad, arrived)):
-                call = self._call(node, self._calls(site_of)[node], made, arrived)
+                call = self._call(node, self._calls(sites_behind)[node], made, arrived)
                 return [(call, number) for number, each in enumerate(made) if is_bad(each)]
         return []
 
-    def _calls(self, site_of: SiteInStep) -> dict[Any, Call]:
+    def _calls(self, sites_behind: SitesBehind) -> dict[Any, Call]:
         nodes = dict(sorted(self._saved.items(), key=lambda each: seq_of(each[0])))
-        return calls_of(nodes, self._known, lambda seq: site_of(seq, self._root))
+        return calls_of(nodes, self._known, sites_behind(self.roots))
 
     def _call(self, node: Any, forward: Call, made: tuple[Any, ...], arrived: tuple[Any, ...]) -> Call:
         grads = [Argument("grad", each) for each in arrived if each is not None]

@@ -1,0 +1,77 @@
+"""Warnings of torch's name the same lines with a watch as without."""
+
+import inspect
+import logging
+import warnings
+
+import pytest
+
+import retrograd as rg
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+
+def broadcast_by_mistake():
+    layer = torch.nn.Linear(3, 1)
+    return F.mse_loss(layer(torch.ones(4, 3)), torch.ones(4))
+
+
+def broadcast_within_a_layer():
+    layer = torch.nn.Linear(3, 1)
+    return torch.nn.MSELoss()(layer(torch.ones(4, 3)), torch.ones(4))
+
+
+def schedule_before_update():
+    optimizer = torch.optim.SGD([torch.ones(2, requires_grad=True)], 0.1)
+    torch.optim.lr_scheduler.StepLR(optimizer, 2).step()
+
+
+def copy_by_tensor():
+    torch.tensor(torch.ones(2))
+
+
+def own_warning():
+    warnings.warn("the program's own", UserWarning, stacklevel=1)
+
+
+PROGRAMS = [broadcast_by_mistake, broadcast_within_a_layer, schedule_before_update, copy_by_tensor, own_warning]
+
+
+def given(program):
+    """Where the warnings point that a program gives."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        program()
+    return [(str(each.message), each.filename, each.lineno) for each in found]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_they_name_the_same_line(program):
+    expected = given(program)
+    assert expected
+    shown = warnings._showwarnmsg
+    with rg.anomaly.watch():
+        assert given(program) == expected
+    assert warnings._showwarnmsg is shown
+    assert given(program) == expected
+
+
+def test_the_line_is_the_users():
+    with rg.anomaly.watch():
+        (_, filename, line), *_ = given(broadcast_by_mistake)
+    lines, first = inspect.getsourcelines(broadcast_by_mistake)
+    assert filename == __file__
+    assert "mse_loss" in lines[line - first]
+
+
+def test_where_logging_captures_them(caplog):
+    logging.captureWarnings(True)
+    try:
+        with rg.anomaly.watch(), warnings.catch_warnings():
+            warnings.simplefilter("always")
+            broadcast_by_mistake()
+    finally:
+        logging.captureWarnings(False)
+    assert "test_warnings.py" in caplog.text
+    assert "noting.py" not in caplog.text
