@@ -184,6 +184,10 @@ def test_a_loss_near_zero_that_rises_is_not_a_runaway() -> None:
 def test_a_scale_that_keeps_falling() -> None:
     event = outside(kind="invalid", op="my_op", context={"scale_history": (65536.0, 32768.0, 16384.0, 8192.0, 4096.0)})
     assert diagnose(event).title == "loss scale that keeps falling"
+    assert 'autocast("cuda", enabled=False)' in (diagnose(event).remedy or "")
+    on_cpu = {"scale_history": (8.0, 4.0, 2.0, 1.0, 0.5), "scaled_on": "cpu"}
+    event = outside(kind="invalid", op="my_op", context=on_cpu)
+    assert 'autocast("cpu", enabled=False)' in (diagnose(event).remedy or "")
     steady = outside(kind="invalid", op="my_op", context={"scale_history": (65536.0, 32768.0, 32768.0)})
     assert diagnose(steady).title == "unknown cause"
 

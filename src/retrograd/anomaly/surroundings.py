@@ -118,7 +118,7 @@ class Surroundings:
         ``"loss_history"``, ``"grad_norm_history"``
             The last values, oldest first; None in steps in which nobody looked.
         ``"scale_history"``
-            The last scales of a gradient scaler, oldest first.
+            The last scales of a gradient scaler, oldest first; ``"scaled_on"``: the kind of device that the loss is on.
         ``"layers"``
             The layers of the last call of a model, as :class:`~retrograd.anomaly.NaNDetector` saw them: a dict for each
             with ``"layer"``, ``"absmin"`` and ``"absmax"`` of what it put out, and ``"before"``, the latter in earlier

@@ -360,7 +360,8 @@ def falling_scale(scene: Scene) -> Finding | None:
         f"{scales[-1]:g}, so no scale helps: some operation gives Inf or NaN whatever the scale. Look for the "
         "operation named above, and run it in float32.",
         None,
-        f"with {scene.spelling().library}.autocast(device_type='cuda', enabled=False): y = layer(x.float())",
+        f'with {scene.spelling().library}.autocast("{scene.context.get("scaled_on", "cuda")}", enabled=False): '
+        "y = layer(x.float())",
     )
 
 

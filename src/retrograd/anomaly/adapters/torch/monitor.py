@@ -555,7 +555,7 @@ class TorchMonitor:
         earlier, latest = self._updated
         context["gathered"] = self.watch.step - (latest if latest != self.watch.step else earlier)
         if self._scaling.history:
-            context["scale_history"] = tuple(self._scaling.history)
+            context |= {"scale_history": tuple(self._scaling.history), "scaled_on": self._scaling.device}
         return context
 
     def explain(self, error: BaseException) -> NaNEvent | None:

@@ -34,6 +34,8 @@ class Scaling:
         Whether the loss of the present step was scaled.
     history
         The scales after updates that were left out.
+    device
+        The kind of device that the loss was on.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Scaling:
         self._rehearsing = rehearsing
         self.active = False
         self.history: deque[float] = deque(maxlen=32)
+        self.device = "cuda"
         self._scaled: tuple[Any, Tensor] | None = None
         self._optimizer: Any = None
         self._stepped = False
@@ -71,6 +74,7 @@ class Scaling:
             self.active = True
             if isinstance(result, Tensor):
                 self._scaled = weakref.ref(result), outputs.detach()
+                self.device = result.device.type
         return result
 
     def _unscale(self, original: Any, scaler: Any, optimizer: Any) -> Any:
