@@ -226,3 +226,11 @@ def test_one_line_says_what_where_and_of_what() -> None:
 )
 def test_one_name_per_operation(names: tuple[str, ...], expected: str) -> None:
     assert {canonical(name) for name in names} == {expected}
+
+
+def test_it_is_shown_by_what_is_known() -> None:
+    event = NaNEvent(kind="divide", op="log", lineno=3, operands={"input": 0.0}, neginf_count=1)
+    assert repr(event) == "NaNEvent(kind='divide', op='log', lineno=3, operands={'input': 0.0}, neginf_count=1)"
+    assert eval(repr(event)) == event
+    spike = GradEvent(batch_idx=None, layer_name="", param_name="w", grad_norm=3.0, threshold=1.0)
+    assert eval(repr(spike)) == spike

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Self
 
 from retrograd.anomaly._json import dumps, loads
@@ -36,6 +36,12 @@ class _Event:
             raise ValueError(f"not a {cls.__name__}: {text[:80]!r}")
         return event
 
+    def __repr__(self) -> str:
+        """What is known, as the call that makes it."""
+        shown = ((each, getattr(self, each.name)) for each in fields(self) if each.repr)  # type: ignore[arg-type]
+        known = (f"{each.name}={value!r}" for each, value in shown if value != _default_of(each))
+        return f"{type(self).__name__}({', '.join(known)})"
+
     # NaN differs from itself, and an event is made of NaNs; two events are equal if they say the same.
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and dumps(self) == dumps(other)
@@ -44,7 +50,7 @@ class _Event:
         return hash(dumps(self))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class NaNEvent(_Event):
     """Where a NaN or an infinity was born: the birth, not the symptom.
 
@@ -186,7 +192,7 @@ def is_certain(event: NaNEvent) -> bool:
     return is_birth(event) and not unkept
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class GradEvent(_Event):
     """A gradient whose norm exceeded what is usual for it, seen while it was still finite.
 
@@ -218,6 +224,10 @@ class GradEvent(_Event):
 
 def _integers(numbers: Iterable[Any] | None) -> tuple[int, ...] | None:
     return None if numbers is None else tuple(operator.index(number) for number in numbers)
+
+
+def _default_of(each: Field[Any]) -> Any:
+    return each.default if each.default_factory is MISSING else each.default_factory()
 
 
 RECORDS: Mapping[str, type] = {
