@@ -9,6 +9,7 @@ does not always run equally often, in all places with the same names for some wa
 
 from __future__ import annotations
 
+import sys
 import time
 from bisect import bisect_right
 from collections import deque
@@ -199,7 +200,7 @@ class SiteLog:
 def _named(roots: Iterable[Any]) -> tuple[tuple[str, ...], list[int]]:
     """The names and the sequence numbers of the operations behind some nodes."""
     nodes = [node for node in nodes_behind(roots) if not hasattr(node, "variable")]
-    return tuple(node.name() for node in nodes), [seq_of(node) for node in nodes]
+    return tuple(sys.intern(node.name()) for node in nodes), [seq_of(node) for node in nodes]
 
 
 def _places(names: tuple[str, ...], steps: Sequence[_Step]) -> Sequence[tuple[CodeType, int] | None]:
