@@ -231,7 +231,9 @@ class TestFromNumpyDtype:
         if array.dtype.kind != "u":  # torch has the wide unsigned types
             with pytest.raises(TypeError) as expected:
                 torch.from_numpy(array)
-            assert str(error.value) == str(expected.value).replace("uint64, uint32, uint16, ", "")
+            # what to do may follow
+            said = str(error.value).partition(" and bool.")
+            assert "".join(said[:2]) == str(expected.value).replace("uint64, uint32, uint16, ", "")
 
     @pytest.mark.parametrize("name", [n for n in NAMES if np.dtype(n).itemsize > 1])
     def test_other_byte_order(self, name):
@@ -240,7 +242,7 @@ class TestFromNumpyDtype:
             torch.from_numpy(array)
         with pytest.raises(ValueError) as error:
             dtypes.from_numpy_dtype(array.dtype)
-        assert str(error.value) == str(expected.value)
+        assert str(error.value) == f"{expected.value} Convert it first: array.astype(array.dtype.newbyteorder('='))"
 
     def test_other_unsupported_dtypes(self):
         for d in (np.dtypes.StringDType(), np.dtype("uint16").newbyteorder(), np.dtype([("x", ">f4")])):

@@ -227,11 +227,28 @@ def from_numpy_dtype(np_dtype: _NumpyDType) -> dtype:
     if np_dtype.kind in _RANK and np_dtype.newbyteorder("=") in _BY_NUMPY:
         raise ValueError(
             "given numpy array has byte order different from the native byte order. "
-            "Conversion between byte orders is currently not supported."
+            "Conversion between byte orders is currently not supported. "
+            "Convert it first: array.astype(array.dtype.newbyteorder('='))"
         )
+    advice = _ADVICE.get(np_dtype.kind) if np_dtype.kind != "V" or np_dtype.names else None
     raise TypeError(
         f"can't convert np.ndarray of type numpy.{np_dtype.type.__name__}. The only supported types are: {_SUPPORTED}."
+        + (f" {advice}" if advice else "")
     )
+
+
+_ROWS = "Rows of unequal lengths, or Python objects: pad the rows and stack them, or, if all are numbers,"
+_WORDS = "Numbers written as text: array.astype(np.float64). Words:"
+_ADVICE = {  # by the kind of a NumPy dtype; code follows the last colon
+    "f": "Convert it first: array.astype(np.float64)",
+    "c": "Convert it first: array.astype(np.complex128)",
+    "u": "Convert it first: array.astype(np.int64)",
+    "O": f"{_ROWS} convert it first: array.astype(np.float64)",
+    "M": "Take differences in a unit first: (array - array[0]) / np.timedelta64(1, 'D')",
+    "m": "Divide by a unit first: array / np.timedelta64(1, 's')",
+    "V": "Give its fields one by one, such as: array[array.dtype.names[0]]",
+    **dict.fromkeys("USTa", f"{_WORDS} np.unique(array, return_inverse=True)[1]"),
+}
 
 
 def as_dtype(x: Any) -> dtype:
