@@ -232,6 +232,61 @@ def test_augmented_assignment_to_an_array_is_refused() -> None:
     np.testing.assert_array_equal(array, V)
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda array, x: array.__isub__(0.1 * x),
+        lambda array, x: array.__imul__(x[0]),
+        lambda array, x: np.add(array, x, out=array),
+        lambda array, x: np.divide(array, x, out=array, where=np.array([True, False, True])),
+        lambda array, x: np.add.reduce(np.outer(x, x), axis=0, out=array),
+        lambda array, x: np.modf(x, out=(array, np.empty(3))),
+        lambda array, x: np.sum(np.outer(x, x), axis=1, out=array),
+        lambda array, x: np.cumsum(x, out=array),
+        lambda array, x: np.dot(np.outer(x, x), x, out=array),
+        lambda array, x: np.stack([x[0], x[1], x[2]], out=array),
+        lambda array, x: np.add.at(array, [0, 2, 0], x),
+        lambda array, x: np.copyto(array, x),
+        lambda array, x: np.copyto(array, x, where=np.array([True, False, True])),
+        lambda array, x: np.put(array, [2, 0], x),
+        lambda array, x: np.put_along_axis(array, np.array([2, 0]), x[:2], 0),
+    ],
+)
+def test_an_array_is_written_to_where_no_gradient_is_lost(write: Callable[..., Any]) -> None:
+    expected, array = np.array([2.0, 3.0, 5.0]), np.array([2.0, 3.0, 5.0])
+    answer = write(expected, V)
+    own = write(array, tensor(V).detach())
+    np.testing.assert_allclose(array, expected, rtol=1e-15)
+    assert (own is array) == (answer is expected)
+    with pytest.raises(TypeError, match=r"ndarray|index_put_"):
+        write(array, tensor(V))
+    np.testing.assert_allclose(array, expected, rtol=1e-15)
+
+
+def test_gradient_descent_on_an_array() -> None:
+    def f(w: Any) -> Any:
+        return ((w - 3.0) ** 2).sum()
+
+    w = np.zeros(3)
+    for _ in range(50):
+        w -= 0.25 * rg.func.grad(f)(w)
+    assert type(w) is np.ndarray
+    np.testing.assert_allclose(w, 3.0)
+    with pytest.raises(TypeError, match=r"numpy\.subtract.*int64"):
+        np.zeros(3, int).__isub__(rg.ones(3))
+
+
+def test_an_array_is_not_written_to_within_transforms() -> None:
+    def f(w: Any) -> Any:
+        array = np.ones(3)
+        array += w
+        return rg.from_numpy(array).sum()
+
+    for transformed in (rg.func.grad(f), rg.vmap(f), lambda w: rg.func.jvp(f, (w,), (w,))):
+        with pytest.raises((TypeError, RuntimeError), match=r"ndarray|NumPy array|numpy\(\)"):
+            transformed(rg.ones(3, dtype=rg.float64))
+
+
 # --- ufuncs: keywords and methods -------------------------------------------------------------------------------------
 
 

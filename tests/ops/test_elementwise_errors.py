@@ -168,7 +168,7 @@ def test_messages_say_what_is_accepted() -> None:
 
 
 def test_numpy_functions_refuse_what_they_cannot_honour() -> None:
-    x = rg.tensor([1.0, 2.0])
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
     for function in (np.add, np.exp, np.maximum, np.power):
         arguments = (x, x)[: function.nin]
         with pytest.raises(TypeError, match="where"):

@@ -197,11 +197,13 @@ def test_placing(function: Callable[[Any, Any], Any]) -> None:
     assert as_array(v.grad).sum() == pytest.approx(weight[~stays].sum())
 
 
-def test_a_tensor_cannot_be_placed_in_an_array() -> None:
+def test_a_tensor_with_a_gradient_cannot_be_placed_in_an_array() -> None:
     with pytest.raises(TypeError, match="ndarray"):
-        np.copyto(np.zeros(2), rg.ones(2))
+        np.copyto(np.zeros(2), rg.ones(2, requires_grad=True))
     with pytest.raises(TypeError, match="ndarray"):
-        np.put(np.zeros(2), [0], rg.ones(1))
+        np.put(np.zeros(2), [0], rg.ones(1, requires_grad=True))
+    with pytest.raises(TypeError, match="ndarray"):
+        np.put_along_axis(np.zeros(2), np.array([0]), rg.ones(1, requires_grad=True), 0)
 
 
 def test_indices_come_as_tensors() -> None:
@@ -285,7 +287,7 @@ def test_out_is_a_write_with_a_history() -> None:
         (lambda x: np.ravel(x, order="X"), TypeError),
         (lambda x: np.squeeze(x, 0), ValueError),
         (lambda x: np.split(x, 2), ValueError),
-        (lambda x: np.concatenate([x, x], out=np.zeros((6, 4))), TypeError),
+        (lambda x: np.concatenate([x.requires_grad_(), x], out=np.zeros((6, 4))), TypeError),
         (lambda x: np.take(x, [0], None, x), TypeError),
         (lambda x: np.take(x, [12]), IndexError),
         (lambda x: np.pad(x, 1, mode="mean"), TypeError),

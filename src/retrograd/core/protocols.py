@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.out import into, writable
 from retrograd.core.registry import add_method, late, numpy_functions
-from retrograd.core.tensor import Tensor, wrap
+from retrograd.core.tensor import Tensor
 
 # Why a function, or every function of a module, has no answer, and what to use instead.
 refused: dict[Any, str] = {}
@@ -47,6 +48,8 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
                     inputs = lists_as_arrays(*inputs)
                     break
             return _call(ufunc, function, inputs, kwargs) if kwargs else function(*inputs)
+    elif method == "at" and isinstance(inputs[0], np.ndarray) and not any(map(_has_gradient, inputs)):
+        return ufunc.at(*(np.asarray(each) if isinstance(each, Tensor) else each for each in inputs))
     elif method == "outer":
         return _outer(ufunc, *inputs, **kwargs)
     else:
@@ -56,6 +59,10 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
     if method in _METHODS:
         raise TypeError(f"numpy.{ufunc.__name__}.{method} does not take Tensors: {_METHODS[method]}")
     raise _refusal(ufunc, f"numpy.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}"))
+
+
+def _has_gradient(operand: Any) -> bool:
+    return isinstance(operand, Tensor) and operand.requires_grad
 
 
 _METHODS = {
@@ -125,45 +132,23 @@ def _register_late() -> None:
 
 def _into(out: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = f"numpy.{ufunc.__name__}"
-    targets = _targets(name, out)
     if method == "__call__" and kwargs.get("where", True) is not True:
-        return _into_where(name, ufunc, inputs, targets[0], **kwargs)
-    return _written(name, targets, getattr(ufunc, method)(*inputs, **kwargs))
+        return _into_where(name, ufunc, inputs, out[0], **kwargs)
+    return _written(name, out, getattr(ufunc, method)(*inputs, **kwargs))
 
 
 def _into_where(name: str, ufunc: Any, inputs: tuple[Any, ...], target: Any, where: Any, **kwargs: Any) -> Any:
     """Compute the elements that ``where`` selects, and no others: neither a NaN nor its gradient comes from those."""
     mask = np.broadcast_to(where, target.shape)
     chosen = [np.broadcast_to(x, target.shape)[mask] if np.ndim(x) else x for x in inputs]
-    target[mask] = _castable(name, ufunc(*chosen, **kwargs), target)
+    target[mask] = writable(target, ufunc(*chosen, **kwargs), name)
     return target
 
 
-def _targets(name: str, out: Any) -> tuple[Any, ...]:
-    """What ``out=`` names: a write in place, which has a history in a Tensor and cannot have one in an ndarray."""
-    targets = out if isinstance(out, tuple) else (out,)
-    if not all(target is None or isinstance(target, Tensor) for target in targets):
-        raise TypeError(
-            f"{name}: the result of an operation on Tensors cannot be written into out= of type ndarray, which carries "
-            "no gradient; leave out= away, write array = array + x for array += x, or detach the operands with "
-            "x.detach().numpy()"
-        )
-    return targets
-
-
-def _written(name: str, targets: tuple[Any, ...], result: Any) -> Any:
-    results = list(result) if isinstance(result, tuple) else [result]
-    for nr, target in enumerate(targets):
-        if target is not None:
-            results[nr] = target.copy_(_castable(name, results[nr], target))
-    return tuple(results) if isinstance(result, tuple) else results[0]
-
-
-def _castable(name: str, result: Any, target: Tensor) -> Tensor:
-    result = result if isinstance(result, Tensor) else wrap(np.asarray(result))
-    if not np.can_cast(result._data.dtype, target._data.dtype, "same_kind"):
-        raise TypeError(f"{name}: a result of dtype {result.dtype} cannot be written into out= of {target.dtype}")
-    return result
+def _written(name: str, out: Any, result: Any) -> Any:
+    if not isinstance(result, tuple):
+        return into(out[0] if isinstance(out, tuple) else out, result, name)
+    return tuple(into(target, each, name) for target, each in zip(out, result, strict=True))
 
 
 # --- functions --------------------------------------------------------------------------------------------------------
@@ -185,8 +170,7 @@ def array_function(self: Tensor, function: Any, types: Iterable[type], args: Any
     name = f"{function.__module__}.{function.__name__}"
     if answer is None:
         raise _refusal(function, name)
-    targets = _targets(name, kwargs["out"])
-    return _written(name, targets, answer(*args, **{key: value for key, value in kwargs.items() if key != "out"}))
+    return _written(name, kwargs["out"], answer(*args, **{key: value for key, value in kwargs.items() if key != "out"}))
 
 
 def _refusal(function: Any, name: str) -> TypeError:

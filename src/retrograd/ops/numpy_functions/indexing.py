@@ -109,24 +109,29 @@ def _argwhere(a: Any) -> Tensor:
 
 @implements(np.copyto)
 def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    dst = _target("copyto", dst)
+    if isinstance(dst, np.ndarray):
+        np.copyto(dst, _numbers("copyto", src), casting, where=_raw(where))  # type: ignore[arg-type]
+        return
     src = _tensor(src)
     if not np.can_cast(src._data.dtype, dst._data.dtype, casting):  # type: ignore[arg-type]
         raise TypeError(f"numpy.copyto: cannot cast from {src.dtype} to {dst.dtype} according to the rule '{casting}'")
     dst.copy_(src if where is True else np.where(_tensor(where), src, dst))
 
 
-def _target(name: str, value: Any) -> Tensor:
-    if not isinstance(value, Tensor):
+def _numbers(name: str, value: Any) -> Any:
+    """What is to be written into an ndarray, if it has no gradient to lose."""
+    if isinstance(value, Tensor) and value.requires_grad:
         raise TypeError(
             f"numpy.{name}: a Tensor cannot be written into an ndarray, which carries no gradient; detach it"
         )
-    return value
+    return np.asarray(value)
 
 
 @implements(np.put_along_axis)
 def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
-    arr = _target("put_along_axis", arr)
+    if isinstance(arr, np.ndarray):
+        np.put_along_axis(arr, _raw(indices), _numbers("put_along_axis", values), axis)
+        return
     if axis is None:
         _put(arr, indices, values)
         return
@@ -141,7 +146,9 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> No
 
 @implements(np.put)
 def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    a = _target("put", a)
+    if isinstance(a, np.ndarray):
+        np.put(a, _raw(ind), _numbers("put", v), mode)  # type: ignore[arg-type]
+        return
     places = _within(_raw(ind), a.numel(), mode).reshape(-1)
     values = _tensor(v).reshape(-1)
     if places.size:
@@ -162,7 +169,6 @@ def _putmask(a: Any, mask: Any, values: Any) -> None:
 
 @implements(np.fill_diagonal)
 def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    a = _target("fill_diagonal", a)
     places = np.arange(a.numel()).reshape(a.shape)
     marked = np.zeros(a.shape, bool)
     np.fill_diagonal(marked, True, wrap)

@@ -11,6 +11,7 @@ import numpy as np
 
 from retrograd.batching import as_array
 from retrograd.core.errors import check_plain
+from retrograd.core.out import into
 from retrograd.core.registry import implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import promote_types
@@ -23,18 +24,6 @@ from retrograd.ops.matmul import cross, kron, matmul, multi_dot, outer, vecdot
 def _implement(name: str) -> Callable[[Any], Any]:
     """Answer for a function of NumPy's that only newer versions have."""
     return implements(*[getattr(np, name)] if hasattr(np, name) else [])
-
-
-def _into(out: Any, result: Any) -> Any:
-    """The result, or ``out`` with the result written to it."""
-    if out is None:
-        return result
-    if not isinstance(out, Tensor):
-        raise TypeError(
-            "the result of an operation on Tensors cannot be written into an ndarray, which carries no gradient; "
-            "leave out= away, or detach the operands with x.detach().numpy()"
-        )
-    return out.copy_(result)
 
 
 def _tensors(*operands: Any) -> Any:
@@ -72,9 +61,9 @@ def _matmul(x1: Any, x2: Any, /) -> Any:
 def _dot(a: Any, b: Any, out: Any = None) -> Any:
     a, b = _tensors(a, b)
     if 0 in (a.ndim, b.ndim):
-        return _into(out, a * b)
+        return into(out, a * b)
     axis = -1 if b.ndim == 1 else -2
-    return _into(out, matmul(a, b) if b.ndim <= 2 else tensordot(a, b, ([-1], [axis])))
+    return into(out, matmul(a, b) if b.ndim <= 2 else tensordot(a, b, ([-1], [axis])))
 
 
 @implements(np.vdot)
@@ -91,7 +80,7 @@ def _inner(a: Any, b: Any, /) -> Any:
 @implements(np.outer)
 def _outer(a: Any, b: Any, out: Any = None) -> Any:
     a, b = _tensors(a, b)
-    return _into(out, outer(a.reshape(-1), b.reshape(-1)))
+    return into(out, outer(a.reshape(-1), b.reshape(-1)))
 
 
 @implements(np.linalg.outer)
@@ -115,11 +104,11 @@ def _einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: An
     if kwargs:
         raise TypeError(f"numpy.einsum: {', '.join(kwargs)} is not supported for Tensors; convert the operands instead")
     if isinstance(operands[0], str):
-        return _into(out, einsum(operands[0], *_tensors(*operands[1:])))
+        return into(out, einsum(operands[0], *_tensors(*operands[1:])))
     paired = len(operands) // 2 * 2
     tensors = _tensors(*operands[:paired:2])
     alternating = itertools.chain.from_iterable(zip(tensors, operands[1:paired:2], strict=True))
-    return _into(out, einsum(*alternating, *operands[paired:]))
+    return into(out, einsum(*alternating, *operands[paired:]))
 
 
 @implements(np.kron)
@@ -145,7 +134,7 @@ def _linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 @implements(np.linalg.multi_dot)
 def _multi_dot(arrays: Any, *, out: Any = None) -> Any:
-    return _into(out, multi_dot(_tensors(*arrays)))
+    return into(out, multi_dot(_tensors(*arrays)))
 
 
 @implements(np.vecdot, np.linalg.vecdot)
@@ -170,7 +159,7 @@ def _vecmat(x1: Any, x2: Any, /) -> Any:
 
 @implements(np.trace)
 def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
-    return _into(out, np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype))
+    return into(out, np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype))
 
 
 @implements(np.linalg.trace)

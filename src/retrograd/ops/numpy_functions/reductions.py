@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.out import into
 from retrograd.core.registry import implements, numpy_functions
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import get_default_dtype
@@ -21,18 +22,6 @@ Axis = int | Sequence[int] | None
 
 
 # --- what all of them need --------------------------------------------------------------------------------------------
-
-
-def into(out: Any, result: Any) -> Any:
-    """Honour ``out=``: a Tensor is written to, an ndarray is refused, because it carries no gradient."""
-    if out is None:
-        return result
-    if not isinstance(out, Tensor):
-        raise TypeError(
-            f"the result of an operation on Tensors cannot be written into out= of type {type(out).__name__}, which "
-            "carries no gradient; leave out= away, or detach the operands with x.detach().numpy()"
-        )
-    return out.copy_(result)
 
 
 def unsupported(name: str, instead: str, **arguments: Any) -> None:
