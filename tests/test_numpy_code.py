@@ -334,7 +334,7 @@ def test_dtype_is_the_one_to_compute_in() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: np.add.at(x, [0], 1.0), r"numpy\.add\.at.*index_put_"),
+        (lambda x: np.multiply.at(x, [0], 1.0), r"numpy\.multiply\.at.*scatter_reduce_"),
         (lambda x: np.add.at(np.zeros(3), [0], x[0]), r"numpy\.add\.at.*index_put_"),
         (lambda x: np.add.reduceat(x, [0, 1]), r"numpy\.add\.reduceat.*stack"),
         (lambda x: np.hypot.reduce(x), r"numpy\.hypot\.reduce.*detach"),
@@ -345,6 +345,41 @@ def test_dtype_is_the_one_to_compute_in() -> None:
 def test_refused_forms_of_ufuncs(call: Callable[..., Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         call(tensor(V))
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract])
+@pytest.mark.parametrize(
+    "index",
+    [
+        1,
+        -1,
+        [0, 2, 0],
+        np.array([[0, 1], [0, 0]]),
+        (np.array([0, 0, 1]), np.array([3, 3, 2])),
+        (np.array([0, 0]), slice(1, 3)),
+        (..., [3, 3, 0]),
+        np.arange(12).reshape(3, 4) % 5 == 0,
+        slice(None, None, -1),
+    ],
+    ids=str,
+)
+def test_adding_at_places_that_repeat(ufunc: Any, index: Any) -> None:
+    rng = np.random.default_rng(0)
+    start, weights = rng.random((3, 4)), rng.random((3, 4))
+    values = rng.random(start[index].shape)
+    expected = start.copy()
+    ufunc.at(expected, index, values)
+    x, v = tensor(start), tensor(values)
+    y = x * 1.0
+    assert ufunc.at(y, index, v) is None
+    np.testing.assert_allclose(y.detach().numpy(), expected)
+    (y * rg.from_numpy(weights)).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), weights)
+    np.testing.assert_allclose(v.grad.numpy(), weights[index] if ufunc is np.add else -weights[index])
+    plain = rg.from_numpy(start.copy())
+    ufunc.at(plain, index, 2)
+    ufunc.at(start, index, 2)
+    np.testing.assert_allclose(plain.numpy(), start)
 
 
 def test_unknown_ufuncs_are_refused() -> None:

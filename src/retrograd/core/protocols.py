@@ -48,8 +48,9 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
                     inputs = lists_as_arrays(*inputs)
                     break
             return _call(ufunc, function, inputs, kwargs) if kwargs else function(*inputs)
-    elif method == "at" and isinstance(inputs[0], np.ndarray) and not any(map(_has_gradient, inputs)):
-        return ufunc.at(*(np.asarray(each) if isinstance(each, Tensor) else each for each in inputs))
+    elif method == "at" and isinstance(inputs[0], np.ndarray):
+        if not any(map(_has_gradient, inputs)):
+            return ufunc.at(*(np.asarray(each) if isinstance(each, Tensor) else each for each in inputs))
     elif method == "outer":
         return _outer(ufunc, *inputs, **kwargs)
     else:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import as_array
-from retrograd.core.registry import implements
+from retrograd.core.registry import implements, numpy_functions
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import as_dtype, from_numpy_dtype
 from retrograd.ops import joining, selecting
@@ -165,6 +165,21 @@ def _place(arr: Any, mask: Any, vals: Any) -> None:
 def _putmask(a: Any, mask: Any, values: Any) -> None:
     (places,) = _raw(mask).reshape(-1).nonzero()
     _put(a, places, _take(_tensor(values), places, mode="wrap"))
+
+
+def _add_at(a: Tensor, indices: Any, b: Any) -> None:
+    """``np.add.at``: where an element is chosen several times, everything is added to it."""
+    index = tuple(map(_raw_index, indices)) if isinstance(indices, tuple) else _raw_index(indices)
+    places = np.arange(a.numel()).reshape(a.shape)[index]
+    a.put_(wrap(np.asarray(places)), np.broadcast_to(_tensor(b).to(a.dtype), places.shape), accumulate=True)
+
+
+def _raw_index(index: Any) -> Any:
+    return index._data if isinstance(index, Tensor) else index
+
+
+numpy_functions[np.add, "at"] = _add_at
+numpy_functions[np.subtract, "at"] = lambda a, indices, b: _add_at(a, indices, -_tensor(b))
 
 
 @implements(np.fill_diagonal)
