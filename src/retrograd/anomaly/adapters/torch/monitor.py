@@ -46,6 +46,7 @@ from retrograd.anomaly.adapters.torch.scaling import Scaling
 from retrograd.anomaly.adapters.torch.sites import SiteLog
 from retrograd.anomaly.adapters.torch.snapshot import Gradients, Snapshot
 from retrograd.anomaly.adapters.torch.tail import Tail
+from retrograd.anomaly.adapters.torch.unhooked import leave_out
 from retrograd.anomaly.adapters.torch.updates import Divisions, settings_of
 from retrograd.anomaly.adapters.torch.warned import point_at_callers
 from retrograd.anomaly.event import NaNEvent
@@ -108,6 +109,7 @@ class TorchMonitor:
         check_watchable(self.model, self.watch.optimizer)
         self._patches = Patches()
         point_at_callers(self._patches)
+        leave_out(self._patches)
         self._patches.wrap(torch.autograd, "backward", self._backward)
         self._patches.wrap(Tensor, "backward", self._without_notes)
         self._patches.wrap(torch, "compile", self._without_notes)
