@@ -48,7 +48,7 @@ from retrograd.anomaly.adapters.torch.snapshot import Gradients, Snapshot
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.torch.unhooked import leave_out
 from retrograd.anomaly.adapters.torch.updates import Divisions, settings_of
-from retrograd.anomaly.adapters.torch.warned import Warned
+from retrograd.anomaly.adapters.torch.warned import point_at_callers
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.monitor import Watch, expected
 from retrograd.anomaly.names import canonical
@@ -75,7 +75,6 @@ class TorchMonitor:
         self.updates = 0
         self._updated = 0, 0  # the last two steps after which an optimizer was called
         self._patches = Patches()
-        self._warned = Warned()
         self._handles: list[Any] = []
         self._sites = SiteLog(0.5 * watch.budget)
         self._calls = ModelCalls()
@@ -109,7 +108,6 @@ class TorchMonitor:
     def start(self) -> None:
         check_watchable(self.model, self.watch.optimizer)
         self._patches = Patches()
-        self._warned.start()
         leave_out(self._patches)
         self._patches.wrap(torch.autograd, "backward", self._backward)
         self._patches.wrap(Tensor, "backward", self._without_notes)
@@ -124,6 +122,7 @@ class TorchMonitor:
         self._handles = [
             register_optimizer_step_pre_hook(self._before_step),
             register_optimizer_step_post_hook(self._after_step),
+            point_at_callers(self._patches),
         ]
         if self.model is not None:
             self._calls.follow(self.model)
@@ -145,7 +144,6 @@ class TorchMonitor:
             handle.remove()
         self._handles = []
         self._patches.undo()
-        self._warned.stop()
         self._waiting, self._checked, self._tail, self._told = [], None, None, {}
         self._steps.forget()
         self._turns = Turns()

@@ -17,28 +17,31 @@ from retrograd.anomaly.libraries import OURS
 
 _DISPATCH = torch.overrides.__file__
 _SHOWING = (__file__, _patches.__file__, warnings.__file__)
-_LET_THROUGH = ("always", None, Warning, re.compile(re.escape(__package__ + ".")), 0)  # a filter, as Python has them
+_FILTER = ("always", None, Warning, re.compile(re.escape(__package__ + ".")), 0)  # a filter, as Python has them
 
 
-class Warned:
-    """Has warnings name the line that they would name without us, and appear as often.
+def point_at_callers(patches: Patches) -> LetThrough:
+    """Have warnings name the line that they would name without us, and appear as often, until both are undone.
 
     ``warnings.warn(..., stacklevel=2)`` in a function of torch that we have called for the user points at us.
     """
+    if hasattr(warnings, "_showwarnmsg"):  # what every warning that is not filtered out goes through
+        patches.wrap(warnings, "_showwarnmsg", _show)
+    return LetThrough()
+
+
+class LetThrough:
+    """A filter by which warnings that name a line of ours are heard of; what is meant for the user's line comes after.
+
+    It is put there directly: by ``warnings.filterwarnings`` Python would forget which warnings it has shown.
+    """
 
     def __init__(self) -> None:
-        self._patches = Patches()
+        warnings.filters.insert(0, _FILTER)  # type: ignore[attr-defined]
 
-    def start(self) -> None:
-        if hasattr(warnings, "_showwarnmsg"):  # what every warning that is not filtered out goes through
-            self._patches.wrap(warnings, "_showwarnmsg", _show)
-            # Put there directly: by warnings.filterwarnings() Python would forget which ones it has shown.
-            warnings.filters.insert(0, _LET_THROUGH)  # type: ignore[attr-defined]
-
-    def stop(self) -> None:
-        self._patches.undo()
-        if _LET_THROUGH in warnings.filters:
-            warnings.filters.remove(_LET_THROUGH)  # type: ignore[attr-defined]
+    def remove(self) -> None:
+        if _FILTER in warnings.filters:
+            warnings.filters.remove(_FILTER)  # type: ignore[attr-defined]
 
 
 def _show(original: Any, message: Any) -> Any:
