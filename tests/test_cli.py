@@ -110,6 +110,44 @@ def test_script_runs_as_under_python(program: Path) -> None:
     assert without_note(watched) == (plain.stdout, plain.stderr, plain.returncode)
 
 
+TORCH_PROGRAM = """\
+import torch
+from torch import nn
+x = torch.ones(3, requires_grad=True)
+
+def main():
+    loss = nn.functional.cross_entropy(x.expand(2, 3), torch.tensor([0, 1]))
+    {}
+
+main()
+"""
+TORCH_ERRORS = {
+    "in a function of torch": "nn.functional.cross_entropy(x.expand(2, 3), torch.tensor([0, 7]))",
+    "in a layer": "nn.Linear(2, 2)(x)",
+    "in an operator": "x @ torch.ones(4)",
+    "in backward": "loss.backward(); loss.backward()",
+    "in a hook": "x.register_hook(lambda gradient: 1 / 0); loss.backward()",
+    "in an update": "torch.optim.SGD([x], 0.1).step(lambda: 1 / 0)",
+    "in a schedule": (
+        "torch.optim.lr_scheduler.LambdaLR(torch.optim.SGD([x], 0.1), lambda epoch: 1 / (1 - epoch)).step()"
+    ),
+    "raised from another": """loss.backward()
+    try:
+        loss.backward()
+    except RuntimeError as error:
+        raise ValueError("the program's own") from error""",
+}
+
+
+@pytest.mark.parametrize("failing", TORCH_ERRORS)
+def test_an_error_has_the_traceback_that_it_has_under_python(tmp_path: Path, failing: str) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "script.py").write_text(TORCH_PROGRAM.format(TORCH_ERRORS[failing]), encoding="utf-8")
+    expected = python("script.py", cwd=tmp_path)
+    assert "Traceback" in expected.stderr
+    assert without_note(retrograd("run", "script.py", cwd=tmp_path)) == without_note(expected)
+
+
 @pytest.mark.parametrize("name", ["package", "package.module"])
 def test_module_runs_as_under_python(tmp_path: Path, name: str) -> None:
     report = "import sys; print(__name__, __package__, __spec__.name, __file__, sys.argv, sys.path[0])"

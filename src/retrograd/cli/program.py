@@ -14,6 +14,8 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
+import retrograd
+
 
 class ProgramNotFoundError(Exception):
     """What was to be run is not there."""
@@ -109,12 +111,58 @@ def _set_first_path(directory: str) -> None:
         sys.path[0] = directory
 
 
+def show_only_own_frames(error: BaseException) -> None:
+    """Give an error, and those it comes from, the traceback that it has without the watch."""
+    known: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is None or id(each) in known:
+            continue
+        known.add(id(each))
+        each.__traceback__ = own_traceback(each.__traceback__)
+        waiting += [each.__cause__, each.__context__]
+        if isinstance(each, BaseExceptionGroup):
+            waiting += each.exceptions
+
+
 def own_traceback(traceback: TracebackType | None) -> TracebackType | None:
-    """The part of a traceback that the program has by itself, without the frames that started it."""
+    """The part of a traceback that the program has by itself: without the frames that started it, and without those of
+    the watch between it and torch.
+    """
     while traceback is not None and _is_starter(traceback.tb_frame.f_code.co_filename):
         traceback = traceback.tb_next
-    return traceback
+    frames: list[TracebackType] = []
+    between = False  # the last one was of the watch
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if code.co_filename.startswith(_WATCH) and (traceback.tb_next is not None or code.co_name == _MODE):
+            between = True
+            if code.co_name == _MODE and frames and frames[-1].tb_frame.f_code.co_name == _DISPATCH:
+                frames.pop()
+        else:
+            # torch calls a function mode from the function that the mode calls then
+            if between and frames and frames[-1].tb_frame.f_code is code and _hands_over(frames[-1]):
+                frames.pop()
+            frames.append(traceback)
+            between = False
+        traceback = traceback.tb_next
+    inner = None
+    for each in reversed(frames):
+        each.tb_next, inner = inner, each
+    return inner
+
+
+def _hands_over(traceback: TracebackType) -> bool:
+    """Whether a function of torch was giving its call away."""
+    after = traceback.tb_next
+    return after is not None and after.tb_frame.f_code.co_name == _DISPATCH
 
 
 def _is_starter(filename: str) -> bool:
     return filename == runpy.__file__ or filename == "<frozen runpy>" or Path(filename).parent == Path(__file__).parent
+
+
+_WATCH = str(Path(retrograd.__file__).parent / "anomaly") + os.sep
+_MODE = "__torch_function__"
+_DISPATCH = "handle_torch_function"

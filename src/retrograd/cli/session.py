@@ -14,7 +14,7 @@ from retrograd.anomaly.event import GradEvent, NaNEvent
 from retrograd.anomaly.messages import outcome_of
 from retrograd.anomaly.report import Report
 from retrograd.cli.again import Command, set_seeds
-from retrograd.cli.program import ProgramNotFoundError, own_traceback
+from retrograd.cli.program import ProgramNotFoundError, show_only_own_frames
 
 LIBRARIES = ("retrograd", "torch")
 NOTHING_WATCHED = "retrograd: no backward pass was seen, so there was nothing to watch"
@@ -76,7 +76,7 @@ def _write_if_missing(report: Report, event: NaNEvent | GradEvent) -> None:
 
 def _show(failure: BaseException) -> None:
     """Print the traceback that the program has by itself; of an AnomalyError, the program's own frames."""
-    failure.__traceback__ = own_traceback(failure.__traceback__)
+    show_only_own_frames(failure)
     if not isinstance(failure, AnomalyError):
         sys.excepthook(type(failure), failure, failure.__traceback__)
         return

@@ -36,6 +36,8 @@ def surroundings() -> Any:
         torch.amp.GradScaler.unscale_,
         torch.optim.lr_scheduler.LRScheduler.step,
         torch.utils.data.DataLoader.__iter__,
+        torch.jit._recursive.create_script_module,
+        vars(torch.nn.Module).get("__reduce_ex__"),
         dict(OPTIMIZER._global_optimizer_pre_hooks),  # type: ignore[attr-defined]
         dict(OPTIMIZER._global_optimizer_post_hooks),  # type: ignore[attr-defined]
         _get_current_function_mode_stack(),

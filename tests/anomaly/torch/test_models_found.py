@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import io
+import pickle
+import pickletools
+import zipfile
 from typing import Any
 
 import pytest
@@ -200,3 +205,99 @@ def test_two_optimizers_after_one_backward() -> None:
     )
     assert backbone.weight.isfinite().all()
     assert head.weight.isfinite().all()
+
+
+def plain() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1))
+
+
+def some_steps(model: nn.Module) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+
+
+def pickled(model: nn.Module) -> list[Any]:
+    """The names in a pickle; of tensors it has addresses."""
+    return [(op.name, arg) for op, arg, _ in pickletools.genops(pickle.dumps(model)) if isinstance(arg, str)]
+
+
+def saved(model: nn.Module) -> bytes:
+    file = io.BytesIO()
+    torch.save(model, file)
+    with zipfile.ZipFile(file) as archive:
+        return archive.read("archive/data.pkl")
+
+
+def used(model: nn.Module) -> str:
+    """What a model is while its outputs are still in use."""
+    output = model(torch.ones(2, 4, requires_grad=True) * 2)
+    return str(vars(copy.deepcopy(model))) + str(output.shape)
+
+
+class Reducible:
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return str, ("its own way",)
+
+
+class TwoBases(nn.Linear, Reducible):
+    """Pickles in a way of its own, by a base that is no module."""
+
+
+WAYS = {
+    "pickle": pickled,
+    "copy.deepcopy": lambda model: str(vars(copy.deepcopy(model))),
+    "copy.copy": lambda model: str(vars(copy.copy(model))),
+    "in use": used,
+    "torch.save": saved,
+    "torch.jit.script": lambda model: torch.jit.script(model).code,
+    "torch.jit.trace": lambda model: torch.jit.trace(model, torch.ones(2, 4)).code,
+    "torch.export": lambda model: torch.export.export(model, (torch.ones(2, 4),)).graph_module.code,
+    "torch.fx": lambda model: torch.fx.symbolic_trace(model).code,
+}
+
+
+@pytest.mark.filterwarnings("error::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("way", WAYS)
+def test_copies_and_scripts_are_as_without_the_watch(way: str) -> None:
+    model = plain()
+    some_steps(model)
+    expected = WAYS[way](model)
+    model = plain()
+    with script() as w:
+        some_steps(model)
+        hooks = dict(model._forward_hooks)
+        assert hooks, "the model has been found"
+        assert WAYS[way](model) == expected
+        assert model._forward_hooks == hooks, "it still is"
+    assert not w.events
+
+
+def _leave_alone(*args: Any) -> None:
+    """A hook of the program's."""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_model_is_copied_with_the_hooks_of_the_program() -> None:
+    model = plain()
+    model.register_forward_hook(_leave_alone)
+    with script():
+        some_steps(model)
+        model.register_forward_hook(_leave_alone)
+        before = list(model._forward_hooks)
+        copied = copy.deepcopy(model)
+        assert [*copied._forward_hooks.values()] == [_leave_alone, _leave_alone]
+        assert list(model._forward_hooks) == before
+        with pytest.raises(torch.jit.frontend.NotSupportedError):  # those of the program cannot be scripted
+            torch.jit.script(model)
+        assert list(model._forward_hooks) == before
+
+
+def test_a_model_that_pickles_in_a_way_of_its_own() -> None:
+    model = TwoBases(4, 1)
+    with script():
+        some_steps(model)
+        assert pickle.loads(pickle.dumps(model)) == "its own way"

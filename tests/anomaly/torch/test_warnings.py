@@ -1,5 +1,6 @@
 """Warnings of torch's name the same lines with a watch as without."""
 
+import contextlib
 import inspect
 import logging
 import warnings
@@ -31,11 +32,33 @@ def copy_by_tensor():
     torch.tensor(torch.ones(2))
 
 
+def far_away():
+    torch.nn.Softmin()(torch.ones(2, 3))
+
+
+def from_within_torch():
+    torch.add(torch.ones(3), 1, out=torch.ones(1))
+
+
+def under_a_mode():
+    with torch.device("cpu"):
+        broadcast_by_mistake()
+
+
 def own_warning():
     warnings.warn("the program's own", UserWarning, stacklevel=1)
 
 
-PROGRAMS = [broadcast_by_mistake, broadcast_within_a_layer, schedule_before_update, copy_by_tensor, own_warning]
+PROGRAMS = [
+    broadcast_by_mistake,
+    broadcast_within_a_layer,
+    schedule_before_update,
+    copy_by_tensor,
+    far_away,
+    from_within_torch,
+    under_a_mode,
+    own_warning,
+]
 
 
 def given(program):
@@ -75,3 +98,58 @@ def test_where_logging_captures_them(caplog):
         logging.captureWarnings(False)
     assert "test_warnings.py" in caplog.text
     assert "noting.py" not in caplog.text
+
+
+def in_a_loop():
+    """Two lines that give the same warning, in steps that are noted and in others."""
+    layer = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+    for _ in range(8):
+        scheduler.step()
+        optimizer.zero_grad()
+        loss = F.mse_loss(layer(torch.ones(4, 3)), torch.ones(4))
+        loss = loss + F.mse_loss(layer(torch.ones(4, 3)), torch.ones(4))
+        torch.nn.Softmin()(torch.ones(2, 3))
+        loss.backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        [("default",)],
+        [("module",)],
+        [("always",)],
+        [("default",), ("ignore", "", UserWarning, __name__)],
+        [("default", "", UserWarning, __name__)],
+        [("default",), ("ignore", "Using a target size")],
+        [("always",), ("ignore", "", UserWarning, "torch.nn.modules.module")],
+    ],
+    ids=str,
+)
+def test_they_appear_as_often(filters):
+    def shown(watch):
+        with warnings.catch_warnings(record=True) as found:
+            for each in (("ignore",), *filters):
+                warnings.filterwarnings(*each)
+            before = list(warnings.filters)
+            with watch:
+                in_a_loop()
+            assert warnings.filters == before
+            return [(str(each.message), each.category, each.filename, each.lineno) for each in found]
+
+    assert shown(rg.anomaly.watch()) == shown(contextlib.nullcontext())
+
+
+def test_those_that_are_errors():
+    def refused():
+        with warnings.catch_warnings(), pytest.raises(UserWarning) as caught:
+            warnings.resetwarnings()
+            warnings.filterwarnings("error", module=__name__)
+            broadcast_by_mistake()
+        return str(caught.value)
+
+    expected = refused()
+    with rg.anomaly.watch():
+        assert refused() == expected

@@ -20,6 +20,7 @@ from retrograd.anomaly.adapters.torch.distributed import is_replicated, is_shard
 from retrograd.anomaly.adapters.torch.frames import user_frame
 from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.snapshot import Copies, Gradients, RandomState, small_buffers
+from retrograd.anomaly.adapters.torch.unhooked import Hook
 
 _MOST_CALLS = 16  # of one step
 _MOST_BYTES = 64 << 20  # of an output whose gradient is kept
@@ -78,8 +79,8 @@ class ModelCalls:
         """Remember the calls of a model from here on, until :meth:`stop`."""
         if not any(model is each for known in self._models for each in known.modules()):
             self._models.append(model)
-            self._handles.append(model.register_forward_pre_hook(self._before, with_kwargs=True))
-            self._handles.append(model.register_forward_hook(self._after))
+            self._handles.append(model.register_forward_pre_hook(Hook(self._before), with_kwargs=True))
+            self._handles.append(model.register_forward_hook(Hook(self._after)))
 
     def stop(self) -> None:
         for handle in self._handles:
@@ -103,12 +104,18 @@ class ModelCalls:
             self._calls = present
 
     def _before(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not torch.compiler.is_compiling() and not self._running and torch.is_grad_enabled():
+        if self._is_heard():
             self._calls.append(ModelCall(args, kwargs, module, user_frame(sys._getframe(1))))
 
     def _after(self, module: Any, args: Any, output: Any) -> None:
-        if not torch.compiler.is_compiling() and not self._running and self._calls and torch.is_grad_enabled():
+        if self._is_heard() and self._calls:
             self._calls[-1].observe(output)
+
+    def _is_heard(self) -> bool:
+        """Whether this is a call of the program's own: no second one, and no trace, of which a look would be a part."""
+        if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+            return False
+        return torch.is_grad_enabled() and not self._running
 
     def nodes_of_outputs(self) -> set[int]:
         """The nodes of the graph, by their sequence numbers, with which a model's part of it ends."""

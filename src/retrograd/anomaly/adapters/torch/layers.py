@@ -28,6 +28,7 @@ from retrograd.anomaly.adapters.torch.norms import GradientScale, norms
 from retrograd.anomaly.adapters.torch.origin import Origin, origin_of
 from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.rehearsal import Given, version
+from retrograd.anomaly.adapters.torch.unhooked import Hook
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.layers import Handle, Look
 from retrograd.anomaly.messages import IN_STEPS
@@ -202,11 +203,11 @@ class _Compiled:
         self.called = None
 
 
-class _Before:
-    """The hook before a layer. Copying or pickling a model does not take it along."""
+class _Before(Hook):
+    """The hook before a layer."""
 
     def __init__(self, told: Callable[..., None], is_heard: Callable[[], bool], compiled: _Compiled | None) -> None:
-        self._told = told
+        super().__init__(told)
         self._is_heard = is_heard
         self._compiled = compiled
 
@@ -215,17 +216,14 @@ class _Before:
             if self._compiled is not None:
                 self._compiled.called = args, kwargs
         elif self._is_heard():
-            self._told(module, args, kwargs)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _none, ()
+            self._function(module, args, kwargs)
 
 
-class _After:
-    """The hook after a layer. Copying or pickling a model does not take it along."""
+class _After(Hook):
+    """The hook after a layer."""
 
     def __init__(self, told: Callable[..., None], is_heard: Callable[[], bool], tally: Tally | None) -> None:
-        self._told = told
+        super().__init__(told)
         self._is_heard = is_heard
         self._tally = tally
 
@@ -234,19 +232,7 @@ class _After:
             if self._tally is not None:
                 self._tally.add(output)
         elif self._is_heard():
-            self._told(module, args, kwargs, output)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _none, ()
-
-
-def _none() -> Callable[..., None]:
-    """The hook of a copied model."""
-    return _nothing
-
-
-def _nothing(*args: Any) -> None:
-    """Do nothing."""
+            self._function(module, args, kwargs, output)
 
 
 _WRAPPING = (

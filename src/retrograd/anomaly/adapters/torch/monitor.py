@@ -46,6 +46,7 @@ from retrograd.anomaly.adapters.torch.scaling import Scaling
 from retrograd.anomaly.adapters.torch.sites import SiteLog
 from retrograd.anomaly.adapters.torch.snapshot import Gradients, Snapshot
 from retrograd.anomaly.adapters.torch.tail import Tail
+from retrograd.anomaly.adapters.torch.unhooked import leave_out
 from retrograd.anomaly.adapters.torch.updates import Divisions, settings_of
 from retrograd.anomaly.adapters.torch.warned import point_at_callers
 from retrograd.anomaly.event import NaNEvent
@@ -107,7 +108,7 @@ class TorchMonitor:
     def start(self) -> None:
         check_watchable(self.model, self.watch.optimizer)
         self._patches = Patches()
-        point_at_callers(self._patches)
+        leave_out(self._patches)
         self._patches.wrap(torch.autograd, "backward", self._backward)
         self._patches.wrap(Tensor, "backward", self._without_notes)
         self._patches.wrap(torch, "compile", self._without_notes)
@@ -121,6 +122,7 @@ class TorchMonitor:
         self._handles = [
             register_optimizer_step_pre_hook(self._before_step),
             register_optimizer_step_post_hook(self._after_step),
+            point_at_callers(self._patches),
         ]
         if self.model is not None:
             self._calls.follow(self.model)

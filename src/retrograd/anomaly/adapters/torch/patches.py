@@ -29,6 +29,8 @@ class Patches:
             return replacement(original, *args, **kwargs) if self._on else original(*args, **kwargs)
 
         _replaced[patched] = self, original
+        if name not in vars(owner):
+            _inherited.add(patched)
         setattr(owner, name, patched)
         self._done.append((owner, name))
 
@@ -36,10 +38,19 @@ class Patches:
         """Put everything back."""
         self._on = False
         for owner, name in reversed(self._done):
-            while (known := _replaced.get(vars(owner).get(name))) is not None and not known[0]._on:
-                setattr(owner, name, known[1])
+            while (present := vars(owner).get(name)) is not None:
+                known = _replaced.get(present)
+                if known is None or known[0]._on:
+                    break
+                if present in _inherited:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, known[1])
         self._done = []
 
 
 # Replacements, with whose they are and what they replaced.
 _replaced: weakref.WeakKeyDictionary[Callable[..., Any], tuple[Patches, Any]] = weakref.WeakKeyDictionary()
+
+# Those of them in place of which their owner had only what it inherits.
+_inherited: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()

@@ -1,44 +1,107 @@
-"""Where warnings point that torch gives while our functions stand between it and the user."""
+"""Warnings that torch gives while our functions stand between it and the user: which are shown, where they point."""
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
+from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import torch
 
+from retrograd.anomaly.adapters.torch import patches as _patches
 from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.libraries import OURS
 
+_DISPATCH = torch.overrides.__file__
+_SHOWING = (__file__, _patches.__file__, warnings.__file__)
+_FILTER = ("always", None, Warning, re.compile(re.escape(__package__ + ".")), 0)  # a filter, as Python has them
 
-def point_at_callers(patches: Patches) -> None:
-    """Have warnings name the line that they would name without us.
+
+def point_at_callers(patches: Patches) -> LetThrough:
+    """Have warnings name the line that they would name without us, and appear as often, until both are undone.
 
     ``warnings.warn(..., stacklevel=2)`` in a function of torch that we have called for the user points at us.
     """
     if hasattr(warnings, "_showwarnmsg"):  # what every warning that is not filtered out goes through
         patches.wrap(warnings, "_showwarnmsg", _show)
+    return LetThrough()
+
+
+class LetThrough:
+    """A filter by which warnings that name a line of ours are heard of; what is meant for the user's line comes after.
+
+    It is put there directly: by ``warnings.filterwarnings`` Python would forget which warnings it has shown.
+    """
+
+    def __init__(self) -> None:
+        warnings.filters.insert(0, _FILTER)  # type: ignore[attr-defined]
+
+    def remove(self) -> None:
+        if _FILTER in warnings.filters:
+            warnings.filters.remove(_FILTER)  # type: ignore[attr-defined]
 
 
 def _show(original: Any, message: Any) -> Any:
-    if message.filename.startswith(OURS):
-        _move(message)
-    return original(message)
+    frames = _meant(message)
+    if frames is None:
+        return original(message)
+    return _give_again(message, *frames)
 
 
-def _move(message: Any) -> None:
-    """Move a warning from our line to that of our caller."""
-    inner, frame = None, sys._getframe(1)
-    while frame is not None and (frame.f_code.co_filename, frame.f_lineno) != (message.filename, message.lineno):
-        inner, frame = frame, frame.f_back  # type: ignore[assignment]
-    while frame is not None and inner is not None:
-        code = frame.f_code
-        # torch calls a function mode from the function that the mode calls then
-        if code is not inner.f_code and code.co_filename != _DISPATCH and not code.co_filename.startswith(OURS):
-            message.filename, message.lineno = code.co_filename, frame.f_lineno
-            return
-        frame = frame.f_back  # type: ignore[assignment]
+def _give_again(message: Any, named: FrameType, meant: FrameType) -> None:
+    """Give a warning again in the line that is meant, whose module has filters and a memory of what it has been told.
+
+    The one that was named by mistake shall remember nothing.
+    """
+    known = named.f_globals.get("__warningregistry__", {})
+    text = str(message.message)
+    for last in ((message.lineno,), (0,), ()):  # under the actions "default", "module" and "once"
+        known.pop((text, message.category, *last), None)
+    warnings.warn_explicit(
+        message.message,
+        message.category,
+        meant.f_code.co_filename,
+        meant.f_lineno,
+        meant.f_globals.get("__name__"),
+        meant.f_globals.setdefault("__warningregistry__", {}),
+        source=message.source,
+    )
 
 
-_DISPATCH = torch.overrides.__file__
+def _meant(message: Any) -> tuple[FrameType, FrameType] | None:
+    """The frame that a warning names and the one that it would name without us; None if these are the same."""
+    giver: FrameType | None = sys._getframe(1)
+    while giver is not None and giver.f_code.co_filename in _SHOWING:
+        if giver.f_code is _give_again.__code__:
+            return None
+        giver = giver.f_back
+    named, level = giver, 0
+    while named is not None and (named.f_code.co_filename, named.f_lineno) != (message.filename, message.lineno):
+        named, level = named.f_back, level + 1
+    if giver is None or named is None or (_is_ours(giver) and named is not giver):  # a warning of our own
+        return None
+    frames = _without_us(giver)
+    meant = next((frame for number, frame in enumerate(frames) if number == level), None)
+    return None if meant is None or meant is named else (named, meant)
+
+
+def _without_us(frame: FrameType | None) -> Iterator[FrameType]:
+    """The frames from one outwards, as they would be without us."""
+    inner = None
+    while frame is not None:
+        if not _is_ours(frame):
+            yield frame
+            inner = frame.f_code
+        elif (caller := frame.f_back) is not None and caller.f_code.co_filename == _DISPATCH:
+            # torch calls a function mode from the function that the mode calls then
+            frame = caller
+            if frame.f_back is not None and frame.f_back.f_code is inner:
+                frame = frame.f_back
+        frame = frame.f_back
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(OURS)

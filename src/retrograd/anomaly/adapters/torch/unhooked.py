@@ -1,0 +1,87 @@
+"""Copies, files and scripts of a model are made as if there were no hooks of ours on it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from retrograd.anomaly.adapters.torch.patches import Patches
+
+_TABLES = {
+    "_forward_pre_hooks": ("_forward_pre_hooks_with_kwargs",),
+    "_forward_hooks": ("_forward_hooks_with_kwargs", "_forward_hooks_always_called"),
+}
+
+
+class Hook:
+    """A hook of ours on a module of the program's.
+
+    Parameters
+    ----------
+    function
+        What is called.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, *args: Any) -> Any:
+        return self._function(*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Where a class copies its hooks in a way of its own: what takes anything, does nothing and is there without
+        this package.
+        """
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+def leave_out(patches: Patches) -> None:
+    """Have ``copy``, ``pickle``, ``torch.save`` and ``torch.jit.script`` see a model without these hooks."""
+    patches.wrap(torch.nn.Module, "__reduce_ex__", _reduced)
+    if hasattr(torch.jit, "_recursive"):
+        patches.wrap(torch.jit._recursive, "create_script_module", _scripted)
+
+
+def _reduced(original: Any, module: Any, protocol: Any) -> Any:
+    if original is object.__reduce_ex__:  # which may be that of another base of the module's class
+        reduced = super(torch.nn.Module, module).__reduce_ex__(protocol)
+    else:
+        reduced = original(module, protocol)
+    if not isinstance(reduced, tuple) or len(reduced) < 3 or not isinstance(reduced[2], dict):
+        return reduced
+    return (*reduced[:2], reduced[2] | _without_ours(reduced[2]), *reduced[3:])
+
+
+def _scripted(original: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
+    with _taken_off(model):
+        return original(model, *args, **kwargs)
+
+
+@contextlib.contextmanager
+def _taken_off(model: torch.nn.Module) -> Iterator[None]:
+    """A context in which a model has only the program's hooks, in the same order before and after."""
+    before = [(vars(each), _without_ours(vars(each))) for each in model.modules()]
+    kept = [(variables, {name: variables[name] for name in rest}) for variables, rest in before]
+    for variables, rest in before:
+        variables.update(rest)
+    try:
+        yield
+    finally:
+        for variables, tables in kept:
+            variables.update(tables)
+
+
+def _without_ours(variables: dict[str, Any]) -> dict[str, Any]:
+    """The tables of hooks that have ours among them, by their names, without them."""
+    found: dict[str, Any] = {}
+    for hooks, others in _TABLES.items():
+        ours = {number for number, hook in variables.get(hooks, {}).items() if isinstance(hook, Hook)}
+        if not ours:
+            continue
+        for name in (hooks, *others):
+            table = variables[name]
+            found[name] = type(table)((number, each) for number, each in table.items() if number not in ours)
+    return found
