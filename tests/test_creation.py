@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import types
 
 import numpy as np
@@ -364,6 +365,36 @@ def test_default_device(cupy):
         rg.set_default_device("cuda:5")
     rg.set_default_device(None)
     assert str(rg.zeros(2).device) == "cpu"
+
+
+def made_in_blocks(library, there):
+    """On which devices tensors are made in and after the ``with`` block of a device."""
+    found = []
+
+    def note():
+        made = library.zeros(2), library.tensor([1]), library.from_numpy(np.ones(2))
+        found.extend([*(str(x.device) for x in made), str(library.get_default_device())])
+
+    with library.device(there) as entered:
+        found.append(str(entered))
+        note()
+        found.append(str(library.zeros(2, device="cpu").device))
+        thread = threading.Thread(target=note)
+        thread.start()
+        thread.join()
+        with library.device("cpu"), entered:
+            with library.device("cpu"):
+                note()
+            note()
+    note()
+    with pytest.raises(ZeroDivisionError), library.device(there):
+        _ = 1 / 0
+    note()
+    return [name.replace(there, "there") for name in found]
+
+
+def test_a_device_is_the_default_in_its_block(cupy):
+    assert made_in_blocks(rg, "cuda:1") == made_in_blocks(torch, "meta")
 
 
 # --- queries ------------------------------------------------------------------------------------------------------

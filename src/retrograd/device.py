@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import operator
 import re
+import threading
 from types import ModuleType
 from typing import Any, NoReturn, TypeAlias, final
 
 import numpy as np
 
-__all__ = ["array_module", "as_device", "cuda_is_available", "device", "device_count"]
+__all__ = ["array_module", "as_device", "cuda_is_available", "device", "device_count", "device_of_block"]
 
 _DEVICE_TYPES = ("cpu", "cuda")
 
@@ -62,6 +63,8 @@ class device:  # noqa: N801 (torch's name)
 
     Notes
     -----
+    Within ``with device("cuda"):`` it is where this thread makes tensors when no device is asked for.
+
     As in torch, a device without an index differs from the same device with one:
     ``device('cuda') != device('cuda:0')``.
     """
@@ -112,6 +115,13 @@ class device:  # noqa: N801 (torch's name)
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"attribute '{name}' of 'retrograd.device' objects is not writable")
 
+    def __enter__(self) -> _Device:
+        _blocks.entered += (self,)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _blocks.entered = _blocks.entered[:-1]
+
     def __repr__(self) -> str:
         if self.index is None:
             return f"device(type='{self.type}')"
@@ -135,6 +145,20 @@ class device:  # noqa: N801 (torch's name)
 _Device: TypeAlias = device
 
 _CPU = device("cpu")
+
+
+class _Blocks(threading.local):
+    """The devices in whose ``with`` blocks a thread is, the innermost last."""
+
+    entered: tuple[device, ...] = ()
+
+
+_blocks = _Blocks()
+
+
+def device_of_block() -> device | None:
+    """Return the device in whose ``with`` block this thread is, if there is one."""
+    return _blocks.entered[-1] if _blocks.entered else None
 
 
 def as_device(x: device | str | int | None = None) -> device:

@@ -116,6 +116,9 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
     "smooth beta": lambda L, F: F.smooth_l1_loss(L.ones(2), L.ones(2), beta=-1.0),
     "bce no probability": lambda L, F: F.binary_cross_entropy(L.tensor([1.5]), L.ones(1)),
     "bce NaN": lambda L, F: F.binary_cross_entropy(L.tensor([float("nan")]), L.ones(1)),
+    "bce target": lambda L, F: F.binary_cross_entropy(L.tensor([0.5, 0.5]), L.tensor([1.0, 2.0])),
+    "bce negative target": lambda L, F: F.binary_cross_entropy(L.tensor([0.5]), L.tensor([-0.1])),
+    "bce NaN target": lambda L, F: F.binary_cross_entropy(L.tensor([0.5]), L.tensor([float("nan")])),
     "bce shapes": lambda L, F: F.binary_cross_entropy(L.ones(2), L.ones(1)),
     "bce dtype": lambda L, F: F.binary_cross_entropy(L.ones(2), L.ones(2).long()),
     "bce weight": lambda L, F: F.binary_cross_entropy(L.ones(2), L.ones(2), L.ones(2, requires_grad=True)),
@@ -166,6 +169,7 @@ def test_errors_are_torchs(mistake: str) -> None:
     ("call", "words"),
     [
         (lambda: F.binary_cross_entropy(rg.tensor([0.5, -2.0]), rg.ones(2)), ["-2.0", "with_logits"]),
+        (lambda: F.binary_cross_entropy(rg.tensor([0.5, 0.5]), rg.tensor([0.0, 255.0])), ["target", "255.0"]),
         (lambda: F.binary_cross_entropy(rg.ones(2), rg.ones(3)), ["[3]", "[2]"]),
         (lambda: F.gaussian_nll_loss(rg.ones(2), rg.ones(2), -rg.ones(2)), ["negative", "-1.0"]),
         (lambda: F.multi_margin_loss(rg.ones(2, 3), rg.tensor([0, 3])), ["3", "3 classes"]),

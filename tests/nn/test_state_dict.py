@@ -254,7 +254,9 @@ def test_older_batch_norm(m: Any) -> Any:
     state = net.state_dict()
     del state["num_batches_tracked"]
     del state._metadata
-    return [repr(net.load_state_dict(state)), net.num_batches_tracked]
+    found = [repr(net.load_state_dict(state)), net.num_batches_tracked]
+    net(m.ones(3, 2))
+    return [*found, repr(net.load_state_dict(dict(state))), net.num_batches_tracked]
 
 
 @parity

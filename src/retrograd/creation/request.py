@@ -14,7 +14,7 @@ from retrograd.batching import lift
 from retrograd.core.inplace import change_shape, check_writable, mark_inference
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
-from retrograd.device import array_module, as_device
+from retrograd.device import array_module, as_device, device_of_block
 from retrograd.device import device as _device
 from retrograd.dtypes import as_dtype, default_complex, default_float, fits, int64
 from retrograd.dtypes import bool as bool_
@@ -89,8 +89,11 @@ _default_device = as_device("cpu")
 
 
 def get_default_device() -> _device:
-    """Return the device on which tensors are made when none is asked for; the CPU unless changed."""
-    return _default_device
+    """Return the device on which tensors are made when none is asked for; the CPU unless changed.
+
+    That is the one in whose ``with`` block the thread is, or else the one last set for all.
+    """
+    return device_of_block() or _default_device
 
 
 def set_default_device(device: _device | str | int | None) -> None:
@@ -132,7 +135,7 @@ class Request:
         device: _device | None = None,
     ) -> None:
         self.name = name
-        self.device = _default_device if device is None else device
+        self.device = get_default_device() if device is None else device
         self.dtype = default_float() if dtype is None else dtype
         self.out: Tensor | None = None
         self.requires_grad = False

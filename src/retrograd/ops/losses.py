@@ -244,14 +244,19 @@ def _bce_target(g, input, target, weight, reduction):
     return each * (np.maximum(np.log1p(-input), LEAST_LOG) - np.maximum(np.log(input), LEAST_LOG))
 
 
+def _check_unit_interval(name: str, values: Any, advice: str) -> None:
+    inside = (values >= 0) & (values <= 1)
+    if not inside.all():
+        raise RuntimeError(
+            f"binary_cross_entropy: all elements of {name} should be between 0 and 1, but there is "
+            f"{values[~inside].flat[0]}; {advice}"
+        )
+
+
 @op(name="binary_cross_entropy", public=False, method=False, input=_bce_input, target=_bce_target)
 def _binary_cross_entropy(input, target, weight, reduction: str):
-    if not ((input >= 0) & (input <= 1)).all():
-        wrong = input[~((input >= 0) & (input <= 1))]
-        raise RuntimeError(
-            f"binary_cross_entropy: all elements of input should be between 0 and 1, but there is {wrong.flat[0]}; "
-            "for logits there is binary_cross_entropy_with_logits"
-        )
+    _check_unit_interval("input", input, "for logits there is binary_cross_entropy_with_logits")
+    _check_unit_interval("target", target, "for classes there is cross_entropy")
     with np.errstate(divide="ignore"):  # the logarithm of 0 counts as -100
         likely, unlikely = np.log(input), np.log1p(-input)
     losses = (target - 1) * np.maximum(unlikely, LEAST_LOG) - target * np.maximum(likely, LEAST_LOG)

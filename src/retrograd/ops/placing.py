@@ -28,11 +28,13 @@ def _rows(dim: int, ndim: int, index: Any) -> tuple[Any, ...]:
     return (*(ALL,) * normalize_dim(dim, ndim), index.reshape(-1))
 
 
-def _check_source(name: str, input: Any, dim: int, index: Any, source: Any) -> tuple[Any, Any]:
+def _check_source(
+    name: str, input: Any, dim: int, index: Any, source: Any, *, outside: type[Exception] = IndexError
+) -> tuple[Any, Any]:
     """The index as a vector and the source with as many positions in ``dim``."""
     same_dtype(name, input, source, "source")
     dim = normalize_dim(dim, input.ndim)
-    index = check_vector(name, index, dim, input.shape)
+    index = check_vector(name, index, dim, input.shape, kind=outside)
     if source.ndim == 0 and input.ndim == 1:
         source = source.reshape(1)
     if input.ndim == 0:
@@ -55,7 +57,7 @@ def _without(shape: Sequence[int], dim: int) -> tuple[int, ...]:
 
 
 def _index_add(input: Any, dim: int, index: Any, source: Any, alpha: float = 1) -> None:
-    index, source = _check_source("index_add", input, dim, index, source)
+    index, source = _check_source("index_add", input, dim, index, source, outside=RuntimeError)
     added = source if alpha == 1 else source * as_alpha("index_add", alpha, input.dtype)
     target = input.reshape(1) if input.ndim == 0 else input
     combine_at(np.add, target, of_index(_rows(dim, input.ndim, index), target.shape), added)

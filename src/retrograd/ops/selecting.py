@@ -65,7 +65,15 @@ def unravel_index(indices, shape: Any) -> tuple[Tensor, ...]:
 # --- along a dimension --------------------------------------------------------------------------------------------
 
 
-def check_bounds(name: str, index: Any, dim: int, size: int, *, negative: bool = False) -> None:
+def check_bounds(
+    name: str,
+    index: Any,
+    dim: int,
+    size: int,
+    *,
+    negative: bool = False,
+    kind: type[Exception] = RuntimeError,  # torch's classes differ by function
+) -> None:
     """Raise where an index lies outside of ``size`` positions; IndexError where negative ones count from the end."""
     if not index.size:
         return
@@ -74,8 +82,7 @@ def check_bounds(name: str, index: Any, dim: int, size: int, *, negative: bool =
         return
     low, high = np.minimum.reduce(index, None), np.maximum.reduce(index, None)
     if low < -size or high >= size or not negative:
-        kind = IndexError if negative else RuntimeError
-        raise kind(
+        raise (IndexError if negative else kind)(
             f"{name}(): index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}"
         )
 
@@ -102,12 +109,20 @@ def same_dtype(name: str, input: Any, src: Any, what: str) -> None:
         )
 
 
-def check_vector(name: str, index: Any, dim: int, shape: tuple[int, ...], *, negative: bool = False) -> Any:
+def check_vector(
+    name: str,
+    index: Any,
+    dim: int,
+    shape: tuple[int, ...],
+    *,
+    negative: bool = False,
+    kind: type[Exception] = RuntimeError,
+) -> Any:
     """The index as a vector of positions of ``dim``."""
     check_index(name, index)
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, but has shape {list(index.shape)}")
-    check_bounds(name, index, dim, shape[dim] if shape else 1, negative=negative)
+    check_bounds(name, index, dim, shape[dim] if shape else 1, negative=negative, kind=kind)
     return index.reshape(-1)
 
 
