@@ -232,3 +232,26 @@ def test_the_processes_of_a_loader_record_nothing() -> None:
 def test_no_number_of_a_step(from_step: Any) -> None:
     with pytest.raises(ValueError, match="counted from 1"):
         rg.anomaly.watch(from_step=from_step)
+
+
+def test_a_birth_comes_before_a_number_that_was_made_of_it() -> None:
+    """The loss gets the NaN in two ways, and one of them leads through Python."""
+    w = torch.ones(1, requires_grad=True)
+    with rg.anomaly.watch(policy="skip_step", from_step=1) as watch:
+        returns = torch.tensor([1.0, 2.0])
+        returns = (returns - 1.0) / (returns - 1.0)  # the birth that goes two ways
+        targets = torch.tensor([float(each) for each in returns])
+        ((w * returns).sum() + torch.nn.functional.smooth_l1_loss(w.expand(2), targets)).backward()
+    event = watch.event
+    assert (event.op, event.kind) == ("div", "invalid")
+    assert event.lineno == line_of(
+        "# the birth that goes two ways", test_a_birth_comes_before_a_number_that_was_made_of_it
+    )
+
+
+def test_data_that_comes_in_before_any_birth_is_to_blame() -> None:
+    w = torch.ones(2, requires_grad=True)
+    with rg.anomaly.watch(policy="skip_step", from_step=1) as watch:
+        given = w * torch.tensor([float("nan"), 1.0])
+        (given + torch.log(w - 1.0)).sum().backward()
+    assert watch.event.kind == "leaf"

@@ -75,7 +75,8 @@ def origin_of(
     for call, output in harmed:
         search.reach(call, output, bad(call.outputs[output]), None)
     search.run()
-    for found in (search.leaves, search.births, search.lost(lost_data), search.turns, search.doubtful, search.placed):
+    certain = search.leaves + search.births
+    for found in (certain, search.lost(lost_data), search.turns, search.doubtful, search.placed):
         first = min(found, key=lambda each: each.call.order, default=None)
         if first is not None:
             first.path = search.way(first.call)
