@@ -263,6 +263,25 @@ def test_an_array_is_written_to_where_no_gradient_is_lost(write: Callable[..., A
     np.testing.assert_allclose(array, expected, rtol=1e-15)
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda array, x: np.add(array, x, out=array),
+        lambda array, x: np.add.at(array, [0, 1, 2], x),
+        lambda array, x: np.copyto(array, x),
+        lambda array, x: np.put(array, [0, 1, 2], x),
+    ],
+)
+def test_what_is_lost_is_the_derivative_not_the_wish_for_one(write: Callable[..., Any]) -> None:
+    array = np.zeros(3)
+    with rg.no_grad():
+        write(array, tensor(V))
+    np.testing.assert_array_equal(array, V)
+    with pytest.raises(TypeError, match=r"ndarray|index_put_"):
+        rg.func.jvp(lambda x: write(array, x), (rg.ones(3, dtype=rg.float64),), (rg.ones(3, dtype=rg.float64),))
+    np.testing.assert_array_equal(array, V)
+
+
 def test_gradient_descent_on_an_array() -> None:
     def f(w: Any) -> Any:
         return ((w - 3.0) ** 2).sum()

@@ -247,7 +247,7 @@ _ADVICE = {  # by the kind of a NumPy dtype; code follows the last colon
     "M": "Take differences in a unit first: (array - array[0]) / np.timedelta64(1, 'D')",
     "m": "Divide by a unit first: array / np.timedelta64(1, 's')",
     "V": "Give its fields one by one, such as: array[array.dtype.names[0]]",
-    **dict.fromkeys("USTa", f"{_WORDS} np.unique(array, return_inverse=True)[1]"),
+    **dict.fromkeys("UST", f"{_WORDS} np.unique(array, return_inverse=True)[1]"),
 }
 
 

@@ -981,3 +981,31 @@ def test_the_overhead_is_that_of_the_time_it_was_on() -> None:
     assert 0.0 < share < 1.0
     time.sleep(0.01)
     assert watch.overhead == share
+
+
+def test_a_look_while_another_thread_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from retrograd.anomaly.adapters.retrograd.monitor import RetrogradMonitor
+
+    look = RetrogradMonitor._look_at_gradients
+    others: list[threading.Thread] = []
+    failed: list[BaseException] = []
+
+    def backward() -> None:
+        try:
+            (leaf(1.0, 2.0) ** 2).sum().backward()
+        except BaseException as error:
+            failed.append(error)
+
+    def look_with_another(*args: Any) -> bool:
+        if not others:
+            others.append(threading.Thread(target=backward))
+            others[0].start()
+            others[0].join()
+        return look(*args)
+
+    monkeypatch.setattr(RetrogradMonitor, "_look_at_gradients", look_with_another)
+    with rg.anomaly.watch() as w:
+        backward()
+    assert others
+    assert not failed
+    assert w.step == 2

@@ -83,7 +83,7 @@ class Warned:
     """
 
     def __init__(self) -> None:
-        self._first: dict[Any, NaNEvent] = {}
+        self._first: dict[Any, int | None] = {}  # the step in which each was told of
 
     def text(self, event: NaNEvent | GradEvent) -> str | None:
         """What to say of an event; None if it has been said."""
@@ -91,7 +91,10 @@ class Warned:
             return message_of(event)
         context = event.surroundings.context if event.surroundings is not None and event.kind == "leaf" else {}
         leaf = context.get("leaf"), context.get("name")
-        first = self._first.setdefault((event.op, event.is_backward, event.filename, event.lineno, leaf), event)
-        if first is event:
+        place = event.op, event.is_backward, event.filename, event.lineno, leaf
+        if place not in self._first:
+            self._first[place] = event.step
             return message_of(event)
-        return None if leaf[0] in ("parameter", "buffer") else f"{event}; see the warning about step {first.step}"
+        return (
+            None if leaf[0] in ("parameter", "buffer") else f"{event}; see the warning about step {self._first[place]}"
+        )

@@ -33,13 +33,13 @@ def writable(out: Any, result: Any, name: str = "") -> Any:
     Raises
     ------
     TypeError
-        If a gradient would be lost in an ndarray, or if the dtype of ``out`` cannot hold the result.
+        If a derivative would be lost in an ndarray, or if the dtype of ``out`` cannot hold the result.
     """
     where = f"{name}: " if name else ""
     if not isinstance(out, (Tensor, ndarray)):
         raise TypeError(f"{where}out= must be a Tensor or an array, but got {type(out).__name__}")
     result = result if isinstance(result, Tensor) else wrap(np.asarray(result))
-    if isinstance(out, ndarray) and result.requires_grad:
+    if isinstance(out, ndarray) and result.loses_derivative():
         raise TypeError(
             f"{where}the result of an operation on Tensors cannot be written into out= of type ndarray, which carries "
             "no gradient; leave out= away, write array = array + x for array += x, or detach the operands with "

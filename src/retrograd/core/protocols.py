@@ -49,7 +49,7 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
                     break
             return _call(ufunc, function, inputs, kwargs) if kwargs else function(*inputs)
     elif method == "at" and isinstance(inputs[0], np.ndarray):
-        if not any(map(_has_gradient, inputs)):
+        if not any(map(_loses_derivative, inputs)):
             return ufunc.at(*(np.asarray(each) if isinstance(each, Tensor) else each for each in inputs))
     elif method == "outer":
         return _outer(ufunc, *inputs, **kwargs)
@@ -62,8 +62,8 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
     raise _refusal(ufunc, f"numpy.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}"))
 
 
-def _has_gradient(operand: Any) -> bool:
-    return isinstance(operand, Tensor) and operand.requires_grad
+def _loses_derivative(operand: Any) -> bool:
+    return isinstance(operand, Tensor) and operand.loses_derivative()
 
 
 _METHODS = {

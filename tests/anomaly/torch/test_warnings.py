@@ -153,3 +153,11 @@ def test_those_that_are_errors():
     expected = refused()
     with rg.anomaly.watch():
         assert refused() == expected
+
+
+def test_where_python_has_no_such_place_nothing_is_changed(monkeypatch):
+    """What every warning goes through is no part of Python's documentation."""
+    before = list(warnings.filters)
+    monkeypatch.delattr(warnings, "_showwarnmsg")
+    with rg.anomaly.watch():
+        assert warnings.filters == before

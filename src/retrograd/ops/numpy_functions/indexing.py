@@ -119,8 +119,8 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
 
 
 def _numbers(name: str, value: Any) -> Any:
-    """What is to be written into an ndarray, if it has no gradient to lose."""
-    if isinstance(value, Tensor) and value.requires_grad:
+    """What is to be written into an ndarray, if it has no derivative to lose."""
+    if isinstance(value, Tensor) and value.loses_derivative():
         raise TypeError(
             f"numpy.{name}: a Tensor cannot be written into an ndarray, which carries no gradient; detach it"
         )

@@ -323,7 +323,8 @@ class RetrogradMonitor(Monitor):
 
     def _choose_pause(self, start: float, end: float) -> None:
         """Have as many steps pass by before the next look that looks take no more than their share of the time."""
-        step_time, look_time = (start - self._looked) / self._unseen, end - start
+        # another thread may have had its look in the meantime
+        step_time, look_time = max(start - self._looked, 0.0) / max(self._unseen, 1), end - start
         self._looked, self._unseen = end, 0
         self._step_time = step_time if self._step_time == 0 else 0.5 * (self._step_time + step_time)
         self._look_time = look_time if self._look_time == 0 else 0.5 * (self._look_time + look_time)

@@ -122,7 +122,7 @@ class TorchMonitor:
         self._handles = [
             register_optimizer_step_pre_hook(self._before_step),
             register_optimizer_step_post_hook(self._after_step),
-            point_at_callers(self._patches),
+            *point_at_callers(self._patches),
         ]
         if self.model is not None:
             self._calls.follow(self.model)

@@ -57,7 +57,7 @@ def origin_of(
     is_meant: Callable[[Call], bool] = lambda call: False,
     lost_data: Callable[[Call, Argument], Tensor | None] = lambda call, argument: None,
 ) -> Origin | None:
-    """The first cause of a non-finite result: the earliest birth from which bad values lead to it.
+    """The first cause of a non-finite result: the earliest birth, or argument that came in bad, that leads to it.
 
     An infinity that was written on purpose, as a mask is, is no cause; where nothing else is found, the operation
     that made a NaN of it is.

@@ -20,14 +20,15 @@ _SHOWING = (__file__, _patches.__file__, warnings.__file__)
 _FILTER = ("always", None, Warning, re.compile(re.escape(__package__ + ".")), 0)  # a filter, as Python has them
 
 
-def point_at_callers(patches: Patches) -> LetThrough:
+def point_at_callers(patches: Patches) -> list[LetThrough]:
     """Have warnings name the line that they would name without us, and appear as often, until both are undone.
 
     ``warnings.warn(..., stacklevel=2)`` in a function of torch that we have called for the user points at us.
     """
-    if hasattr(warnings, "_showwarnmsg"):  # what every warning that is not filtered out goes through
-        patches.wrap(warnings, "_showwarnmsg", _show)
-    return LetThrough()
+    if not hasattr(warnings, "_showwarnmsg"):  # what every warning that is not filtered out goes through
+        return []
+    patches.wrap(warnings, "_showwarnmsg", _show)
+    return [LetThrough()]
 
 
 class LetThrough:
