@@ -62,6 +62,41 @@ def test_operands_that_cannot_be_cut_go_in_whole() -> None:
         assert calls == [left.shape]
 
 
+def test_expanded_operands_count_as_numbers() -> None:
+    rng = np.random.default_rng(0)
+    whole = rng.normal(size=(30, 30))
+    ones = np.broadcast_to(np.float64(1), whole.shape)
+    calls = []
+
+    def function(g: Any, x: Any) -> Any:
+        calls.append((np.shape(g), x.shape))
+        return g * np.cos(x)
+
+    for threads in (1, 2):
+        rg.set_num_threads(threads)
+        result = blocks.run_blocked(function, ones, whole)
+        np.testing.assert_array_equal(result, np.cos(whole))
+        assert len(calls) > 10, "not cut"
+        assert {shape for shape, _ in calls} == {()}
+        assert result.base is None, "not an array of its own, which a leaf may keep"
+        calls.clear()
+
+
+@pytest.mark.parametrize("left", [(900,), (1, 900), (30, 30), (1, 30, 30)])
+@pytest.mark.parametrize("right", [(), (1,), (1, 1), (1, 1, 1), (1, 1, 1, 1), (900,), (3, 900)])
+@pytest.mark.parametrize("swap", [False, True])
+def test_shapes_are_those_of_numpy(left: tuple[int, ...], right: tuple[int, ...], swap: bool) -> None:
+    operands = [np.arange(900.0).reshape(left), np.broadcast_to(np.float64(2), right)]
+    try:
+        expected = np.add(*operands)
+    except ValueError:
+        pytest.skip("no two shapes that fit")
+    for function in (np.add, lambda x, y: x + y):
+        got = blocks.run_blocked(function, *(operands[::-1] if swap else operands))
+        assert got.shape == expected.shape
+        np.testing.assert_array_equal(got, expected)
+
+
 def test_the_real_size_on_tensors() -> None:
     n = blocks.LARGE + 1000
     rng = np.random.default_rng(0)

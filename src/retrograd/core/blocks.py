@@ -154,14 +154,17 @@ if hasattr(os, "register_at_fork"):
 
 
 def _flat(operand: Any, shape: tuple[int, ...]) -> Any:
-    """The operand as a vector to be sliced, or as it is if it has one element; None if neither."""
+    """The operand as a vector to be sliced, or as its only element; None if its shape is another one."""
     if not isinstance(operand, np.ndarray):
         return operand if isinstance(operand, (int, float, complex, str, np.generic)) else None
-    if operand.size == 1:
+    if operand.size == 1 and operand.ndim <= len(shape):
         return operand.reshape(())
-    if operand.shape == shape and operand.flags.c_contiguous:
+    if operand.shape != shape:
+        return None
+    if operand.flags.c_contiguous:
         return operand.reshape(-1)
-    return None
+    # the gradient of a sum, for one, is a number that is expanded
+    return None if any(operand.strides) else operand[(slice(1),) * operand.ndim].reshape(())
 
 
 def in_blocks(function: F) -> F:
@@ -182,17 +185,18 @@ def run_blocked(function: Callable[..., Any], *operands: Any) -> Any:
     is_ufunc = isinstance(function, np.ufunc)
     if is_ufunc and get_num_threads() == 1:
         return function(*operands)
-    shape = next((x.shape for x in operands if isinstance(x, np.ndarray) and x.size > 1), None)
-    flat = [] if shape is None else [_flat(operand, shape) for operand in operands]
-    if shape is None or any(x is None for x in flat):
+    arrays = [x for x in operands if isinstance(x, np.ndarray)]
+    size, _, shape = max(((x.size, x.ndim, x.shape) for x in arrays), default=(0, 0, ()))
+    flat = [_flat(operand, shape) for operand in operands]
+    if any(x is None for x in flat) or not any(isinstance(x, np.ndarray) and x.ndim for x in flat):
         return function(*operands)
-    size = max(x.size for x in flat if isinstance(x, np.ndarray))
 
     length = min(BLOCK, max(round(FIRST * size) // 64 * 64, 1))
     first = function(*(_cut(x, slice(0, length)) for x in flat))
     if not isinstance(first, np.ndarray) or first.shape != (length,):
         return function(*operands)  # not elementwise after all (a constant, or nothing)
-    out = np.empty(size, first.dtype)
+    result: Any = np.empty(shape, first.dtype)
+    out = result.reshape(-1)
     out[:length] = first
 
     def work(start: int, stop: int) -> None:
@@ -204,7 +208,7 @@ def run_blocked(function: Callable[..., Any], *operands: Any) -> Any:
                 out[block] = function(*(_cut(x, block) for x in flat))
 
     share(work, length, size)
-    return out.reshape(shape)
+    return result
 
 
 def _even_parts(start: int, stop: int) -> Iterator[tuple[int, int]]:
