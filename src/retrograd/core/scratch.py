@@ -12,6 +12,9 @@ from retrograd.core.blas import remember
 # Elements of the largest vector that is kept; a longer one is made anew.
 LONGEST = 5 << 16
 
+# Bytes of a line of the cache.
+_LINE = 64
+
 
 class _Scratch(threading.local):
     """The vectors of a thread, by dtype, and their beginnings, by number and length."""
@@ -24,9 +27,19 @@ class _Scratch(threading.local):
 _scratch = _Scratch()
 
 
+def aligned_empty(size: int, dtype: np.dtype[Any]) -> Any:
+    """A vector with anything in it that begins where a line of the cache does.
+
+    NumPy's arrays begin at any multiple of 16 bytes, and reading or writing 64 bytes at once then takes two lines.
+    """
+    memory: Any = np.empty(size * dtype.itemsize + _LINE, np.uint8)
+    start = -memory.ctypes.data % _LINE
+    return memory[start : start + size * dtype.itemsize].view(dtype)
+
+
 def _vectors(count: int, dtype: np.dtype[Any]) -> list[Any]:
     vectors = _scratch.vectors.setdefault(dtype.char, [])
-    vectors += [np.empty(LONGEST, dtype) for _ in range(count - len(vectors))]
+    vectors += [aligned_empty(LONGEST, dtype) for _ in range(count - len(vectors))]
     return vectors
 
 

@@ -84,7 +84,7 @@ class Adadelta(ElementwiseOptimizer):
         lr, rho, eps = number(group["lr"]), group["rho"], group["eps"]
 
         def average(squares: Any, values: Any, a: Any) -> None:
-            np.multiply(values, values, out=a)
+            np.square(values, out=a)
             scale_and_add(squares, a, 1 - rho, rho, a)
 
         def adadelta(param: Any, grad: Any, square_avg: Any, acc_delta: Any, a: Any, b: Any) -> None:

@@ -96,7 +96,7 @@ class Adagrad(ElementwiseOptimizer):
         lr = number(group["lr"]) / (1 + (step - 1) * group["lr_decay"])
 
         def adagrad(param: Any, grad: Any, total: Any, a: Any) -> None:
-            np.multiply(grad, grad, out=a)
+            np.square(grad, out=a)
             np.add(total, a, out=total)
             np.sqrt(total, out=a)
             np.add(a, eps, out=a)

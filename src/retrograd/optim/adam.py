@@ -27,7 +27,7 @@ __all__ = ["Adam", "AdamW"]
 def update_moments(grad: Any, exp_avg: Any, exp_avg_sq: Any, beta1: float, beta2: float, a: Any) -> None:
     """Let running averages of the gradient and of its square take in one gradient."""
     scale_and_add(exp_avg, grad, 1 - beta1, beta1, a)
-    np.multiply(grad, grad, out=a)
+    np.square(grad, out=a)
     scale_and_add(exp_avg_sq, a, 1 - beta2, beta2, a)
 
 

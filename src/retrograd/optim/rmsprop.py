@@ -100,12 +100,12 @@ class RMSprop(ElementwiseOptimizer):
 
         def rmsprop(param: Any, grad: Any, square_avg: Any, *others: Any) -> None:
             *kept, a = others
-            np.multiply(grad, grad, out=a)
+            np.square(grad, out=a)
             scale_and_add(square_avg, a, 1 - alpha, alpha, a)
             if centered:
                 grad_avg = kept[-1]
                 scale_and_add(grad_avg, grad, 1 - alpha, alpha, a)
-                np.multiply(grad_avg, grad_avg, out=a)
+                np.square(grad_avg, out=a)
                 np.subtract(square_avg, a, out=a)
                 np.sqrt(a, out=a)
             else:
