@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from typing import Any
 
 import numpy as np
@@ -42,24 +43,110 @@ def test_ufuncs_and_compositions(threads: int, size: int) -> None:
         np.testing.assert_array_equal(got, expected)
 
 
-def test_operands_that_cannot_be_cut_go_in_whole() -> None:
+LAYOUTS = {
+    "matrix": lambda x: x,
+    "transposed": lambda x: x.T,
+    "reversed": lambda x: x[::-1],
+    "row": lambda x: x[0],
+    "column": lambda x: x[:, :1],
+    "number": lambda x: x[:1, :1],
+    "expanded row": lambda x: np.broadcast_to(x[0], x.shape),
+    "expanded number": lambda x: np.broadcast_to(x[0, 0], x.shape),
+    "every other": lambda x: np.concatenate([x, x], 1)[:, ::2],
+    "deeper": lambda x: x[None],
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("left", LAYOUTS)
+@pytest.mark.parametrize("right", LAYOUTS)
+def test_operands_in_any_layout(left: str, right: str, threads: int) -> None:
+    rg.set_num_threads(threads)
     rng = np.random.default_rng(0)
-    square = rng.normal(size=(30, 30))
+    operands = [LAYOUTS[left](rng.normal(size=(30, 30))), LAYOUTS[right](rng.normal(size=(30, 30)))]
+    for function in (np.add, lambda x, y: x * y - x):
+        got, expected = blocks.run_blocked(function, *operands), function(*operands)
+        np.testing.assert_array_equal(got, expected)
+        assert got.strides == expected.strides
+
+
+def test_rows_and_columns_are_cut_with_the_matrix() -> None:
+    rng = np.random.default_rng(0)
     calls = []
 
     def function(x: Any, y: Any) -> Any:
-        calls.append(x.shape)
+        calls.append((x.shape, y.shape))
         return x + y
 
-    for left, right in [
-        (square.T, square),
-        (square, square[0]),
-        (square[::-1], square),
-        (square[:, ::2], square[:, ::2]),
-    ]:
+    image = rng.normal(size=(3, 20, 10))
+    for other in (image[:, :, :1], image[:1, :1, :]):
         calls.clear()
-        np.testing.assert_array_equal(blocks.run_blocked(function, left, right), left + right)
-        assert calls == [left.shape]
+        np.testing.assert_array_equal(blocks.run_blocked(function, image, other), image + other)
+        assert len(calls) > 3
+        assert all(x[0] == 3 and x[2] == 10 and x[1] <= 2 for x, _ in calls)  # 64 elements at most
+        assert all(y[1] in (1, x[1]) for x, y in calls)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_results_that_are_put_somewhere(threads: int) -> None:
+    rg.set_num_threads(threads)
+    rng = np.random.default_rng(0)
+    for shape, other_shape in [((1000,), (1000,)), ((1000,), ()), ((40, 25), (25,)), ((40, 25), (40, 1))]:
+        x, y = rng.normal(size=shape), rng.normal(size=other_shape)
+        for out in (x.copy(), np.empty((*shape, 2))[..., 0], np.empty(shape[::-1]).T):
+            out[...] = x
+            assert blocks.run_blocked(np.multiply, out, y, out=out) is out
+            np.testing.assert_array_equal(out, x * y)
+
+
+@pytest.mark.parametrize("shift", [1, 500, 999])
+def test_what_is_read_elsewhere_in_the_same_memory_is_read_first(shift: int) -> None:
+    rg.set_num_threads(3)
+    memory = np.random.default_rng(0).normal(size=2000)
+    expected = memory.copy()
+    np.add(expected[shift : shift + 1000], expected[:1000], out=expected[shift : shift + 1000])
+    there = memory[shift : shift + 1000]
+    blocks.run_blocked(np.add, there, memory[:1000], out=there)
+    np.testing.assert_array_equal(memory, expected)
+
+
+def test_an_out_that_does_not_fit_is_refused() -> None:
+    rg.set_num_threads(2)
+    with pytest.raises(ValueError, match="non-broadcastable output"):
+        blocks.run_blocked(np.add, np.ones((30, 30)), np.ones((30, 30)), out=np.ones((1, 30)))
+
+
+@pytest.mark.parametrize("kind", ["warn", "raise"])
+def test_complaints_come_after_everything_is_written(kind: Any) -> None:
+    rg.set_num_threads(3)
+    x = np.full(1000, 3.0)
+    y = np.where(np.arange(1000) % 300 == 0, 0.0, 2.0)
+    with warnings.catch_warnings(), np.errstate(divide=kind):
+        warnings.simplefilter("error")
+        with pytest.raises((RuntimeWarning, FloatingPointError), match="divide by zero"):
+            blocks.run_blocked(np.divide, x, y, out=x)
+    np.testing.assert_array_equal(x, np.where(y == 0, np.inf, 1.5))
+
+
+def test_large_tensors_in_place() -> None:
+    n = blocks.LARGE + 1000
+    data = np.random.default_rng(0).normal(size=n).astype(np.float32)
+    x, y = rg.tensor(data), rg.tensor(data)
+    x += y
+    x.mul_(y)
+    x[1:] += x[:-1]
+    expected = (data + data) * data
+    expected[1:] += expected[:-1].copy()
+    np.testing.assert_array_equal(x.numpy(), expected)
+
+
+def test_large_gradients_add_up() -> None:
+    n = blocks.LARGE + 1000
+    data = np.random.default_rng(0).normal(size=n).astype(np.float32)
+    x = rg.tensor(data, requires_grad=True)
+    for _ in range(2):
+        (x * x + 3 * x + x.exp().detach() * x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * (2 * data + 3 + np.exp(data)), rtol=1e-5, atol=1e-5)
 
 
 def test_expanded_operands_count_as_numbers() -> None:

@@ -128,3 +128,25 @@ def test_topk(shape: tuple[int, ...], dim: int, filling: str, largest: bool) -> 
     values.backward(rg.ones_like(values))
     assert leaf.grad.sum().item() == expected.size
     assert leaf.grad.max().item() == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("size", [100, 8191, 8192, (1 << 19) + 3])
+def test_where_takes_the_very_bits(dtype: type, size: int) -> None:
+    rng = np.random.default_rng(0)
+    condition, a, b = rng.random(size) < 0.5, rng.normal(size=size).astype(dtype), rng.normal(size=size).astype(dtype)
+    if dtype is not np.int32:
+        a[::3], a[1::3], b[::4], b[1::4] = np.nan, -0.0, np.inf, -np.nan
+    x, y = rg.tensor(a, requires_grad=dtype is not np.int32), rg.tensor(b)
+    result = rg.where(rg.tensor(condition), x, y)
+    assert result.numpy(force=True).tobytes() == np.where(condition, a, b).tobytes()
+    if x.requires_grad:
+        (grad,) = rg.autograd.grad(result, x, rg.full_like(y, np.inf))
+        np.testing.assert_array_equal(grad.numpy(), np.where(condition, np.inf, 0))
+
+
+def test_where_of_what_lies_in_another_order() -> None:
+    rng = np.random.default_rng(0)
+    condition, a, b = rng.random((90, 100)) < 0.5, rng.random((100, 90), np.float32), rng.random((180, 100), np.float32)
+    got = rg.where(rg.tensor(condition), rg.tensor(a).T, rg.tensor(b)[::2])
+    np.testing.assert_array_equal(got.numpy(), np.where(condition, a.T, b[::2]))

@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import math
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import NoneType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -32,7 +34,7 @@ LARGE = 3 << 19
 HEAVY = 1 << 19
 # Elements of one block (measured): its temporaries stay in the caches, and calls are so few that threads seldom wait
 # for the interpreter lock.
-BLOCK = 1 << 17
+BLOCK = 1 << 18
 # The largest part of the work that one thread does before threads share the rest: its result tells the dtype. (With a
 # smaller one for large arrays, the C library gives freed memory back to the system more often; measured.)
 FIRST = 1 / 8
@@ -42,6 +44,9 @@ FIRST = 1 / 8
 # would keep the interpreter lock from the other thread.
 _LOOKS = 20
 _AWAKE: Any = np.ones(1 << 12)
+
+# Elements between whose multiples work is cut, so that no two threads write to one line of the cache.
+_LINE = 64
 
 _lock = threading.Lock()
 _pool: SimpleQueue[Callable[[], None] | None] | None = None  # what its threads are to call
@@ -153,75 +158,148 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _flat(operand: Any, shape: tuple[int, ...]) -> Any:
-    """The operand as a vector to be sliced, or as its only element; None if its shape is another one."""
-    if not isinstance(operand, np.ndarray):
-        return operand if isinstance(operand, (int, float, complex, str, np.generic)) else None
-    if operand.size == 1 and operand.ndim <= len(shape):
-        return operand.reshape(())
-    if operand.shape != shape:
+class _Cutting(NamedTuple):
+    """How operands are cut that are broadcast together.
+
+    Attributes
+    ----------
+    operands
+        What is cut, and numbers.
+    whole
+        The shape of the result.
+    shape
+        The same, as it is cut.
+    axis
+        Where, counted from the end, so that it is the same one for all operands.
+    """
+
+    operands: Sequence[Any]
+    whole: tuple[int, ...]
+    shape: tuple[int, ...]
+    axis: int
+
+    def part(self, operand: Any, low: int, high: int) -> Any:
+        """What an operand contributes to a part of the result."""
+        if not isinstance(operand, np.ndarray) or operand.ndim < -self.axis or operand.shape[self.axis] == 1:
+            return operand
+        index: Any = (..., slice(low, high), *[slice(None)] * (-self.axis - 1))
+        return operand[index]
+
+
+# A shorter dimension is not cut.
+_SHORTEST = 16
+
+
+def _cutting(operands: Sequence[Any]) -> _Cutting | None:
+    """How to cut operands, if one of them has the shape of the result and lies in C order; as vectors, if all do."""
+    whole = max((x for x in operands if isinstance(x, np.ndarray)), key=_extent, default=None)
+    if whole is None or not whole.flags.c_contiguous:
         return None
-    if operand.flags.c_contiguous:
-        return operand.reshape(-1)
-    # the gradient of a sum, for one, is a number that is expanded
-    return None if any(operand.strides) else operand[(slice(1),) * operand.ndim].reshape(())
+    shape = whole.shape
+    flat: list[Any] = []
+    for x in operands:
+        if not isinstance(x, np.ndarray):
+            if not isinstance(x, (int, float, complex, str, np.generic, NoneType)):
+                return None
+            flat.append(x)
+        elif x.shape == shape and x.flags.c_contiguous:
+            flat.append(x.reshape(-1))
+        elif x.ndim > len(shape) or any(n not in (1, m) for n, m in zip(x.shape[::-1], shape[::-1], strict=False)):
+            return None
+        elif x.size == 1 or not any(x.strides):  # one number, or one that is expanded, as the gradient of a sum is
+            flat.append(x[(slice(1),) * x.ndim].reshape(()))
+    if len(flat) == len(operands):
+        return _Cutting(flat, shape, (whole.size,), -1)
+    axis = next((axis for axis, n in enumerate(shape) if n >= _SHORTEST), None)
+    return None if axis is None else _Cutting(operands, shape, shape, axis - len(shape))
 
 
-def in_blocks(function: F) -> F:
-    """Have an elementwise function that takes long for an element run in blocks, and in threads."""
+def _extent(array: Any) -> tuple[int, int, bool]:
+    """By which the array is found that has the shape of the result, in C order if there is one."""
+    return array.size, array.ndim, array.flags.c_contiguous
+
+
+def in_blocks(function: F, large: int) -> F:
+    """Have an elementwise function run in blocks, and in threads, from so many elements of its first operand on."""
 
     @functools.wraps(function)
     def call(*operands: Any) -> Any:
         first = operands[0]
-        if type(first) is not np.ndarray or first.size < HEAVY or _thread.is_sharing:
+        if type(first) is not np.ndarray or first.size < large or _thread.is_sharing:
             return function(*operands)
         return run_blocked(function, *operands)
 
     return call  # type: ignore[return-value]
 
 
-def run_blocked(function: Callable[..., Any], *operands: Any) -> Any:
-    """``function(*operands)`` for an elementwise function; in slices if the operands allow it."""
-    is_ufunc = isinstance(function, np.ufunc)
-    if is_ufunc and get_num_threads() == 1:
-        return function(*operands)
+def _are_apart(out: Any, operands: Sequence[Any]) -> bool:
+    """Whether ``out`` has the largest shape, and writing to a part of it does not change what another part needs."""
     arrays = [x for x in operands if isinstance(x, np.ndarray)]
-    size, _, shape = max(((x.size, x.ndim, x.shape) for x in arrays), default=(0, 0, ()))
-    flat = [_flat(operand, shape) for operand in operands]
-    if any(x is None for x in flat) or not any(isinstance(x, np.ndarray) and x.ndim for x in flat):
-        return function(*operands)
-
-    length = min(BLOCK, max(round(FIRST * size) // 64 * 64, 1))
-    first = function(*(_cut(x, slice(0, length)) for x in flat))
-    if not isinstance(first, np.ndarray) or first.shape != (length,):
-        return function(*operands)  # not elementwise after all (a constant, or nothing)
-    result: Any = np.empty(shape, first.dtype)
-    out = result.reshape(-1)
-    out[:length] = first
-
-    def work(start: int, stop: int) -> None:
-        for low, high in [(start, stop)] if is_ufunc else _even_parts(start, stop):
-            block = slice(low, high)
-            if is_ufunc:
-                function(*(_cut(x, block) for x in flat), out=out[block])
-            else:
-                out[block] = function(*(_cut(x, block) for x in flat))
-
-    share(work, length, size)
-    return result
+    return all(x is out or (x.size <= out.size and not np.may_share_memory(x, out)) for x in arrays)
 
 
-def _even_parts(start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Parts of even size that are a block long at most."""
-    count = -(-(stop - start) // BLOCK)
+def run_blocked(function: Callable[..., Any], *operands: Any, out: Any = None) -> Any:
+    """``function(*operands)`` for an elementwise function; in slices if the operands allow it.
+
+    ``out``, for a ufunc, is where the result is put; it may be an operand.
+    """
+    is_ufunc = isinstance(function, np.ufunc)
+    cutting = None
+    if out is None and not (is_ufunc and get_num_threads() == 1):
+        cutting = _cutting(operands)
+    elif out is not None and get_num_threads() > 1 and _are_apart(out, operands):
+        cutting = _cutting((*operands, out))
+    if cutting is None:
+        return function(*operands) if out is None else function(*operands, out=out)
+    cut, whole, shape, axis = cutting
+    length = shape[axis]
+    each = math.prod(shape) // length  # elements of a slice
+    multiple = max(_LINE // each, 1)
+    start = 0
+    if out is None:
+        start = max(min(BLOCK, round(FIRST * length * each)) // each, 1)
+        start = min(-(-start // multiple) * multiple, length)
+        first = function(*(cutting.part(x, 0, start) for x in cut))
+        expected = (*shape[:axis], start, *shape[axis:][1:])
+        if not isinstance(first, np.ndarray) or first.shape != expected or not first.flags.c_contiguous:
+            return function(*operands)  # not elementwise after all (a constant, or nothing)
+        out = np.empty(whole, first.dtype)
+        result = out.reshape(shape)
+        cutting.part(result, 0, start)[...] = first
+    else:
+        *cut, result = cut
+
+    complaints: list[Exception] = []
+
+    def work(low: int, high: int) -> None:
+        if is_ufunc:
+            try:
+                function(*(cutting.part(x, low, high) for x in cut), out=cutting.part(result, low, high))
+            except (RuntimeWarning, FloatingPointError) as complaint:  # about numbers, after all of them are written
+                complaints.append(complaint)
+            return
+        for begin, end in _even_parts(low, high, max(BLOCK // each, 1)):
+            cutting.part(result, begin, end)[...] = function(*(cutting.part(x, begin, end) for x in cut))
+
+    share(work, start, length, multiple)
+    if complaints:
+        raise complaints[0]
+    return out
+
+
+def _even_parts(start: int, stop: int, longest: int) -> Iterator[tuple[int, int]]:
+    """Parts of even size, none of them longer than said."""
+    count = -(-(stop - start) // longest)
     for number in range(count):
         yield start + (stop - start) * number // count, start + (stop - start) * (number + 1) // count
 
 
-def share(work: Callable[[int, int], None], start: int, stop: int) -> None:
-    """Call ``work(low, high)`` in all threads at once, on slices that make up ``start`` to ``stop``."""
-    # slice borders on multiples of a cache line, so that no two threads write to one
-    step = (-(-(stop - start) // get_num_threads()) + 63) // 64 * 64
+def share(work: Callable[[int, int], None], start: int, stop: int, multiple: int = _LINE) -> None:
+    """Call ``work(low, high)`` in all threads at once, on slices that make up ``start`` to ``stop``.
+
+    Their borders are multiples of a number, from ``start`` on, so that no two threads write to one line of the cache.
+    """
+    step = -(-(stop - start) // get_num_threads() // multiple) * multiple or multiple
     share_out(work, [(low, min(low + step, stop)) for low in range(start, stop, step)])
 
 
@@ -285,7 +363,3 @@ def _soon(ended: SimpleQueue[BaseException | None]) -> BaseException | None:
             break
         np.sqrt(_AWAKE)  # without the lock
     return ended.get()
-
-
-def _cut(operand: Any, part: slice) -> Any:
-    return operand[part] if isinstance(operand, np.ndarray) and operand.ndim else operand

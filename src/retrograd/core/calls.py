@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from retrograd.batching import BatchedArray
 from retrograd.core import inplace as _inplace
-from retrograd.core.blocks import run_blocked
+from retrograd.core.blocks import LARGE, run_blocked
 from retrograd.core.half import HALF, exact_numbers
 from retrograd.core.leading_calls import leading_caller
 from retrograd.core.node import Node, OpNode, save_result, save_tensor
@@ -361,7 +361,10 @@ def _write_unrecorded(op: Op, target: Any, other: Any) -> bool:
     elif target._edge is not None or meta is not None or (b is not other and other.requires_grad):
         return False
     try:
-        op.forward(data, b, out=data)
+        if data.size < LARGE:
+            op.forward(data, b, out=data)
+        else:
+            run_blocked(op.forward, data, b, out=data)
     except RuntimeWarning:
         pass  # see apply_inplace
     except (TypeError, ValueError):  # read-only memory, shapes: apply_inplace says it in words
@@ -429,13 +432,16 @@ def _write(op: Op, name: str, target: Tensor, forward: Callable[..., Any], opera
         run_forward(op, operands, op.write)
     elif ufunc is not None and ufunc.nout == 1 and operands[0] is data:
         try:
-            ufunc(*operands, out=data)
+            if data.size < LARGE:
+                ufunc(*operands, out=data)
+            else:
+                run_blocked(ufunc, *operands, out=data)
         except RuntimeWarning:
             pass  # warnings are errors to somebody; NumPy looks at its flags after it has written everything
         except (TypeError, ValueError):  # before it has written anything: casting, broadcasting
             _inplace.overwrite(name, target, run_forward(op, operands))
     else:
-        _inplace.overwrite(name, target, run_forward(op, operands, forward))
+        _inplace.overwrite(name, target, run_forward(op, operands, op.in_blocks if forward is op.forward else forward))
 
 
 _REFLECTED = frozenset(

@@ -15,6 +15,7 @@ import numpy as np
 
 from retrograd.core import sites, state
 from retrograd.core.backward_hooks import as_carried, as_tensor, run_posthooks, run_prehooks, run_tensor_hooks
+from retrograd.core.blocks import LARGE, run_blocked
 from retrograd.core.fit import fit
 from retrograd.core.node import FREED, AccumulateGrad, Node, OpNode
 from retrograd.core.observer import observed_node
@@ -468,9 +469,12 @@ def _add(arrived: dict[Node, Any], owned: set[Node], node: Node, gi: Any, on_ten
     if on_tensors:
         arrived[node] = old + gi
     elif node in owned and type(old) is type(gi) is np.ndarray:
-        np.add(old, gi, out=old)
+        if old.size < LARGE:
+            np.add(old, gi, out=old)
+        else:
+            run_blocked(np.add, old, gi, out=old)
     else:
-        arrived[node] = old + gi
+        arrived[node] = old + gi if type(old) is not np.ndarray or old.size < LARGE else run_blocked(np.add, old, gi)
         owned.add(node)
 
 

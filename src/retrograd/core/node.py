@@ -430,7 +430,10 @@ class AccumulateGrad(Node):
                 variable._grad = wrap(g)
             else:
                 try:
-                    grad._data += g
+                    if type(g) is not np.ndarray or g.size < LARGE:
+                        grad._data += g
+                    else:
+                        run_blocked(np.add, grad._data, g, out=grad._data)
                 except ValueError:
                     if grad._data.shape != g.shape:
                         raise RuntimeError(

@@ -116,7 +116,7 @@ class Op:
             self.forward = silenced(forward)
         # from how many elements on it runs in blocks, and in threads, and the function that does so by itself
         self.large = HEAVY if heavy else LARGE
-        self.in_blocks = in_blocks(self.forward) if heavy else self.forward
+        self.in_blocks = in_blocks(self.forward, self.large) if heavy else self.forward
         self.int_to_float = int_to_float
         # whether float16 is computed in float32; comparisons see the numbers as float16 has them, as in torch
         self.opmath = opmath and kind == "elementwise" and bool(rules) and outputs is None
