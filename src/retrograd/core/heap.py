@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import sys
 
-import numpy as np
+# glibc's malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
-# The largest block that moves glibc's threshold (DEFAULT_MMAP_THRESHOLD_MAX in malloc.c), less the room for its header.
-_LARGEST = (1 << 25) - (1 << 13)
+# Bytes up to which a block is taken from the heap, and not from the system: the most that glibc allows on 64 bits.
+_LARGEST_BLOCK = 1 << 25
+# Bytes at the heap's end that are kept when they are free: such a part of the machine's memory, and so many at most.
+_PART, _MOST = 1 / 16, 1 << 30
+
+# By which a user says it himself: mallopt(3).
+_SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_")
 
 
 def keep_freed_memory() -> None:
-    """Have the C library keep what is freed, up to some tens of megabytes, instead of handing it back to the system.
+    """Have the C library keep what is freed, up to 1 GiB, instead of handing it back to the system.
 
     Memory from the system comes page by page, each with a fault that costs as much as reading it ten times; a training
-    step frees and takes the same blocks over and over. glibc learns how much to keep from the largest block that was
-    ever freed (mallopt(3), M_MMAP_THRESHOLD), and so comes to the same state in any program that works on large arrays
-    for a while. One such block, which is never touched, brings it there at once.
+    step frees and takes the same blocks over and over. By itself, glibc keeps at most 64 MiB, and that only after a
+    block of 32 MiB was freed. What is set in the environment stays as it is set.
     """
-    if sys.platform == "linux":
-        np.empty(_LARGEST, np.uint8)
+    said = any(name in os.environ for name in _SETTINGS) or "glibc.malloc." in os.environ.get("GLIBC_TUNABLES", "")
+    if sys.platform != "linux" or said:
+        return
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):  # another C library
+        return
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    mallopt(_M_MMAP_THRESHOLD, _LARGEST_BLOCK)
+    mallopt(_M_TRIM_THRESHOLD, min(int(memory * _PART), _MOST))
