@@ -92,6 +92,7 @@ class RetrogradMonitor(Monitor):
         self._growth = Growth()
         self._steps = Updates(self)
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those that have been called
+        self._latest: weakref.ref[Any] | None = None  # the last one of them
         self._is_counted = False  # whether the present step is in watch.step already
         self._pause = 0
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
@@ -450,9 +451,11 @@ class RetrogradMonitor(Monitor):
             self._snapshot.note_grad(leaf)
 
     def before_step(self, optimizer: Any) -> bool:
-        params = [each for group in optimizer.param_groups for each in group["params"]]
         if not rates_pass(self.watch, optimizer, self.context):
             return False
+        if not (self._births or self._withheld or self._recorder is not None or self.watch.replaying):
+            return True  # as in almost every step
+        params = [each for group in optimizer.param_groups for each in group["params"]]
         if self.watch.replaying:
             return not self.watch.withheld and self._may_be_used(params)
         withheld = [each for each in params if self._withheld.pop(id(each), None) is not None]
@@ -476,8 +479,11 @@ class RetrogradMonitor(Monitor):
             return self.watch.found(kind, event, exact=True) != "withhold"
 
     def run_step(self, optimizer: Any, step: Callable[[], Any]) -> Any:
-        self._optimizers.add(optimizer)
-        self._told = Told()
+        if self._latest is None or self._latest() is not optimizer:
+            self._latest = weakref.ref(optimizer)
+            self._optimizers.add(optimizer)
+        if self._told:
+            self._told = Told()
         return self._steps.run(optimizer, step)
 
     # --- a step that must not be taken ------------------------------------------------------------------------------

@@ -85,8 +85,8 @@ class Update:
     ----------
     optimizer
         Whose step it is.
-    frame
-        Of the user, who called it.
+    caller
+        The frame that called it: the user's, or one of ours that he called.
 
     Attributes
     ----------
@@ -96,9 +96,9 @@ class Update:
         What was born in operations on tensors: in an optimizer of the user's.
     """
 
-    def __init__(self, optimizer: Any, frame: FrameType | None) -> None:
+    def __init__(self, optimizer: Any, caller: FrameType) -> None:
         self.optimizer = optimizer
-        self.frame = frame
+        self._caller = caller
         self.flags: list[tuple[str, str]] = []
         self.births: list[Birth] = []
         self._lock = threading.Lock()
@@ -108,6 +108,11 @@ class Update:
         self.is_clipped = False  # whether some of the weights were lost, and the largest numbers are in their places
         if self.is_complete:
             self._copy()
+
+    @property
+    def frame(self) -> FrameType | None:
+        """The user's frame, looked for only where something is to be told; it stays while the step is under way."""
+        return sites.user_frame(self._caller)
 
     def _copy(self) -> None:
         self._weights = [(param, param._data.copy()) for _, param, _ in _parameters(self.optimizer)]
@@ -269,7 +274,7 @@ class Updates:
         watch = self._monitor.watch
         if not (watch.listens_to("nan") or watch.listens_to("inf")):
             return step()
-        update = Update(optimizer, sites.user_frame(sys._getframe(1)))
+        update = Update(optimizer, sys._getframe(1))
         this = threading.get_ident()
         outer = self._by_thread.get(this)
         self._by_thread[this] = update
@@ -335,6 +340,8 @@ def _may_divide_by_zero(optimizer: Any) -> bool:
     """Whether nothing is added to a denominator, or so little that it is rounded to zero."""
     for group in optimizer.param_groups:
         eps = group.get("eps")
+        if eps is None:
+            continue
         for number in eps if isinstance(eps, (tuple, list)) else (eps,):
             if isinstance(number, (int, float)) and number < _ENOUGH:
                 types = {param._data.real.dtype for param in group["params"] if param._data.dtype.kind in "fc"}
