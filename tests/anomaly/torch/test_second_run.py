@@ -202,6 +202,23 @@ def test_the_model_alone_is_run_again_without_steps() -> None:
     torch.testing.assert_close(state(net), before, rtol=0, atol=0)
 
 
+def test_inputs_are_those_before_hooks_of_the_users_changed_them() -> None:
+    class Root(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.sqrt(self.weight * x)
+
+    model = Root()
+    model.register_forward_pre_hook(lambda _, args: (args[0] + 1,))
+    model.register_forward_hook(lambda _module, _args, output: output * 2)
+    with rg.anomaly.watch(model, policy="record") as w:
+        model(torch.tensor([3.0, -1.0, 0.0])).sum().backward()
+    assert (w.event.op, w.event.index, w.event.operands["input"]) == ("SqrtBackward0", (1,), 0.0)
+
+
 def test_a_birth_in_the_loss_function_is_told_from_one_in_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where the loss function is too long to be remembered."""
     monkeypatch.setattr("retrograd.anomaly.adapters.torch.tail._MOST_NODES", 0)

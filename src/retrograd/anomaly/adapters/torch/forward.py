@@ -79,8 +79,9 @@ class ModelCalls:
         """Remember the calls of a model from here on, until :meth:`stop`."""
         if not any(model is each for known in self._models for each in known.modules()):
             self._models.append(model)
-            self._handles.append(model.register_forward_pre_hook(Hook(self._before), with_kwargs=True))
-            self._handles.append(model.register_forward_hook(Hook(self._after)))
+            # before the user's hooks, which change the inputs again when the call is run again
+            before = model.register_forward_pre_hook(Hook(self._before), with_kwargs=True, prepend=True)
+            self._handles += [before, model.register_forward_hook(Hook(self._after))]
 
     def stop(self) -> None:
         for handle in self._handles:
