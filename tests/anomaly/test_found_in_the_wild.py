@@ -328,3 +328,22 @@ def test_a_quotient_before_dropout_is_not_blamed_on_its_zeros(library: str, step
     event = only_event(run(library, text, steps))
     assert (event.op, event.index) == ("div", (1, 0))
     assert diagnose(event).number != 30
+
+
+@libraries
+@pytest.mark.parametrize("product", ["d[:, None] * adjacency * d[None]", "d[:, None] * (adjacency * d)"])
+@pytest.mark.parametrize("power", ["degree.pow(-0.5)", "degree.rsqrt()", "1 / degree.sqrt()"])
+def test_the_remedy_for_a_node_without_neighbours_is_of_its_own_shape(library: str, product: str, power: str) -> None:
+    """The factor that is 0 is a matrix, and may be made of the very number that is to be mended."""
+    text = (
+        "w = torch.ones(4, 4, requires_grad=True)\nscale = torch.ones(4, requires_grad=True)\n"
+        "adjacency = torch.tensor([[0.0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]])\n"
+        f"degree = adjacency.sum(1) * scale\nd = {power}  # born here\n"
+        f"loss = (({product}) @ w).pow(2).sum()\nloss.backward()"
+    )
+    event = only_event(run(library, text, steps=True))
+    assert event.lineno == line(text)
+    remedy = (event.remedy or "").removesuffix("  # born here").replace("rg.", "torch.")
+    mended = text.replace(f"d = {power}  # born here", remedy)
+    assert mended != text
+    assert not run(library, mended, steps=True).events, remedy

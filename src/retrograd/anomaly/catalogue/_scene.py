@@ -184,10 +184,18 @@ class Scene:
         return None if site is None or text is None else site.replaced(change(text))
 
     def guarded(self, site: Site | None, change: Callable[[str, Spelling], str]) -> str | None:
-        """The user's line with the argument changed that decides: a quotient's denominator, else the first."""
-        if site is not None and site.written.op in DIVISIONS:
-            return self.replaced(site, 1, change, "other", "divisor", "x2")
-        return self.replaced(site, 0, change, "input")
+        """The user's line with the argument changed that decides: a quotient's denominator, else the first.
+
+        Of a denominator that is a root, what the root is taken of: its derivative at 0 is infinite as well.
+        """
+        if site is None or site.written.op not in DIVISIONS:
+            return self.replaced(site, 0, change, "input")
+        below = site.written.argument(1, "other", "divisor", "x2")
+        for written in site.line.operations:
+            inner = written.argument(0, "input")
+            if site.node is site.written.node and written.node is below and written.op == "sqrt" and inner is not None:
+                return site.line.replaced({inner: change(site.line.text(inner), self.spelling(site))})
+        return self.replaced(site, 1, change, "other", "divisor", "x2")
 
 
 def _linked(operation: Operation, previous: Operation) -> Operation:

@@ -157,6 +157,15 @@ def masked_branch(scene: Scene) -> Finding | None:
     )
 
 
+def _may_stand_at(site: Site | None, text: str, mask: Operand, argument: Operand) -> bool:
+    """Whether a mask can be written into the line of the birth, and has the shape of what it is to choose from."""
+    if None not in (mask.shape, argument.shape) and mask.shape != argument.shape:
+        return False
+    assigned = None if site is None else site.line.assignment
+    names = {node.id for node in ast.walk(ast.parse(f"({text})", mode="eval")) if isinstance(node, ast.Name)}
+    return assigned is None or assigned[0] not in names
+
+
 @cause(30, "infinite value multiplied by a mask of zero")
 def multiplied_mask(scene: Scene) -> Finding | None:
     pole = scene.birth
@@ -173,6 +182,7 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         products = [operation for operation in scene.elementwise() if operation.op == "mul"]
     else:
         return None
+    decisive = denominator(pole) or first(pole)
     argument = value(first(pole))
     if argument is not None and argument < 0 and pole.op in ("log", "log2", "log10", "sqrt", "rsqrt"):
         return None  # outside of the domain, mask or not
@@ -200,9 +210,11 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         text = product_site.line.text(other[0]) if len(other) == 1 else None
     safe = _SAFE.get(pole.op, "1.0")
     rewritten = None
-    if text is not None:
+    if text is not None and _may_stand_at(site, text, mask, decisive):
         condition = f"{atom(text)} != 0"
         rewritten = scene.guarded(site, lambda x, spelling: spelling.where(condition, x, safe))
+    elif value(decisive) == 0:  # tells by itself where it is to be made safe
+        rewritten = scene.guarded(site, lambda x, spelling: spelling.where(f"{atom(x)} != 0", x, safe))
     name = scene.called(first(pole), "x")
     born, times = ("NaN", "NaN") if nan else ("an infinity", "inf")
     return Finding(
