@@ -7,7 +7,6 @@ import math
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
@@ -91,8 +90,6 @@ class RetrogradMonitor(Monitor):
         self._leaf_names = LeafNames()
         self._growth = Growth()
         self._steps = Updates(self)
-        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those that have been called
-        self._latest: weakref.ref[Any] | None = None  # the last one of them
         self._is_counted = False  # whether the present step is in watch.step already
         self._pause = 0
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
@@ -479,9 +476,6 @@ class RetrogradMonitor(Monitor):
             return self.watch.found(kind, event, exact=True) != "withhold"
 
     def run_step(self, optimizer: Any, step: Callable[[], Any]) -> Any:
-        if self._latest is None or self._latest() is not optimizer:
-            self._latest = weakref.ref(optimizer)
-            self._optimizers.add(optimizer)
         if self._told:
             self._told = Told()
         return self._steps.run(optimizer, step)
@@ -554,7 +548,7 @@ class RetrogradMonitor(Monitor):
         }
         if self.watch.update_ratio is not None:
             context["update_ratio"] = self.watch.update_ratio
-        optimizer = self._optimizer()
+        optimizer = self._steps.only_optimizer() if self.watch.optimizer is None else self.watch.optimizer
         if optimizer is not None:
             groups: list[dict[str, Any]] = getattr(optimizer, "param_groups", None) or [{}]
             settings = groups[0]  # a schedule changes these, not the defaults
@@ -566,12 +560,6 @@ class RetrogradMonitor(Monitor):
             if made is not None:
                 context["optimizer"] |= {"code_line": made[0], "lineno": made[1]}
         return context
-
-    def _optimizer(self) -> Any:
-        """The one that the watch was given, or else the only one that was called."""
-        if self.watch.optimizer is not None or len(self._optimizers) != 1:
-            return self.watch.optimizer
-        return next(iter(self._optimizers), None)
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[Any]:

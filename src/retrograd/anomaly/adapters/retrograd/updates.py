@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
@@ -268,9 +269,18 @@ class Updates:
     def __init__(self, monitor: RetrogradMonitor) -> None:
         self._monitor = monitor
         self._by_thread: dict[int, Update] = {}
+        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those that have been called
+        self._latest: weakref.ref[Any] | None = None  # the last one of them
+
+    def only_optimizer(self) -> Any:
+        """The one that was called, if no other was."""
+        return next(iter(self._optimizers), None) if len(self._optimizers) == 1 else None
 
     def run(self, optimizer: Any, step: Callable[[], Any]) -> Any:
         """Run a step, and undo it if something in it was born that is harm."""
+        if self._latest is None or self._latest() is not optimizer:
+            self._latest = weakref.ref(optimizer)
+            self._optimizers.add(optimizer)
         watch = self._monitor.watch
         if not (watch.listens_to("nan") or watch.listens_to("inf")):
             return step()
