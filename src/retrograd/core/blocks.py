@@ -235,7 +235,9 @@ def in_blocks(function: F, large: int) -> F:
 def _are_apart(out: Any, operands: Sequence[Any]) -> bool:
     """Whether ``out`` has the largest shape, and writing to a part of it does not change what another part needs."""
     arrays = [x for x in operands if isinstance(x, np.ndarray)]
-    return all(x is out or (x.size <= out.size and not np.may_share_memory(x, out)) for x in arrays)
+    return isinstance(out, np.ndarray) and all(
+        x is out or (x.size <= out.size and not np.may_share_memory(x, out)) for x in arrays
+    )
 
 
 def run_blocked(function: Callable[..., Any], *operands: Any, out: Any = None) -> Any:
