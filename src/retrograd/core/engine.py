@@ -68,6 +68,10 @@ def run(
     # gradients that carry tangents are Tensors, recorded or not
     on_tensors = create_graph or state.local.tangents is not None
     state.local.graph_task = GraphTask(counts, executed, captures, within)
+    is_outermost = monitor is not None and within is None
+    if is_outermost:
+        state.local.reached = monitor.leaves()  # type: ignore[union-attr]
+    reached = state.local.reached
     try:
         # NumPy's floating-point warnings would point into this package; a monitor reads the flags by itself
         with np.errstate(all="ignore") if monitor is None else monitor.errstate():
@@ -81,10 +85,12 @@ def run(
         state.local.evaluating = evaluating
         state.local.graph_task = within
         state.set_grad_enabled(previous)
+        if is_outermost:
+            state.local.reached = None
         if monitor is not None or state.local.anomaly is not None:
             sites.forget()
     if monitor is not None:
-        monitor.after_backward(roots, None if accumulate else results)
+        monitor.after_backward(roots, None if accumulate else results, reached or ())
     return results
 
 

@@ -32,15 +32,21 @@ class Monitor:
         """
         return True
 
+    def leaves(self) -> list[Tensor]:
+        """Return a new list, to which a backward appends every leaf before it adds a gradient to it."""
+        return []
+
     def errstate(self) -> AbstractContextManager[Any]:
         """Return the floating-point error state in which a backward runs."""
         raise NotImplementedError
 
-    def after_backward(self, roots: Sequence[tuple[Edge, Tensor]], results: Sequence[Tensor | None] | None) -> None:
-        """Look at the gradients, in the leaves or returned, before the caller sees them."""
-
-    def before_accumulate(self, leaf: Tensor) -> None:
-        """Look at the ``.grad`` of a leaf before a gradient is added to it."""
+    def after_backward(
+        self,
+        roots: Sequence[tuple[Edge, Tensor]],
+        results: Sequence[Tensor | None] | None,
+        leaves: Sequence[Tensor],
+    ) -> None:
+        """Look at the gradients, in the leaves that it reached or returned, before the caller sees them."""
 
     def before_step(self, optimizer: Any) -> bool:
         """Say whether an optimizer may change its parameters."""

@@ -418,8 +418,8 @@ class AccumulateGrad(Node):
         variable = self.variable
         if not variable._meta.requires_grad:  # type: ignore[union-attr]
             return  # it was frozen since
-        if state.monitor is not None:
-            state.monitor.before_accumulate(variable)
+        if local.reached is not None:
+            local.reached.append(variable)
         with leaf_lock:
             grad = variable._grad
             if grad is None:
@@ -455,8 +455,8 @@ class AccumulateGrad(Node):
         variable = self.variable
         if not variable._meta.requires_grad:  # type: ignore[union-attr]
             return
-        if state.monitor is not None:
-            state.monitor.before_accumulate(variable)
+        if local.reached is not None:
+            local.reached.append(variable)
         with leaf_lock:
             grad = variable._grad
             if grad is None:

@@ -54,6 +54,7 @@ class _Local(threading.local):
     evaluating: Any = None  # the node that the engine is at, in anomaly mode
     within: Any = None  # the innermost call of an nn.Module under way, while a monitor is on; a sites.Within
     outside: Any = None  # the stack seen last, see sites._stack
+    reached: Any = None  # the leaves that the backward under way has reached, in the monitor's list
 
     def __init__(self) -> None:
         """Run once in every thread, when it first looks at a mode."""

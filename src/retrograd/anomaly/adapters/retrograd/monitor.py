@@ -40,7 +40,7 @@ from retrograd.anomaly.adapters.retrograd.looks import (
     sum_of_squares,
 )
 from retrograd.anomaly.adapters.retrograd.norms import Growth, LeafNames, norm
-from retrograd.anomaly.adapters.retrograd.replay import Recorder, Snapshot
+from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot
 from retrograd.anomaly.adapters.retrograd.source import construction_of
 from retrograd.anomaly.adapters.retrograd.updates import Updates
 from retrograd.anomaly.adapters.retrograd.variables import Names
@@ -249,8 +249,6 @@ class RetrogradMonitor(Monitor):
         this = _thread.notes
         if not this.is_entered:
             self.enter_thread()
-        if this.leaves and state.local.graph_task is None:  # the last one ended with an error
-            this.leaves = []
         losses, bad = [], []
         for output in outputs:
             data = output._data
@@ -291,15 +289,20 @@ class RetrogradMonitor(Monitor):
             self._withhold(edges)
         return action
 
-    def after_backward(self, roots: Sequence[tuple[Edge, Tensor]], results: Sequence[Tensor | None] | None) -> None:
+    def leaves(self) -> list[Tensor]:
+        return [] if self._snapshot is None or not self.watch.replaying else Noted(self._snapshot)
+
+    def after_backward(
+        self,
+        roots: Sequence[tuple[Edge, Tensor]],
+        results: Sequence[Tensor | None] | None,
+        leaves: Sequence[Tensor],
+    ) -> None:
         # what is done in every step, however short it is, comes first
         if results is None and not self._rehearsing:
             self._count()
         this = _thread.notes
         told, this.loss_is_told = this.loss_is_told, False
-        leaves = this.leaves
-        if state.local.graph_task is None:  # the outermost backward of this thread
-            this.leaves = []
         self._unseen += 1
         births = bool(self._births if self._recorder is None else self._recorder.births)
         if not births and self._pause > 0 and self._recorder is None:
@@ -442,11 +445,6 @@ class RetrogradMonitor(Monitor):
                 if event is not None:
                     self.watch.tell_once(event)
 
-    def before_accumulate(self, leaf: Tensor) -> None:
-        _thread.notes.leaves.append(leaf)
-        if self._snapshot is not None and self.watch.replaying:
-            self._snapshot.note_grad(leaf)
-
     def before_step(self, optimizer: Any) -> bool:
         if not rates_pass(self.watch, optimizer, self.context):
             return False
@@ -576,7 +574,6 @@ class _Notes:
     def __init__(self) -> None:
         self.is_entered = False  # whether its flags are listened to
         self.loss_is_told = False  # whether a bad loss was told of, so that its gradients are no news
-        self.leaves: list[Tensor] = []  # those that the backward under way has reached
 
 
 class _Thread(threading.local):

@@ -133,6 +133,18 @@ class Call:
         return self.node if self.node is not None or self.within is None else self.within.recorded
 
 
+class Noted(list[Tensor]):
+    """Leaves whose ``.grad`` a snapshot notes before they are appended."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__()
+        self._snapshot = snapshot
+
+    def append(self, leaf: Tensor) -> None:
+        self._snapshot.note_grad(leaf)
+        super().append(leaf)
+
+
 class Recorder(Observer):
     """Keeps every call of a step.
 
