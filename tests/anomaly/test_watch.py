@@ -1009,3 +1009,23 @@ def test_a_look_while_another_thread_looks(monkeypatch: pytest.MonkeyPatch) -> N
     assert others
     assert not failed
     assert w.step == 2
+
+
+def test_nothing_is_noted_of_leaves_outside_of_a_backward() -> None:
+    x, y = rg.ones(2, requires_grad=True), rg.ones(2, requires_grad=True)
+    seen: list[int] = []
+
+    def look(_: Any) -> None:
+        seen.append(len(state.local.reached))
+        raise KeyError("in backward")
+
+    x.register_post_accumulate_grad_hook(look)
+    with rg.anomaly.watch():
+        with pytest.raises(KeyError, match="in backward"):
+            (x * y).sum().backward()
+        assert state.local.reached is None
+        (y * y).sum().backward()
+        assert state.local.reached is None
+    (y * y).sum().backward()
+    assert seen[0] >= 1
+    assert state.local.reached is None

@@ -174,12 +174,14 @@ def test_expanded_operands_count_as_numbers() -> None:
 @pytest.mark.parametrize("swap", [False, True])
 def test_shapes_are_those_of_numpy(left: tuple[int, ...], right: tuple[int, ...], swap: bool) -> None:
     operands = [np.arange(900.0).reshape(left), np.broadcast_to(np.float64(2), right)]
-    try:
-        expected = np.add(*operands)
-    except ValueError:
-        pytest.skip("no two shapes that fit")
+    fit = left in ((900,), (1, 900)) or right != (3, 900)
+    fit = fit and (right != (900,) or 30 not in left)
     for function in (np.add, lambda x, y: x + y):
-        got = blocks.run_blocked(function, *(operands[::-1] if swap else operands))
+        if not fit:
+            with pytest.raises(ValueError, match="could not be broadcast"):
+                blocks.run_blocked(function, *(operands[::-1] if swap else operands))
+            continue
+        got, expected = blocks.run_blocked(function, *(operands[::-1] if swap else operands)), np.add(*operands)
         assert got.shape == expected.shape
         np.testing.assert_array_equal(got, expected)
 

@@ -428,3 +428,16 @@ def test_lbfgs_has_one_group_of_parameters(lib: Any) -> Any:
     optimizer = lib.optim.LBFGS([x])
     optimizer.add_param_group({"params": [y]})
     return [attempt(lambda: optimizer.step(lambda: (x + y).sum()))]
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (300, 400)])
+def test_what_is_remembered_lies_in_storage_of_its_own_size(shape: tuple[int, ...]) -> None:
+    def layout(lib: Any) -> Any:
+        param = lib.ones(shape, requires_grad=True)
+        optimizer = lib.optim.Adam([param])
+        param.sum().backward()
+        optimizer.step()
+        kept = [optimizer.state[param][name] for name in ("exp_avg", "exp_avg_sq")]
+        return [(each.storage_offset(), each.untyped_storage().nbytes(), each.stride()) for each in kept]
+
+    assert layout(rg) == layout(torch)

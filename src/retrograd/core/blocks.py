@@ -46,7 +46,7 @@ _LOOKS = 20
 _AWAKE: Any = np.ones(1 << 12)
 
 # Elements between whose multiples work is cut, so that no two threads write to one line of the cache.
-_LINE = 64
+LINE = 64
 
 _lock = threading.Lock()
 _pool: SimpleQueue[Callable[[], None] | None] | None = None  # what its threads are to call
@@ -256,7 +256,7 @@ def run_blocked(function: Callable[..., Any], *operands: Any, out: Any = None) -
     cut, whole, shape, axis = cutting
     length = shape[axis]
     each = math.prod(shape) // length  # elements of a slice
-    multiple = max(_LINE // each, 1)
+    multiple = max(LINE // each, 1)
     start = 0
     if out is None:
         start = max(min(BLOCK, round(FIRST * length * each)) // each, 1)
@@ -296,7 +296,7 @@ def _even_parts(start: int, stop: int, longest: int) -> Iterator[tuple[int, int]
         yield start + (stop - start) * number // count, start + (stop - start) * (number + 1) // count
 
 
-def share(work: Callable[[int, int], None], start: int, stop: int, multiple: int = _LINE) -> None:
+def share(work: Callable[[int, int], None], start: int, stop: int, multiple: int = LINE) -> None:
     """Call ``work(low, high)`` in all threads at once, on slices that make up ``start`` to ``stop``.
 
     Their borders are multiples of a number, from ``start`` on, so that no two threads write to one line of the cache.

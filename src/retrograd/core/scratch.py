@@ -27,7 +27,7 @@ class _Scratch(threading.local):
 _scratch = _Scratch()
 
 
-def aligned_empty(size: int, dtype: np.dtype[Any]) -> Any:
+def _aligned_empty(size: int, dtype: np.dtype[Any]) -> Any:
     """A vector with anything in it that begins where a line of the cache does.
 
     NumPy's arrays begin at any multiple of 16 bytes, and reading or writing 64 bytes at once then takes two lines.
@@ -39,7 +39,7 @@ def aligned_empty(size: int, dtype: np.dtype[Any]) -> Any:
 
 def _vectors(count: int, dtype: np.dtype[Any]) -> list[Any]:
     vectors = _scratch.vectors.setdefault(dtype.char, [])
-    vectors += [aligned_empty(LONGEST, dtype) for _ in range(count - len(vectors))]
+    vectors += [_aligned_empty(LONGEST, dtype) for _ in range(count - len(vectors))]
     return vectors
 
 

@@ -19,15 +19,13 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from retrograd.core.blas import remember
-from retrograd.core.blocks import get_num_threads, share_out
+from retrograd.core.blocks import LINE, get_num_threads, share_out
 from retrograd.core.monitor import silenced
 from retrograd.core.scratch import LONGEST, scratch_vectors
 from retrograd.core.tensor import Tensor
 
 # Elements of the largest block (measured): smaller ones are more calls, and threads wait for the interpreter lock.
 BLOCK = LONGEST
-# Elements between whose multiples blocks are cut, so that no two threads write to one line of the cache.
-LINE = 64
 # From so many elements on, threads pay for themselves: sooner than for a single ufunc, as there is more to do. Kernels
 # of few passes need more (measured).
 LARGE = 1 << 19

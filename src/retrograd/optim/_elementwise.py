@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.inplace import check_writable
-from retrograd.core.scratch import aligned_empty
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.creation import tensor
 from retrograd.optim._blockwise import LARGE, Kernel, Plan, Update
@@ -61,12 +60,9 @@ def count_step(state: dict[str, Any]) -> float:
 
 def filled_like(param: Tensor, value: float = 0.0) -> Tensor:
     """A new tensor like a parameter; each part of a complex number has the value."""
-    data = param._data
-    if type(data) is np.ndarray:
-        array = aligned_empty(data.size, data.dtype).reshape(data.shape)
-    else:
-        array = np.empty_like(data, order="C")
-    array.fill(complex(value, value) if array.dtype.kind == "c" else value)
+    array = np.zeros_like(param._data, order="C")
+    if value:
+        array.fill(complex(value, value) if array.dtype.kind == "c" else value)
     return wrap(array)
 
 
