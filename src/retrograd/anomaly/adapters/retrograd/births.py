@@ -55,6 +55,8 @@ class Birth:
         The last sequence number before the operation was recorded.
     code, at
         The user's line.
+    places
+        That line, and those from which the functions around it were called.
     modules
         The modules it happened in, innermost first.
     inside
@@ -85,6 +87,7 @@ class Birth:
     seq: int = field(default_factory=next_sequence_nr)
     code: CodeType | None = None
     at: int = 0
+    places: tuple[tuple[CodeType, int], ...] = ()
     modules: tuple[Any, ...] = ()
     inside: Birth | None = None
     variables: dict[str, Any] = field(default_factory=dict)
@@ -203,6 +206,7 @@ class _Landmarks:
     clip: FrameType | None = None  # where gradients are clipped
     user: FrameType | None = None
     at: int = 0
+    places: list[tuple[CodeType, int]] = field(default_factory=list)  # in the user's functions
     modules: list[Any] = field(default_factory=list)
 
 
@@ -212,7 +216,10 @@ def _landmarks(stack: Iterable[tuple[FrameType, int]]) -> _Landmarks:
     for frame, at in stack:
         code = frame.f_code
         if not sites.is_internal(code):
-            if found.user is None and not is_library(code.co_filename, "numpy", "scipy"):
+            if is_library(code.co_filename, "numpy", "scipy"):
+                continue
+            found.places.append((code, at))
+            if found.user is None:
                 found.user, found.at = frame, at
         elif code.co_filename == engine.__file__ or code in _LEAF:
             if found.user is None:
@@ -301,6 +308,7 @@ def _birth(kinds: list[str], found: _Landmarks) -> Birth | None:
     else:
         return None
     birth.modules = tuple(found.modules)
+    birth.places = tuple(found.places)
     if found.clip is not None:
         values = found.clip.f_locals
         birth.clipping = {"total_norm": float(values["total_norm"]), "max_norm": float(values["max_norm"])}

@@ -25,6 +25,7 @@ from retrograd.anomaly.adapters.retrograd.elements import (
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.lost import Lost, lost_data
 from retrograd.anomaly.adapters.retrograd.replay import flat
+from retrograd.anomaly.adapters.retrograd.unrecorded import maker_of
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.names import canonical, is_normalisation
@@ -151,15 +152,19 @@ class Inquest:
                 )
         return None
 
-    def _made_unrecorded(self, node: Node, data: ndarray, path: list[Node], harmed: str) -> NaNEvent | None:
-        """The NaN born without a gradient of which an array was made that no variable holds, before a node took it."""
-        if self.graph.recorder is not None or not holds_nan(data) or self.names.array(data) is not None:
+    def _made_unrecorded(self, user: Node | Birth, data: ndarray, path: list[Node], harmed: str) -> NaNEvent | None:
+        """The birth without a gradient of which an array was made before an operation took it."""
+        if self.graph.recorder is not None:
             return None
-        for birth in self._unrecorded():
-            if holds_nan(result_of(birth)) and birth.seq <= getattr(node, "seq", 0):
-                event = self.describer.forward(birth, None, path, harmed=harmed)
-                return None if event is None else replace(event, note=_WITHOUT_GRADIENT)
-        return None
+        place = (user.code, user.at) if isinstance(user, Birth) else sites.position_of(user)
+        before = itertools.takewhile(lambda each: each is not user, self._unrecorded())
+        births = [birth for birth in before if birth.seq <= getattr(user, "seq", 0) and is_bad(result_of(birth))]
+        birth, name = maker_of(data, place, births, self.names) or (None, "")
+        note = _MADE.format(name)
+        if birth is None and holds_nan(data) and self.names.array(data) is None:
+            birth, note = next((each for each in births if holds_nan(result_of(each))), None), _WITHOUT_GRADIENT
+        event = None if birth is None else self.describer.forward(birth, None, path, harmed=harmed)
+        return None if event is None else replace(event, note=note)
 
     def _lost(self, condition: Any) -> NaNEvent | None:
         """A variable of the program that came in non-finite and came through, though no node has kept it."""
@@ -167,7 +172,8 @@ class Inquest:
             trial = self.graph.supposing(lost.node, lost.param, lost.data)
             path = trial.spreads(lost.node, trial.results(lost.node))
             if path is not None:
-                return self._leaf_of(lost, Describer(trial, self.names, self.describer.context), path, "loss")
+                event = self._made_unrecorded(lost.node, lost.data, path, "loss")
+                return event or self._leaf_of(lost, Describer(trial, self.names, self.describer.context), path, "loss")
         return None
 
     @staticmethod
@@ -264,7 +270,8 @@ class Inquest:
         for name, value in named(birth.op, birth.operands).items():
             # minus infinity is how masks are made
             if isinstance(value, ndarray) and np.isposinf(value.real).any() and self._is_data(value):
-                return self.describer.leaf(value, "batch", name, path, harmed="loss")
+                event = self._made_unrecorded(birth, value, path, "loss")
+                return event or self.describer.leaf(value, "batch", name, path, harmed="loss")
         return self.describer.forward(birth, None if holder is None else node, path, harmed="loss")
 
     def _is_data(self, array: ndarray) -> bool:
@@ -393,7 +400,8 @@ class Inquest:
             way = self._way(lost.node, leaves)
             if way is not None:
                 harmed = self._harmed([leaf for leaf in leaves if leaf is way[-1]] or leaves)
-                return self._leaf_of(lost, self.describer, way, harmed)
+                event = self._made_unrecorded(lost.node, lost.data, way, harmed)
+                return event or self._leaf_of(lost, self.describer, way, harmed)
         return None
 
     def _way(self, node: Node, leaves: Sequence[AccumulateGrad]) -> list[Node] | None:
@@ -429,7 +437,7 @@ class Inquest:
                 if not holds_nan(value):
                     continue
                 if edge is None and param in node.op.differentiable:
-                    return self._came_in(param, value, way, harmed)
+                    return self._came_in(node, param, value, way, harmed)
                 if edge is not None and (event := self._upstream(edge[0], way, harmed)) is not None:
                     return event
         return None
@@ -439,14 +447,17 @@ class Inquest:
         for node, param, data in self.graph.constants():
             back = self.graph.way(made, node) if holds_nan(data) else None
             if back is not None:
-                return self._came_in(param, data, [*back[::-1], *way], harmed)
+                return self._came_in(node, param, data, [*back[::-1], *way], harmed)
         return None
 
-    def _came_in(self, param: str, data: ndarray, way: list[Node], harmed: str) -> NaNEvent | None:
+    def _came_in(self, node: Node, param: str, data: ndarray, way: list[Node], harmed: str) -> NaNEvent | None:
         """The event of a NaN in something without gradient: in data, or from an operation that nothing recorded."""
         for birth in self._unrecorded():
             if _same(result_of(birth), data):
                 return self.describer.forward(birth, None, way, harmed=harmed)
+        event = self._made_unrecorded(node, data, way, harmed)
+        if event is not None:
+            return event
         role = "target" if param == "target" else "batch"
         return None if self._made(data) else self.describer.leaf(data, role, param, way, harmed=harmed)
 
@@ -502,6 +513,10 @@ _AMONG_VARIABLES = (
 _WITHOUT_GRADIENT = (
     "It was computed without a gradient, so the way from there is not known: this is the first NaN that was born in "
     "this step, before the NaN came into what the loss is made of. "
+)
+_MADE = (
+    "It was computed without a gradient, of which nothing is recorded: this is the first such number that was born in "
+    "a line that {} is made of. "
 )
 _AFTER_ANOTHER = "An infinity was born before, without a gradient, in {} at {}:{}: it may be the one that came in here."
 _WITH_NAN = "NaN in {}: look there first, since a mask that comes later does not keep it from the gradient. "

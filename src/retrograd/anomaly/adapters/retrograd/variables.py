@@ -37,16 +37,22 @@ class Names:
     def array(self, array: Any) -> str | None:
         """The name of the tensor with these elements; None if it has none."""
         known = self._parameters.get(id(array))
-        frame = self._frame
-        while known is None and frame is not None:
-            if not sites.is_internal(frame.f_code):
-                variables = list(named_variables(frame))
-                names = [name for name, value in variables if _is_it(value, array)]
-                plain = next((name for name in names if name.isidentifier()), None)
-                members = (_member(value, array) for _, value in variables if plain is None)
-                known = plain or next(filter(None, members), None) or next(iter(names), None)
-            frame = frame.f_back
+        for frame in self._frames() if known is None else ():
+            variables = list(named_variables(frame))
+            names = [name for name, value in variables if _is_it(value, array)]
+            plain = next((name for name in names if name.isidentifier()), None)
+            members = (_member(value, array) for _, value in variables if plain is None)
+            known = plain or next(filter(None, members), None) or next(iter(names), None)
+            if known is not None:
+                break
         return known
+
+    def holders(self, array: Any) -> Iterator[tuple[FrameType, str]]:
+        """The functions that hold the tensor with these elements, from the innermost outwards, and its name there."""
+        for frame in self._frames():
+            for name, value in named_variables(frame):
+                if _is_it(value, array):
+                    yield frame, name
 
     def is_state(self, array: ndarray) -> bool:
         """Whether these are the elements of a parameter or buffer of a module."""
@@ -59,17 +65,22 @@ class Names:
         buffers = (each for module in modules if module is not None for each in module.named_buffers())
         return tuple(dict.fromkeys(name for name, buffer in buffers if holds_nan(buffer._data)))
 
-    def _variables(self) -> Iterator[tuple[str, Any]]:
+    def _frames(self) -> Iterator[FrameType]:
+        """Those of the user, from the innermost outwards."""
         frame = self._frame
         while frame is not None:
             if not sites.is_internal(frame.f_code):
-                yield from named_variables(frame)
+                yield frame
             frame = frame.f_back
+
+    def _variables(self) -> Iterator[tuple[str, Any]]:
+        for frame in self._frames():
+            yield from named_variables(frame)
 
     def data(self) -> Iterator[tuple[str, ndarray]]:
         """The arrays with numbers that are not finite, and that get no gradient, with the innermost variables first."""
         for name, value in self._variables():
-            array = as_array(value) if _is_data(value) else None
+            array = as_array(value) if is_data(value) else None
             if isinstance(array, ndarray) and is_bad(array):
                 yield name, array
 
@@ -89,11 +100,7 @@ class Names:
         if self._model is not None:
             yield self._model
         yield modules[-1]
-        frame = self._frame
-        while frame is not None:
-            if not sites.is_internal(frame.f_code):
-                yield from (value for _, value in named_variables(frame) if hasattr(type(value), "named_modules"))
-            frame = frame.f_back
+        yield from (value for _, value in self._variables() if hasattr(type(value), "named_modules"))
 
 
 def _member(model: Any, array: Any) -> str | None:
@@ -112,6 +119,6 @@ def _is_it(value: Any, array: Any) -> bool:
     return _array(value) is array
 
 
-def _is_data(value: Any) -> bool:
+def is_data(value: Any) -> bool:
     """Whether it is something with numbers to which no gradient flows."""
     return not value.requires_grad if isinstance(value, Tensor) else isinstance(value, ndarray)

@@ -1,0 +1,133 @@
+"""Which lines have made what a variable holds, as they are written."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator
+from functools import lru_cache
+from types import CodeType
+from typing import NamedTuple
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+class Made(NamedTuple):
+    """How a variable of a function came to its value.
+
+    Attributes
+    ----------
+    lines
+        Of the statements that gave it its value, and of those that gave one to what they read, and so on.
+    variables
+        The other ones that they read or give a value.
+    """
+
+    lines: frozenset[int]
+    variables: frozenset[str]
+
+
+class _Statement(NamedTuple):
+    """A statement that gives variables a value, or the head of one."""
+
+    lines: range
+    gives: frozenset[str]
+    reads: frozenset[str]
+
+
+def made(code: CodeType, name: str) -> Made:
+    """How a variable of a function came to its value, whatever the order in which its statements ran.
+
+    Parameters
+    ----------
+    name
+        Also of an attribute or an item: ``batch.weight``.
+    """
+    statements = list(_statements(code))
+    wanted = {name, name.partition(".")[0].partition("[")[0]}
+    lines: set[int] = set()
+    while found := [each for each in statements if each.gives & wanted]:
+        for each in found:
+            statements.remove(each)
+            lines.update(each.lines)
+            wanted |= each.gives | each.reads
+    return Made(frozenset(lines), frozenset(wanted - {name}))
+
+
+def statement_at(code: CodeType, lineno: int) -> range:
+    """The lines of the innermost statement of a function around a line."""
+    around = [_lines(node) for node in _body(code) if isinstance(node, ast.stmt) and lineno in _lines(node)]
+    return min(around, key=len, default=range(lineno, lineno + 1))
+
+
+def _statements(code: CodeType) -> Iterator[_Statement]:
+    for node in _body(code):
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                yield _statement(node, targets, [value])
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                yield _statement(node, [target], [value])
+            case ast.AugAssign(target=target, value=value):
+                yield _statement(node, [target], [target, value])
+            case ast.NamedExpr(target=target, value=value):
+                yield _statement(node, [target], [value])
+            case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
+                yield _statement(value, [target], [value])
+            case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
+                yield _statement(value, [target], [value])
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner)) as call):  # such as parts.append(part)
+                yield _statement(node, [owner], [call])
+
+
+def _statement(node: ast.AST, targets: list[ast.expr], values: list[ast.expr]) -> _Statement:
+    gives = frozenset(name for target in targets for name in _given(target))
+    return _Statement(_lines(node), gives, frozenset(name for value in values for name in _read(value)))
+
+
+def _given(target: ast.expr) -> Iterator[str]:
+    """The variables that an assignment gives a value, wholly or in part."""
+    match target:
+        case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            for each in targets:
+                yield from _given(each)
+        case ast.Starred(value=each) | ast.Subscript(value=each):
+            yield from _given(each)
+        case ast.Name() | ast.Attribute():
+            yield ast.unparse(target)
+
+
+def _read(value: ast.expr) -> Iterator[str]:
+    return (ast.unparse(each) for each in ast.walk(value) if isinstance(each, (ast.Name, ast.Attribute)))
+
+
+def _body(code: CodeType) -> Iterator[ast.AST]:
+    """What stands in a function, but for what stands in functions and classes inside of it."""
+    tree = _parsed("".join(linecache.getlines(code.co_filename)))
+    within: list[ast.AST] = [tree]
+    if code.co_name != "<module>":
+        within = [node for node in ast.walk(tree) if isinstance(node, _SCOPES) and _begin(node) == code.co_firstlineno]
+    queue = [child for node in within for child in ast.iter_child_nodes(node)]
+    while queue:
+        node = queue.pop(0)
+        yield node
+        if not isinstance(node, _SCOPES):
+            queue += ast.iter_child_nodes(node)
+
+
+@lru_cache(maxsize=8)
+def _parsed(source: str) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except SyntaxError:  # a notebook's commands
+        return ast.Module([], [])
+
+
+def _begin(scope: ast.AST) -> int:
+    """The first line, that of a decorator if there is one."""
+    decorators: list[ast.expr] = getattr(scope, "decorator_list", [])
+    return min(_lines(each).start for each in (scope, *decorators))
+
+
+def _lines(node: ast.AST) -> range:
+    first = node.lineno  # type: ignore[attr-defined]
+    return range(first, (node.end_lineno or first) + 1)  # type: ignore[attr-defined]

@@ -1,0 +1,82 @@
+"""Which operation has made an array without a gradient, where no graph tells.
+
+The flags tell of every birth, also of one that no gradient goes through, but not what became of it. That is read from
+the program: a variable was made by the lines that gave it its value, and a birth in one of them is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import CodeType, FrameType
+from typing import Any
+
+from numpy import ndarray
+
+from retrograd.anomaly.adapters.making import made, statement_at
+from retrograd.anomaly.adapters.place import variables_read
+from retrograd.anomaly.adapters.retrograd.births import Birth, as_array
+from retrograd.anomaly.adapters.retrograd.elements import is_bad
+from retrograd.anomaly.adapters.retrograd.variables import Names, is_data
+from retrograd.anomaly.adapters.variables import named_variables
+from retrograd.core import sites
+
+
+def maker_of(
+    data: ndarray, user: tuple[CodeType | None, int], births: Sequence[Birth], names: Names
+) -> tuple[Birth, str] | None:
+    """The first birth in the lines that made an array, and the variable that they made.
+
+    Parameters
+    ----------
+    user
+        Where the array was used: what it was made of there may have no name.
+    births
+        Those that came to be before, and whose results are not finite.
+    """
+    holders = list(names.holders(data))
+    if holders:
+        return _maker(holders, data, births, names, [])
+    code, at = user
+    if code is None:
+        return None
+    lines = set(statement_at(code, sites.line_of(code, at)))
+    for name in variables_read(code, at):
+        lines |= made(code, name).lines
+    birth = _first(births, code, lines)
+    return None if birth is None else (birth, "what is used here")
+
+
+def _maker(
+    holders: Sequence[tuple[FrameType, str]], data: ndarray, births: Sequence[Birth], names: Names, seen: list[ndarray]
+) -> tuple[Birth, str] | None:
+    """The same for an array that variables hold; None if one that it was made of came in bad."""
+    seen.append(data)
+    found = None
+    for frame, name in holders:
+        how = made(frame.f_code, name)
+        for each in _data_in(frame, how.variables):
+            if is_bad(each) and not any(each is other for other in seen):
+                its = _maker(list(names.holders(each)), each, births, names, seen)
+                if its is None:
+                    return None
+                found = found or its
+        birth = _first(births, frame.f_code, how.lines)
+        if birth is not None:
+            return birth, name
+    return found
+
+
+def _data_in(frame: FrameType, wanted: frozenset[str]) -> Iterator[ndarray]:
+    """The arrays without a gradient among some variables of a frame."""
+    for name, value in named_variables(frame):
+        array = as_array(value) if name in wanted and is_data(value) else None
+        if isinstance(array, ndarray):
+            yield array
+
+
+def _first(births: Sequence[Birth], code: CodeType, lines: Any) -> Birth | None:
+    """The first that happened in some lines of a function, or in what was called there."""
+    return next(
+        (birth for birth in births if any(of is code and sites.line_of(of, at) in lines for of, at in birth.places)),
+        None,
+    )

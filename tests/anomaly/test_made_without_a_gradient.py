@@ -1,0 +1,81 @@
+"""Data that the program itself has made of good numbers, without a gradient: the line that made it is to blame."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.anomaly.both import line, only_event, run, runs
+
+LEAF = "x = torch.tensor([1.0, 2.0], requires_grad=True)\ngood = torch.tensor([0.0, 2.0])\n"
+USE = "\nloss = (x * weight).sum()\nloss.backward()"
+
+MADE = {
+    "by its own line": ("log", "weight = 1 + torch.log(good)  # born here"),
+    "by a line before": ("log", "scale = torch.log(good)  # born here\nscale = scale * 2\nweight = -scale"),
+    "in a branch": ("log", "if len(good):\n    weight = torch.log(good)  # born here\nelse:\n    weight = good"),
+    "in a loop": ("log", "weight = good\nfor k in (1.0, 2.0):\n    weight = weight + k * torch.log(good)  # born here"),
+    "by NaN": ("std", "weight = (good - 1) / good[:1].std()  # born here"),
+    "in a function": (
+        "log",
+        "def scores(given):\n    return torch.log(given) * 2  # born here\nweight = scores(good)",
+    ),
+    "in a method": (
+        "log",
+        "class Buffer:\n"
+        "    def fill(self):\n"
+        "        self.weight = 1 - torch.log(good)  # born here\n"
+        "buffer = Buffer()\nbuffer.fill()\nweight = buffer.weight",
+    ),
+    "in a list": ("log", "parts = []\nparts.append(torch.log(good[0]))  # born here\nweight = parts[0] + good"),
+    "in place": ("div", "weight = good + 1\nweight /= good  # born here"),
+    "with a name of its own": ("log", "a, (b, weight) = 1, (2, 3 * torch.log(good))  # born here"),
+    "in a call": ("log", "def pick(given):\n    return given\nweight = pick(given=torch.log(good))  # born here"),
+}
+
+
+@runs
+@pytest.mark.parametrize("name", MADE)
+def test_the_line_that_made_it_is_named(name: str, steps: bool) -> None:
+    op, made = MADE[name]
+    text = LEAF + made + USE
+    event = only_event(run("retrograd", text, steps))
+    assert (event.op, event.lineno, event.harmed) == (op, line(text), "loss")
+    assert event.kind != "leaf"
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_a_step_is_given_by_its_caller(name: str) -> None:
+    op, made = MADE[name]
+    text = f"{LEAF}{made}\ndef train(batch):\n    return (x * batch).sum()\nloss = train(weight)\nloss.backward()"
+    event = only_event(run("retrograd", text))
+    assert (event.op, event.lineno, event.harmed) == (op, line(text), "loss")
+
+
+@runs
+def test_the_line_that_uses_it(steps: bool) -> None:
+    """What it is made of there has no name."""
+    text = f"{LEAF}loss = ((1 - torch.log(good)) / x).sum()  # born here\nloss.backward()"
+    event = only_event(run("retrograd", text, steps))
+    assert (event.op, event.index, event.lineno) == ("log", (0,), line(text))
+
+
+def test_what_reaches_gradients_only() -> None:
+    text = (
+        f"{LEAF}weight = 1 + torch.log(-good - 1)  # born here\n"
+        "product = x * weight\nloss = torch.where(torch.isnan(product), 0.0, product).sum()\nloss.backward()"
+    )
+    event = only_event(run("retrograd", text))
+    assert (event.op, event.lineno, event.harmed) == ("log", line(text), "the gradient of x")
+
+
+HARMLESS = {
+    "another variable": "mask = torch.log(good)\nweight = torch.tensor([1.0, float('nan')])",
+    "one that was used": "mask = torch.log(good)\nraw = torch.tensor([1.0, float('nan')])\n"
+    "weight = raw + torch.where(torch.isfinite(mask), mask, 0.0)",
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_came_in_bad_is_not_blamed_on_a_line(name: str) -> None:
+    event = only_event(run("retrograd", LEAF + HARMLESS[name] + USE))
+    assert (event.kind, event.index) == ("leaf", (1,))
