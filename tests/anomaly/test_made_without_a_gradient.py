@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
+import retrograd as rg
+from retrograd.anomaly.adapters.retrograd.births import Birth, size_of
 from tests.anomaly.both import line, only_event, run, runs
 
 LEAF = "x = torch.tensor([1.0, 2.0], requires_grad=True)\ngood = torch.tensor([0.0, 2.0])\n"
@@ -79,3 +83,38 @@ HARMLESS = {
 def test_what_came_in_bad_is_not_blamed_on_a_line(name: str) -> None:
     event = only_event(run("retrograd", LEAF + HARMLESS[name] + USE))
     assert (event.kind, event.index) == ("leaf", (1,))
+
+
+def test_what_was_made_in_an_earlier_step() -> None:
+    text = (
+        f"{LEAF}weight = later = good[1:]\nfor k in range(4):\n    loss = (x * weight).sum()\n    loss.backward()\n"
+        "    weight = later\n    later = 1 - torch.log(good[:1] + 1 - k)  # born here"
+    )
+    event = only_event(run("retrograd", text))
+    assert (event.op, event.lineno, event.harmed, event.step) == ("log", line(text), "loss", 4)
+    assert "in an earlier step" in (event.note or "")
+
+
+def births() -> list[Birth]:
+    gc.collect()
+    return [each for each in gc.get_objects() if type(each) is Birth]
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_those_of_earlier_steps_are_few(size: int) -> None:
+    """The last one of each place, and no more than a few MiB."""
+    x = rg.tensor([1.0], requires_grad=True)
+    others = births()
+    with rg.anomaly.watch() as w:
+        for _ in range(3):
+            for _ in range(10):
+                rg.log(rg.zeros(size))
+            exec("\n".join(["rg.log(rg.zeros(size))"] * 80))
+            (x * 2).sum().backward()
+        kept = [each for each in births() if each not in others]
+    assert w.events == ()
+    assert 4 <= len(kept) <= 64
+    assert sum(size_of(each) for each in kept) <= 16 << 20
+    assert len({each.places for each in kept}) == len(kept)
+    del kept
+    assert births() == others

@@ -79,7 +79,7 @@ def bad_batch(scene: Scene) -> Finding | None:
             given = named(completed(normal(user)), called)
             called = given.text if given is not None and given.text else f"{called} of {canonical(user.op)}"
     of = f" of {scene.event.size}" if scene.event.size else ""
-    made = "no operation made them. Look"
+    made = "no operation that was watched made them. Look"
     if scene.context.get("untraced"):
         made = "they came in so, or were computed without a gradient, of which nothing is kept. Look"
     assigned = scene.context.get("assigned")

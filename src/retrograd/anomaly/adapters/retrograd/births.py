@@ -106,6 +106,11 @@ class Birth:
         return self.made_node(()) is None
 
     @property
+    def is_unrecorded(self) -> bool:
+        """Whether no gradient was wanted of the operation, so that no graph was to remember it."""
+        return self.node is None and self.call is None and self.made is None and self.sources is None
+
+    @property
     def is_known(self) -> bool:
         """Whether what it made is at hand."""
         return self.result is not None or self.grads is not None

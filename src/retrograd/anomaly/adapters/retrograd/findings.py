@@ -48,6 +48,8 @@ class Inquest:
         See :class:`Describer`.
     excuses
         Whether a birth is meant.
+    before
+        Births of earlier steps that nothing recorded: data that was made of them may be used now.
     """
 
     def __init__(
@@ -57,8 +59,10 @@ class Inquest:
         names: Names,
         context: dict[str, Any],
         excuses: Callable[[Birth], bool] = lambda birth: False,
+        before: Sequence[Birth] = (),
     ) -> None:
         self.graph = graph
+        self.before = before
         self.births = births
         self._excuses = excuses
         self.names = names
@@ -157,10 +161,14 @@ class Inquest:
         if self.graph.recorder is not None:
             return None
         place = (user.code, user.at) if isinstance(user, Birth) else sites.position_of(user)
-        before = itertools.takewhile(lambda each: each is not user, self._unrecorded())
-        births = [birth for birth in before if birth.seq <= getattr(user, "seq", 0) and is_bad(result_of(birth))]
+        until = itertools.takewhile(lambda each: each is not user, self._unrecorded())
+        births = [birth for birth in until if birth.seq <= getattr(user, "seq", 0) and _explains(birth, data)]
         birth, name = maker_of(data, place, births, self.names) or (None, "")
         note = _MADE.format(name)
+        if birth is None:
+            before = [birth for birth in self.before if _explains(birth, data)]
+            birth, name = maker_of(data, place, before, self.names) or (None, "")
+            note = _MADE_BEFORE.format(name)
         if birth is None and holds_nan(data) and self.names.array(data) is None:
             birth, note = next((each for each in births if holds_nan(result_of(each))), None), _WITHOUT_GRADIENT
         event = None if birth is None else self.describer.forward(birth, None, path, harmed=harmed)
@@ -518,6 +526,10 @@ _MADE = (
     "It was computed without a gradient, of which nothing is recorded: this is the first such number that was born in "
     "a line that {} is made of. "
 )
+_MADE_BEFORE = (
+    "It was computed without a gradient in an earlier step, of which nothing is recorded: this is the last such number "
+    "that was born in a line that {} is made of. "
+)
 _AFTER_ANOTHER = "An infinity was born before, without a gradient, in {} at {}:{}: it may be the one that came in here."
 _WITH_NAN = "NaN in {}: look there first, since a mask that comes later does not keep it from the gradient. "
 
@@ -527,6 +539,12 @@ def _of_clipping(event: NaNEvent, clipping: dict[str, float]) -> NaNEvent:
     seen = event.surroundings or Surroundings(library="retrograd")
     context = {**seen.context, "clip_grad_norm": {**clipping, "code_line": event.code_line}}
     return replace(event, op="clip_grad_norm_", operands=clipping, surroundings=replace(seen, context=context))
+
+
+def _explains(birth: Birth, data: ndarray) -> bool:
+    """Whether data may have been made of what was born: an infinity becomes NaN, but no NaN an infinity."""
+    result = result_of(birth)
+    return result is not None and (is_bad(result) if holds_nan(data) else bool(np.isinf(result).any()))
 
 
 def _same_places(one: ndarray, other: ndarray) -> bool:

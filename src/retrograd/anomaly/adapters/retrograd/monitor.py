@@ -26,7 +26,6 @@ from retrograd.anomaly.adapters.retrograd.births import (
     in_helper_thread,
     ran_by,
     saved_before,
-    size_of,
 )
 from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad, is_born
 from retrograd.anomaly.adapters.retrograd.findings import Inquest
@@ -42,6 +41,7 @@ from retrograd.anomaly.adapters.retrograd.looks import (
 from retrograd.anomaly.adapters.retrograd.norms import Growth, LeafNames, norm
 from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot
 from retrograd.anomaly.adapters.retrograd.source import construction_of
+from retrograd.anomaly.adapters.retrograd.suspects import Suspects
 from retrograd.anomaly.adapters.retrograd.updates import Updates
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.adapters.variables import variables_left_by
@@ -56,8 +56,6 @@ from retrograd.core.monitor import Monitor
 from retrograd.core.node import Node
 from retrograd.core.tensor import Edge, Tensor, accumulator_of, wrap
 
-MOST_BIRTHS = 64  # of one step
-MOST_BYTES = 64 << 20  # of arrays that they keep alive
 LONGEST_PAUSE = 64  # steps between two looks at the gradients when no flag was raised
 WARM_UP = 3  # steps after which it is known how long one takes
 LOOKS = 0.1  # of the watch's budget; noting lines and NumPy's reading of flags take the rest
@@ -75,9 +73,7 @@ class RetrogradMonitor(Monitor):
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
         self._flags = Flags(self.on_flag)
-        self._births: list[Birth] = []
-        self._bytes = 0
-        self._lock = threading.Lock()
+        self._suspects = Suspects()
         self._pending: set[str] = set()
         self._running = False
         self._recorder: Recorder | None = None
@@ -129,10 +125,8 @@ class RetrogradMonitor(Monitor):
 
     def _clear(self) -> None:
         """Let go of everything."""
-        with self._lock:
-            self._births = []
-            self._bytes = 0
-            self._pending.clear()
+        self._suspects.clear()
+        self._pending.clear()
         self._withheld.clear()
         self._told = Told()
         self._snapshot = None
@@ -140,10 +134,7 @@ class RetrogradMonitor(Monitor):
 
     def _forget(self) -> None:
         """Let go of everything that belongs to this thread's step, which is over."""
-        this = threading.current_thread()
-        with self._lock:
-            self._births = [each for each in self._births if each.thread is not this and each.thread.is_alive()]
-            self._bytes = sum(map(size_of, self._births))
+        self._suspects.end_step()
         sites.forget()
 
     # --- births ---------------------------------------------------------------------------------------------------
@@ -169,19 +160,7 @@ class RetrogradMonitor(Monitor):
         if self._recorder is not None:  # it sees every operation, and only wants to know the kind
             self._recorder.flag(birth)
             return
-        with self._lock:
-            if any(each.absorbs(birth) for each in self._births[-4:]):
-                return
-            if len(self._births) >= MOST_BIRTHS:
-                self._drop(next((each for each in self._births if each.is_stale), self._births[0]))
-            self._bytes += size_of(birth)
-            self._births.append(birth)
-            while self._bytes > MOST_BYTES and len(self._births) > 1:
-                self._drop(self._births[0])
-
-    def _drop(self, birth: Birth) -> None:
-        self._bytes -= size_of(birth)
-        self._births.remove(birth)
+        self._suspects.add(birth)
 
     def excuses(self, birth: Birth) -> bool:
         """Whether the user has said that a birth is meant."""
@@ -228,7 +207,7 @@ class RetrogradMonitor(Monitor):
 
     def _keep_looked_at(self, birth: Birth) -> None:
         """Keep a birth whose result is known, together with what a flag raised inside told before."""
-        for each in reversed(self._births):
+        for each in reversed(self._suspects.births):
             if each.name == birth.name and each.node is birth.node and each.op is birth.op and not each.is_known:
                 each.result, each.grads = birth.result, birth.grads
                 each.operands = birth.operands or each.operands
@@ -304,7 +283,7 @@ class RetrogradMonitor(Monitor):
         this = _thread.notes
         told, this.loss_is_told = this.loss_is_told, False
         self._unseen += 1
-        births = bool(self._births if self._recorder is None else self._recorder.births)
+        births = bool(self._births)
         if not births and self._pause > 0 and self._recorder is None:
             self._pause -= 1
             if self._lets_pass or told or results is not None or expected.depth or seem_finite(leaves):
@@ -354,7 +333,7 @@ class RetrogradMonitor(Monitor):
         if results is None and not self._rehearsing and self.watch.grad_norm_history:
             self.watch.grad_norm_history[-1] = math.sqrt(squares) if squares >= 0 else squares
         bad = [] if math.isfinite(squares) else [place for place, array in enumerate(arrays) if not is_finite(array)]
-        if bad and self._told and leaves and not self._suspects:
+        if bad and self._told and leaves and not self._births:
             bad = [place for place in bad if not self._told.has(leaves[place])]
             if not bad:  # gradients of several backwards add up
                 return True
@@ -393,10 +372,11 @@ class RetrogradMonitor(Monitor):
     ) -> Inquest:
         """Prepare to look for the cause of something behind some edges."""
         if births is None:
-            births = self._suspects
+            births = self._births
         kept = {node: saved for birth in births for node, saved in birth.before.items()}
         graph = Graph(edges, kept, self._recorder)
-        return Inquest(graph, births, names or self._names(), self.context(), self.excuses)
+        before = self._suspects.before
+        return Inquest(graph, births, names or self._names(), self.context(), self.excuses, before)
 
     @property
     def _is_exact(self) -> bool:
@@ -404,9 +384,9 @@ class RetrogradMonitor(Monitor):
         return self._recorder is not None and not self._rehearsing
 
     @property
-    def _suspects(self) -> list[Birth]:
+    def _births(self) -> list[Birth]:
         """The births of this step."""
-        return self._births if self._recorder is None else self._recorder.births
+        return self._suspects.births if self._recorder is None else self._recorder.births
 
     def explain(self, error: BaseException) -> NaNEvent | None:
         """The event of an error about numbers that are not finite; None for any other."""
@@ -434,7 +414,7 @@ class RetrogradMonitor(Monitor):
 
     def _report_passing(self, edges: Sequence[Edge]) -> None:
         """Births that did no harm, if somebody wants to know."""
-        for birth in list(self._suspects):
+        for birth in list(self._births):
             kind = next((kind for kind in ("overflow", "underflow") if kind in birth.kinds), None)
             if kind is not None and self.watch.listens_to(kind):
                 event = self.inquest(edges, births=[birth]).of_passing(birth)
@@ -448,7 +428,7 @@ class RetrogradMonitor(Monitor):
     def before_step(self, optimizer: Any) -> bool:
         if not rates_pass(self.watch, optimizer, self.context):
             return False
-        if not (self._births or self._withheld or self._recorder is not None or self.watch.replaying):
+        if not (self._suspects.births or self._withheld or self._recorder is not None or self.watch.replaying):
             return True  # as in almost every step
         params = [each for group in optimizer.param_groups for each in group["params"]]
         if self.watch.replaying:
@@ -459,7 +439,7 @@ class RetrogradMonitor(Monitor):
     def _may_be_used(self, params: Sequence[Tensor]) -> bool:
         """Look at gradients once more if something was born since backward, in clipping or by hand."""
         this = threading.current_thread()
-        if not (self._is_exact or any(birth.thread is this for birth in self._births)) or expected.depth:
+        if not (self._is_exact or any(birth.thread is this for birth in self._suspects.births)) or expected.depth:
             return True
         bad = [param for param in params if param._grad is not None and is_bad(param._grad._data)]
         if not bad:

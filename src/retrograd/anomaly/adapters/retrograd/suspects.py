@@ -1,0 +1,71 @@
+"""The births that may be to blame, as many as memory allows."""
+
+from __future__ import annotations
+
+import threading
+
+from retrograd.anomaly.adapters.retrograd.births import Birth, size_of
+
+MOST_BIRTHS = 64  # of one step
+MOST_BYTES = 64 << 20  # of arrays that they keep alive
+MOST_BYTES_BEFORE = 16 << 20  # the same for those of earlier steps
+
+
+class Suspects:
+    """The births of the present step, and of earlier ones.
+
+    Attributes
+    ----------
+    births
+        Those of this step, in order.
+    """
+
+    def __init__(self) -> None:
+        self.births: list[Birth] = []
+        self._bytes = 0
+        self._before: dict[object, Birth] = {}
+        self._lock = threading.Lock()
+
+    def add(self, birth: Birth) -> None:
+        with self._lock:
+            if any(each.absorbs(birth) for each in self.births[-4:]):
+                return
+            if len(self.births) >= MOST_BIRTHS:
+                self._drop(next((each for each in self.births if each.is_stale), self.births[0]))
+            self._bytes += size_of(birth)
+            self.births.append(birth)
+            while self._bytes > MOST_BYTES and len(self.births) > 1:
+                self._drop(self.births[0])
+
+    def _drop(self, birth: Birth) -> None:
+        self._bytes -= size_of(birth)
+        self.births.remove(birth)
+
+    @property
+    def before(self) -> list[Birth]:
+        """The births of earlier steps that nothing recorded, the last one of each place."""
+        return list(self._before.values())
+
+    def end_step(self) -> None:
+        """Let go of what belongs to this thread's step, which is over."""
+        this = threading.current_thread()
+        with self._lock:
+            over = [each for each in self.births if each.thread is this or not each.thread.is_alive()]
+            self.births = [each for each in self.births if each not in over]
+            self._bytes = sum(map(size_of, self.births))
+            for birth in over:
+                if birth.is_unrecorded and birth.kinds != ["underflow"]:
+                    place = birth.name, birth.places
+                    self._before.pop(place, None)
+                    self._before[place] = birth
+            while self._before and (
+                len(self._before) > MOST_BIRTHS or sum(map(size_of, self._before.values())) > MOST_BYTES_BEFORE
+            ):
+                del self._before[next(iter(self._before))]
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        with self._lock:
+            self.births = []
+            self._bytes = 0
+            self._before = {}
