@@ -347,3 +347,34 @@ def test_the_remedy_for_a_node_without_neighbours_is_of_its_own_shape(library: s
     mended = text.replace(f"d = {power}  # born here", remedy)
     assert mended != text
     assert not run(library, mended, steps=True).events, remedy
+
+
+@libraries
+def test_a_batch_that_is_empty(library: str) -> None:
+    """It has no target that could be ignored."""
+    text = (
+        "x = torch.ones(4, 3, requires_grad=True)[4:]\n"
+        "loss = F.cross_entropy(x, torch.zeros(0, dtype=torch.int64))  # born here\nloss.backward()"
+    )
+    event = only_event(run(library, text))
+    assert (event.lineno, diagnose(event).number) == (line(text), 41)
+    assert "batch is empty" in event.cause
+    assert "ignore" not in event.cause
+
+
+NUMBERS = ["count = 1", "count = 1.0", "count = torch.tensor(1)"]
+
+
+@libraries
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_number_of_python_that_is_zero(number: str, library: str) -> None:
+    """The remedy can be pasted: ``where`` takes no number of Python as its condition."""
+    leaf = "x = torch.ones(2, requires_grad=True)"
+    text = f"{number}\n{leaf}\nloss = (x * 2 / (count - 1)).sum()  # born here\nloss.backward()"
+    event = only_event(run(library, text))
+    assert (event.op.removesuffix("Backward0").lower(), event.lineno) == ("div", line(text))
+    lines = text.splitlines()
+    lines[2] = (event.remedy or "").replace("rg.", "torch.")
+    assert run(library, "\n".join(lines)).events == ()
+    healthy = "\n".join(lines).replace(" 1\n", " 3\n").replace("1.0", "3.0").replace("tensor(1)", "tensor(3)")
+    assert run(library, f"{healthy}\nassert loss.item() == 2\nassert x.grad.tolist() == [1, 1]").events == ()

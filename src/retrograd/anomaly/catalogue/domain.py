@@ -290,6 +290,11 @@ def underflowed_exponential(scene: Scene) -> Finding | None:
     )
 
 
+def _is_number(operand: Operand) -> bool:
+    """Whether it is a number of Python's, which PyTorch keeps as a tensor of the widest type."""
+    return operand.constant or (operand.shape == () and operand.dtype in ("torch.int64", "torch.float64"))
+
+
 @cause(32, "division by zero")
 def division_by_zero(scene: Scene) -> Finding | None:
     below = first(scene.birth) if scene.op == "rsqrt" else denominator(scene.birth)
@@ -306,11 +311,13 @@ def division_by_zero(scene: Scene) -> Finding | None:
     else:
 
         def guard(text: str) -> str:
+            if _is_number(below):
+                return f"{atom(text)} or {1 if isinstance(below.value, int) else scene.eps}"
             test = f"{atom(text)} == 0" if known in (0, None) else f"{spelling.call('abs', text)} < {scene.eps}"
             return spelling.where(test, scene.eps, text)
 
         rewritten = scene.guarded(site, lambda text, _: guard(text))
-        general = f"y = a / {guard(name)}"
+        general = f"y = a / {atom(guard(name))}"
     sign = "%" if scene.op in ("remainder", "fmod") else "//" if scene.op == "floor_divide" else "/"
     above = 0 if scene.event.born == "NaN" and not scene.backward else "a"  # else it would be infinite
     top = f"{scene.at(first(scene.birth), above)} {sign} " if scene.op in DIVISIONS else "1 / "

@@ -133,9 +133,11 @@ def all_ignored(scene: Scene) -> Finding | None:
         rewritten = site.replaced(f"{call} / {count}")
     spelling = scene.spelling()
     call = spelling.functional("cross_entropy", "logits", "target", 'reduction="sum"')
+    empty = target is not None and target.shape is not None and 0 in target.shape
+    why = "The batch is empty" if empty else f"Every target of the batch is ignore_index ({ignore})"
     return Finding(
-        f"Every target of the batch is ignore_index ({ignore}), so the mean loss is 0 divided by 0 targets, NaN. "
-        "Divide the sum by a count of at least 1: such a batch then contributes 0.",
+        f"{why}, so the mean loss is 0 divided by 0 targets, NaN. Divide the sum by a count of at least 1: such a "
+        "batch then contributes 0.",
         rewritten,
         f"loss = {call} / (target != {ignore}).sum().clamp(min=1)",
         scene.birth.lineno,

@@ -524,11 +524,11 @@ _WITHOUT_GRADIENT = (
 )
 _MADE = (
     "It was computed without a gradient, of which nothing is recorded: this is the first such number that was born in "
-    "a line that {} is made of. "
+    "the lines by which {} was made. "
 )
 _MADE_BEFORE = (
     "It was computed without a gradient in an earlier step, of which nothing is recorded: this is the last such number "
-    "that was born in a line that {} is made of. "
+    "that was born in the lines by which {} was made. "
 )
 _AFTER_ANOTHER = "An infinity was born before, without a gradient, in {} at {}:{}: it may be the one that came in here."
 _WITH_NAN = "NaN in {}: look there first, since a mask that comes later does not keep it from the gradient. "

@@ -43,7 +43,7 @@ def maker_of(
     for name in variables_read(code, at):
         lines |= made(code, name).lines
     birth = _first(births, code, lines)
-    return None if birth is None else (birth, "what is used here")
+    return None if birth is None else (birth, f"what line {sites.line_of(code, at)} is given")
 
 
 def _maker(
