@@ -48,6 +48,8 @@ class Suspects:
 
     def end_step(self) -> None:
         """Let go of what belongs to this thread's step, which is over."""
+        if not self.births:  # in almost every step
+            return
         this = threading.current_thread()
         with self._lock:
             over = [each for each in self.births if each.thread is this or not each.thread.is_alive()]
