@@ -118,3 +118,14 @@ def test_those_of_earlier_steps_are_few(size: int) -> None:
     assert len({each.places for each in kept}) == len(kept)
     del kept
     assert births() == others
+
+
+def test_under_vmap() -> None:
+    """Where nothing of what the samples were given can be computed again."""
+    text = (
+        "def loss(w, x):\n    return (w - x).norm() + 0 * torch.log(x.abs()).sum()  # born here\n"
+        "x = torch.tensor([[1.0, 0.0], [1.0, 1.0]])\n"
+        "torch.func.vmap(torch.func.grad(loss), (None, 0))(torch.ones(2) * 3, x)"
+    )
+    event = only_event(run("retrograd", text))
+    assert (event.op, event.index, event.lineno) == ("log", (0, 1), line(text))

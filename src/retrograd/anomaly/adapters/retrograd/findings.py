@@ -81,7 +81,7 @@ class Inquest:
                 found = ((birth, self._came_through(birth)) for birth in suspects)
                 event = next((self._after_another(birth, event) for birth, event in found if event), None)
             event = event or self._data(is_bad, "loss") or self._lost(holds_nan) or self._lost(is_bad)
-            return event or self._placed()
+            return event or self._placed() or self._suspected(loss)
 
         return self._found(search) or self._unknown(loss, "loss")
 
@@ -190,6 +190,14 @@ class Inquest:
         role = "target" if lost.param == "target" else "batch"
         note = {} if lost.is_read else {"note": _AMONG_VARIABLES}
         return describer.leaf(lost.data, role, lost.name, path, harmed=harmed, **note)
+
+    def _suspected(self, loss: ndarray) -> NaNEvent | None:
+        """The birth without a gradient in a line that was given something which nobody kept."""
+        for node, _ in self.graph.lost():
+            event = self._made_unrecorded(node, loss, [node], "loss")
+            if event is not None:
+                return event
+        return None
 
     def _placed(self) -> NaNEvent | None:
         """An infinity that a mask has written on purpose, and that came through all the same."""
