@@ -94,6 +94,25 @@ class TestStateDicts:
             np.testing.assert_array_equal(p, q)
 
 
+@parity
+def test_counts_that_were_saved_as_numbers(m: Any) -> Any:
+    """Older programs saved them so. What an optimizer of the user's remembers stays as it is."""
+
+    class Own(m.optim.Optimizer):
+        def __init__(self, params: Any) -> None:
+            super().__init__(params, {"lr": 0.1})
+
+    report: dict[str, Any] = {}
+    names = "SGD Adam AdamW Adagrad Adadelta RMSprop Rprop ASGD RAdam NAdam Adamax Adafactor LBFGS".split()
+    for kind in (Own, *(getattr(m.optim, name) for name in names)):
+        optimizer = kind([m.ones(1, requires_grad=True)])
+        saved = optimizer.state_dict()
+        saved["state"] = {0: {"step": 5, "mu": 1.0, "eta": 0.25, "mu_product": 0.5, "other": 3}}
+        optimizer.load_state_dict(saved)
+        report[kind.__name__] = list(optimizer.state.values())
+    return report
+
+
 def test_loaded_state_is_a_copy() -> None:
     """Two optimizers with one state would disturb each other."""
     ours = start(rg)
