@@ -103,8 +103,9 @@ def test_counts_that_were_saved_as_numbers(m: Any) -> Any:
             super().__init__(params, {"lr": 0.1})
 
     report: dict[str, Any] = {}
-    names = "SGD Adam AdamW Adagrad Adadelta RMSprop Rprop ASGD RAdam NAdam Adamax Adafactor LBFGS".split()
-    for kind in (Own, *(getattr(m.optim, name) for name in names)):
+    o = m.optim
+    others = o.SGD, o.Adam, o.Adagrad, o.Adadelta, o.RMSprop, o.Rprop, o.ASGD, o.RAdam, o.NAdam, o.Adamax, o.Adafactor
+    for kind in (Own, o.AdamW, o.LBFGS, *others):
         optimizer = kind([m.ones(1, requires_grad=True)])
         saved = optimizer.state_dict()
         saved["state"] = {0: {"step": 5, "mu": 1.0, "eta": 0.25, "mu_product": 0.5, "other": 3}}
