@@ -30,6 +30,7 @@ FAMILIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "ContinuousBernoulli": ({"probs": [[0.1], [0.4], [0.9]]}, {"logits": [3.0, 0.4]}),
     "Dirichlet": ({"concentration": [[0.5, 1.0, 2.0]] * 2}, {"concentration": [3.0, 4.0, 5.0]}),
     "Exponential": ({"rate": A}, {"rate": B}),
+    "InverseGamma": ({"concentration": A, "rate": B}, {"concentration": 2.0, "rate": [3.0, 0.4]}),
     "Gamma": ({"concentration": A, "rate": B}, {"concentration": 2.0, "rate": [3.0, 0.4]}),
     "Geometric": ({"probs": [0.2, 0.7]}, {"probs": [0.5, 0.6]}),
     "Gumbel": ({"loc": B, "scale": A}, {"loc": 0.3, "scale": [3.0, 1.4]}),

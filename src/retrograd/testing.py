@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from retrograd.core.tensor import Tensor
 from retrograd.creation import as_tensor
-from retrograd.dtypes import promote_types
 
 __all__ = ["assert_close"]
 
@@ -94,26 +93,41 @@ def assert_close(
         elif actual is None or expected is None:
             if actual is not expected:
                 fail(f"None mismatch: {actual} is not {expected}", where)
-        else:
+        elif _is_number(actual) and _is_number(expected):
+            compare_numbers(_plain(actual), _plain(expected), where)
+        elif _is_array(actual) and _is_array(expected):
             compare_tensors(actual, expected, where)
+        else:
+            kinds = f"{type(actual)} and {type(expected)}"
+            raise TypeError(f"No comparison pair was able to handle inputs of type {kinds}.")
+
+    def compare_numbers(actual: Any, expected: Any, where: str) -> None:
+        if check_dtype and type(actual) is not type(expected):
+            fail(f"The (d)types do not match: {type(actual)} != {type(expected)}.", where)
+        if isinstance(actual, bool) and isinstance(expected, bool):
+            if actual is not expected:
+                fail(f"Booleans mismatch: {actual} is not {expected}", where)
+            return
+        compare_values(np.asarray(actual), np.asarray(expected), where)
 
     def compare_tensors(actual: Any, expected: Any, where: str) -> None:
         if not allow_subclasses and type(actual) is not type(expected):
             fail(f"subclasses are not allowed, but got {type(actual).__name__} and {type(expected).__name__}", where)
-        is_number = not any(isinstance(value, (Tensor, np.ndarray)) for value in (actual, expected))
         a, b = as_tensor(actual).detach(), as_tensor(expected).detach()
         for attribute, wanted in (
             ("shape", True),
             ("device", check_device),
-            ("dtype", check_dtype and not is_number),
+            ("dtype", check_dtype),
             ("stride", check_stride),
         ):
             of_a, of_b = ((x.stride() if attribute == "stride" else getattr(x, attribute)) for x in (a, b))
             if wanted and of_a != of_b:
                 fail(f"The values for attribute '{attribute}' do not match: {of_a} != {of_b}.", where)
-        relative, absolute = (rtol, atol) if rtol is not None else _tolerances(a, b)
-        x, y = (value.numpy(force=True) for value in (a, b))
-        text = _difference(x, y, relative, absolute, equal_nan, "Scalars" if is_number else "Tensor-likes")
+        compare_values(a.numpy(force=True), b.numpy(force=True), where, "Tensor-likes")
+
+    def compare_values(x: np.ndarray, y: np.ndarray, where: str, what: str = "Scalars") -> None:
+        relative, absolute = (rtol, atol) if rtol is not None else _tolerances(x, y)
+        text = _difference(x, y, relative, absolute, equal_nan, what)
         if text is not None:
             fail(text, where)
 
@@ -129,11 +143,22 @@ def _is_sequence(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _tolerances(a: Any, b: Any) -> tuple[float, float]:
-    both = [_TOLERANCES.get(x.dtype.name, (0.0, 0.0)) for x in (a, b)]
-    if a.dtype != b.dtype and promote_types(a.dtype, b.dtype).name not in _TOLERANCES:
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (numbers.Number, np.generic))
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "__array__") and not isinstance(value, np.generic)
+
+
+def _tolerances(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    if x.dtype != y.dtype and np.promote_types(x.dtype, y.dtype).name not in _TOLERANCES:
         return 0.0, 0.0
-    return max(both)
+    return max(_TOLERANCES.get(each.dtype.name, (0.0, 0.0)) for each in (x, y))
 
 
 def _difference(x: Any, y: Any, rtol: Any, atol: Any, equal_nan: bool, what: str) -> str | None:
@@ -150,6 +175,8 @@ def _difference(x: Any, y: Any, rtol: Any, atol: Any, equal_nan: bool, what: str
         relative = np.where(close, 0, absolute / np.abs(y))
     exact = rtol == 0 and atol == 0
     lines = [f"{what} are not {'equal' if exact else 'close'}!", ""]
+    if what == "Scalars":
+        lines.append(f"Expected {y.item()} but got {x.item()}.")
     if x.ndim:
         wrong, count = int((~close).sum()), close.size
         lines.append(f"Mismatched elements: {wrong} / {count} ({100 * wrong / count:.1f}%)")
@@ -157,5 +184,6 @@ def _difference(x: Any, y: Any, rtol: Any, atol: Any, equal_nan: bool, what: str
         place = np.unravel_index(int(np.argmax(np.where(np.isnan(difference), math.inf, difference))), x.shape)
         index = f" at index {tuple(map(int, place))}" if x.ndim else ""
         tolerance = "" if exact else f" (up to {allowed} allowed)"
-        lines.append(f"Greatest {name} difference: {difference[place].item()}{index}{tolerance}")
+        title = f"{name.capitalize()} difference" if what == "Scalars" else f"Greatest {name} difference"
+        lines.append(f"{title}: {difference[place].item()}{index}{tolerance}")
     return "\n".join(lines)

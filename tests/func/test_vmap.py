@@ -157,6 +157,45 @@ def test_derivatives_at_an_index_that_differs() -> None:
         np.testing.assert_allclose(rg.vmap(derivative(lambda a, i: a[i] ** 2))(a, i).numpy(), expected)
 
 
+@parity
+def test_what_does_not_fit_in_a_sample(lib: Any) -> Any:
+    a, other = lib.tensor(A), lib.ones(2, dtype=lib.float64)
+    mistakes: list[Any] = [
+        lambda x: x + other,
+        lambda x: x == other,
+        lambda x: lib.where(x > 0, x, other),
+        lambda x: lib.addcmul(x, x, other),
+        lambda x: x.clone().mul_(other),
+        lambda x: x.sum(3),
+        lambda x: x.cumsum(2),
+        lambda x: x.logsumexp(1),
+        lambda x: lib.linalg.inv(lib.zeros(2, 2) * x.sum()),
+    ]
+    return [attempt(lambda mistake=mistake: lib.vmap(mistake)(a)) for mistake in mistakes]
+
+
+def test_shapes_that_do_not_fit_in_a_sample_are_named() -> None:
+    text = message(lambda: rg.vmap(lambda x: x + rg.ones(2))(rg.tensor(A)))
+    assert text.startswith("The size of tensor a (3) must match the size of tensor b (2)")
+    assert "in add" in text
+
+
+@pytest.mark.parametrize("indices", [[5], [[5]] * 5, [[5], [6], [7], [5], [5]], [[0], [1], [7], [0], [0]]])
+def test_the_index_that_is_out_of_bounds_is_named(indices: Any) -> None:
+    index = rg.tensor(indices)
+    dims = (0, None if index.ndim == 1 else 0)
+    picks: list[Any] = [
+        lambda x, i: x.index_select(0, i),
+        lambda x, i: x.gather(0, i),
+        lambda x, i: x.take(i),
+        lambda x, i: x.index_add(0, i, rg.ones(1, dtype=rg.float64)),
+    ]
+    for pick in picks:
+        text = message(lambda pick=pick: rg.vmap(pick, in_dims=dims)(rg.tensor(A), index))
+        assert "index 5" in text or "index 7" in text
+        assert "Batched" not in text
+
+
 def test_an_index_that_is_too_large_for_some_sample() -> None:
     with pytest.raises(IndexError, match="index 9 is out of bounds"):
         rg.vmap(lambda a, i: a[i])(rg.tensor(A), rg.tensor([0, 1, 9, 0, 0]))

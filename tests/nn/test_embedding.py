@@ -47,6 +47,23 @@ def test_a_tangent_is_looked_up_like_the_table(library: Any) -> Any:
     return report
 
 
+@parity
+def test_bags_with_a_given_table(library: Any) -> Any:
+    table, bags = library.arange(12.0).reshape(4, 3), library.tensor([[0, 3], [1, 1]])
+    frozen = library.nn.EmbeddingBag.from_pretrained(table)
+    other = library.nn.EmbeddingBag.from_pretrained(table, freeze=False, mode="sum", padding_idx=-1, max_norm=5.0)
+    other(bags).sum().backward()
+    return [
+        frozen(bags),
+        frozen.weight.requires_grad,
+        other(bags),
+        other.weight.grad,
+        repr(frozen),
+        repr(other),
+        attempt(lambda: library.nn.EmbeddingBag.from_pretrained(library.ones(3))),
+    ]
+
+
 def test_bags_divide_by_the_frequency_as_embeddings_do() -> None:
     """torch divides rows of bags by the frequencies of others."""
     weight = rg.randn(5, 3, dtype=rg.float64, requires_grad=True)

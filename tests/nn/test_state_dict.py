@@ -46,6 +46,7 @@ def test_out(m: Any) -> Any:
         same is into,
         list(into),
         {key: dict(value) for key, value in state._metadata.items()},
+        [type(state).__name__, type(state._metadata).__name__],
         {key: dict(value) for key, value in m.nn.Sequential(m.nn.BatchNorm1d(2)).state_dict()._metadata.items()},
     ]
 

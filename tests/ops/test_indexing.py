@@ -370,6 +370,16 @@ def test_complex_values_lose_their_imaginary_part_with_a_warning() -> None:
     assert x.tolist() == [1, 0]
 
 
+@parity
+def test_items_cannot_be_deleted(lib: Any) -> Any:
+    x = lib.ones(3)
+
+    def delete() -> None:
+        del x[0]
+
+    return [attempt(delete), x]
+
+
 def test_a_leaf_that_requires_grad_cannot_be_written() -> None:
     x = rg.ones(3, requires_grad=True)
     for index in (0, slice(2), [0], ...):

@@ -94,6 +94,26 @@ class TestStateDicts:
             np.testing.assert_array_equal(p, q)
 
 
+@parity
+def test_counts_that_were_saved_as_numbers(m: Any) -> Any:
+    """Older programs saved them so. What an optimizer of the user's remembers stays as it is."""
+
+    class Own(m.optim.Optimizer):
+        def __init__(self, params: Any) -> None:
+            super().__init__(params, {"lr": 0.1})
+
+    report: dict[str, Any] = {}
+    o = m.optim
+    others = o.SGD, o.Adam, o.Adagrad, o.Adadelta, o.RMSprop, o.Rprop, o.ASGD, o.RAdam, o.NAdam, o.Adamax, o.Adafactor
+    for kind in (Own, o.AdamW, o.LBFGS, *others):
+        optimizer = kind([m.ones(1, requires_grad=True)])
+        saved = optimizer.state_dict()
+        saved["state"] = {0: {"step": 5, "mu": 1.0, "eta": 0.25, "mu_product": 0.5, "other": 3}}
+        optimizer.load_state_dict(saved)
+        report[kind.__name__] = list(optimizer.state.values())
+    return report
+
+
 def test_loaded_state_is_a_copy() -> None:
     """Two optimizers with one state would disturb each other."""
     ours = start(rg)

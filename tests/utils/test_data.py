@@ -166,7 +166,8 @@ def test_collate(number: int) -> None:
         batch = BATCHES[number](t)
         collated = attempt(lambda: data_of(t).default_collate(batch))
         converted = data_of(t).default_convert(batch) if number not in (20, 21) else None
-        return [type(collated).__name__, collated, converted]
+        kinds = [type(item).__name__ for item in (converted or ())]
+        return [type(collated).__name__, collated, converted, kinds]
 
     parity(program)()
 

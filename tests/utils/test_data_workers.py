@@ -132,7 +132,7 @@ def test_every_worker_has_chance_of_its_own() -> None:
         loader = DataLoader(
             Chance(), batch_size=None, num_workers=2, generator=generator, multiprocessing_context="fork"
         )
-        return list(loader)
+        return [tuple(numbers) for numbers in loader]
 
     first = drawn(0)
     assert len({numbers[:3] for numbers in first}) == 8

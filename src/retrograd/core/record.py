@@ -137,9 +137,13 @@ def run_forward(op: Op, operands: Sequence[Any], function: Callable[..., Any] | 
         # somebody turned warnings into errors; that is about their code, not about what happens in here
         with np.errstate(all="ignore"):
             return function(*operands)
-    except Exception as error:
+    except Exception as caught:
+        error = caught
         if holds_batch(operands):
-            return compute_per_sample(op.name, function, operands, writes=function is op.write)
+            try:
+                return compute_per_sample(op.name, function, operands, writes=function is op.write)
+            except Exception as of_samples:
+                error = of_samples
         ours = not isinstance(error, (ValueError, TypeError, AttributeError, np.linalg.LinAlgError))
         explained = error if ours else explain(op.name, operands, error, op.params)
         # the callers tried already; what was said then, word for word the same, is not worth another traceback

@@ -11,7 +11,7 @@ from retrograd.distributions.continuous import Cauchy, Exponential, Gumbel, Lapl
 from retrograd.distributions.discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson
 from retrograd.distributions.distribution import Distribution
 from retrograd.distributions.exp_family import ExponentialFamily
-from retrograd.distributions.gamma import Beta, Dirichlet, Gamma
+from retrograd.distributions.gamma import Beta, Dirichlet, Gamma, InverseGamma
 from retrograd.distributions.low_rank import LowRankMultivariateNormal
 from retrograd.distributions.multivariate import Independent, MultivariateNormal
 from retrograd.distributions.transformed import TransformedDistribution
@@ -105,6 +105,11 @@ def _gamma(p: Gamma, q: Gamma) -> Any:
     return (
         b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma() + (a - b) * a.digamma() + (q.rate - p.rate) * a / p.rate
     )
+
+
+@register_kl(InverseGamma, InverseGamma)
+def _inverse_gamma(p: InverseGamma, q: InverseGamma) -> Any:
+    return _gamma(p._inverse(), q._inverse())
 
 
 @register_kl(Dirichlet, Dirichlet)

@@ -358,6 +358,10 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         target.index_put_(picked, value.to(self.dtype))
 
 
+def _delitem(self: Tensor, index: Any) -> None:
+    raise TypeError("Tensor does not support deleting items; keep the others with x[mask], or join slices with cat")
+
+
 def _check_number(value: Any, dtype: np.dtype) -> None:
     """Raise if a number cannot be stored in ``dtype``."""
     if type(value) is not complex and -128 <= value <= 127:
@@ -391,3 +395,4 @@ def _set_plain(self: Tensor, basic: Any, picked: Any, value: Any) -> None:
 
 add_method("__getitem__", getitem)
 add_method("__setitem__", setitem)
+add_method("__delitem__", _delitem)

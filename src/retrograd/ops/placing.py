@@ -29,7 +29,14 @@ def _rows(dim: int, ndim: int, index: Any) -> tuple[Any, ...]:
 
 
 def _check_source(
-    name: str, input: Any, dim: int, index: Any, source: Any, *, outside: type[Exception] = IndexError
+    name: str,
+    input: Any,
+    dim: int,
+    index: Any,
+    source: Any,
+    *,
+    outside: type[Exception] = IndexError,
+    unequal: type[Exception] = RuntimeError,
 ) -> tuple[Any, Any]:
     """The index as a vector and the source with as many positions in ``dim``."""
     same_dtype(name, input, source, "source")
@@ -45,7 +52,7 @@ def _check_source(
             f"Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}"
         )
     if source.shape[dim] != index.size:
-        raise RuntimeError(
+        raise unequal(
             f"{name}(): Number of indices ({index.size}) should be equal to source.size(dim): ({source.shape[dim]}), "
             f"for dim: {dim}"
         )
@@ -76,7 +83,7 @@ def index_add(input, dim: int, index, source, alpha: float = 1):
 
 
 def _index_copy(input: Any, dim: int, index: Any, source: Any) -> None:
-    index, source = _check_source("index_copy", input, dim, index, source)
+    index, source = _check_source("index_copy", input, dim, index, source, unequal=IndexError)
     target = input.reshape(1) if input.ndim == 0 else input
     target[_rows(dim, input.ndim, index)] = source
 

@@ -82,8 +82,9 @@ def check_bounds(
         return
     low, high = np.minimum.reduce(index, None), np.maximum.reduce(index, None)
     if low < -size or high >= size or not negative:
+        wrong = int(high if high >= size else low)
         raise (IndexError if negative else kind)(
-            f"{name}(): index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}"
+            f"{name}(): index {wrong} is out of bounds for dimension {dim} with size {size}"
         )
 
 
@@ -138,7 +139,8 @@ def add_rows(grad, shape: tuple[int, ...], dim: int, index):
 def rows_at(input, dim: int, index):
     """Return the positions ``index``, a vector, of dimension ``dim``."""
     dim = normalize_dim(dim, input.ndim)
-    index = check_vector("index_select", index, dim, input.shape)
+    kind = RuntimeError if dim else IndexError  # as torch has it
+    index = check_vector("index_select", index, dim, input.shape, kind=kind)
     if not input.ndim:
         if index.size != 1:
             raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
@@ -243,8 +245,8 @@ def flat_elements_at(input, index):
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype}")
     if index.size and not -input.size <= index.min() <= index.max() < input.size:
         raise IndexError(
-            f"take(): index out of range: tried to access index {index.min()} to {index.max()} on a tensor of "
-            f"{input.size} elements."
+            f"take(): index out of range: tried to access index {int(index.min())} to {int(index.max())} "
+            f"on a tensor of {input.size} elements."
         )
     return input.take(index)
 

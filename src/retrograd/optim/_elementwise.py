@@ -74,6 +74,7 @@ class ElementwiseOptimizer(Optimizer):
     one group whose numbers are the same share a kernel.
     """
 
+    _counts: tuple[str, ...] = ("step",)
     _kept: tuple[str, ...] = ()  # the names of the tensors that the kernel works on
     _temporaries: int = 1
     _large: int = LARGE  # from how many elements on threads share the work

@@ -41,6 +41,8 @@ class Adafactor(MatrixwiseOptimizer):
         Accepted for compatibility; there is one implementation.
     """
 
+    _counts = ("step",)
+
     def __init__(
         self,
         params: Any,

@@ -51,6 +51,8 @@ class ASGD(ElementwiseOptimizer):
         Not available: raises NotImplementedError.
     """
 
+    _counts = ("step", "eta", "mu")
+
     def __init__(
         self,
         params: Any,

@@ -52,6 +52,7 @@ class NAdam(ElementwiseOptimizer):
         Not available: raises NotImplementedError.
     """
 
+    _counts = ("step", "mu_product")
     _kept = ("exp_avg", "exp_avg_sq")
     _temporaries = 2
 

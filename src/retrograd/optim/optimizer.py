@@ -135,6 +135,7 @@ class Optimizer:
     """
 
     _in_step = False
+    _counts: tuple[str, ...] = ()  # the numbers in the state of a parameter that are tensors
     _opt_called = False  # whether a step was ever made; learning-rate schedulers ask
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -178,6 +179,10 @@ class Optimizer:
         for group in self.param_groups:  # an option that the saving program did not know yet
             for name, default in self.defaults.items():
                 group.setdefault(name, default)
+        for kept in self.state.values():
+            for name in self._counts:
+                if isinstance(kept, dict) and isinstance(kept.get(name), numbers.Real):  # as older programs saved it
+                    kept[name] = tensor(float(kept[name]))
 
     def __repr__(self) -> str:
         groups = []
@@ -472,6 +477,4 @@ def _fitted(param: Tensor, value: Any, key: Any = None) -> Any:
         return {name: _fitted(param, item, name) for name, item in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
         return type(value)([_fitted(param, item) for item in value])  # type: ignore[call-arg]
-    if key == "step" and isinstance(value, numbers.Real):
-        return tensor(float(value))
     return value

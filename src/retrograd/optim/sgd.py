@@ -64,6 +64,8 @@ class SGD(ElementwiseOptimizer):
 
     _large = 2 * LARGE  # few passes
 
+    _counts = ()
+
     def __init__(
         self,
         params: Any,

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 EXTRA_STATE = "_extra_state"
 
 
-class StateDict(OrderedDict[str, Any]):
-    """Tensors by dotted name; ``_metadata`` holds the versions of the modules they come from."""
-
-    _metadata: dict[str, dict[str, Any]]
+def _empty() -> Any:
+    """A dictionary for tensors, whose ``_metadata`` is for the versions of the modules they come from."""
+    destination: Any = OrderedDict()
+    destination._metadata = OrderedDict()
+    return destination
 
 
 class _IncompatibleKeys(NamedTuple):
@@ -120,8 +121,7 @@ class Stateful:
         ['weight', 'bias']
         """
         if destination is None:
-            destination = StateDict()
-            destination._metadata = OrderedDict()
+            destination = _empty()
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata

@@ -16,6 +16,14 @@ from retrograd.nn.parameter import Parameter
 __all__ = ["Embedding", "EmbeddingBag"]
 
 
+def _size_of_table(embeddings: Tensor) -> tuple[int, int]:
+    """How many rows a table has, and their length."""
+    if embeddings.ndim != 2:
+        raise AssertionError(f"Embeddings parameter is expected to be 2-dimensional, got {embeddings.ndim}")
+    rows, length = embeddings.shape
+    return rows, length
+
+
 class _Table(Module):
     """What both tables share: the weight, one row per index."""
 
@@ -158,11 +166,8 @@ class Embedding(_Table):
         padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
             As of the class.
         """
-        if embeddings.ndim != 2:
-            raise AssertionError(f"Embeddings parameter is expected to be 2-dimensional, got {embeddings.ndim}")
         return cls(
-            embeddings.shape[0],
-            embeddings.shape[1],
+            *_size_of_table(embeddings),
             padding_idx,
             max_norm,
             norm_type,
@@ -229,6 +234,44 @@ class EmbeddingBag(_Table):
             )
         except MISFITS as error:
             raise self._misfit(error, input) from error
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> Self:
+        """Return a layer with a given table.
+
+        Parameters
+        ----------
+        embeddings
+            The table, of shape ``(num_embeddings, embedding_dim)``.
+        freeze
+            Whether it stays as it is: requires no grad.
+        max_norm, norm_type, scale_grad_by_freq, mode, sparse, include_last_offset, padding_idx
+            As of the class.
+        """
+        layer = cls(
+            *_size_of_table(embeddings),
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            embeddings,
+            include_last_offset,
+            padding_idx,
+        )
+        layer.weight.requires_grad_(not freeze)
+        return layer
 
     def extra_repr(self) -> str:
         """Return the parameters that are not those by default."""

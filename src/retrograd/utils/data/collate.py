@@ -23,7 +23,7 @@ _EXPECTED = (
 
 
 def default_convert(data: Any) -> Any:
-    """Return a sample with tensors in place of NumPy arrays, in all its dicts, lists and tuples.
+    """Return a sample with tensors in place of NumPy arrays, in all its dicts, lists and tuples; tuples become lists.
 
     Examples
     --------
@@ -39,7 +39,8 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, collections.abc.Mapping):
         return _like(data, [(key, default_convert(value)) for key, value in data.items()])
     if isinstance(data, collections.abc.Sequence):
-        return _like(data, [default_convert(item) for item in data])
+        items = [default_convert(item) for item in data]
+        return items if type(data) is tuple else _like(data, items)
     return data
 
 
