@@ -75,11 +75,17 @@ def _born(output: ndarray, operands: Sequence[Any]) -> Any:
     return nan | infinite
 
 
-def first_bad(op: Op | None, output: ndarray, operands: Sequence[Any]) -> tuple[int, ...] | None:
-    """The first element that was born NaN, or else infinite; else the first NaN, or else infinity."""
-    nan, bad = np.isnan(output), ~np.isfinite(output)
+def first_bad(
+    op: Op | None, output: ndarray, operands: Sequence[Any], among: ndarray | None = None
+) -> tuple[int, ...] | None:
+    """The first element that was born NaN, or else infinite; else the first NaN, or else infinity.
+
+    Of some elements only, if ``among`` says which.
+    """
+    bad = ~np.isfinite(output) if among is None else among
+    nan = np.isnan(output) & bad
     try:
-        born = _born(output, _numbers(operands)) if op is None or op.kind == "elementwise" else bad
+        born = _born(output, _numbers(operands)) & bad if op is None or op.kind == "elementwise" else bad
     except ValueError:  # shapes that do not belong together
         born = bad
     for wanted in (nan & born, born, nan, bad):
