@@ -2,6 +2,9 @@
 
 The short paths serve plain tensors of one dtype with nobody watching. Whatever else turns up, they hand over to
 :func:`retrograd.core.record.apply`.
+
+A watch reads the operation and its arguments from the frames of these functions when the processor has raised a flag,
+by the names that they have here; ``tests/anomaly/test_frames.py`` says which.
 """
 
 from __future__ import annotations
