@@ -189,6 +189,29 @@ def test_every_in_place_method_tells_its_own_name() -> None:
             getattr(rg.ones(3), method)(*args)
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Rprop", "Adafactor", "Muon"])
+def test_optimizers_name_the_step_that_was_called(name: str) -> None:
+    for call in (lambda optimizer: optimizer.step(1, 2), lambda optimizer: optimizer.step(unknown=1)):
+        said = []
+        for m in (torch, rg):
+            optimizer = getattr(m.optim, name)([m.ones(2, 2, requires_grad=True)])
+            with pytest.raises(TypeError) as info:
+                call(optimizer)
+            said.append(str(info.value))
+        assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("name", ["RNN", "GRU", "LSTM"])
+def test_recurrent_layers_name_the_forward_that_was_called(name: str) -> None:
+    for args, kwargs in (((), {}), ((1, 2, 3), {}), ((1,), {"unknown": 1})):
+        said = []
+        for m in (torch, rg):
+            with pytest.raises(TypeError) as info:
+                getattr(m.nn, name)(1, 1)(*args, **kwargs)
+            said.append(str(info.value))
+        assert said[0] == said[1]
+
+
 class Greeting:
     def __init__(self, word: str = "") -> None:
         self.word = word
@@ -313,6 +336,7 @@ def test_the_function_that_was_called_names_the_argument() -> None:
         ),
         (lambda: rg.complex(rg.ones(2), 3.0), r"complex\(\): argument 'imag' must be Tensor, not float"),
         (lambda: rg.flatten([1.0]), r"flatten\(\): argument 'input' \(position 1\) must be Tensor, not list"),
+        (lambda: rg.flatten(None), r"flatten\(\): argument 'input' \(position 1\) must be Tensor, not NoneType$"),
         (lambda: rg.ones(2).is_set_to(3.0), r"is_set_to\(\): argument 'tensor' .* must be Tensor, not float"),
         (lambda: rg.ones(2, 3).chunk(2, 1.0), r"size\(\): argument 'dim' .* must be int, not float"),
         (lambda: rg.ones(2, 3).diff(1, 1.0), r"diff\(\): argument 'dim' must be int, not float"),

@@ -259,6 +259,11 @@ def as_dtype(x: Any) -> dtype:
     x : dtype, numpy.dtype, type or str
         A type is one of NumPy's scalar types or Python's bool, int, float and complex, which mean bool, int64,
         float64 and complex128. A string is the plain name, ``'float32'``.
+
+    Raises
+    ------
+    TypeError
+        If it names none, or one that tensors do not have.
     """
     if isinstance(x, dtype):
         return x

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import retrograd as rg
+from retrograd.anomaly.adapters.retrograd import replay
 from tests.anomaly.both import libraries, line, only_event, run
 
 USED_AND_CLEARED = """
@@ -141,3 +142,27 @@ def test_profilers_see_elements_being_set() -> None:
     names = {event.name for event in found.function_events}
     assert {"aten::copy_", "aten::index_put_"} <= names
     assert x.tolist() == [1.0, 2.0, 1.0]
+
+
+def test_the_work_grows_with_the_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not with their square: a write is about the calls that know its memory, not about all of the step."""
+    looks = []
+    memory = replay._memory
+    monkeypatch.setattr(replay, "_memory", lambda array: looks.append(1) or memory(array))
+
+    def looks_at(writes: int) -> int:
+        looks.clear()
+        run(
+            "retrograd",
+            f"""
+x = torch.tensor([-1.0, 2.0], requires_grad=True)
+for _ in range({writes}):
+    buffer = torch.zeros(2)
+    buffer.add_(1.0).mul_(2.0)
+torch.log(x).sum().backward()
+""",
+            steps=True,
+        )
+        return len(looks)
+
+    assert looks_at(80) < 3 * looks_at(40)

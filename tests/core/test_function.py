@@ -474,3 +474,22 @@ def test_what_is_marked_dirty_is_an_input() -> None:
 
     with pytest.warns(UserWarning, match="received a tensor that was not an input"):
         Marks.apply(leaf(rg, 1.0))
+
+
+@parity
+def test_the_node_of_a_function_can_be_applied(lib: Any) -> Any:
+    class Product(lib.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            ctx.save_for_backward(x, y)
+            return x * y
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            x, y = ctx.saved_tensors
+            return g * y, g * x
+
+    x, y = (lib.tensor([value], requires_grad=True) for value in (2.0, 3.0))
+    node = Product.apply(x, y).grad_fn
+    again = node.apply(lib.tensor([10.0]))  # nothing is freed by it
+    return [*again, *node.apply(lib.tensor([1.0])), attempt(lambda: x.exp().grad_fn.apply)]

@@ -216,3 +216,9 @@ def test_training_reaches_the_same_weights_as_torch() -> None:
                     weight -= 0.1 * weight.grad
     for got, expected in zip(ours.parameters(), theirs.parameters(), strict=True):
         np.testing.assert_allclose(got.detach().numpy(), expected.detach().numpy(), atol=1e-9)
+
+
+def test_the_base_class_cannot_be_called() -> None:
+    for m in (torch, rg):
+        with pytest.raises(NotImplementedError, match="RNNBase"):
+            m.nn.RNNBase("LSTM", 1, 1)(m.ones(1, 1, 1))

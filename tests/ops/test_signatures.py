@@ -127,3 +127,19 @@ def test_out_is_not_recorded() -> None:
     with rg.no_grad():
         assert rg.kron(x, x, out=out) is out
     np.testing.assert_array_equal(as_array(out), np.ones((9, 9), np.float32))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda lib, x: lib.flip(x1=x, dims=(0,)), id="an operation"),
+        pytest.param(lambda lib, x: lib.isclose(x1=x, x2=x), id="an operation of two operands"),
+        pytest.param(lambda lib, x: lib.diff(x1=x, axis=0), id="a composite"),
+        pytest.param(lambda lib, x: lib.kron(x1=x, x2=x), id="a composite of two operands"),
+        pytest.param(lambda lib, x: lib.var(x, axis=0, keepdims=True), id="options"),
+    ],
+)
+def test_numpy_names(call: Callable[[Any, Any], Any]) -> None:
+    values = np.arange(4.0).reshape(2, 2)
+    theirs = call(torch, torch.tensor(values))
+    np.testing.assert_array_equal(as_array(call(rg, rg.tensor(values))), theirs.numpy())

@@ -123,6 +123,10 @@ class FunctionCtx(Node):
         """Whether ``backward`` gets zeros (the default) or None for outputs that no gradient reached."""
         self.materialize_grads = value
 
+    def apply(self, *grads: Tensor) -> Any:
+        """Return what ``backward`` makes of gradients of the outputs, by itself, as ``grad_fn.apply(g)``."""
+        return self(*grads)
+
     def release(self) -> None:
         if self._saved:
             self._saved = None

@@ -2,6 +2,9 @@
 
 The short paths serve plain tensors of one dtype with nobody watching. Whatever else turns up, they hand over to
 :func:`retrograd.core.record.apply`.
+
+A watch reads the operation and its arguments from the frames of these functions when the processor has raised a flag,
+by the names that they have here; ``tests/anomaly/test_frames.py`` says which.
 """
 
 from __future__ import annotations
@@ -388,7 +391,7 @@ def apply_inplace(op: Op, name: str, bound: list[Any]) -> Tensor:
     if forward is not op.forward:
         bound = exact_numbers(bound)
     old = None if written is None else written.old
-    node = _inplace_node(op, name, bound, arrays, old) if local.grad_enabled else None
+    node = _inplace_node(op, bound, arrays, old) if local.grad_enabled else None
     if node is not None and local.before_write is not None:
         local.before_write(target)  # again: the node may have saved it just now, as another operand
     _write(op, name, target, forward, operands)
@@ -406,7 +409,7 @@ def apply_inplace(op: Op, name: str, bound: list[Any]) -> Tensor:
     return target
 
 
-def _inplace_node(op: Op, name: str, bound: list[Any], arrays: list[Any], old: Tensor | None) -> Node | None:
+def _inplace_node(op: Op, bound: list[Any], arrays: list[Any], old: Tensor | None) -> Node | None:
     """The record of an in-place operation, made while the target has its old value; ``old``, if given, is a copy."""
     target = bound[0]
     if not op.rules:

@@ -184,6 +184,8 @@ def _leading_to(roots: Sequence[Node], targets: set[Node]) -> set[Node]:
 _age = attrgetter("seq")
 
 
+# A watch reads some variables of the functions below from their frames when the processor has raised a flag, by the
+# names that they have here; tests/anomaly/test_frames.py says which.
 def _loop(
     roots: Sequence[tuple[Edge, Tensor]],
     counts: dict[Node, int],

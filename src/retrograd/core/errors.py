@@ -20,6 +20,19 @@ def kind_name(value: Any) -> str:
     return f"{kind.__module__.partition('.')[0]}.Tensor" if kind.__name__ == "Tensor" else kind.__name__
 
 
+def no_tensor(function: str, argument: str, value: Any, *, listed: bool = False) -> TypeError:
+    """The complaint about what a function was given for a tensor, or, if ``listed``, in a list of tensors.
+
+    Parameters
+    ----------
+    argument
+        Which one it is, in words: ``"argument 'input' (position 1)"``.
+    """
+    expected = f"tuple of Tensors, not of {kind_name(value)}s" if listed else f"Tensor, not {kind_name(value)}"
+    advice = "" if value is None or isinstance(value, str) else "; make it a tensor first with retrograd.as_tensor"
+    return TypeError(f"{function}(): {argument} must be {expected}{advice}")
+
+
 def mention_numpy(error: TypeError, name: str) -> TypeError:
     """The complaint about an argument, with a note where NumPy's arrays have a method of that name, and other ones."""
     if hasattr(np.ndarray, name) and hasattr(np, name):

@@ -37,6 +37,7 @@ from retrograd.core.node import (
     raw_saved_property,
     saved_property,
 )
+from retrograd.core.synonyms import synonyms
 
 Rule = Callable[..., Any]
 
@@ -208,6 +209,10 @@ class Op:
         return type(self.node_name, (base,), members)
 
     @functools.cached_property
+    def _synonyms(self) -> dict[str, str]:
+        return synonyms(self.params, self.params[0])
+
+    @functools.cached_property
     def savers(self) -> tuple[record.Saver, ...]:
         """For each slot, what fills it; see :func:`retrograd.core.record.compile_saver`."""
         return tuple(record.compile_saver(self, slot) for slot in self.slots)
@@ -283,10 +288,8 @@ class Op:
         if kwargs:
             for key, value in kwargs.items():
                 position = self.positions.get(key)
-                if position is None:
-                    position = self.positions.get(_SYNONYMS.get(key, key))
-                if position is None and key in ("input", "self"):
-                    position = 0  # torch's names for the first argument, where its documentation has another one
+                if position is None and key in self._synonyms:
+                    position = self.positions[self._synonyms[key]]
                 if position is None:
                     unknown = TypeError(
                         f"{called or self.name}() got an unexpected keyword argument '{key}'; "
@@ -315,20 +318,6 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<operation {self.name}>"
-
-
-# NumPy's names for torch's parameters
-_SYNONYMS = {
-    "axis": "dim",
-    "keepdims": "keepdim",
-    "self": "input",
-    "x1": "input",
-    "x2": "other",
-    "axes": "dims",
-    "element": "elements",
-    "test_element": "test_elements",
-    "from": "from_",  # a keyword of Python
-}
 
 
 def _register(

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import Any
 
 
 def renamed(function: Any, name: str, owner: type | None = None) -> Any:
-    """A function that runs the same code, is shown and documented the same, and is called ``name``."""
-    copy = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+    """A function that runs the same code, is shown and documented the same, and is called ``name``.
+
+    Where it is wrapped around another one (``functools.wraps``), that is called so, too: Python complains about that.
+    """
+    closure, wrapped = function.__closure__, getattr(function, "__wrapped__", None)
+    own = renamed(wrapped, name, owner) if isinstance(wrapped, FunctionType) else None
+    if own is not None:
+        closure = tuple(CellType(own) if cell.cell_contents is wrapped else cell for cell in closure)
+    copy = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, closure)
     copy.__kwdefaults__ = function.__kwdefaults__
     copy.__annotations__ = function.__annotations__
     copy.__doc__ = function.__doc__
     copy.__module__ = function.__module__
     copy.__dict__.update(function.__dict__)
+    if own is not None:
+        copy.__dict__["__wrapped__"] = own
     copy.__qualname__ = name if owner is None else f"{owner.__qualname__}.{name}"
     return copy
 

@@ -16,7 +16,7 @@ from numpy import ndarray
 from retrograd.batching import compute_per_sample, holds_batch
 from retrograd.core import inplace as _inplace
 from retrograd.core import state
-from retrograd.core.errors import check_plain, explain, kind_name
+from retrograd.core.errors import check_plain, explain, kind_name, no_tensor
 from retrograd.core.half import HALF, SINGLE, computes_in_single, exact_numbers, rounded
 from retrograd.core.layout import dense_copy
 from retrograd.core.node import MultiOpNode, SavedList, save_result, save_tensor
@@ -112,7 +112,7 @@ def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
             return run_forward(op, arrays)
         if op.sequence is not None and bound[op.sequence_position] in ([], ()):
             return op.forward(*arrays)  # which says what is wrong with none
-        raise _no_tensor(op, bound)
+        raise _no_tensor_given(op, bound[0])
     if op.sequence is not None:
         _check_sequence(op, bound[op.sequence_position])
     forward, operands = prepare(op, arrays, op.in_blocks)
@@ -238,15 +238,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, complex))
 
 
-def _no_tensor(op: Op, bound: list[Any]) -> TypeError:
+def _no_tensor_given(op: Op, value: Any) -> TypeError:
+    """The complaint about a call without any tensor, whose first argument is ``value``."""
     first = op.params[0]
-    value = bound[0]
-    hint = "; make it a tensor first with retrograd.as_tensor" if not isinstance(value, (str, type(None))) else ""
+    argument = f"argument '{first}' (position 1)"
     if op.sequence == first:
-        return TypeError(
-            f"{op.name}(): argument '{first}' (position 1) must be tuple of Tensors, not {kind_name(value)}"
-        )
-    return TypeError(f"{op.name}(): argument '{first}' (position 1) must be Tensor, not {kind_name(value)}{hint}")
+        return TypeError(f"{op.name}(): {argument} must be tuple of Tensors, not {kind_name(value)}")
+    return no_tensor(op.name, argument, value)
 
 
 def _check_sequence(op: Op, value: Any) -> None:

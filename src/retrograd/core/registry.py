@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy import ndarray
 
-from retrograd.core.errors import kind_name, mention_numpy, taken_for_tensor
+from retrograd.core.errors import mention_numpy, no_tensor, taken_for_tensor
 from retrograd.core.inplace import check_out, write_out
 from retrograd.core.state import local
+from retrograd.core.synonyms import OF_OPERANDS, synonyms
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.gpu import DeviceArray
 
@@ -108,12 +109,9 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
         return function  # an operation, which does so anyway, or one that has been here before
     code = function.__code__
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    renamed = {theirs: ours for theirs, ours in _SYNONYMS if ours in known and theirs not in known}
-    if not renamed and not reported and method:
+    renamed = synonyms(known, known[0] if code.co_argcount else None)
+    if OF_OPERANDS.issuperset(renamed) and not reported and method:
         return function  # arrays get to the operation that it picks, which takes them
-
-    if code.co_argcount and not {"input", "self"} & set(known):
-        renamed |= {"input": known[0], "self": known[0]}
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -126,7 +124,7 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
         try:
             return function(*args, **kwargs)
         except (AttributeError, TypeError) as error:
-            mistake = _no_tensor(label, known, args, kwargs, taken_for_tensor(error))
+            mistake = _mistake(label, known, args, kwargs, taken_for_tensor(error))
             if mistake is not None:
                 raise mistake from None
             # where nothing was called yet, it is the arguments that do not fit
@@ -187,7 +185,7 @@ def _with_tensors(
     tensors = [value for value in (*values, *listed) if isinstance(value, Tensor)]
     if not tensors:
         array = next(value for value in (*values, *listed) if type(value) is ndarray)
-        mistake = _no_tensor(label, known, args, kwargs, array)
+        mistake = _mistake(label, known, args, kwargs, array)
         assert mistake is not None  # the array is among the arguments
         raise mistake
     on_device = next((tensor._data for tensor in tensors if type(tensor._data) is DeviceArray), None)
@@ -206,7 +204,7 @@ def _as_tensor(value: Any, on_device: Any) -> Any:
     return wrap(value if on_device is None else np.asarray(value, like=on_device))
 
 
-def _no_tensor(
+def _mistake(
     label: str, known: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any], culprit: Any
 ) -> TypeError | None:
     """The complaint about what was given for a tensor; None if it is no argument, nor in one that is a list.
@@ -220,24 +218,10 @@ def _no_tensor(
             continue
         position = f" (position {place + 1})" if place < len(args) else ""
         argument = f"argument '{name}'{position}" if name else f"argument {place + 1}"
-        kinds = f"tuple of Tensors, not of {kind_name(culprit)}s" if listed else f"Tensor, not {kind_name(culprit)}"
-        mistake = TypeError(f"{label}(): {argument} must be {kinds}; make it a tensor first with retrograd.as_tensor")
+        mistake = no_tensor(label, argument, culprit, listed=listed)
         mistake.obj = culprit  # type: ignore[attr-defined]
         return mistake
     return None
-
-
-# Further names of parameters: NumPy's, and those by which torch's overloads differ.
-_SYNONYMS = (
-    ("axis", "dim"),
-    ("keepdims", "keepdim"),
-    ("axes", "dims"),
-    ("sections", "indices_or_sections"),
-    ("indices", "indices_or_sections"),
-    ("tensor_indices_or_sections", "indices_or_sections"),
-    ("input2", "L"),
-    ("input2", "tau"),
-)
 
 
 def implements(*functions: Any) -> Callable[[F], F]:

@@ -256,12 +256,6 @@ def write(input: Any, src: Any, non_blocking: bool = False) -> None:
         ) from None
 
 
-def _overwritten(input: Any, src: Any, non_blocking: bool = False) -> Any:
-    result = input.copy()
-    write(result, src)
-    return result
-
-
 @linear(
     name="copy",
     node_name="CopyBackwards",
@@ -272,7 +266,9 @@ def _overwritten(input: Any, src: Any, non_blocking: bool = False) -> Any:
     src=lambda g: g,
 )
 def _copied(input, src, non_blocking: bool = False):
-    return _overwritten(input, src)
+    result = input.copy()
+    write(result, src)
+    return result
 
 
 _copy_on_device = calls.inplace(_copied.op, "copy_")

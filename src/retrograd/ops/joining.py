@@ -90,7 +90,7 @@ def _fitting(tensors: Sequence[Any], dim: int) -> Sequence[Any]:
     return parts
 
 
-def _stack_back(g: Any, tensors_shape: list[tuple[int, ...]], dim: int, needs: tuple[bool, ...]) -> list[Any]:
+def _stack_back(g: Any, dim: int, needs: tuple[bool, ...]) -> list[Any]:
     dim = normalize_dim(dim, g.ndim)
     return [g[along(dim, k)] if needed else None for k, needed in enumerate(needs)]
 

@@ -64,7 +64,8 @@ def _without(shape: Sequence[int], dim: int) -> tuple[int, ...]:
 
 
 def _index_add(input: Any, dim: int, index: Any, source: Any, alpha: float = 1) -> None:
-    index, source = _check_source("index_add", input, dim, index, source, outside=RuntimeError)
+    outside = RuntimeError if input.ndim > 1 else IndexError  # as in torch
+    index, source = _check_source("index_add", input, dim, index, source, outside=outside)
     added = source if alpha == 1 else source * as_alpha("index_add", alpha, input.dtype)
     target = input.reshape(1) if input.ndim == 0 else input
     combine_at(np.add, target, of_index(_rows(dim, input.ndim, index), target.shape), added)

@@ -139,7 +139,8 @@ def add_rows(grad, shape: tuple[int, ...], dim: int, index):
 def rows_at(input, dim: int, index):
     """Return the positions ``index``, a vector, of dimension ``dim``."""
     dim = normalize_dim(dim, input.ndim)
-    kind = RuntimeError if dim else IndexError  # as torch has it
+    # as in torch, where it looks rows up as an embedding does
+    kind = IndexError if dim == 0 and input.size else RuntimeError
     index = check_vector("index_select", index, dim, input.shape, kind=kind)
     if not input.ndim:
         if index.size != 1:

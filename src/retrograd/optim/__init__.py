@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from retrograd._paths import add_paths
 from retrograd.absent import missing
+from retrograd.core.own_names import own_methods
 from retrograd.optim import lr_scheduler, swa_utils
 from retrograd.optim.adadelta import Adadelta
 from retrograd.optim.adafactor import Adafactor
@@ -44,6 +45,8 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+
+own_methods(globals(), "step")
 
 add_paths(__name__, {"adamw": f"{__name__}.adam"})
 

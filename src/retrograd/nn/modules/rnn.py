@@ -141,7 +141,9 @@ class RNNBase(Module):
         text = f"{self.input_size}, {self.hidden_size}"
         return text + "".join(f", {name}={value}" for name, (value, usual) in unless_default.items() if value != usual)
 
-    # --- forward --------------------------------------------------------------------------------------------------
+
+class _Network(RNNBase):
+    """The layers of an RNN as they run over sequences. As in torch, :class:`RNNBase` itself cannot be called."""
 
     def forward(self, input: Tensor | PackedSequence, hx: Any = None) -> tuple[Any, Any]:
         """Return the hidden states of the last layer at all times, and the last state of every layer and direction.
@@ -275,7 +277,7 @@ class RNNBase(Module):
         return [dict(zip(self._state_names, each, strict=True)) for each in zip(*unbound, strict=True)]
 
 
-class RNN(RNNBase):
+class RNN(_Network):
     """Elman's network: ``h' = tanh(w_ih x + b_ih + w_hh h + b_hh)``.
 
     Parameters
@@ -319,7 +321,7 @@ class RNN(RNNBase):
         self.nonlinearity = nonlinearity
 
 
-class GRU(RNNBase):
+class GRU(_Network):
     """Gated recurrent units (Cho et al., 2014).
 
     Parameters
@@ -355,7 +357,7 @@ class GRU(RNNBase):
         )
 
 
-class LSTM(RNNBase):
+class LSTM(_Network):
     """Long short-term memory (Hochreiter, Schmidhuber, 1997).
 
     Parameters

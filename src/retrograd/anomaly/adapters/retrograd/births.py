@@ -1,4 +1,8 @@
-"""A birth, as the Python stack shows it at the moment when the processor raised a flag."""
+"""A birth, as the Python stack shows it at the moment when the processor raised a flag.
+
+What the frames of the engine hold is read by the names of their local variables: to hand it over would cost time in
+every operation and every node. These names are a contract, which ``tests/anomaly/test_frames.py`` keeps.
+"""
 
 from __future__ import annotations
 

@@ -90,7 +90,11 @@ class Describer:
         if output is None or not (swallowed or is_bad(output) or underflows(birth.kinds, output)):
             return None
         op = birth.op
-        index = first_bad(op, output, birth.operands) if is_bad(output) else first_lost(output, birth.operands)
+        source, after = (None, path) if node is None else (path[0], path[1:])
+        if is_bad(output):
+            index = first_bad(op, output, birth.operands, self.graph.lasting(output, source, after))
+        else:
+            index = first_lost(output, birth.operands)
         arguments = named(op, birth.operands)
         if birth.inplace and op is not None and birth.call is None:
             first = op.params[0]  # overwritten by now
@@ -122,7 +126,7 @@ class Describer:
             note=MEANT if birth.excused else None,
             surroundings=self._surroundings(
                 operation,
-                self.operations.after(path if node is None else path[1:], index, output.shape),
+                self.operations.after(after, index, output.shape),
                 library="numpy" if op is None and birth.variables else "retrograd",
             ),
             **input_statistics(arguments.values()),

@@ -75,11 +75,17 @@ def _born(output: ndarray, operands: Sequence[Any]) -> Any:
     return nan | infinite
 
 
-def first_bad(op: Op | None, output: ndarray, operands: Sequence[Any]) -> tuple[int, ...] | None:
-    """The first element that was born NaN, or else infinite; else the first NaN, or else infinity."""
-    nan, bad = np.isnan(output), ~np.isfinite(output)
+def first_bad(
+    op: Op | None, output: ndarray, operands: Sequence[Any], among: ndarray | None = None
+) -> tuple[int, ...] | None:
+    """The first element that was born NaN, or else infinite; else the first NaN, or else infinity.
+
+    Of some elements only, if ``among`` says which.
+    """
+    bad = ~np.isfinite(output) if among is None else among
+    nan = np.isnan(output) & bad
     try:
-        born = _born(output, _numbers(operands)) if op is None or op.kind == "elementwise" else bad
+        born = _born(output, _numbers(operands)) & bad if op is None or op.kind == "elementwise" else bad
     except ValueError:  # shapes that do not belong together
         born = bad
     for wanted in (nan & born, born, nan, bad):
@@ -216,35 +222,9 @@ def at_element(arguments: Mapping[str, Any], index: Any, shape: tuple[int, ...],
     return found
 
 
-def feeding(operand: ndarray, index: tuple[int, ...] | None, shape: tuple[int, ...], dim: Any) -> ndarray:
-    """The elements along ``dim`` that an element of a reduction, or of a softmax, was made from.
-
-    In backward the element may be one of the operand's gradient.
-    """
-    if dim is None or index is None or operand.ndim == 0:
-        return operand
-    dims = {d % operand.ndim for d in ((dim,) if isinstance(dim, int) else dim)}
-    if len(shape) == operand.ndim or (len(index) != len(shape) and len(index) == operand.ndim):
-        return operand[tuple(slice(None) if d in dims else index[d] for d in range(operand.ndim))]
-    if len(shape) == operand.ndim - len(dims):
-        rest = iter(index)
-        return operand[tuple(slice(None) if d in dims else next(rest) for d in range(operand.ndim))]
-    return operand
-
-
 def extremes(values: ndarray) -> tuple[Any, Any]:
     """The smallest and the largest of several numbers; None for a single one."""
     if values.size < 2 or values.dtype.kind not in "fiu":
         return None, None
     ordinary = values[~np.isnan(values)] if values.dtype.kind == "f" else values
     return (ordinary.min().item(), ordinary.max().item()) if ordinary.size else (None, None)
-
-
-def inner_index(index: Any, shape: tuple[int, ...], inner: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """The element of an operand that is broadcast to ``shape``; under vmap an index begins with that of the sample."""
-    if index is None or inner is None or len(inner) > len(shape) or len(index) < len(shape):
-        return None
-    tail = index[len(index) - len(inner) :]
-    if any(size not in (1, whole) for size, whole in zip(inner, shape[len(shape) - len(inner) :], strict=True)):
-        return None
-    return tuple(0 if size == 1 else i for size, i in zip(inner, tail, strict=True))

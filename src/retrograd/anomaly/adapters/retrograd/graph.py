@@ -252,7 +252,7 @@ class Graph:
     def compute(self, node: Node, arguments: Mapping[str, Any] | None = None) -> list[ndarray]:
         """The results of a node's operation, from its arguments as far as they are known; none if they do not do."""
         if isinstance(node, CopySlices):
-            return self._written(node)
+            return self._written(node, self.value(node.next[0]))
         if not isinstance(node, OpNode):
             return []
         operands = list((arguments or self.arguments(node)).values())
@@ -266,12 +266,11 @@ class Graph:
         )
         return results if same else []
 
-    def _written(self, node: CopySlices) -> list[ndarray]:
-        """The base of a view after it was written to."""
-        base = self.value(node.next[0])
+    def _written(self, node: CopySlices, base: Any, lost: Any = UNKNOWN) -> list[ndarray]:
+        """The base of a view after it was written to, with ``lost`` in the place of what is."""
         if not isinstance(base, ndarray) or not isinstance(node.fn, OpNode):
             return []
-        arguments = self._gather(node.fn)
+        arguments = {name: filled(value, lost) for name, value in self._gather(node.fn).items()}
         target = node.fn.op.params[0]
         result = base.copy()
         part = replay(result, node.steps)
@@ -373,19 +372,56 @@ class Graph:
                 queue.append(consumer)
         return None
 
+    def lasting(self, output: ndarray, source: Node | None, path: Sequence[Node]) -> ndarray:
+        """Which elements of a result that is not finite still are not so on its path, as far as they can be told apart.
+
+        Parameters
+        ----------
+        output
+            The result.
+        source
+            The node that recorded it, if one did.
+        path
+            The nodes from there to a root.
+        """
+        left = ~np.isfinite(output)
+        results = [output]
+        for node in path:
+            if node.outputs != 1 or node.shape != output.shape or not _goes_on(source, node):
+                break
+            results = self.results(node) or ([] if source is None else self._supposing(node, source, results))
+            still = left & ~np.isfinite(results[0]) if results else left
+            if not still.any():
+                break
+            source, left = node, still
+        return left
+
     def _supposing(self, node: Node, source: Node, bad: Sequence[Any]) -> list[ndarray]:
         """What ``node`` makes of bad operands, with ones for those that are lost."""
-        if not bad or not isinstance(node, OpNode):
+        if len(bad) < source.outputs:
+            return []
+        one = np.ones((), bad[0].dtype)
+        if isinstance(node, CopySlices):
+            return self._written(node, bad[0], one) if _goes_on(source, node) else []
+        if not isinstance(node, OpNode):
             return []
         op, arguments = node.op, dict(self.arguments(node))
         for param in op.differentiable:
             value = arguments[param]
             items = [
-                bad[edge[1]] if edge is not None and edge[0] is source else 1.0 if item is UNKNOWN else item
+                bad[edge[1]] if edge is not None and edge[0] is source else one if item is UNKNOWN else item
                 for edge, item in zip(self.edges(node, param), value if param == op.sequence else [value], strict=False)
             ]
             arguments[param] = items if param == op.sequence else items[0]
         return self.compute(node, arguments)
+
+
+def _goes_on(source: Node | None, node: Node) -> bool:
+    """Whether an element of what ``source`` made goes into the one at its place in what ``node`` made, or nowhere."""
+    if isinstance(node, OpNode) and node.op.kind == "elementwise":
+        return True
+    overwrites = isinstance(node, CopySlices) or (isinstance(node, OpNode) and node.op.write is not None)
+    return overwrites and node.next[0] is not None and node.next[0][0] is source  # and not what is written there
 
 
 _ADDENDS: dict[str, dict[str, Callable[[Any, Any], Any]]] = {

@@ -11,6 +11,7 @@ from retrograd.anomaly.adapters.place import variables_read
 from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad
 from retrograd.anomaly.adapters.retrograd.graph import Graph, filled
 from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.anomaly.adapters.shapes import broadcasts
 from retrograd.core import sites
 from retrograd.core.node import OpNode
 
@@ -60,11 +61,6 @@ def _fits(graph: Graph, node: OpNode, param: str, data: ndarray) -> bool:
     known = graph.arguments(node)
     arguments = {**known, param: filled(known[param], data)}
     if any(value is UNKNOWN for value in arguments.values()):
-        return node.op.kind == "elementwise" and node.outputs == 1 and _broadcasts(data.shape, node.shape)
+        return node.op.kind == "elementwise" and node.outputs == 1 and broadcasts(data.shape, node.shape)
     results = graph.compute(node, arguments)
     return bool(results) and is_bad(results)
-
-
-def _broadcasts(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    tail = shape[len(shape) - len(own) :] if len(own) <= len(shape) else None
-    return tail is not None and all(size in (1, whole) for size, whole in zip(own, tail, strict=True))

@@ -15,14 +15,13 @@ from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.adapters.retrograd.elements import (
     UNKNOWN,
     extremes,
-    feeding,
     first_not_finite,
-    inner_index,
 )
 from retrograd.anomaly.adapters.retrograd.graph import Graph, evaluate
 from retrograd.anomaly.adapters.retrograd.replay import Call
 from retrograd.anomaly.adapters.retrograd.source import CONDITIONS, condition_of
 from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.anomaly.adapters.shapes import inner_index, selection_along
 from retrograd.anomaly.surroundings import Operand, Operation
 from retrograd.core import sites
 from retrograd.core.node import Node, OpNode
@@ -137,7 +136,7 @@ class Operations:
             elif value.size == 1:
                 number = value.item()
             if number is None or run.dim is not None:
-                low, high = extremes(feeding(value, run.index, run.shape, run.dim))
+                low, high = extremes(value[selection_along(run.dim, run.index, run.shape, shape)])
         return Operand(
             name=name,
             value=number,

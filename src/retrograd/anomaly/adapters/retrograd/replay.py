@@ -173,13 +173,15 @@ class Recorder(Observer):
         self.by_result: dict[int, Call] = {}
         self.gradients: dict[Node, list[Any]] = {}
         self._under_way: list[Call] = []
+        # by the identity of memory, the calls that are over and the births which know arrays in it
+        self._knowing: dict[int, list[Call | Birth]] = {}
         self._writers: dict[int, tuple[Any, Call]] = {}  # by the identity of memory: it, and who last wrote to it
         self._originals: dict[int, tuple[ndarray, ndarray]] = {}  # by the identity of a copy, both of them
 
     def flag(self, birth: Birth) -> None:
         """Take note of a flag raised in the call that is under way; outside of any, where gradients are delivered."""
         if birth.name == ADDITION or not self._under_way:
-            self.births.append(birth)
+            self._add_birth(birth)
             return
         call = self._under_way[-1]
         call.flags += [kind for kind in birth.kinds if kind not in call.flags]
@@ -215,6 +217,7 @@ class Recorder(Observer):
         call.node = next(filter(None, map(_node_of, tensors)), None)
         call.order = len(self.calls)
         self.calls.append(call)
+        self._note_memory(call, [call.operands, call.results])
         self.by_result.update({id(result): call for result in call.results})
         if call.node is not None:
             self.by_node[call.node] = call
@@ -236,7 +239,16 @@ class Recorder(Observer):
         birth.modules = () if call.module is None else (call.module,)
         birth.node = backward_at(sys._getframe(1))  # in a hook
         birth.excused = self._excuses(birth)
+        self._add_birth(birth)
+
+    def _add_birth(self, birth: Birth) -> None:
         self.births.append(birth)
+        self._note_memory(birth, [*birth.operands, birth.result])
+
+    def _note_memory(self, known_to: Call | Birth, arrays: Iterable[Any]) -> None:
+        for array in flat(arrays):
+            if isinstance(array, ndarray):
+                self._knowing.setdefault(id(_memory(array)), []).append(known_to)
 
     @staticmethod
     def _birth(call: Call, bad: ndarray) -> Birth:
@@ -262,7 +274,7 @@ class Recorder(Observer):
             birth = Birth(call.flags, ran_by(node).name(), node=node, g=g, saved=token, grads=grads)
             birth.code, birth.at, birth.inside, birth.variables = call.code, call.at, call.inside, call.variables
             birth.excused = self._excuses(birth)
-            self.births.append(birth)
+            self._add_birth(birth)
 
     def backward_failed(self, token: Any, error: BaseException) -> None:
         self._under_way.pop()
@@ -285,15 +297,15 @@ class Recorder(Observer):
                     self.by_result[id(copy)] = maker
             return copies[id(value)]
 
-        for call in (*self.calls, *self._under_way):
-            call.operands = kept(call.operands)
-            for place, result in enumerate(call.results):
-                call.results[place] = copy = kept(result)
+        for each in (*self._knowing.pop(id(memory), ()), *self._under_way):
+            each.operands = list(map(kept, each.operands))
+            if isinstance(each, Birth):
+                each.result = kept(each.result)
+                continue
+            for place, result in enumerate(each.results):
+                each.results[place] = copy = kept(result)
                 if copy is not result:
-                    self.by_result[id(copy)] = call
-        for birth in self.births:
-            birth.operands = tuple(map(kept, birth.operands))
-            birth.result = kept(birth.result)
+                    self.by_result[id(copy)] = each
         return [kept(value) for value in operands]
 
     def original(self, array: ndarray) -> ndarray:

@@ -13,6 +13,7 @@ from torch import Tensor
 from retrograd.anomaly.adapters.channels import channel_of
 from retrograd.anomaly.adapters.extent import extent
 from retrograd.anomaly.adapters.place import assignment_of, place_fields
+from retrograd.anomaly.adapters.shapes import inner_index, selection_along
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, bad, can_be_bad, dense, has_inf, has_nan
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.origin import Origin
@@ -153,7 +154,7 @@ class Describer:
         producer = None
         tensor, itself = argument.tensor, argument.itself
         if argument.made_by is not None and depth > 0:
-            at = _inner(index, shape, None if tensor is None else tuple(tensor.shape))
+            at = inner_index(index, shape, None if tensor is None else tuple(tensor.shape))
             inner = shape if tensor is None else tuple(tensor.shape)
             producer = self.operation(argument.made_by, at, inner, depth - 1)
         number = value_at(tensor, index, shape, op)
@@ -372,31 +373,12 @@ def _kind(own: Call, output: Tensor | None, index: tuple[int, ...] | None, shape
     return "divide" if pole is None or values.get("input") in (pole, None) else "overflow"
 
 
-def _inner(
-    index: tuple[int, ...] | None, shape: Sequence[int], inner: tuple[int, ...] | None
-) -> tuple[int, ...] | None:
-    """The element of an operand that is broadcast to ``shape``."""
-    if index is None or inner is None or len(inner) > len(shape) or len(index) != len(shape):
-        return None
-    outer = tuple(shape)[len(shape) - len(inner) :]
-    if any(size not in (1, whole) for size, whole in zip(inner, outer, strict=True)):
-        return None
-    tail = index[len(index) - len(inner) :] if inner else ()
-    return tuple(0 if size == 1 else i for size, i in zip(inner, tail, strict=True))
-
-
 def _feeding(tensor: Tensor, index: tuple[int, ...] | None, shape: Sequence[int], dim: Any) -> Tensor:
     """The elements along ``dim`` that an element of a reduction, or of a softmax, was made from."""
     tensor = tensor.detach()
-    if dim is None or index is None or tensor.dim() == 0 or tensor.layout is not torch.strided:
+    if dim is None or tensor.layout is not torch.strided:
         return tensor
-    dims = {d % tensor.dim() for d in ((dim,) if isinstance(dim, int) else dim)}
-    if len(shape) == tensor.dim():
-        return tensor[tuple(slice(None) if d in dims else index[d] for d in range(tensor.dim()))]
-    if len(shape) == tensor.dim() - len(dims):
-        rest = iter(index)
-        return tensor[tuple(slice(None) if d in dims else next(rest) for d in range(tensor.dim()))]
-    return tensor
+    return tensor[selection_along(dim, index, shape, tensor.shape)]
 
 
 def _extremes(values: Tensor) -> tuple[Any, Any]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from torch import Tensor
 
 from retrograd.anomaly.adapters.place import variables_read
+from retrograd.anomaly.adapters.shapes import broadcasts
 from retrograd.anomaly.adapters.torch.calls import Argument, Call
 from retrograd.anomaly.adapters.torch.names import Names
 
@@ -21,7 +20,7 @@ def lost_data(names: Names, call: Call, argument: Argument) -> Tensor | None:
     suspects = [
         (name, value)
         for name, value in names.data()
-        if output is None or not call.pointwise or _broadcasts(value.shape, output.shape)
+        if output is None or not call.pointwise or broadcasts(value.shape, output.shape)
     ]
     read = variables_read(call.code, call.at)
     named = [value for name, value in suspects if name in read]
@@ -29,8 +28,3 @@ def lost_data(names: Names, call: Call, argument: Argument) -> Tensor | None:
         return named[0]
     others = {id(value): value for _, value in suspects if value.dim()}
     return next(iter(others.values())) if len(others) == 1 and output is not None else None
-
-
-def _broadcasts(own: Sequence[int], shape: Sequence[int]) -> bool:
-    tail = shape[len(shape) - len(own) :] if len(own) <= len(shape) else None
-    return tail is not None and all(size in (1, whole) for size, whole in zip(own, tail, strict=True))

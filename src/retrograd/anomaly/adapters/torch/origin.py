@@ -191,6 +191,10 @@ class _Search:
 
 def _chosen(call: Call, argument: Argument, wrong: Tensor, mask: Tensor | None) -> Tensor | None:
     """Which bad elements of an argument can have made the bad elements of the result."""
+    written = _written(call, wrong) if argument.name == "input" and not call.is_backward else None
+    if written is not None:  # what was there before is gone
+        left = wrong & ~written
+        return left if mask is None or mask.shape != left.shape else left & mask
     if mask is None:
         return None
     if call.pointwise and _fits(wrong, mask.shape):
@@ -215,6 +219,22 @@ def _selected(call: Call, argument: Argument, shape: torch.Size) -> Tensor:
         return torch.ones(shape, dtype=torch.bool)
     condition = _widened(condition, shape)
     return condition if argument.name == "input" else ~condition
+
+
+def _written(call: Call, target: Tensor) -> Tensor | None:
+    """The elements that an assignment under a mask, or at indices, writes; None if it is another operation."""
+    known = {each.name: each.value for each in call.args}
+    name = canonical(call.name)
+    if name in ("masked_fill", "masked_scatter"):
+        where = known.get("mask")
+        return _widened(where, target.shape) if where is not None and _fits(where, target.shape) else None
+    if name != "index_put" or known.get("accumulate") or target.shape != known["input"].shape:
+        return None
+    indices = known.get("indices") or [value for each, value in known.items() if each.startswith("indices[")]
+    if not any(isinstance(each, Tensor) for each in indices):
+        return None
+    one = torch.ones((), dtype=torch.bool, device=target.device)
+    return torch.ops.aten.index_put(torch.zeros_like(target), indices, one)
 
 
 def _dim(call: Call) -> int | None:

@@ -1,0 +1,104 @@
+"""What a program has written over, under a mask or at indices, is not what reached the loss."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.anomaly.both import libraries, line, only_event, run, runs
+from tests.anomaly.disguises import HERE
+
+MASK = "torch.tensor([True, False, False, False])"
+
+# what removes the first element, or writes only there
+REMOVALS = {
+    "mask": f"y[{MASK}] = 0",
+    "indices": "y[torch.tensor([0])] = 0",
+    "index_put": f"y = y.index_put(({MASK},), torch.zeros(()))",
+    "masked_fill": f"y = y.masked_fill({MASK}, 0.0)",
+    "masked_fill_": f"y.masked_fill_({MASK}, 0)",
+    "where": f"y = torch.where({MASK}, 0.0, y)",
+}
+
+
+@libraries
+@runs
+@pytest.mark.parametrize("between", ["", "y = y * 1.0\n"], ids=["at once", "later"])
+@pytest.mark.parametrize("removal", REMOVALS)
+def test_the_element_that_is_left(library: str, steps: bool, between: str, removal: str) -> None:
+    program = f"""
+x = torch.tensor([-1.0, 2.0, -3.0, 4.0], requires_grad=True)
+y = torch.log(x)  {HERE}
+{between}{REMOVALS[removal]}
+y.sum().backward()
+"""
+    event = only_event(run(library, program, steps))
+    assert (event.lineno, event.index, event.operands) == (line(program), (2,), {"input": -3.0})
+
+
+@libraries
+@runs
+def test_an_infinity_that_is_left(library: str, steps: bool) -> None:
+    program = f"""
+x = torch.tensor([-1.0, 2.0, 0.0, 4.0], requires_grad=True)
+y = torch.log(x)  {HERE}
+y[torch.isnan(y)] = 0
+y.sum().backward()
+"""
+    event = only_event(run(library, program, steps))
+    assert (event.lineno, event.kind, event.index, event.operands) == (line(program), "divide", (2,), {"input": 0.0})
+
+
+@libraries
+@runs
+@pytest.mark.parametrize("write", ["y[torch.isnan(y)] = 0", "y.masked_fill_(torch.isnan(y), 0)", "y[:] = 0"])
+def test_a_birth_elsewhere(library: str, steps: bool, write: str) -> None:
+    program = f"""
+x = torch.tensor([-1.0, 2.0, -3.0, 4.0], requires_grad=True)
+z = torch.tensor([1.0, 1.0, 0.5, 0.0], requires_grad=True)
+y = torch.log(x) * 1.0
+{write}
+y = y + torch.log(z)  {HERE}
+y.sum().backward()
+"""
+    event = only_event(run(library, program, steps))
+    assert (event.lineno, event.index, event.operands) == (line(program), (3,), {"input": 0.0})
+
+
+@runs
+def test_a_part_that_is_overwritten(steps: bool) -> None:
+    """Of a write to a view, torch's graph does not tell which part that was."""
+    program = f"""
+x = torch.tensor([-1.0, 2.0, -3.0, 4.0], requires_grad=True)
+y = torch.log(x)  {HERE}
+y[:2] = 0
+y.sum().backward()
+"""
+    event = only_event(run("retrograd", program, steps))
+    assert (event.lineno, event.index, event.operands) == (line(program), (2,), {"input": -3.0})
+
+
+@libraries
+@runs
+def test_what_is_written_is_no_part_of_what_was_there(library: str, steps: bool) -> None:
+    program = f"""
+x = torch.tensor([-1.0, 2.0, -3.0, 4.0], requires_grad=True)
+z = torch.ones(4, requires_grad=True) * 2.0
+y = torch.log(x)  {HERE}
+z[torch.tensor([3, 2, 1, 0])] = y
+z.sum().backward()
+"""
+    event = only_event(run(library, program, steps))
+    assert (event.lineno, event.index, event.operands) == (line(program), (0,), {"input": -1.0})
+
+
+@libraries
+@runs
+def test_a_column_that_is_overwritten(library: str, steps: bool) -> None:
+    program = f"""
+x = torch.tensor([[-1.0, 2.0], [-3.0, -4.0]], requires_grad=True)
+y = torch.log(x)  {HERE}
+y[:, torch.tensor([True, False])] = 0
+y.sum().backward()
+"""
+    event = only_event(run(library, program, steps))
+    assert (event.lineno, event.index, event.operands) == (line(program), (1, 1), {"input": -4.0})
