@@ -27,7 +27,7 @@ class Names:
     """
 
     def __init__(self, model: Any, frame: FrameType | None) -> None:
-        self._frame = frame
+        self.frame = frame
         self._model = model
         self._parameters: dict[int, str] = {}
         if model is not None:
@@ -37,7 +37,7 @@ class Names:
     def array(self, array: Any) -> str | None:
         """The name of the tensor with these elements; None if it has none."""
         known = self._parameters.get(id(array))
-        frame = self._frame
+        frame = self.frame
         while known is None and frame is not None:
             if not sites.is_internal(frame.f_code):
                 variables = list(named_variables(frame))
@@ -60,11 +60,17 @@ class Names:
         return tuple(dict.fromkeys(name for name, buffer in buffers if holds_nan(buffer._data)))
 
     def _variables(self) -> Iterator[tuple[str, Any]]:
-        frame = self._frame
+        frame = self.frame
         while frame is not None:
             if not sites.is_internal(frame.f_code):
                 yield from named_variables(frame)
             frame = frame.f_back
+
+    def model_name(self) -> str | None:
+        """The variable that holds the model: ``"model"``, ``"trainer.model"``; not what its methods call it."""
+        found = [(name, value) for name, value in self._variables() if hasattr(type(value), "named_modules")]
+        known = self._model or max((value for _, value in found), key=_modules_in, default=None)
+        return next((name for name, value in found if value is known and name != "self"), None)
 
     def data(self) -> Iterator[tuple[str, ndarray]]:
         """The arrays with numbers that are not finite, and that get no gradient, with the innermost variables first."""
@@ -89,7 +95,7 @@ class Names:
         if self._model is not None:
             yield self._model
         yield modules[-1]
-        frame = self._frame
+        frame = self.frame
         while frame is not None:
             if not sites.is_internal(frame.f_code):
                 yield from (value for _, value in named_variables(frame) if hasattr(type(value), "named_modules"))
@@ -102,6 +108,10 @@ def _member(model: Any, array: Any) -> str | None:
         return None
     members = [*model.named_parameters(), *model.named_buffers()]
     return next((name for name, member in members if member._data is array), None)
+
+
+def _modules_in(model: Any) -> int:
+    return sum(1 for _ in model.named_modules())
 
 
 def _array(value: Any) -> Any:

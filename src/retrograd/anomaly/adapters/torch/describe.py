@@ -16,6 +16,7 @@ from retrograd.anomaly.adapters.place import assignment_of, place_fields
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, bad, can_be_bad, dense, has_inf, has_nan
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.origin import Origin
+from retrograd.anomaly.adapters.variables import partners_of
 from retrograd.anomaly.composed import composed, known_values
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.names import canonical
@@ -287,6 +288,8 @@ class Describer:
             context["bad_buffers"] = self.names.bad_buffers()
         if (wrong := bad(tensor)) is not None and context["leaf"] in ("batch", "target"):
             context |= extent(wrong.cpu().numpy())
+            if partners := partners_of(self.names.frame, origin.call.code, origin.call.at, name or ""):
+                context["partners"] = partners
         layer = {"layer_name": member.rpartition(".")[0]} if member is not None and "." in member else {}
         index = first_of(None, tensor)
         place = self.names.layer(origin.call.modules) | layer
