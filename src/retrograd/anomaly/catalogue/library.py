@@ -219,12 +219,14 @@ def negative_determinant(scene: Scene) -> Finding | None:
         scene.kind != "invalid"
         or scene.backward
         or (known is None and not logdet)
-        or (known is not None and known >= 0)
+        or (known is not None and math.copysign(1.0, known) > 0)
     ):
         return None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
     name = scene.called(matrix, "A")
+    if known == 0:
+        known = None  # rounded to -0
     size = "" if known is None else f", {shown(known)}" if known != -1 or logdet else " (its sign is -1)"
     module = f"{spelling.library}.linalg"
     return Finding(

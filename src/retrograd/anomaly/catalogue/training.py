@@ -192,9 +192,9 @@ def _poisoned_average(scene: Scene, name: str) -> Finding:
     layer = name.rpartition(".")[0]
     owner = f'{scene.model}.get_submodule("{layer}")' if layer else scene.model
     return Finding(
-        f"{name} itself holds {_bad(scene)}: a running average that has once met a NaN or an infinity never forgets it. "
-        "A bad batch went through this layer in training mode before; look for that one. The line begins the averages anew; "
-        "let some good batches pass in training mode before evaluating.",
+        f"{name} itself holds {_bad(scene)}: a running average that has once met a NaN or an infinity never forgets "
+        "it. A bad batch went through this layer in training mode before; look for that one. The line begins the "
+        "averages anew; let some good batches pass in training mode before evaluating.",
         None,
         f"{owner}.reset_running_stats()",
     )

@@ -35,6 +35,9 @@ _POLES = {
     "acosh": None, "binary_cross_entropy": None, "tan": None, "entr": 0.0,
 }  # fmt: skip
 
+# Of these a graph keeps the result, not the operand, whose elements have the same places.
+_OF_ONE_SHAPE = frozenset(("exp", "log_softmax", "sigmoid", "softmax", "sqrt", "tanh"))
+
 _MIXING = frozenset(
     (
         "addbmm",
@@ -155,6 +158,8 @@ class Describer:
         tensor, itself = argument.tensor, argument.itself
         if argument.made_by is not None and depth > 0:
             at = _inner(index, shape, None if tensor is None else tuple(tensor.shape))
+            if tensor is None and canonical(op) in _OF_ONE_SHAPE:
+                at = index
             inner = shape if tensor is None else tuple(tensor.shape)
             producer = self.operation(argument.made_by, at, inner, depth - 1)
         number = value_at(tensor, index, shape, op)
