@@ -376,7 +376,7 @@ layer(torch.randn(4, 2)).sum().backward()
 def test_a_running_average_that_met_a_nan() -> None:
     event = events_of(AVERAGES)[0]
     assert (event.kind, event.index, diagnose(event).number) == ("leaf", (1,), 50)
-    assert event.remedy == "model.reset_running_stats()"
+    assert event.remedy == "layer.reset_running_stats()"
 
 
 def test_what_a_loop_carries_over_does_not_hide_the_first_finding() -> None:

@@ -273,7 +273,7 @@ def test_weight_norm_of_a_row_of_zeros(steps: bool) -> None:
     event = only_event(w)
     assert "A row of v (here that of [1]) is all zeros" in (event.cause or "")
     assert "Run the line above once" in " ".join(format_event(event).split())
-    exec(event.remedy or "", {"model": net})
+    exec(event.remedy or "", {"net": net})
     assert net(torch.ones(2, 3)).isfinite().all(), "the remedy does not help"
 
 

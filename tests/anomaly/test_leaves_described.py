@@ -92,3 +92,52 @@ def test_a_parameter_is_called_by_its_own_name(library: str) -> None:
     event = only_event(run(library, text))
     assert event.operands.keys() == {"weight"}
     assert "after the model was made and loaded" in " ".join(format_event(event).split())
+
+
+LOADED = """
+w = torch.tensor([[1.0], [2.0]], requires_grad=True)
+x = torch.tensor([[1.0, 2.0], [1.0, float("nan")], [3.0, 1.0]])
+y = torch.tensor([[1.0], [2.0], [3.0]])
+for x, y in [(x, y)]:
+    loss = ((x @ w - y) ** 2).mean()
+    loss.backward()
+"""
+
+
+@libraries
+@pytest.mark.parametrize("loop", ["for x, y in [(x, y)]:", "for i, (x, y) in enumerate([(x, y)]):"])
+def test_what_belongs_to_a_sample_is_dropped_with_it(library: str, loop: str) -> None:
+    text = LOADED.replace("for x, y in [(x, y)]:", loop)
+    event = only_event(run(library, text))
+    assert "drops such samples and what belongs to them (y)." in (event.cause or "")
+    lines = text.splitlines()
+    remedy = (event.remedy or "").replace("rg.", "torch.")  # as the programs call either
+    lines.insert((event.lineno or 0) - 1, f"    {remedy}")
+    mended = "\n".join(lines)
+    assert not run(library, f"{mended}\n    assert len(x) == len(y) == 2 and y.tolist() == [[1.0], [3.0]]").events
+
+
+@libraries
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for x, y in [(x, y[:2])]:\n    y = torch.ones(3, 1)\n    x, y = x, y[0]",  # a target for all
+        "for x, y in [(x, y)]:\n    z = x\n    x = z[[1, 0, 2]]",  # in another order
+    ],
+)
+def test_what_need_not_belong_to_a_sample_is_left_to_the_reader(library: str, loop: str) -> None:
+    event = only_event(run(library, LOADED.replace("for x, y in [(x, y)]:", loop)))
+    assert "drop their partners too" in (event.cause or "")
+    assert (event.remedy or "").startswith("x = x[")
+
+
+@libraries
+def test_samples_of_what_a_line_computes_are_not_dropped(library: str) -> None:
+    """There the formula is to be mended; the library of the graph may know nothing but that line."""
+    text = (
+        f"{MODEL}a = torch.tensor([[1.0, 0.0], [2.0, 1.0]])\nweight = (1 / a) / (1 / a)\n"
+        "loss = (weight @ w).mean()\nloss.backward()"
+    )
+    event = only_event(run(library, text))
+    assert "isfinite" not in (event.remedy or "")
+    assert event.lineno == 3 or "Look at line 3" in (event.cause or "")

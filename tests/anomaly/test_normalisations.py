@@ -73,7 +73,7 @@ net(torch.randn(2, 1, 4, 4)).sum().backward()
     assert (event.op, event.index, event.layer_name) == ("batch_norm", (0, 2, 0, 0), "1")
     assert event.operands.get("running_var", event.operands.get("var")) == -2.0
     assert "running_var[2] is -2" in (event.cause or "")
-    assert event.remedy == 'model.get_submodule("1").reset_running_stats()'
+    assert event.remedy == 'net.get_submodule("1").reset_running_stats()'
 
 
 @libraries

@@ -98,6 +98,9 @@ class Surroundings:
             True if it is not known whether an operation made the leaf, one that no gradient goes through.
         ``"assigned"``
             The line that gave the leaf's variable its value, and its number, if they are known.
+        ``"partners"``
+            The variables that got their values together with the leaf's, itself among them, and that have as many
+            samples: ``("x", "y")`` of ``for x, y in loader``.
         ``"slice"``, ``"every"``
             Of a leaf: the indices that all its bad elements share, such as ``"[:, 2]"``; True if every sample has one.
         ``"bad_buffers"``
@@ -112,7 +115,9 @@ class Surroundings:
         ``"optimizer"``
             A dict with ``"name"`` (``"Adam"``) and its options (``"lr"``, ``"eps"``); given in every event of a
             training loop; ``"updating"`` True in it if the value was born inside its ``step``; ``"code_line"`` and
-            ``"lineno"`` of its construction if known.
+            ``"lineno"`` of its construction if known; ``"own"`` True in it if its ``step`` is the program's own.
+        ``"model"``
+            The variable that holds the model, such as ``"net"``, if it is known.
         ``"update_ratio"``
             Norm of the last update of all parameters divided by the norm of the weights.
         ``"loss_history"``, ``"grad_norm_history"``

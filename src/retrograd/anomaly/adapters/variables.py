@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import linecache
+import re
 import sys
 from collections.abc import Callable, Iterator
 from opcode import opmap
 from types import CodeType, FrameType
 from typing import Any
 
-from retrograd.anomaly.adapters.place import variables_read
+from retrograd.anomaly.adapters.place import unpacked_with, variables_read
 
 _MOST = 200  # items of a container that are looked through
 _PLAIN = frozenset(("builtins", "numpy", "torch"))  # modules whose objects hold no variables of the user's
@@ -80,3 +82,34 @@ def named_variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
         elif type(value).__module__ not in _PLAIN and not isinstance(value, type):
             for key, item in list(getattr(value, "__dict__", {}).items())[:_MOST]:
                 yield f"{name}.{key}", item
+
+
+def partners_of(frame: FrameType | None, code: CodeType | None, at: int, name: str) -> tuple[str, ...]:
+    """The variables that were unpacked together with one of a function under way, if all have as many samples."""
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    names = unpacked_with(code, at, name) if frame is not None else ()
+    if frame is None or len(names) < 2:
+        return ()
+    variables = local_variables(frame)
+    samples = {tuple(getattr(variables.get(each), "shape", ()))[:1] for each in names}
+    return names if len(samples) == 1 and () not in samples else ()
+
+
+def construction_of(frame: FrameType, thing: Any) -> tuple[str, int] | None:
+    """The line, with its number, that made what a variable holds: ``optimizer = Adam(model.parameters())``."""
+    walked: FrameType | None = frame
+    while walked is not None:
+        for name, value in named_variables(walked):
+            if value is thing:
+                return _assignment(walked, re.compile(rf"{re.escape(name)}\s*=\s*.*\b{type(thing).__name__}\(.*\)$"))
+        walked = walked.f_back
+    return None
+
+
+def _assignment(frame: FrameType, written: re.Pattern[str]) -> tuple[str, int] | None:
+    """The line above in the function that looks so, or else the only one in the file."""
+    lines = enumerate(map(str.strip, linecache.getlines(frame.f_code.co_filename)), 1)
+    found = [(line, number) for number, line in lines if written.match(line)]
+    above = [each for each in found if frame.f_code.co_firstlineno <= each[1] <= frame.f_lineno]
+    return above[-1] if above else found[0] if len(found) == 1 else None

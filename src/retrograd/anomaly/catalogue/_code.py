@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -216,11 +217,16 @@ class Line:
         return (node for node in ast.walk(self._tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
 
     def constants(self) -> Iterator[tuple[ast.expr, float]]:
-        """The numbers written in the line, a minus sign included."""
+        """The numbers written in the line, a minus sign included: ``-1``, ``float("-inf")``, ``-math.inf``."""
         for node in ast.walk(self._tree):
             inner = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
-            if isinstance(inner, ast.Constant) and isinstance(inner.value, (int, float)) and isinstance(node, ast.expr):
-                yield node, -inner.value if inner is not node else inner.value
+            known = _number(inner)
+            if known is not None and isinstance(node, ast.expr):
+                yield node, -known if inner is not node else known
+
+    def keywords(self) -> Iterator[ast.keyword]:
+        """The keyword arguments of its calls."""
+        yield from (node for node in ast.walk(self._tree) if isinstance(node, ast.keyword))
 
     def modules(self) -> Iterator[str]:
         """The modules that the line calls functions from."""
@@ -274,6 +280,22 @@ class Line:
         if prefix is not None and (prefix.split(".")[0] in MODULES or alone):
             return Written(self, node, op, arguments, keywords, "function", prefix)
         return Written(self, node, op, (base, *arguments), keywords, "method")
+
+
+def _number(node: ast.AST) -> float | None:
+    """The number that an expression without a sign is, infinity by any of its names."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, (int, float)) else None
+    if isinstance(node, ast.Attribute):
+        return math.inf if node.attr == "inf" and isinstance(node.value, ast.Name) and node.value.id in _INF else None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float" and node.args:
+        text = getattr(node.args[0], "value", None)
+        return _INFINITIES.get(text.strip().lower()) if isinstance(text, str) else None
+    return None
+
+
+_INF = frozenset(("math", "np", "numpy", "rg", "retrograd", "th", "torch"))
+_INFINITIES = {f"{sign}{name}": float(f"{sign}inf") for sign in ("", "+", "-") for name in ("inf", "infinity")}
 
 
 def dotted(node: ast.expr) -> str | None:

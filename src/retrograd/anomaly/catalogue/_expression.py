@@ -175,6 +175,21 @@ def denominator(operation: Operation) -> Operand | None:
     return None
 
 
+def is_masked(operand: Operand) -> bool:
+    """Whether an operand is -inf at the element, or a mask is known to have written that there."""
+    if value(operand) is not None:
+        return value(operand) == -math.inf
+    made = maker(operand, "masked_fill", "where")
+    condition = None if made is None else named(made, "condition", "mask")
+    if made is None or condition is None or not isinstance(condition.value, bool):
+        return False
+    position = 2 if made.op == "masked_fill" or not condition.value else 1
+    if made.op == "masked_fill" and not condition.value:
+        return False
+    written = made.args[position] if position < len(made.args) else None
+    return value(written) == -math.inf
+
+
 def unscaled(operand: Operand | None) -> Operand | None:
     """An operand without plain factors and casts: ``var`` for ``2 * var``."""
     while (producer := maker(operand, "mul", "div", "neg")) is not None:

@@ -128,6 +128,11 @@ class Scene:
         return self.dtype in ("float16", "half")
 
     @property
+    def model(self) -> str:
+        """What the user calls the model."""
+        return str(self.context.get("model") or "model")
+
+    @property
     def eps(self) -> str:
         """A small number to divide by or to take the root of, whose derivative there the type can hold."""
         return "1e-3" if self.half else "1e-12"

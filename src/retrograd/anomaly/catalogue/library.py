@@ -100,7 +100,7 @@ def zero_direction(scene: Scene) -> Finding | None:
         "direction, and 0 / 0 is NaN. Something has written zeros there: an initialisation, a pruning, a reset of "
         "single units. A row that is to be zero has g = 0 and any direction; the line gives such rows one.",
         None,
-        f'model.get_parameter("{name}").data.add_(1e-12)',
+        f'{scene.model}.get_parameter("{name}").data.add_(1e-12)',
     )
 
 
@@ -221,12 +221,14 @@ def negative_determinant(scene: Scene) -> Finding | None:
         scene.kind != "invalid"
         or scene.backward
         or (known is None and not logdet)
-        or (known is not None and known >= 0)
+        or (known is not None and math.copysign(1.0, known) > 0)
     ):
         return None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
     name = scene.called(matrix, "A")
+    if known == 0:
+        known = None  # rounded to -0
     size = "" if known is None else f", {shown(known)}" if known != -1 or logdet else " (its sign is -1)"
     module = f"{spelling.library}.linalg"
     return Finding(
@@ -276,7 +278,7 @@ def negative_variance(scene: Scene) -> Finding | None:
     index = scene.event.index
     channel = f"[{index[1]}]" if index is not None and len(index) > 1 else ""
     layer = scene.event.layer_name
-    reset = f'model.get_submodule("{layer}").reset_running_stats()' if layer else "layer.reset_running_stats()"
+    reset = f'{scene.model}.get_submodule("{layer}").reset_running_stats()' if layer else "layer.reset_running_stats()"
     if layer is None and variance.leaf_name and not name.endswith("running_var"):
         reset = f"{name} = {scene.spelling().clamp(name, '0')}"
     return Finding(

@@ -6,6 +6,7 @@ from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import (
     denominator,
     first,
+    is_masked,
     made_from,
     maker,
     number,
@@ -51,6 +52,8 @@ def log_of_softmax(scene: Scene) -> Finding | None:
             return _log_of_written_out_softmax(scene, log, exp)
         if softmax is None:
             continue
+        if is_masked(first(softmax)):
+            return _log_of_masked_softmax(scene, log)
         inner = _inner(scene, log, softmax)
         return Finding(
             f"softmax rounded this probability to {scene.at(first(log), 0.0)}, because its logit lies far below the "
@@ -61,6 +64,25 @@ def log_of_softmax(scene: Scene) -> Finding | None:
             log.lineno,
         )
     return None
+
+
+def _log_of_masked_softmax(scene: Scene, log: Operation) -> Finding:
+    """The score itself is -inf: another form of the same function would be -inf as well."""
+    weighted = "mul" in (operation.op for operation in scene.elementwise())
+
+    def positive(p: str, spelling: Spelling) -> str:
+        return spelling.where(f"{atom(p)} > 0", p, "1.0") if weighted else spelling.clamp(p, scene.floor)
+
+    kept = "leave it out of the log, and the product is 0" if weighted else "keep the probability above a small number"
+    site = scene.site(log)
+    return Finding(
+        "The score of this class is -inf, as a mask writes it, so its probability is exactly 0 and the log of that "
+        "-inf. log_softmax would give -inf as well, and 0 * -inf is NaN. Where a masked class is asked for its log, "
+        f"{kept}.",
+        scene.replaced(site, 0, positive, "input"),
+        f"log_p = {scene.spelling(site).call('log', positive(scene.called(first(log), 'p'), scene.spelling(site)))}",
+        log.lineno,
+    )
 
 
 def _written_out_softmax(operand: Operand) -> Operation | None:

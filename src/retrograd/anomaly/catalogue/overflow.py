@@ -270,5 +270,24 @@ _CALCULATED = ("input", "other", "exponent", "value")  # other plain arguments a
 _AS_LARGE = 0.01  # relative to what was made of it
 
 
+@cause(None, "infinity that was added up")
+def infinite_operand(scene: Scene) -> Finding | None:
+    if scene.kind != "invalid" or scene.backward or scene.op not in _SUMS or scene.event.input_has_nan:
+        return None
+    infinite = next((each for each in scene.birth.args if size_of(each) == math.inf and not each.constant), None)
+    if infinite is None:
+        return None
+    held = "inf" if math.inf in (infinite.value, infinite.max) else "-inf"
+    name = _called(infinite)
+    return Finding(
+        f"{name} holds {held}. That is legal until it is calculated with: {scene.op} adds up, and inf - inf is NaN, as "
+        "inf * 0 is. Look for what wrote it there (a padding value, a mask, a log of zero), and give such places a "
+        "finite number before.",
+        None,
+        None,
+        scene.birth.lineno,
+    )
+
+
 CAUSES = (recurrence, overflowing_variance)
-FALLBACK = (too_large,)
+FALLBACK = (too_large, infinite_operand)

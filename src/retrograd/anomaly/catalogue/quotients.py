@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import math
 
-from retrograd.anomaly.catalogue._code import Site, atom
+from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import (
     denominator,
     euclidean,
     first,
+    is_masked,
     made_from,
     maker,
     named,
@@ -326,6 +327,8 @@ def empty_mean(scene: Scene) -> Finding | None:
 
 @cause(19, "softmax of a row that is masked completely")
 def masked_row(scene: Scene) -> Finding | None:
+    if scene.op == "div":
+        return _masked_row_of_exponentials(scene)
     if scene.op == "sub":
         return _masked_row_by_hand(scene, scene.birth) if "exp" in scene.later[:1] else None
     if scene.op == "exp" and scene.kind == "invalid" and not scene.backward:
@@ -365,6 +368,8 @@ def masked_row(scene: Scene) -> Finding | None:
         explanation = _MASKED
     else:
         explanation = _ALL_NAN if 1 < scene.event.size == scene.event.nan_count else _PERHAPS_MASKED
+    if site is None and (rewritten := _padding_unmasked(scene)):
+        return Finding(f"{explanation} {_PADDING}", rewritten, None, scene.birth.lineno)
     return Finding(explanation, rewritten, f"{name} = {general}", scene.birth.lineno)
 
 
@@ -420,6 +425,52 @@ _ALL_NAN = (
 )
 
 
+_PADDING = "With the line below, no key is masked of a sample that is nothing but padding."
+
+
+def _padding_unmasked(scene: Scene) -> str | None:
+    """The line with the padding mask of a layer changed, so that no sample is masked as a whole."""
+    line = Line.parse(scene.birth.code_line)
+    given = [] if line is None else [each for each in line.keywords() if (each.arg or "").endswith("key_padding_mask")]
+    if line is None or len(given) != 1:
+        return None
+    mask = atom(line.text(given[0].value))
+    return line.replaced({given[0].value: f"{mask} & ~{mask}.all(-1, keepdim=True)"})
+
+
+def _masked_row_of_exponentials(scene: Scene) -> Finding | None:
+    quotient = scene.birth
+    exp, total = maker(first(quotient), "exp"), maker(second(quotient), "sum")
+    if exp is None or total is None or maker(first(total), "exp") is None or scene.backward:
+        return None
+    if value(second(quotient)) != 0 or not is_masked(first(exp)):
+        return None
+    site = scene.site(quotient)
+    place, summed = (scene.site(exp, site), scene.site(total, site)) if site else (None, None)
+    spelling = scene.spelling(site)
+    text = place.written.text(0, "input") if place else None
+    where = (_dim(dims(summed, first(exp))) if summed else "") or "dim=-1"
+
+    def unmasked(x: str) -> str:
+        condition = f"{spelling.library}.isneginf({x}).all({where}, keepdim=True)"
+        return f"{spelling.library}.where({condition}, 0.0, {x})"
+
+    rewritten, lineno = None, exp.lineno
+    if place and text and text.replace(".", "").isidentifier() and not spelling.numpy:
+        line = place.written.line
+        exps = (w.argument(0, "input") for w in line.operations if w.op == "exp" and w.text(0, "input") == text)
+        rewritten = line.replaced({node: unmasked(text) for node in exps if node is not None})
+        lineno = place.lineno if place.node is place.written.node else exp.lineno
+    return Finding(
+        "Every score of this row is -inf: each exponential is 0, and so is their sum, and 0 / 0 is NaN. The mask is "
+        "legal, a row without any unmasked key is not. Give such rows scores of 0 (padding rows are thrown away later "
+        "anyway), or unmask one key.",
+        rewritten,
+        f"y = {spelling.tensor_call('softmax', unmasked(scene.called(first(exp), 'scores')), 'dim=-1')}",
+        lineno,
+    )
+
+
 def _masked_row_by_hand(scene: Scene, difference: Operation) -> Finding | None:
     left, right = first(difference), second(difference)
     if maker(right, "amax", "max", "logsumexp") is None:
@@ -441,13 +492,13 @@ def _masked_row_by_hand(scene: Scene, difference: Operation) -> Finding | None:
 
 
 CAUSES = (
+    masked_row,
     written_out_softmax,
     cosine,
     zero_norm,
     zero_spread,
     spread_of_one,
     empty_mean,
-    masked_row,
     infinite_score,
     masked_target,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import math
 from collections.abc import Sequence
@@ -90,17 +91,29 @@ def bad_batch(scene: Scene) -> Finding | None:
         line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
     place = scene.context.get("slice")
     drops = not scene.context.get("every") and not (buffers and not name)
-    drops &= bool(name) or user is None
+    drops &= (bool(name) or user is None) and not (assigned and _is_computed(assigned[0]))
+    keep = f"{module}.isfinite({plain}).reshape(len({plain}), -1).all(1)"
+    remedy, rest = f"{plain} = {plain}[{keep}]", "; drop their partners too"
+    if partners := scene.context.get("partners"):
+        remedy = f"{', '.join(partners)} = (each[{keep}] for each in ({', '.join(partners)}))"
+        rest = f" and what belongs to them ({', '.join(each for each in partners if each != plain)})"
     return Finding(
         f"{'The targets' if role == 'target' else 'The data'} already held {_bad(scene)}{of} elements"
         f"{f', all of them in {place},' if place else ''} when they came "
         f"in ({called}); {made}{line} at how {'this sample was' if drops else 'samples are'} loaded and normalised (a "
         "division by a zero spread, a log of zero, a missing value)."
-        f"{' The line drops such samples; drop their partners too.' if drops else ''}"
+        f"{f' The line drops such samples{rest}.' if drops else ''}"
         f"{' Every sample has one.' if scene.context.get('every') else ''}",
         None,
-        f"{plain} = {plain}[{module}.isfinite({plain}).reshape(len({plain}), -1).all(1)]" if drops else None,
+        remedy if drops else None,
     )
+
+
+def _is_computed(assignment: str) -> bool:
+    """Whether a line computes what it assigns: a formula, whose operands are to be mended and not its samples."""
+    line = Line.parse(assignment)
+    made = line.assignment if line is not None else None
+    return made is not None and isinstance(made[1], (ast.BinOp, ast.UnaryOp))
 
 
 @cause(None, "learning rate that is not finite")
@@ -137,7 +150,7 @@ def uninitialised(scene: Scene) -> Finding | None:
         "allocated (empty, to_empty, a model built on the meta device, keys missing from a checkpoint) and never "
         "written. Initialise it; load_state_dict(strict=True) tells about missing keys.",
         None,
-        f'{module}.nn.init.normal_(model.get_parameter("{name}"), std=0.02)',
+        f'{module}.nn.init.normal_({scene.model}.get_parameter("{name}"), std=0.02)',
     )
 
 
@@ -149,7 +162,7 @@ def bad_weight(scene: Scene) -> Finding | None:
     updates = scene.context.get("updates")
     when = f"after {updates} step{'' if updates == 1 else 's'}" if updates else "when training began"
     if name.endswith(("running_mean", "running_var")):
-        return _poisoned_average(name, _bad(scene))
+        return _poisoned_average(scene, name)
     getter = "get_buffer" if _leaf(scene) == "buffer" else "get_parameter"
     return Finding(
         f"{name} itself holds {_bad(scene)} {when}: every result is NaN from here on, and no operation of this step "
@@ -157,7 +170,7 @@ def bad_weight(scene: Scene) -> Finding | None:
         f"change, an update with a non-finite gradient or learning rate{_suspicion(scene)}. The line repairs the "
         "elements, not the reason.",
         None,
-        f'model.{getter}("{name}").data.nan_to_num_(0.0, 0.0, 0.0)',
+        f'{scene.model}.{getter}("{name}").data.nan_to_num_(0.0, 0.0, 0.0)',
     )
 
 
@@ -170,18 +183,20 @@ def _suspicion(scene: Scene) -> str:
     name = str(optimizer.get("name", ""))
     if eps == 0 and name.lower() in _ADAPTIVE:
         return f", or by {name} with eps=0, whose step is 0/0 where all gradients have been 0"
+    if optimizer.get("own"):
+        return f", or the step of {name}, which is your own: look there for a division by a norm that can be 0"
     return ""
 
 
-def _poisoned_average(name: str, bad: str) -> Finding:
+def _poisoned_average(scene: Scene, name: str) -> Finding:
     layer = name.rpartition(".")[0]
-    reset = f'model.get_submodule("{layer}").reset_running_stats()' if layer else "model.reset_running_stats()"
+    owner = f'{scene.model}.get_submodule("{layer}")' if layer else scene.model
     return Finding(
-        f"{name} itself holds {bad}: a running average that has once met a NaN or an infinity never forgets it. A bad "
-        "batch went through this layer in training mode before; look for that one. The line begins the averages anew; "
-        "let some good batches pass in training mode before evaluating.",
+        f"{name} itself holds {_bad(scene)}: a running average that has once met a NaN or an infinity never forgets "
+        "it. A bad batch went through this layer in training mode before; look for that one. The line begins the "
+        "averages anew; let some good batches pass in training mode before evaluating.",
         None,
-        reset,
+        f"{owner}.reset_running_stats()",
     )
 
 
@@ -201,7 +216,8 @@ def poisoned_clipping(scene: Scene) -> Finding | None:
         "divides every gradient by it and one bad element becomes NaN in all of them. Let it raise, or skip the "
         "step, and mend the birth of that gradient.",
         rewritten,
-        f"{scene.spelling().library}.nn.utils.clip_grad_norm_(model.parameters(), {bound}, error_if_nonfinite=True)",
+        f"{scene.spelling().library}.nn.utils.clip_grad_norm_({scene.model}.parameters(), {bound}, "
+        "error_if_nonfinite=True)",
     )
 
 
@@ -234,7 +250,7 @@ def zero_eps(scene: Scene) -> Finding | None:
         f"{why}: the step is {quotient}, and would go into the weight. In float16 eps must be 1e-4 or more; better "
         "keep the weights and the state in float32.",
         rewritten,
-        f"optimizer = {scene.spelling().library}.optim.{name}(model.parameters(), "
+        f"optimizer = {scene.spelling().library}.optim.{name}({scene.model}.parameters(), "
         f"lr={shown(optimizer.get('lr', 1e-3))}, eps={new})",
         optimizer.get("lineno") if rewritten else None,
     )
@@ -319,10 +335,11 @@ def runaway(scene: Scene) -> Finding | None:
         f"visible, not the reason. Use a smaller learning rate{f' than {rate:g}{raised}' if rate else ''}, warm it "
         "up, or clip the gradient norm before the step.",
         rewritten,
-        f"optimizer = {scene.spelling().library}.optim.{optimizer['name']}(model.parameters(), "
+        f"optimizer = {scene.spelling().library}.optim.{optimizer['name']}({scene.model}.parameters(), "
         f"lr={smaller if rate else '1e-4'})"
-        if optimizer.get("name")
+        if optimizer.get("name") and not optimizer.get("own")
         else "lr = lr / 10",
+        optimizer.get("lineno") if rewritten else None,
     )
 
 
@@ -333,7 +350,7 @@ def overflowing_update(scene: Scene) -> Finding | None:
     if not optimizer.get("updating") or scene.kind not in ("overflow", "invalid") or grad is None:
         return None
     name, harmed = optimizer.get("name", "the optimizer"), scene.event.harmed or "the update"
-    clip = f"{scene.spelling().library}.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    clip = f"{scene.spelling().library}.nn.utils.clip_grad_norm_({scene.model}.parameters(), 1.0)"
     lr = number(optimizer.get("lr")) or 0.0
     rate = f" with lr={lr:g}" if lr else ""
     lasting = "" if harmed.startswith("the update") else "; it would stay infinite in all steps to come"

@@ -17,6 +17,7 @@ from retrograd.anomaly.report.source import SourceLine, excerpt, guilty_span
 
 TAB = 4
 _SAME_LINE = 4  # characters, with which a line that was rewritten begins as before
+_MEMBER_CHANGED = re.compile(r"[\w.]+\.get_(?:parameter|buffer|submodule)\(")
 _LAYER_MADE = re.compile(r"[\w.]+ = (?:\w+\.)*nn\.[A-Z]\w*\(")
 PATH_ENDS = 3  # how many nodes of a long path are shown at either end
 
@@ -205,7 +206,7 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
     own = (event.code_line or remedy).strip()[:_SAME_LINE]
     if line != event.lineno or remedy.startswith(own) or (remedy.startswith("with ") and f": {own}" in remedy):
         return f"Change line {line} as above"
-    if remedy.startswith("model.get_"):
+    if _MEMBER_CHANGED.match(remedy):
         return "Run the line above once, after what has written those numbers"
     if remedy.startswith("optimizer = "):
         return "Make the optimizer as above"

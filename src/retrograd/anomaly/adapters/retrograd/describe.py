@@ -32,6 +32,7 @@ from retrograd.anomaly.adapters.retrograd.operations import Operations
 from retrograd.anomaly.adapters.retrograd.replay import Call
 from retrograd.anomaly.adapters.retrograd.source import operation_written_at
 from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.anomaly.adapters.variables import partners_of
 from retrograd.anomaly.composed import composed, known_values
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
@@ -77,7 +78,8 @@ class Describer:
     def __init__(self, graph: Graph, names: Names, context: Mapping[str, Any]) -> None:
         self.graph = graph
         self.names = names
-        self.context = context
+        name = names.model_name()
+        self.context = context if name is None else {**context, "model": name}
         self.operations = Operations(graph, names)
 
     # --- events ---------------------------------------------------------------------------------------------------
@@ -283,6 +285,10 @@ class Describer:
         if role in ("batch", "target"):
             context |= extent(~np.isfinite(data))
         consumer = next((node for node in path if not node.is_leaf), None)
+        if consumer is not None and (
+            partners := partners_of(self.names.frame, *sites.position_of(consumer), known or "")
+        ):
+            context["partners"] = partners
         return NaNEvent(
             kind="leaf",
             op="leaf",

@@ -40,11 +40,10 @@ from retrograd.anomaly.adapters.retrograd.looks import (
 )
 from retrograd.anomaly.adapters.retrograd.norms import Growth, LeafNames, norm
 from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot
-from retrograd.anomaly.adapters.retrograd.source import construction_of
 from retrograd.anomaly.adapters.retrograd.suspects import Suspects
 from retrograd.anomaly.adapters.retrograd.updates import Updates
 from retrograd.anomaly.adapters.retrograd.variables import Names
-from retrograd.anomaly.adapters.variables import variables_left_by
+from retrograd.anomaly.adapters.variables import construction_of, variables_left_by
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.flags import Flags
 from retrograd.anomaly.monitor import Watch, expected

@@ -6,12 +6,11 @@ import ast
 import linecache
 import re
 from collections.abc import Mapping
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 
 from retrograd.anomaly.adapters.place import place_fields, written_at
 from retrograd.anomaly.adapters.retrograd.elements import value_at
-from retrograd.anomaly.adapters.variables import named_variables
 from retrograd.anomaly.catalogue._code import Line
 from retrograd.anomaly.surroundings import Operand, Operation
 from retrograd.core import sites
@@ -72,22 +71,3 @@ def operation_written_at(
         value = _number(node) if text not in variables else value_at(variables[text], index, shape)
         args.append(Operand(name=name, value=value, text=text, constant=text not in variables))
     return Operation(op=written[0].op, args=tuple(args), **where)
-
-
-def construction_of(frame: FrameType, thing: Any) -> tuple[str, int] | None:
-    """The line, with its number, that made what a variable holds: ``optimizer = Adam(model.parameters())``."""
-    walked: FrameType | None = frame
-    while walked is not None:
-        for name, value in named_variables(walked):
-            if value is thing:
-                return _assignment(walked, re.compile(rf"{re.escape(name)}\s*=\s*.*\b{type(thing).__name__}\(.*\)$"))
-        walked = walked.f_back
-    return None
-
-
-def _assignment(frame: FrameType, written: re.Pattern[str]) -> tuple[str, int] | None:
-    """The line above in the function that looks so, or else the only one in the file."""
-    lines = enumerate(map(str.strip, linecache.getlines(frame.f_code.co_filename)), 1)
-    found = [(line, number) for number, line in lines if written.match(line)]
-    above = [each for each in found if frame.f_code.co_firstlineno <= each[1] <= frame.f_lineno]
-    return above[-1] if above else found[0] if len(found) == 1 else None

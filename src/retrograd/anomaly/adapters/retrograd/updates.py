@@ -29,8 +29,8 @@ from retrograd.anomaly.adapters.retrograd.elements import (
     unravelled,
     value_at,
 )
-from retrograd.anomaly.adapters.retrograd.source import construction_of
 from retrograd.anomaly.adapters.retrograd.variables import Names
+from retrograd.anomaly.adapters.variables import construction_of
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.libraries import is_library
 from retrograd.anomaly.monitor import expected

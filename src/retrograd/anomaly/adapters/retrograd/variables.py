@@ -27,7 +27,7 @@ class Names:
     """
 
     def __init__(self, model: Any, frame: FrameType | None) -> None:
-        self._frame = frame
+        self.frame = frame
         self._model = model
         self._parameters: dict[int, str] = {}
         if model is not None:
@@ -67,7 +67,7 @@ class Names:
 
     def _frames(self) -> Iterator[FrameType]:
         """Those of the user, from the innermost outwards."""
-        frame = self._frame
+        frame = self.frame
         while frame is not None:
             if not sites.is_internal(frame.f_code):
                 yield frame
@@ -76,6 +76,14 @@ class Names:
     def _variables(self) -> Iterator[tuple[str, Any]]:
         for frame in self._frames():
             yield from named_variables(frame)
+
+    def model_name(self) -> str | None:
+        """The variable that holds the model: ``"model"``, ``"trainer.model"``; not what its methods call it."""
+        found = [(name, value) for name, value in self._variables() if hasattr(type(value), "named_modules")]
+        known = self._model
+        if known is None:
+            known = max((value for _, value in found), key=_modules_in, default=None)
+        return next((name for name, value in found if value is known and name != "self"), None)
 
     def data(self) -> Iterator[tuple[str, ndarray]]:
         """The arrays with numbers that are not finite, and that get no gradient, with the innermost variables first."""
@@ -109,6 +117,10 @@ def _member(model: Any, array: Any) -> str | None:
         return None
     members = [*model.named_parameters(), *model.named_buffers()]
     return next((name for name, member in members if member._data is array), None)
+
+
+def _modules_in(model: Any) -> int:
+    return sum(1 for _ in model.named_modules())
 
 
 def _array(value: Any) -> Any:

@@ -17,6 +17,7 @@ from retrograd.anomaly.adapters.shapes import inner_index, selection_along
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, bad, can_be_bad, dense, has_inf, has_nan
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.origin import Origin
+from retrograd.anomaly.adapters.variables import partners_of
 from retrograd.anomaly.composed import composed, known_values
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.names import canonical
@@ -34,6 +35,9 @@ _POLES = {
     "digamma": None, "lgamma": None, "atanh": None, "logit": None, "erfinv": None, "acos": None, "asin": None,
     "acosh": None, "binary_cross_entropy": None, "tan": None, "entr": 0.0,
 }  # fmt: skip
+
+# Of these a graph keeps the result, not the operand, whose elements have the same places.
+_OF_ONE_SHAPE = frozenset(("exp", "log_softmax", "sigmoid", "softmax", "sqrt", "tanh"))
 
 _MIXING = frozenset(
     (
@@ -155,6 +159,8 @@ class Describer:
         tensor, itself = argument.tensor, argument.itself
         if argument.made_by is not None and depth > 0:
             at = inner_index(index, shape, None if tensor is None else tuple(tensor.shape))
+            if tensor is None and canonical(op) in _OF_ONE_SHAPE:
+                at = index
             inner = shape if tensor is None else tuple(tensor.shape)
             producer = self.operation(argument.made_by, at, inner, depth - 1)
         number = value_at(tensor, index, shape, op)
@@ -288,6 +294,8 @@ class Describer:
             context["bad_buffers"] = self.names.bad_buffers()
         if (wrong := bad(tensor)) is not None and context["leaf"] in ("batch", "target"):
             context |= extent(wrong.cpu().numpy())
+            if partners := partners_of(self.names.frame, origin.call.code, origin.call.at, name or ""):
+                context["partners"] = partners
         layer = {"layer_name": member.rpartition(".")[0]} if member is not None and "." in member else {}
         index = first_of(None, tensor)
         place = self.names.layer(origin.call.modules) | layer

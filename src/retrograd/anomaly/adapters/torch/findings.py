@@ -241,6 +241,8 @@ class Findings:
 
     def _settled_context(self) -> dict[str, Any]:
         context = dict(self._context)
+        if (name := self.names.model_name()) is not None:
+            context["model"] = name
         clipping = dict(context.get("clip_grad_norm", {}))
         place = clipping.pop("place", None)
         if clipping:

@@ -99,6 +99,17 @@ class Names:
             return ()
         return tuple(name for name, buffer in self.model.named_buffers() if has_nan(buffer))
 
+    def model_name(self) -> str | None:
+        """The variable that holds the model: ``"model"``, ``"trainer.model"``; not what its methods call it."""
+        frame = self.frame
+        while self.model is not None and frame is not None:
+            if not is_internal(frame.f_code):
+                names = (name for name, value in named_variables(frame) if value is self.model and name != "self")
+                if (name := next(names, None)) is not None:
+                    return name
+            frame = frame.f_back
+        return None
+
     def layer(self, modules: Sequence[Any]) -> dict[str, Any]:
         """The fields of an event about the module in which something happened; ``modules`` with the innermost first."""
         if not modules:

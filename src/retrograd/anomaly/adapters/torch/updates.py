@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import sys
 import weakref
 from collections.abc import Callable, Mapping
+from types import FrameType
 from typing import Any
 
 import torch
@@ -14,9 +16,10 @@ from torch import Tensor
 from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.adapters.torch.calls import is_bad
 from retrograd.anomaly.adapters.torch.describe import first_of, statistics, value_at
-from retrograd.anomaly.adapters.torch.frames import user_frame
+from retrograd.anomaly.adapters.torch.frames import is_internal, user_frame
 from retrograd.anomaly.adapters.torch.gradients import kind_of
 from retrograd.anomaly.adapters.torch.names import Names
+from retrograd.anomaly.adapters.variables import construction_of
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.monitor import Watch, expected
@@ -107,7 +110,10 @@ class Divisions:
             surroundings=Surroundings(
                 operation=operation,
                 library="torch",
-                context={**self._context(), "optimizer": settings_of(optimizer, group) | {"updating": True}},
+                context={
+                    **self._context(),
+                    "optimizer": described(optimizer, frame) | settings_of(optimizer, group) | {"updating": True},
+                },
             ),
             **place,
             **statistics(param),
@@ -117,7 +123,16 @@ class Divisions:
 def settings_of(optimizer: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """The name of an optimizer and its options, for the context of an event."""
     plain = {key: value for key, value in options.items() if isinstance(value, (int, float, bool, tuple))}
-    return {"name": type(optimizer).__name__, **plain}
+    step = getattr(inspect.unwrap(type(optimizer).step), "__code__", None)
+    own = {"own": True} if step is not None and not is_internal(step) else {}
+    return {"name": type(optimizer).__name__, **plain, **own}
+
+
+def described(optimizer: Any, frame: FrameType | None) -> dict[str, Any]:
+    """An optimizer with the options that it has now, which a schedule changes, and the line that made it."""
+    settings = settings_of(optimizer, (optimizer.param_groups or [optimizer.defaults])[0])
+    made = None if frame is None else construction_of(frame, optimizer)
+    return settings if made is None else settings | {"code_line": made[0], "lineno": made[1]}
 
 
 def _may_divide_by_zero(optimizer: Any) -> bool:

@@ -1,0 +1,80 @@
+"""The model and the optimizer in a remedy are those of the program, under its names and with its options."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.anomaly.both import only_event, run
+
+RUNAWAY = """
+net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+opt = torch.optim.SGD(net.parameters(), lr=5.0, momentum=0.9)
+x, y = torch.randn(16, 4) * 10, torch.randn(16, 1)
+for _ in range(30):
+    if w.events:
+        break
+    opt.zero_grad()
+    F.mse_loss(net(x), y).backward()
+    opt.step()
+"""
+
+
+def test_the_line_that_made_the_optimizer_is_rewritten() -> None:
+    event = run("torch", RUNAWAY).events[0]
+    assert event.remedy == "opt = torch.optim.SGD(net.parameters(), lr=0.5, momentum=0.9)"
+    assert event.remedy_lineno == 3
+
+
+def test_a_rate_that_a_schedule_has_changed() -> None:
+    """The rate of the step counts, not the one that the optimizer was made with."""
+    schedule = "schedule = torch.optim.lr_scheduler.LambdaLR(opt, lambda step: 0.25)\n"
+    event = run("torch", RUNAWAY.replace("for _", schedule + "for _")).events[0]
+    assert "than 1.25" in (event.cause or "")
+
+
+def test_an_optimizer_that_is_made_in_several_lines() -> None:
+    """No line can be rewritten; the model has its own name all the same."""
+    program = RUNAWAY.replace("SGD(net.parameters(), lr=5.0, momentum=0.9)", "SGD(\n    net.parameters(),\n    lr=5.0)")
+    event = run("torch", program).events[0]
+    assert (event.remedy, event.remedy_lineno) == ("optimizer = torch.optim.SGD(net.parameters(), lr=0.5)", None)
+
+
+OWN = """
+class Scaled(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, dict(lr=0.1))
+    @torch.no_grad()
+    def step(self):
+        for p in self.param_groups[0]["params"]:
+            p.sub_(0.1 * p.norm() / p.grad.norm() * p.grad)
+net = nn.Linear(2, 1, bias=False)
+opt = Scaled(net.parameters())
+for _ in range(2):
+    opt.zero_grad()
+    (net(torch.ones(3, 2)) * 0).sum().backward()
+    opt.step()
+"""
+
+
+def test_an_optimizer_of_the_programs_own_is_a_suspect() -> None:
+    event = only_event(run("torch", OWN))
+    assert "the step of Scaled, which is your own" in (event.cause or "")
+    assert event.remedy == 'net.get_parameter("weight").data.nan_to_num_(0.0, 0.0, 0.0)'
+    net = torch.nn.Linear(2, 1, bias=False)
+    net.weight.data.fill_(float("nan"))
+    exec(event.remedy, {"net": net})
+    assert torch.isfinite(net.weight).all()
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW"])
+def test_torchs_own_are_none(optimizer: str) -> None:
+    program = f"""
+net = nn.Linear(2, 1)
+opt = torch.optim.{optimizer}(net.parameters(), lr=0.1)
+net(torch.ones(3, 2)).sum().backward()
+opt.step()
+net.weight.data.fill_(float("nan"))
+net(torch.ones(3, 2)).sum().backward()
+"""
+    assert "your own" not in (run("torch", program).events[0].cause or "")
