@@ -1,4 +1,4 @@
-"""Which lines have made what a variable holds, as they are written."""
+"""Which statements of a function have given a variable its value, as they are written."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
+
+from retrograd.core import sites
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
@@ -58,6 +60,31 @@ def statement_at(code: CodeType, lineno: int) -> range:
     """The lines of the innermost statement of a function around a line."""
     around = [_lines(node) for node in _body(code) if isinstance(node, ast.stmt) and lineno in _lines(node)]
     return min(around, key=len, default=range(lineno, lineno + 1))
+
+
+def unpacked_with(code: CodeType | None, at: int, name: str) -> tuple[str, ...]:
+    """The variables that got their values together with one, which is among them: of ``for x, y in loader``, both.
+
+    The statement that did it is the last one above an instruction, in its function; empty if the variable has been
+    given something else since.
+    """
+    if code is None:
+        return ()
+    here = sites.line_of(code, at)
+    above = [node for node in _body(code) if isinstance(node, (ast.For, ast.Assign)) and node.lineno < here]
+    for node in sorted(above, key=lambda node: node.lineno, reverse=True):
+        target, source = (node.target, node.iter) if isinstance(node, ast.For) else (node.targets[0], node.value)
+        for each in ast.walk(target):
+            if isinstance(each, ast.Tuple) and any(_is_named(item, name) for item in each.elts):
+                names = [item.id for item in each.elts if isinstance(item, ast.Name)]
+                return tuple(names) if len(names) == len(each.elts) else ()
+        if _is_named(target, name) and not any(_is_named(each, name) for each in ast.walk(source)):
+            return ()
+    return ()
+
+
+def _is_named(written: ast.AST, name: str) -> bool:
+    return isinstance(written, ast.Name) and written.id == name
 
 
 def _statements(code: CodeType) -> Iterator[_Statement]:

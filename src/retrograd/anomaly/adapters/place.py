@@ -63,36 +63,3 @@ def assignment_of(code: CodeType | None, at: int, name: str) -> tuple[str, int] 
         if pattern.match(line):
             return line, lineno
     return None
-
-
-def unpacked_with(code: CodeType | None, at: int, name: str) -> tuple[str, ...]:
-    """The variables that got their values together with one, which is among them: of ``for x, y in loader``, both.
-
-    The line that did it is the last one before an instruction, in its function; empty if the variable has been given
-    something else since.
-    """
-    if code is None or not name.isidentifier():
-        return ()
-    for lineno in range(sites.line_of(code, at) - 1, code.co_firstlineno - 1, -1):
-        line = linecache.getline(code.co_filename, lineno).strip()
-        try:
-            statement = ast.parse(f"{line} pass" if line.startswith("for ") else line).body[0]
-        except (SyntaxError, IndexError):
-            continue
-        if isinstance(statement, ast.For):
-            target, source = statement.target, statement.iter
-        elif isinstance(statement, ast.Assign):
-            target, source = statement.targets[0], statement.value
-        else:
-            continue
-        for each in ast.walk(target):
-            if isinstance(each, ast.Tuple) and any(_is_named(item, name) for item in each.elts):
-                names = [item.id for item in each.elts if isinstance(item, ast.Name)]
-                return tuple(names) if len(names) == len(each.elts) else ()
-        if _is_named(target, name) and not any(_is_named(each, name) for each in ast.walk(source)):
-            return ()
-    return ()
-
-
-def _is_named(written: ast.AST, name: str) -> bool:
-    return isinstance(written, ast.Name) and written.id == name

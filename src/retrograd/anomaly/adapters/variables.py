@@ -11,7 +11,8 @@ from opcode import opmap
 from types import CodeType, FrameType
 from typing import Any
 
-from retrograd.anomaly.adapters.place import unpacked_with, variables_read
+from retrograd.anomaly.adapters.making import unpacked_with
+from retrograd.anomaly.adapters.place import variables_read
 
 _MOST = 200  # items of a container that are looked through
 _PLAIN = frozenset(("builtins", "numpy", "torch"))  # modules whose objects hold no variables of the user's
