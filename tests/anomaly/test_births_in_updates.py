@@ -12,6 +12,7 @@ import torch
 
 import retrograd as rg
 from retrograd.anomaly import AnomalyError, AnomalyWarning, NaNEvent, Watch, diagnose, expect_nonfinite
+from retrograd.anomaly.messages import outcome_of
 from retrograd.core.blocks import get_num_threads, set_num_threads
 from retrograd.core.tensor import Tensor
 from retrograd.optim._blockwise import LARGE
@@ -433,3 +434,4 @@ def test_an_update_by_hand(update: str) -> None:
     assert (event.kind, event.harmed) == ("overflow", "loss")
     assert event.op in ("mul", "sub", "sub_", "mul_")
     assert event.note == "It was written to w when that was updated by hand."
+    assert outcome_of("inf", event, "raise") == "update withheld, but w is not clean"

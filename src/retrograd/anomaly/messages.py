@@ -44,6 +44,9 @@ def outcome_of(kind: str, event: NaNEvent | GradEvent, action: str, twice: bool 
         return "no harm so far"
     if action in ("raise", "skip_step"):
         outcome = "update withheld" if action == "raise" else "update left out"
+        spoilt = event.surroundings.context.get("spoilt") if event.surroundings else None
+        if spoilt is not None:
+            return f"{outcome}, but {spoilt} is not clean"
         return outcome if event.kind == "leaf" else f"{outcome}, weights are clean"
     if twice:
         return (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.messages import IN_STEPS
@@ -32,10 +33,17 @@ def could_tell_more(event: NaNEvent) -> bool:
         return False
     context = event.surroundings.context if event.surroundings else {}
     computed = context.get("untraced") and context.get("leaf") in _FROM_OUTSIDE
-    return bool(event.op == "unknown" or event.lineno is None or computed or any(map(context.get, _GAPS)))
+    missing = event.op == "unknown" or event.lineno is None or any(map(context.get, _GAPS))
+    return bool(missing or computed or _was_written(context))
+
+
+def _was_written(context: Mapping[str, Any]) -> bool:
+    """Whether a weight was finite in the step before: that step, or this one, has written to it."""
+    return bool(context.get("untraced") and context.get("leaf") == "parameter" and context.get("updates"))
 
 
 def first_step_of(event: NaNEvent) -> int:
     """The step from which on to record: that of the first operation that could have made the value."""
     context = event.surroundings.context if event.surroundings else {}
-    return max(1, (event.step or 1) - context.get("steps_before", 0))
+    before = max(context.get("steps_before", 0), _was_written(context))
+    return max(1, (event.step or 1) - before)

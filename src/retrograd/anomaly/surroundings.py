@@ -105,6 +105,8 @@ class Surroundings:
             Of a leaf: the indices that all its bad elements share, such as ``"[:, 2]"``; True if every sample has one.
         ``"bad_buffers"``
             The names of the buffers that are not finite, where a leaf has no name.
+        ``"spoilt"``
+            The name of a parameter that is not finite itself any more, where something else was to blame.
         ``"updates"``
             How many optimizer steps the leaf has seen since the watch began.
         ``"uninitialised"``

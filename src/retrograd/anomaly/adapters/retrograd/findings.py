@@ -133,9 +133,11 @@ class Inquest:
             result = result_of(birth)
             if result is data or (result is not None and is_bad(result) and _same_places(result, data)):
                 event = self.describer.forward(birth, None, path, harmed="loss")
-                if event is not None:
+                if event is not None and event.surroundings is not None:
                     name = self.names.array(data) or f"a leaf of shape {list(data.shape)}"
-                    return replace(event, note=f"It was written to {name} when that was updated by hand.")
+                    context = {**event.surroundings.context, "spoilt": name}
+                    note = f"It was written to {name} when that was updated by hand."
+                    return replace(event, note=note, surroundings=replace(event.surroundings, context=context))
         return None
 
     def _unrecorded(self) -> list[Birth]:

@@ -86,7 +86,7 @@ class Findings:
             again = self._origin(self._run_model_again(backward=False))
             if again is not None and not (nameless and self._is_nameless_data(again)):
                 origin = again
-        return None if origin is None else self._event(origin, "loss", None if origin.sure else NOT_SURE)
+        return None if origin is None else self._event(origin, "loss")
 
     def in_backward(self, wrong: Sequence[tuple[Tensor, Tensor | None]], losses: Sequence[Tensor] = ()) -> NaNEvent:
         """Why gradients are not finite, which may be gone; ``losses`` are those that nobody has looked at yet."""
@@ -116,7 +116,18 @@ class Findings:
             found = self._tail.losses if lost else self._tail.births
             origin = self._origin(found(self._sites.sites_behind))
         origin = origin or self._origin(self._run_model_again(backward=True))
-        return None if origin is None else self._event(origin, harmed, None if origin.sure else NOT_SURE)
+        return None if origin is None else self._event(origin, harmed)
+
+    def in_update(self, param: Tensor) -> NaNEvent | None:
+        """Why an optimizer has made a weight of finite ones that is not, if its operations were recorded."""
+        harmed = f"the update of {self.names.tensor(param) or f'a leaf of shape {list(param.shape)}'}"
+        self._context["optimizer"] = self._context.get("optimizer", {}) | {"updating": True}
+
+        def search() -> NaNEvent | None:
+            origin = self._origin(self._recorded([param]))
+            return None if origin is None else self._event(origin, harmed, undone=True)
+
+        return self._found(search)
 
     def _found(self, search: Callable[[], NaNEvent | None]) -> NaNEvent | None:
         """What a search finds. An error of ours is no reason to end a training run in the middle of a step."""
@@ -166,30 +177,38 @@ class Findings:
         data = origin.leaf.itself if origin.leaf is not None else None
         return data is not None and not data.requires_grad and self.names.tensor(data) is None
 
+    def _bad_parameter(self) -> tuple[str, Tensor] | None:
+        """A parameter of the model that is not finite, with its name."""
+        members = () if self.names.model is None else self.names.model.named_parameters()
+        return next(((name, parameter) for name, parameter in members if is_bad(parameter)), None)
+
     def _bad_member(self) -> Origin | None:
-        """A parameter of the model that is not finite: then no operation is to blame."""
-        if self.names.model is None:
+        """The same as an origin: then no operation of the step is to blame."""
+        found = self._bad_parameter()
+        if found is None:
             return None
-        for _, parameter in self.names.model.named_parameters():
-            if is_bad(parameter):
-                call = Call("leaf", [], [parameter], 0)
-                frame = self.names.frame
-                if frame is not None:
-                    call.code, call.at = frame.f_code, frame.f_lasti
-                return Origin(call, leaf=Argument("weight", parameter.detach(), leaf=parameter))
-        return None
+        call = Call("leaf", [], [found[1]], 0)
+        frame = self.names.frame
+        if frame is not None:
+            call.code, call.at = frame.f_code, frame.f_lasti
+        return Origin(call, leaf=Argument("weight", found[1].detach(), leaf=found[1]))
 
     # --- words ----------------------------------------------------------------------------------------------------
 
-    def _event(self, origin: Origin, harmed: str, note: str | None = None) -> NaNEvent:
+    def _event(self, origin: Origin, harmed: str, undone: bool = False) -> NaNEvent:
+        """What is told of an origin; a weight that the harm has gone to may be put back and then counts as clean."""
         call = origin.call
         inside = call.is_backward and call.applied is not None and call.inside is None  # a function of the user's own
         context = self._settled_context()
         context |= {key: True for key, holds in (("unkept", not origin.sure), ("unseen", inside)) if holds}
         if origin.leaf is not None and self._recorder is None:
             context["untraced"] = True
+        spoilt = None if undone else self._bad_parameter()
+        if spoilt is not None and (origin.leaf is None or origin.leaf.leaf is not spoilt[1]):
+            context["spoilt"] = spoilt[0]
         event = self._describer.event(origin, harmed=harmed, context=context)
-        notes = [each for each in (event.note, note, self._where_instead(event), self._note) if each]
+        doubt = None if origin.sure else NOT_SURE
+        notes = [each for each in (event.note, doubt, self._where_instead(event), self._note) if each]
         return replace(event, note=" ".join(notes) or None)
 
     def _where_instead(self, event: NaNEvent) -> str | None:

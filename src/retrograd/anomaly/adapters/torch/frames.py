@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
 import weakref
 from pathlib import Path
@@ -29,6 +30,12 @@ def is_internal(code: CodeType) -> bool:
     if known is None:
         known = _internal[filename] = filename.startswith(_INSIDE)
     return known
+
+
+def has_own_step(optimizer: Any) -> bool:
+    """Whether what an optimizer does in a step is the user's own code."""
+    step = getattr(inspect.unwrap(type(optimizer).step), "__code__", None)
+    return step is not None and not is_internal(step)
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:

@@ -44,7 +44,7 @@ from retrograd.anomaly.adapters.torch.recording import Recorder, unseen
 from retrograd.anomaly.adapters.torch.recordings import Recordings
 from retrograd.anomaly.adapters.torch.scaling import Scaling
 from retrograd.anomaly.adapters.torch.sites import SiteLog
-from retrograd.anomaly.adapters.torch.snapshot import Gradients, Snapshot
+from retrograd.anomaly.adapters.torch.snapshot import Snapshot, Withheld
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.torch.unhooked import leave_out
 from retrograd.anomaly.adapters.torch.updates import Divisions, described
@@ -89,13 +89,13 @@ class TorchMonitor:
         self._recordings = Recordings(watch)
         self._optimizer: Any = watch.optimizer  # the one that stepped last
         self._steps = Steps()
-        self._divisions = Divisions(watch, self._context)
+        self._divisions = Divisions(watch, self._context, self._recordings, self._findings)
         self._busy = False  # with our own work, which is not looked at
         self._withheld = False  # the coming update
         self._withheld_from: set[int] = set()  # the leaves that it goes to
         self._loss_is_told = False  # of a bad loss, so that the gradients that come from it are no news
         self._told: dict[int, Tensor] = {}  # such gradients, by their leaves, until the next update
-        self._hidden: Gradients | None = None  # while an update is withheld
+        self._hidden: Withheld | None = None  # while an update is withheld
         self._waiting: list[Tensor] = []  # losses on a device, to be read with the gradients
         self._checked: Seen | None = None  # what clipping has shown to be finite
         self._clipping: dict[str, Any] | None = None
@@ -437,7 +437,7 @@ class TorchMonitor:
             self._updated = self._updated[1], self.watch.step
         self._recordings.attempted = self._recordings.rehearsing
         if withheld or self._recordings.attempted:  # without gradients an update changes nothing, nor its own state
-            self._hidden = Gradients(each for group in optimizer.param_groups for each in group["params"])
+            self._hidden = Withheld(optimizer)
         else:
             self.updates += 1
 

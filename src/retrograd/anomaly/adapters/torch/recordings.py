@@ -13,6 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode, _push_mode
 
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
+from retrograd.anomaly.adapters.torch.frames import has_own_step
 from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.snapshot import Copies, Gradients, Snapshot
@@ -91,12 +92,12 @@ class Recordings:
             self._begin()
 
     def _begin(self) -> None:
-        """Record every operation from here on, those of optimizers excepted, until :meth:`stop`."""
+        """Record every operation from here on, those of torch's optimizers excepted, until :meth:`stop`."""
         self._enter()
         self._ends.clear()
         self._handles = [
-            register_optimizer_step_pre_hook(lambda *args: self._pause(True)),
-            register_optimizer_step_post_hook(lambda *args: self._pause(False)),
+            register_optimizer_step_pre_hook(lambda optimizer, *_: self._pause(not has_own_step(optimizer))),
+            register_optimizer_step_post_hook(lambda *_: self._pause(False)),
         ]
 
     def _step_ended(self) -> None:

@@ -1,7 +1,8 @@
-"""What has to be put back to run a step again: random states, buffers, weights."""
+"""What has to be put back to run a step again, or to undo an update: random states, buffers, weights."""
 
 from __future__ import annotations
 
+import copy
 import random
 import sys
 from collections.abc import Iterable
@@ -9,6 +10,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from retrograd.anomaly.adapters.torch.frames import has_own_step
 
 _LARGEST = 1 << 20  # elements of a buffer that is copied in every step
 
@@ -74,6 +77,53 @@ class Gradients:
         for leaf, _ in self._kept:
             leaf.grad = None
 
+    def replace_by_zeros(self) -> None:
+        for leaf, gradient in self._kept:
+            leaf.grad = None if gradient is None else torch.zeros_like(gradient)
+
     def restore(self) -> None:
         for leaf, gradient in self._kept:
             leaf.grad = gradient
+
+
+class BeforeUpdate:
+    """The weights of an optimizer, and what it remembers of them, as they were before a step.
+
+    Attributes
+    ----------
+    weights
+        Each parameter, with a copy of what it was.
+    """
+
+    @torch.no_grad()
+    def __init__(self, optimizer: Any) -> None:
+        self._optimizer = optimizer
+        params = [param for group in optimizer.param_groups for param in group["params"]]
+        self.weights = [(param, param.detach().clone()) for param in params]
+        self._state = {param: copy.deepcopy(known) for param, known in optimizer.state.items()}
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        for param, before in self.weights:
+            param.copy_(before)
+        self._optimizer.state.clear()
+        self._optimizer.state.update(self._state)
+
+
+class Withheld:
+    """An update that changes nothing, because its gradients are taken away for its time.
+
+    The step of an optimizer of the user's own may count on gradients: it gets zeros, and is undone.
+    """
+
+    def __init__(self, optimizer: Any) -> None:
+        self._gradients = Gradients(param for group in optimizer.param_groups for param in group["params"])
+        self._before = BeforeUpdate(optimizer) if has_own_step(optimizer) else None
+        if self._before is not None:
+            self._gradients.replace_by_zeros()
+
+    def restore(self) -> None:
+        """Called after the step."""
+        self._gradients.restore()
+        if self._before is not None:
+            self._before.restore()

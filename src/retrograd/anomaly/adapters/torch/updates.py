@@ -1,9 +1,7 @@
-"""Optimizers whose ``eps`` is zero, or rounded to it: finite gradients give them a step of 0/0."""
+"""Optimizers that may make NaN of finite gradients: with an ``eps`` of zero, or with a step of the user's own."""
 
 from __future__ import annotations
 
-import copy
-import inspect
 import sys
 import weakref
 from collections.abc import Callable, Mapping
@@ -16,9 +14,13 @@ from torch import Tensor
 from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.adapters.torch.calls import is_bad
 from retrograd.anomaly.adapters.torch.describe import first_of, statistics, value_at
-from retrograd.anomaly.adapters.torch.frames import is_internal, user_frame
+from retrograd.anomaly.adapters.torch.findings import Findings
+from retrograd.anomaly.adapters.torch.frames import has_own_step, user_frame
 from retrograd.anomaly.adapters.torch.gradients import kind_of
 from retrograd.anomaly.adapters.torch.names import Names
+from retrograd.anomaly.adapters.torch.recording import unseen
+from retrograd.anomaly.adapters.torch.recordings import Recordings
+from retrograd.anomaly.adapters.torch.snapshot import BeforeUpdate
 from retrograd.anomaly.adapters.variables import construction_of
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.half import vanishes
@@ -29,7 +31,8 @@ from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 class Divisions:
     """Looks at what such optimizers have made of the weights, and puts these back where the policy asks for it.
 
-    Weights and state are copied before each of their steps; all other optimizers are left alone.
+    Weights and state are copied before each of their steps; those of the user's own only while every operation is
+    recorded, which costs more by far. All other optimizers are left alone.
 
     Parameters
     ----------
@@ -37,21 +40,33 @@ class Divisions:
         Whose policies hold.
     context
         Gives what is known of the training beyond operations.
+    recordings
+        Says whether every operation is recorded.
+    findings
+        Makes what reads the record.
     """
 
-    def __init__(self, watch: Watch, context: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        watch: Watch,
+        context: Callable[[], dict[str, Any]],
+        recordings: Recordings,
+        findings: Callable[[], Findings],
+    ) -> None:
         self._watch = watch
         self._context = context
+        self._recordings = recordings
+        self._findings = findings
         self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
         self._handles: list[Any] = []
-        self._kept: dict[Any, tuple[list[tuple[Tensor, Tensor]], dict[Any, Any]]] = {}
+        self._kept: dict[int, BeforeUpdate] = {}
 
     def see(self, optimizer: Any) -> None:
         """Called with the optimizer that steps, where it is another than before."""
         if optimizer in self._seen:
             return
         self._seen.add(optimizer)
-        if _may_divide_by_zero(optimizer):
+        if _may_divide_by_zero(optimizer) or (self._watch.from_step is not None and has_own_step(optimizer)):
             self._handles.append(optimizer.register_step_pre_hook(self._before))
             self._handles.append(optimizer.register_step_post_hook(self._after))
 
@@ -61,36 +76,37 @@ class Divisions:
         self._handles, self._kept = [], {}
         self._seen.clear()
 
-    @torch.no_grad()
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        weights = [(each, each.detach().clone()) for group in optimizer.param_groups for each in group["params"]]
-        state = {param: copy.deepcopy(known) for param, known in optimizer.state.items()}
-        self._kept[id(optimizer)] = weights, state
+        if self._recordings.for_good or _may_divide_by_zero(optimizer):
+            with unseen():
+                self._kept[id(optimizer)] = BeforeUpdate(optimizer)
 
-    @torch.no_grad()
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        weights, state = self._kept.pop(id(optimizer), ([], {}))
-        spoilt = [(param, before) for param, before in weights if is_bad(param) and not is_bad(before)]
+        kept = self._kept.pop(id(optimizer), None)
+        if kept is not None:
+            with torch.no_grad(), unseen():
+                self._look(optimizer, kept)
+
+    def _look(self, optimizer: Any, kept: BeforeUpdate) -> None:
+        spoilt = [(param, before) for param, before in kept.weights if is_bad(param) and not is_bad(before)]
         kind = kind_of(param for param, _ in spoilt)
         if not spoilt or expected.depth or not self._watch.listens_to(kind):
             return
         withheld = True
         try:
-            withheld = self._watch.found(kind, self._event(optimizer, *spoilt[0]), exact=True) == "withhold"
+            event = self._findings().in_update(spoilt[0][0]) or self._of_division(optimizer, *spoilt[0])
+            withheld = self._watch.found(kind, event, exact=True) == "withhold"
         finally:
             if withheld:
-                for param, before in weights:
-                    param.copy_(before)
-                optimizer.state.clear()
-                optimizer.state.update(state)
+                kept.restore()
 
-    def _event(self, optimizer: Any, param: Tensor, before: Tensor) -> NaNEvent:
+    def _of_division(self, optimizer: Any, param: Tensor, before: Tensor) -> NaNEvent:
         frame = user_frame(sys._getframe(1))
         name = Names(self._watch.model, frame).tensor(param) or f"a leaf of shape {list(param.shape)}"
         group = next(each for each in optimizer.param_groups if any(param is own for own in each["params"]))
         place = {} if frame is None else place_fields(frame.f_code, frame.f_lasti)
         index = first_of(None, param)
-        known = {"param": before, "grad": param.grad, "lr": group.get("lr"), "eps": group["eps"]}
+        known = {"param": before, "grad": param.grad, "lr": group.get("lr"), "eps": group.get("eps")}
         numbers = {key: value_at(value, index, param.shape) for key, value in known.items()}
         operands = {key: value for key, value in numbers.items() if value is not None}
         dtype = str(param.dtype).removeprefix("torch.")
@@ -123,8 +139,7 @@ class Divisions:
 def settings_of(optimizer: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """The name of an optimizer and its options, for the context of an event."""
     plain = {key: value for key, value in options.items() if isinstance(value, (int, float, bool, tuple))}
-    step = getattr(inspect.unwrap(type(optimizer).step), "__code__", None)
-    own = {"own": True} if step is not None and not is_internal(step) else {}
+    own = {"own": True} if has_own_step(optimizer) else {}
     return {"name": type(optimizer).__name__, **plain, **own}
 
 

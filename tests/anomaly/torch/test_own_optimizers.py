@@ -1,0 +1,161 @@
+"""Optimizers of the program's own: which step has spoilt a weight, and on which line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import retrograd as rg
+from retrograd.anomaly.messages import outcome_of
+from tests.anomaly.torch.training import line_of
+
+BAD = 4  # the step whose gradients are all zero
+
+
+class Normalised(torch.optim.Optimizer):
+    """Steps of one length, whatever the gradient's."""
+
+    def __init__(self, params: Any, lr: float = 0.1) -> None:
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for param in group["params"]:
+                direction = param.grad / param.grad.norm()  # the birth in step
+                self.state[param]["last"] = direction
+                param.sub_(group["lr"] * direction)
+
+
+class Ascending(torch.optim.SGD):
+    """Looks at the gradient a little uphill, as sharpness-aware minimisation does."""
+
+    @torch.no_grad()
+    def ascend(self) -> None:
+        for group in self.param_groups:
+            for param in group["params"]:
+                self.state[param]["moved"] = param.grad * (0.05 / param.grad.norm())  # the birth in ascend
+                param.add_(self.state[param]["moved"])
+
+    @torch.no_grad()
+    def descend(self) -> None:
+        for group in self.param_groups:
+            for param in group["params"]:
+                param.sub_(self.state[param]["moved"])
+        self.step()
+
+
+def loss_of(net: nn.Module, x: Tensor) -> Tensor:
+    return net(x).pow(2).mean()
+
+
+def batch(step: int) -> Tensor:
+    return torch.randn(5, 3) * (step != BAD)
+
+
+def train(from_step: int | None, policy: str = "skip_step", steps: int = 6) -> tuple[Any, nn.Module, Any]:
+    torch.manual_seed(0)
+    net = nn.Linear(3, 3, bias=False)
+    optimizer = Normalised(net.parameters())
+    with rg.anomaly.watch(policy=policy, from_step=from_step) as w:
+        for step in range(1, steps + 1):
+            optimizer.zero_grad()
+            loss_of(net, batch(step)).backward()
+            optimizer.step()
+    return w, net, optimizer
+
+
+def test_without_a_record_the_event_says_how_to_find_the_line() -> None:
+    w, _, _ = train(None)
+    event = w.events[0]
+    assert (event.kind, event.step) == ("leaf", BAD + 1)
+    assert event.rerun == f"watch(..., from_step={BAD})"
+
+
+@pytest.mark.parametrize("from_step", [1, BAD - 1, BAD])
+def test_with_a_record_it_is_the_line_of_the_step(from_step: int) -> None:
+    w, net, optimizer = train(from_step)
+    (event,) = w.events
+    assert (event.op, event.step, event.harmed) == ("div", BAD, "the update of weight")
+    assert event.lineno == line_of("# the birth in step", Normalised.step)
+    assert event.operands == {"input": 0.0, "other": 0.0}
+    assert event.rerun is None
+    assert net.weight.isfinite().all()  # type: ignore[operator]
+    assert all(each.isfinite().all() for state in optimizer.state.values() for each in state.values())
+
+
+def test_a_record_changes_nothing_else() -> None:
+    _, net, optimizer = train(None, steps=BAD - 1)
+    w, same, other = train(1, steps=BAD - 1)
+    assert not w.events
+    assert torch.equal(net.weight, same.weight)  # type: ignore[arg-type]
+    assert [state["last"].tolist() for state in optimizer.state.values()] == [
+        state["last"].tolist() for state in other.state.values()
+    ]
+
+
+def test_the_policy_decides_whether_it_is_put_back() -> None:
+    w, net, _ = train(1, policy="record", steps=BAD)
+    assert w.event.harmed == "the update of weight"
+    assert net.weight.isnan().all()  # type: ignore[operator]
+
+
+def test_an_update_that_is_left_out_does_not_lack_gradients() -> None:
+    """The step of :class:`Normalised` asks for the norm of each; it is undone, whatever it does."""
+    torch.manual_seed(0)
+    net = nn.Linear(3, 3, bias=False)
+    optimizer = Normalised(net.parameters())
+    with rg.anomaly.watch(policy="skip_step") as w:
+        for step in range(3):
+            optimizer.zero_grad()
+            x = torch.randn(5, 3)
+            loss_of(net, x / 0 if step == 1 else x).backward()
+            before = net.weight.detach().clone()
+            optimizer.step()
+            assert torch.equal(before, net.weight) == (step == 1)  # type: ignore[arg-type]
+    assert len(w.events) == 1
+    assert all(state["last"].isfinite().all() for state in optimizer.state.values())
+
+
+def ascended(from_step: int | None) -> tuple[Any, str]:
+    torch.manual_seed(0)
+    net = nn.Linear(3, 3, bias=False)
+    optimizer = Ascending(net.parameters(), lr=0.1)
+    with pytest.raises(rg.anomaly.AnomalyError) as caught, rg.anomaly.watch(from_step=from_step):
+        for step in range(1, 7):
+            x = batch(step)
+            optimizer.zero_grad()
+            loss_of(net, x).backward()
+            optimizer.ascend()
+            optimizer.zero_grad()
+            loss_of(net, x).backward()
+            optimizer.descend()
+    event = caught.value.event
+    return event, outcome_of("nan", event, "raise")
+
+
+def test_nobody_says_that_weights_are_clean_that_are_not() -> None:
+    event, outcome = ascended(1)
+    assert event.lineno == line_of("# the birth in ascend", Ascending.ascend)
+    assert outcome == "update withheld, but weight is not clean"
+
+
+def test_a_weight_that_was_clean_a_backward_before() -> None:
+    event, _ = ascended(None)
+    assert event.kind == "leaf"
+    step = event.step
+    assert event.rerun == f"watch(..., from_step={step - 1})"
+    assert ascended(step - 1)[0].lineno == line_of("# the birth in ascend", Ascending.ascend)
+
+
+def test_a_weight_that_was_bad_from_the_beginning_was_written_by_nobody() -> None:
+    net = nn.Linear(3, 3)
+    with torch.no_grad():
+        net.weight[0, 0] = float("nan")
+    with rg.anomaly.watch(policy="record") as w:
+        loss_of(net, torch.ones(2, 3)).backward()
+    assert w.event.kind == "leaf"
+    assert w.event.rerun is None
