@@ -281,12 +281,12 @@ def _loop(
                 token = None if observer is None else observer.evaluate_begin(node)
                 if on_tensors or anomaly is not None:
                     state.local.evaluating = node
-                edges, grads = _step(node, g, owned, on_tensors, retain_graph, executed, captures, results)
+                edges, grads, passed = _step(node, g, owned, on_tensors, retain_graph, executed, captures, results)
                 for index, edge in enumerate(edges):  # type: ignore[assignment]
                     if edge is None:
                         continue
                     if grads is not None and grads[index] is not None:
-                        _deliver(arrived, owned, node, g, edge, grads[index], on_tensors, index)
+                        _deliver(arrived, owned, node, passed, edge, grads[index], on_tensors, index)
                     target = edge[0]
                     left = counts[target] = counts[target] - 1
                     if left == 0:
@@ -360,8 +360,12 @@ def _step(
     executed: set[Node] | None,
     captures: dict[Node, list[tuple[int, int]]],
     results: list[Tensor | None],
-) -> tuple[tuple[Edge | None, ...], Any]:
-    """Run one node with everything that may hang on it: hooks, captured gradients, leaves, several outputs."""
+) -> tuple[tuple[Edge | None, ...], Any, Any]:
+    """Run one node with everything that may hang on it: hooks, captured gradients, leaves, several outputs.
+
+    Returns the edges to follow, the gradients for them, and the gradient that these were made from, which hooks may
+    have put in the place of the one that arrived.
+    """
     extras = node.extras
     ends_here = executed is not None and node not in executed
     arrived = g
@@ -373,7 +377,7 @@ def _step(
         for nr, position in captures[node]:
             results[position] = as_tensor(captured if node.outputs == 1 else captured[nr], on_tensors)
     if ends_here:
-        return (), None
+        return (), None, g
     if extras is not None and (extras.prehooks or extras.posthooks):
         owned.discard(node)
     if extras is not None and extras.prehooks:
@@ -387,7 +391,7 @@ def _step(
         owned.discard(node)
         if extras is not None and extras.posthooks:
             run_posthooks(node, extras, g, (), on_tensors)
-        return (), None
+        return (), None, g
     edges = node.next
     if executed is not None:
         edges = tuple(
@@ -404,7 +408,7 @@ def _step(
     if not retain_graph:
         node.release()
     owned.discard(node)
-    return edges, grads
+    return edges, grads, g
 
 
 def evaluate(node: Node, grads: tuple[Tensor | None, ...]) -> Any:
