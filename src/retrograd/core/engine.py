@@ -64,6 +64,7 @@ def run(
     evaluating = state.local.evaluating
     previous = state.set_grad_enabled(create_graph)
     within = state.local.graph_task
+    saved_hooks = state.local.saved_hooks
     counts = _dependencies(roots, executed)
     # gradients that carry tangents are Tensors, recorded or not
     on_tensors = create_graph or state.local.tangents is not None
@@ -84,6 +85,7 @@ def run(
     finally:
         state.local.evaluating = evaluating
         state.local.graph_task = within
+        state.local.saved_hooks = saved_hooks  # a hook that enters or leaves a block does so for this backward only
         state.set_grad_enabled(previous)
         if is_outermost:
             state.local.reached = None
