@@ -29,6 +29,7 @@ def test_third_order_by_the_same_rules(lib: Any) -> Any:
         report.append(y)
     return report
 
+
 @parity
 def test_powers_have_as_many_derivatives_as_in_torch(lib: Any) -> Any:
     report: list[Any] = []

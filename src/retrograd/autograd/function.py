@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.autograd._returned import gradients_of
 from retrograd.core import state
 from retrograd.core.inplace import check_writable, rebase
 from retrograd.core.node import FREED, Node, restore, save_result, save_tensor
@@ -143,7 +144,6 @@ class FunctionCtx(Node):
 
     def _run(self, grads: Sequence[Any]) -> list[Any]:
         """Call the user's ``backward`` and check what it returns."""
-        name = self.name()
         if self.materialize_grads:
             shapes = [self.shape] if self.outputs == 1 else self.shape
             dtypes = [self.dtype] if self.outputs == 1 else self.dtype
@@ -152,24 +152,7 @@ class FunctionCtx(Node):
                 wrap(np.zeros(shape, dtype, like=arrived)) if grad is None and shape is not None else grad
                 for grad, shape, dtype in zip(grads, shapes, dtypes, strict=True)
             ]
-        returned = self.function.backward(self, *grads)
-        results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
-        expected = len(self._is_tensor)
-        if len(results) > expected and all(result is None for result in results[expected:]):
-            results = results[:expected]
-        if len(results) != expected:
-            raise RuntimeError(
-                f"function {name} returned an incorrect number of gradients (expected {expected}, got {len(results)})"
-            )
-        for position, (result, is_tensor) in enumerate(zip(results, self._is_tensor, strict=True)):
-            if result is not None and not is_tensor:
-                raise RuntimeError(
-                    f"function {name} returned a gradient different from None at position {position + 1}, "
-                    "but the corresponding forward input was not a Variable"
-                )
-            if result is not None and not isinstance(result, Tensor):
-                raise RuntimeError(f"expected Variable or None (got {type(result).__name__}) from {name}")
-        return [result for result, is_tensor in zip(results, self._is_tensor, strict=True) if is_tensor]
+        return gradients_of(self.name(), self.function.backward(self, *grads), self._is_tensor, self.next)
 
 
 BackwardCFunction = FunctionCtx
@@ -503,7 +486,9 @@ def _rebase_output(ctx: FunctionCtx, nr: int, output: Tensor) -> None:
 def _save(ctx: FunctionCtx, outputs: tuple[Any, ...], wrapped: list[Any]) -> None:
     """Turn what was given to ``save_for_backward`` into saved entries; an output is saved without its node."""
     saved: list[Any] = []
-    for position, tensor in enumerate(ctx.to_save):
+    # if a pack hook raises, as a checkpoint's does to stop early, an output would be kept alive by its own node
+    to_save, ctx.to_save = ctx.to_save, ()
+    for position, tensor in enumerate(to_save):
         if tensor is None:
             saved.append(None)
             continue
