@@ -153,3 +153,31 @@ def test_a_tensor_that_a_hook_returned_is_not_written_to() -> None:
     assert y.grad is not None
     y.grad.zero_()
     assert instead.tolist() == [5, 6]
+
+
+@parity
+def test_grad_mode_that_a_hook_or_a_custom_function_switches_is_its_own_affair(lib: Any) -> Any:
+    class Double(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            lib.set_grad_enabled(False)
+            return g * 2
+
+    def switch(g: Any) -> None:
+        lib.set_grad_enabled(False)
+
+    seen: list[bool] = []
+    report: list[Any] = []
+    for create_graph in (False, True):
+        x = leaf(lib, 1.0, 2.0)
+        x.register_hook(lambda g: seen.append(lib.is_grad_enabled()))
+        y = x * x
+        y.register_hook(switch)
+        (g,) = lib.autograd.grad((y * y).sum(), x, create_graph=create_graph)
+        (h,) = lib.autograd.grad(Double.apply(x * x).sum(), x, create_graph=create_graph)
+        report += [g, g.requires_grad, h, lib.is_grad_enabled()]
+    return [report, seen]

@@ -218,6 +218,7 @@ def _loop(
     observer = state.local.observer
     anomaly = state.local.anomaly
     plain = not on_tensors and observer is None
+    recording = state.local.grad_enabled
     # where gradients go, if not everywhere
     wanted = None if executed is None else executed | captures.keys()
     while ready:
@@ -284,6 +285,8 @@ def _loop(
                 if on_tensors or anomaly is not None:
                     state.local.evaluating = node
                 edges, grads, passed = _step(node, g, owned, on_tensors, retain_graph, executed, captures, results)
+                if on_tensors and state.local.grad_enabled is not recording:
+                    state.set_grad_enabled(recording)  # what a hook or a custom function switches does not reach others
                 for index, edge in enumerate(edges):  # type: ignore[assignment]
                     if edge is None:
                         continue
