@@ -367,7 +367,7 @@ class Function(metaclass=_FunctionMeta):
             propagate(ctx, args, outputs, wrapped, state.local.tangents)
         ctx.saved_for_forward = None
         if executable:
-            _save(ctx, outputs, wrapped)
+            _save(ctx, wrapped)
         ctx.to_save = ctx.dirty_tensors = ctx.non_differentiable = ()
         return wrapped[0] if single else tuple(wrapped)
 
@@ -408,18 +408,11 @@ def _wrap_outputs(ctx: FunctionCtx, inputs: list[Tensor], outputs: tuple[Any, ..
                 "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
                 "should be passed to ctx.mark_dirty()."
             )
-    tensors = [output for output in outputs if isinstance(output, Tensor)]
+        bump(dirty)  # once, and before views of it that are returned, too, become results of this node
     ctx.outputs = max(len(outputs), 1)
     shapes = [output._data.shape if isinstance(output, Tensor) else None for output in outputs]
     dtypes = [output._data.dtype if isinstance(output, Tensor) else None for output in outputs]
     ctx.shape, ctx.dtype = (shapes[0], dtypes[0]) if len(outputs) == 1 else (shapes, dtypes)
-    if executable and ctx.dirty_tensors and len(tensors) > 1:
-        for dirty in ctx.dirty_tensors:
-            if dirty._is_view():
-                raise RuntimeError(
-                    "If your Function modifies an input that is a view in place, it must have exactly one output; "
-                    "clone the input before calling the Function"
-                )
     wrapped: list[Any] = []
     for nr, output in enumerate(outputs):
         if not isinstance(output, Tensor):
@@ -440,14 +433,18 @@ def _wrap_output(
     if is_dirty:
         if differentiable:
             _check_written(output, ctx.name())
-        bump(output)
-        if differentiable:
             _rebase_output(ctx, nr, output)
         if differentiable or not output.requires_grad:
             return output
     if not differentiable and output.requires_grad:
         return output.detach() if is_input else output.detach_()
     if is_input:
+        if _contains(ctx.to_save, output) and ctx.function.setup_context is not Function.setup_context:
+            raise RuntimeError(
+                "An input that has been returned as-is as output is being saved for backward. This is not supported if "
+                "you override setup_context. You should return and save a view of the input instead, e.g. with "
+                "x.view_as(x), or setup ctx inside the forward function itself."
+            )
         alias = alias_of(output, _IN_FUNCTION.format(nr=nr, name=ctx.name().removesuffix("Backward")))
         alias._meta.view.set_edge(alias, (ctx, nr) if differentiable else None)  # type: ignore[union-attr]
         return alias
@@ -474,6 +471,11 @@ def _check_written(output: Tensor, name: str) -> None:
 
 def _rebase_output(ctx: FunctionCtx, nr: int, output: Tensor) -> None:
     if output._is_view():
+        if ctx.outputs > 1:
+            raise RuntimeError(
+                "If your Function modifies an input that is a view in place, it must have exactly one output; "
+                "clone the input before calling the Function"
+            )
         rebase(output, ctx)
     else:
         move_retained(output, output._edge, (ctx, nr))
@@ -483,7 +485,7 @@ def _rebase_output(ctx: FunctionCtx, nr: int, output: Tensor) -> None:
             output._meta.requires_grad = False
 
 
-def _save(ctx: FunctionCtx, outputs: tuple[Any, ...], wrapped: list[Any]) -> None:
+def _save(ctx: FunctionCtx, wrapped: list[Any]) -> None:
     """Turn what was given to ``save_for_backward`` into saved entries; an output is saved without its node."""
     saved: list[Any] = []
     # if a pack hook raises, as a checkpoint's does to stop early, an output would be kept alive by its own node
@@ -496,14 +498,8 @@ def _save(ctx: FunctionCtx, outputs: tuple[Any, ...], wrapped: list[Any]) -> Non
             raise TypeError(
                 f"save_for_backward can only save variables, but argument {position} is of type {type(tensor).__name__}"
             )
-        nr = next((k for k, out in enumerate(wrapped) if out is tensor), None)
         # an input that is returned as it is comes out as another tensor; what is saved is the input
-        if nr is None and _contains(outputs, tensor) and ctx.function.setup_context is not Function.setup_context:
-            raise RuntimeError(
-                "An input that has been returned as-is as output is being saved for backward. This is not supported if "
-                "you override setup_context. You should return and save a view of the input instead, e.g. with "
-                "x.view_as(x), or setup ctx inside the forward function itself."
-            )
+        nr = next((k for k in reversed(range(len(wrapped))) if wrapped[k] is tensor), None)  # its output_nr
         out: Any = None if nr is None else wrapped[nr]
         is_result = out is not None and out.requires_grad
         if is_result and (out._resolve_edge()[0] is ctx or _contains(ctx.dirty_tensors, out)):
