@@ -230,6 +230,24 @@ def test_saved_tensors_are_checked(lib: Any) -> Any:
     return [attempt(lambda: z.sum().backward())]
 
 
+def test_the_old_name_of_saved_tensors_warns() -> None:
+    class Square(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            with pytest.warns(DeprecationWarning, match="use 'saved_tensors'"):
+                (x,) = ctx.saved_variables
+            return g * x * 2
+
+    x = leaf(rg, 1.0, 3.0)
+    Square.apply(x).sum().backward()
+    assert x.grad.tolist() == [2, 6]
+
+
 @parity
 def test_once_differentiable(lib: Any) -> Any:
     once = lib.autograd.function.once_differentiable

@@ -85,7 +85,11 @@ class FunctionCtx(Node):
             raise RuntimeError(FREED)
         return tuple(self._restore(entry) for entry in self._saved)
 
-    saved_variables = saved_tensors
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """The old name of :attr:`saved_tensors`."""
+        warn_user("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
+        return self.saved_tensors
 
     def _restore(self, entry: Any) -> Any:
         if entry is None:
