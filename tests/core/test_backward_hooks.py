@@ -117,3 +117,67 @@ def test_gradients_that_are_asked_for_on_the_way_to_others(lib: Any) -> Any:
     for inputs in ([x], [y], [y, x], [first], [first, second], [first, x], [z], [z, first], [x, y, z]):
         report.append(lib.autograd.grad(z, inputs, retain_graph=True))
     return [*report, lib.autograd.grad(z, [x, y], create_graph=True)]
+
+
+def doubling_hook(node: Any) -> None:
+    node.register_hook(lambda g: g * 2)
+
+
+def doubling_prehook(node: Any) -> None:
+    node.grad_fn.register_prehook(lambda gs: tuple(None if g is None else g * 2 for g in gs))
+
+
+@pytest.mark.parametrize("register", [doubling_hook, doubling_prehook])
+def test_what_a_hook_returned_goes_to_several_places_as_it_is(register: Any) -> None:
+    # the sum hands the hook's tensor itself to its operands, and y gets two more gradients after it
+    @parity
+    def program(lib: Any) -> Any:
+        x, y = leaf(lib, 1.0, 2.0), leaf(lib, 3.0, 4.0)
+        z = x * y + x * x * y + y
+        register(z)
+        seen: list[Any] = []
+        x.register_hook(lambda g: seen.append(g.clone()))
+        (z * 5).sum().backward()
+        return [x.grad, y.grad, seen]
+
+    program()
+
+
+def test_a_tensor_that_a_hook_returned_is_not_written_to() -> None:
+    x, y = leaf(rg, 1.0, 2.0), leaf(rg, 3.0, 4.0)
+    instead = rg.tensor([5.0, 6.0], dtype=rg.float64) * 1  # an array of its own, no view of one
+    z = x * y + y
+    z.register_hook(lambda g: instead)
+    z.sum().backward()
+    assert instead.tolist() == [5, 6]
+    assert y.grad is not None
+    y.grad.zero_()
+    assert instead.tolist() == [5, 6]
+
+
+@parity
+def test_grad_mode_that_a_hook_or_a_custom_function_switches_is_its_own_affair(lib: Any) -> Any:
+    class Double(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            lib.set_grad_enabled(False)
+            return g * 2
+
+    def switch(g: Any) -> None:
+        lib.set_grad_enabled(False)
+
+    seen: list[bool] = []
+    report: list[Any] = []
+    for create_graph in (False, True):
+        x = leaf(lib, 1.0, 2.0)
+        x.register_hook(lambda g: seen.append(lib.is_grad_enabled()))
+        y = x * x
+        y.register_hook(switch)
+        (g,) = lib.autograd.grad((y * y).sum(), x, create_graph=create_graph)
+        (h,) = lib.autograd.grad(Double.apply(x * x).sum(), x, create_graph=create_graph)
+        report += [g, g.requires_grad, h, lib.is_grad_enabled()]
+    return [report, seen]

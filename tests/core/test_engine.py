@@ -30,6 +30,18 @@ def test_third_order_by_the_same_rules(lib: Any) -> Any:
     return report
 
 
+@parity
+def test_powers_have_as_many_derivatives_as_in_torch(lib: Any) -> Any:
+    report: list[Any] = []
+    for power in (lambda x: x**0, lambda x: x**1, lambda x: x**2, lambda x: x**3.0, lambda x: x.square()):
+        x = leaf(lib, 2.0, -3.0)
+        y = power(x).sum()
+        while y.requires_grad:  # the last derivative is a constant
+            (y,) = lib.autograd.grad(y.sum(), x, create_graph=True)
+            report.append(y)
+    return report
+
+
 def test_long_chain_is_built_differentiated_and_freed_without_the_collector() -> None:
     gc.collect()
     gc.disable()

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import retrograd as rg
-from tests.parity import attempt, parity
+from retrograd.utils.checkpoint import checkpoint
+from tests.parity import attempt, message, parity
 
 
 def leaf(lib: Any, *values: Any) -> Any:
@@ -229,6 +230,24 @@ def test_saved_tensors_are_checked(lib: Any) -> Any:
     return [attempt(lambda: z.sum().backward())]
 
 
+def test_the_old_name_of_saved_tensors_warns() -> None:
+    class Square(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            with pytest.warns(DeprecationWarning, match="use 'saved_tensors'"):
+                (x,) = ctx.saved_variables
+            return g * x * 2
+
+    x = leaf(rg, 1.0, 3.0)
+    Square.apply(x).sum().backward()
+    assert x.grad.tolist() == [2, 6]
+
+
 @parity
 def test_once_differentiable(lib: Any) -> Any:
     once = lib.autograd.function.once_differentiable
@@ -290,6 +309,46 @@ def test_dtype_and_shape_of_returned_gradients(lib: Any) -> Any:
     return x.grad
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("returned", ["float64", "complex64", "complex128"])
+def test_real_and_complex_gradients(dtype: str, returned: str) -> None:
+    @parity
+    def program(lib: Any) -> Any:
+        class Odd(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, a: Any, factor: float, b: Any) -> Any:
+                return a * factor + b
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                return (g * 2).to(getattr(lib, returned)), None, g
+
+        a, b = (lib.tensor([1.0, 2.0], dtype=getattr(lib, dtype), requires_grad=True) for _ in "ab")
+        report = []
+        for tensors in ([a, b], [a.detach(), b]):
+            report.append(
+                attempt(lambda tensors=tensors: Odd.apply(tensors[0], 3.0, tensors[1]).abs().sum().backward())
+            )
+        return [*report, a.grad is None, b.grad]
+
+    program()
+
+
+def test_the_message_about_a_complex_gradient_says_what_to_return() -> None:
+    class Odd(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 2j
+
+    said = message(lambda: Odd.apply(leaf(rg, 1.0)).sum().backward())
+    assert "OddBackward returned a gradient of complex128 for an input of float64" in said
+    assert "(.real)" in said
+
+
 def test_saving_an_output_makes_no_cycle() -> None:
     class Exp(rg.autograd.Function):
         @staticmethod
@@ -334,6 +393,36 @@ def _product_with_itself(lib: Any, returns: str, separate: bool) -> Any:
     if separate:
         members["setup_context"] = staticmethod(setup_context)
     return type("Itself", (lib.autograd.Function,), members)
+
+
+def test_an_output_whose_saving_fails_is_freed_without_the_collector() -> None:
+    outputs: list[weakref.ref[Any]] = []
+
+    class Copy(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            result = x.clone()
+            ctx.save_for_backward(result)
+            outputs.append(weakref.ref(result))
+            return result
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g + ctx.saved_tensors[0]
+
+    def full(x: Any) -> Any:
+        raise OSError("the disk is full")
+
+    x = leaf(rg, 1.0, 2.0)
+    gc.collect()
+    gc.disable()
+    try:
+        with rg.autograd.graph.saved_tensors_hooks(full, lambda x: x):
+            assert "disk" in message(lambda: Copy.apply(x))
+        checkpoint(Copy.apply, x, use_reentrant=False).sum().backward()  # which stops recomputing once all is saved
+        assert [output() for output in outputs] == [None, None, None]
+    finally:
+        gc.enable()
 
 
 @parity

@@ -137,3 +137,32 @@ def test_increment_version(lib: Any) -> Any:
     z = y.exp()
     lib.autograd.graph.increment_version(z)
     return [z._version, attempt(lambda: z.sum().backward())]
+
+
+@parity
+def test_hooks_that_a_hook_enters_or_leaves_end_with_the_backward(lib: Any) -> Any:
+    def packed(function: Any) -> list[str]:
+        log: list[str] = []
+
+        def pack(x: Any) -> Any:
+            log.append("packed")
+            return x
+
+        hooks = lib.autograd.graph.saved_tensors_hooks(pack, lambda x: x)
+        x = leaf(lib, 1.0, 2.0)
+        y = x.exp()
+        function(y, hooks)
+        return [*log, lib.is_grad_enabled()]
+
+    def entered(y: Any, hooks: Any) -> None:
+        y.register_hook(lambda g: hooks.__enter__())
+        y.sum().backward()
+        y.exp()
+
+    def left(y: Any, hooks: Any) -> None:
+        y.register_hook(lambda g: hooks.__exit__())
+        with hooks:
+            y.sum().backward()
+            y.exp()
+
+    return [packed(entered), packed(left)]

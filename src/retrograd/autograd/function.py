@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.autograd._returned import gradients_of
 from retrograd.core import state
 from retrograd.core.inplace import check_writable, rebase
 from retrograd.core.node import FREED, Node, restore, save_result, save_tensor
@@ -84,7 +85,11 @@ class FunctionCtx(Node):
             raise RuntimeError(FREED)
         return tuple(self._restore(entry) for entry in self._saved)
 
-    saved_variables = saved_tensors
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """The old name of :attr:`saved_tensors`."""
+        warn_user("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
+        return self.saved_tensors
 
     def _restore(self, entry: Any) -> Any:
         if entry is None:
@@ -143,7 +148,6 @@ class FunctionCtx(Node):
 
     def _run(self, grads: Sequence[Any]) -> list[Any]:
         """Call the user's ``backward`` and check what it returns."""
-        name = self.name()
         if self.materialize_grads:
             shapes = [self.shape] if self.outputs == 1 else self.shape
             dtypes = [self.dtype] if self.outputs == 1 else self.dtype
@@ -152,24 +156,7 @@ class FunctionCtx(Node):
                 wrap(np.zeros(shape, dtype, like=arrived)) if grad is None and shape is not None else grad
                 for grad, shape, dtype in zip(grads, shapes, dtypes, strict=True)
             ]
-        returned = self.function.backward(self, *grads)
-        results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
-        expected = len(self._is_tensor)
-        if len(results) > expected and all(result is None for result in results[expected:]):
-            results = results[:expected]
-        if len(results) != expected:
-            raise RuntimeError(
-                f"function {name} returned an incorrect number of gradients (expected {expected}, got {len(results)})"
-            )
-        for position, (result, is_tensor) in enumerate(zip(results, self._is_tensor, strict=True)):
-            if result is not None and not is_tensor:
-                raise RuntimeError(
-                    f"function {name} returned a gradient different from None at position {position + 1}, "
-                    "but the corresponding forward input was not a Variable"
-                )
-            if result is not None and not isinstance(result, Tensor):
-                raise RuntimeError(f"expected Variable or None (got {type(result).__name__}) from {name}")
-        return [result for result, is_tensor in zip(results, self._is_tensor, strict=True) if is_tensor]
+        return gradients_of(self.name(), self.function.backward(self, *grads), self._is_tensor, self.next)
 
 
 BackwardCFunction = FunctionCtx
@@ -384,7 +371,7 @@ class Function(metaclass=_FunctionMeta):
             propagate(ctx, args, outputs, wrapped, state.local.tangents)
         ctx.saved_for_forward = None
         if executable:
-            _save(ctx, outputs, wrapped)
+            _save(ctx, wrapped)
         ctx.to_save = ctx.dirty_tensors = ctx.non_differentiable = ()
         return wrapped[0] if single else tuple(wrapped)
 
@@ -425,18 +412,11 @@ def _wrap_outputs(ctx: FunctionCtx, inputs: list[Tensor], outputs: tuple[Any, ..
                 "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
                 "should be passed to ctx.mark_dirty()."
             )
-    tensors = [output for output in outputs if isinstance(output, Tensor)]
+        bump(dirty)  # once, and before views of it that are returned, too, become results of this node
     ctx.outputs = max(len(outputs), 1)
     shapes = [output._data.shape if isinstance(output, Tensor) else None for output in outputs]
     dtypes = [output._data.dtype if isinstance(output, Tensor) else None for output in outputs]
     ctx.shape, ctx.dtype = (shapes[0], dtypes[0]) if len(outputs) == 1 else (shapes, dtypes)
-    if executable and ctx.dirty_tensors and len(tensors) > 1:
-        for dirty in ctx.dirty_tensors:
-            if dirty._is_view():
-                raise RuntimeError(
-                    "If your Function modifies an input that is a view in place, it must have exactly one output; "
-                    "clone the input before calling the Function"
-                )
     wrapped: list[Any] = []
     for nr, output in enumerate(outputs):
         if not isinstance(output, Tensor):
@@ -457,14 +437,18 @@ def _wrap_output(
     if is_dirty:
         if differentiable:
             _check_written(output, ctx.name())
-        bump(output)
-        if differentiable:
             _rebase_output(ctx, nr, output)
         if differentiable or not output.requires_grad:
             return output
     if not differentiable and output.requires_grad:
         return output.detach() if is_input else output.detach_()
     if is_input:
+        if _contains(ctx.to_save, output) and ctx.function.setup_context is not Function.setup_context:
+            raise RuntimeError(
+                "An input that has been returned as-is as output is being saved for backward. This is not supported if "
+                "you override setup_context. You should return and save a view of the input instead, e.g. with "
+                "x.view_as(x), or setup ctx inside the forward function itself."
+            )
         alias = alias_of(output, _IN_FUNCTION.format(nr=nr, name=ctx.name().removesuffix("Backward")))
         alias._meta.view.set_edge(alias, (ctx, nr) if differentiable else None)  # type: ignore[union-attr]
         return alias
@@ -491,6 +475,11 @@ def _check_written(output: Tensor, name: str) -> None:
 
 def _rebase_output(ctx: FunctionCtx, nr: int, output: Tensor) -> None:
     if output._is_view():
+        if ctx.outputs > 1:
+            raise RuntimeError(
+                "If your Function modifies an input that is a view in place, it must have exactly one output; "
+                "clone the input before calling the Function"
+            )
         rebase(output, ctx)
     else:
         move_retained(output, output._edge, (ctx, nr))
@@ -500,10 +489,12 @@ def _rebase_output(ctx: FunctionCtx, nr: int, output: Tensor) -> None:
             output._meta.requires_grad = False
 
 
-def _save(ctx: FunctionCtx, outputs: tuple[Any, ...], wrapped: list[Any]) -> None:
+def _save(ctx: FunctionCtx, wrapped: list[Any]) -> None:
     """Turn what was given to ``save_for_backward`` into saved entries; an output is saved without its node."""
     saved: list[Any] = []
-    for position, tensor in enumerate(ctx.to_save):
+    # if a pack hook raises, as a checkpoint's does to stop early, an output would be kept alive by its own node
+    to_save, ctx.to_save = ctx.to_save, ()
+    for position, tensor in enumerate(to_save):
         if tensor is None:
             saved.append(None)
             continue
@@ -511,14 +502,8 @@ def _save(ctx: FunctionCtx, outputs: tuple[Any, ...], wrapped: list[Any]) -> Non
             raise TypeError(
                 f"save_for_backward can only save variables, but argument {position} is of type {type(tensor).__name__}"
             )
-        nr = next((k for k, out in enumerate(wrapped) if out is tensor), None)
         # an input that is returned as it is comes out as another tensor; what is saved is the input
-        if nr is None and _contains(outputs, tensor) and ctx.function.setup_context is not Function.setup_context:
-            raise RuntimeError(
-                "An input that has been returned as-is as output is being saved for backward. This is not supported if "
-                "you override setup_context. You should return and save a view of the input instead, e.g. with "
-                "x.view_as(x), or setup ctx inside the forward function itself."
-            )
+        nr = next((k for k in reversed(range(len(wrapped))) if wrapped[k] is tensor), None)  # its output_nr
         out: Any = None if nr is None else wrapped[nr]
         is_result = out is not None and out.requires_grad
         if is_result and (out._resolve_edge()[0] is ctx or _contains(ctx.dirty_tensors, out)):

@@ -64,6 +64,7 @@ def run(
     evaluating = state.local.evaluating
     previous = state.set_grad_enabled(create_graph)
     within = state.local.graph_task
+    saved_hooks = state.local.saved_hooks
     counts = _dependencies(roots, executed)
     # gradients that carry tangents are Tensors, recorded or not
     on_tensors = create_graph or state.local.tangents is not None
@@ -84,6 +85,7 @@ def run(
     finally:
         state.local.evaluating = evaluating
         state.local.graph_task = within
+        state.local.saved_hooks = saved_hooks  # a hook that enters or leaves a block does so for this backward only
         state.set_grad_enabled(previous)
         if is_outermost:
             state.local.reached = None
@@ -216,6 +218,7 @@ def _loop(
     observer = state.local.observer
     anomaly = state.local.anomaly
     plain = not on_tensors and observer is None
+    recording = state.local.grad_enabled
     # where gradients go, if not everywhere
     wanted = None if executed is None else executed | captures.keys()
     while ready:
@@ -281,12 +284,14 @@ def _loop(
                 token = None if observer is None else observer.evaluate_begin(node)
                 if on_tensors or anomaly is not None:
                     state.local.evaluating = node
-                edges, grads = _step(node, g, owned, on_tensors, retain_graph, executed, captures, results)
+                edges, grads, passed = _step(node, g, owned, on_tensors, retain_graph, executed, captures, results)
+                if on_tensors and state.local.grad_enabled is not recording:
+                    state.set_grad_enabled(recording)  # what a hook or a custom function switches does not reach others
                 for index, edge in enumerate(edges):  # type: ignore[assignment]
                     if edge is None:
                         continue
                     if grads is not None and grads[index] is not None:
-                        _deliver(arrived, owned, node, g, edge, grads[index], on_tensors, index)
+                        _deliver(arrived, owned, node, passed, edge, grads[index], on_tensors, index)
                     target = edge[0]
                     left = counts[target] = counts[target] - 1
                     if left == 0:
@@ -360,8 +365,12 @@ def _step(
     executed: set[Node] | None,
     captures: dict[Node, list[tuple[int, int]]],
     results: list[Tensor | None],
-) -> tuple[tuple[Edge | None, ...], Any]:
-    """Run one node with everything that may hang on it: hooks, captured gradients, leaves, several outputs."""
+) -> tuple[tuple[Edge | None, ...], Any, Any]:
+    """Run one node with everything that may hang on it: hooks, captured gradients, leaves, several outputs.
+
+    Returns the edges to follow, the gradients for them, and the gradient that these were made from, which hooks may
+    have put in the place of the one that arrived.
+    """
     extras = node.extras
     ends_here = executed is not None and node not in executed
     arrived = g
@@ -373,7 +382,7 @@ def _step(
         for nr, position in captures[node]:
             results[position] = as_tensor(captured if node.outputs == 1 else captured[nr], on_tensors)
     if ends_here:
-        return (), None
+        return (), None, g
     if extras is not None and (extras.prehooks or extras.posthooks):
         owned.discard(node)
     if extras is not None and extras.prehooks:
@@ -387,7 +396,7 @@ def _step(
         owned.discard(node)
         if extras is not None and extras.posthooks:
             run_posthooks(node, extras, g, (), on_tensors)
-        return (), None
+        return (), None, g
     edges = node.next
     if executed is not None:
         edges = tuple(
@@ -404,7 +413,7 @@ def _step(
     if not retain_graph:
         node.release()
     owned.discard(node)
-    return edges, grads
+    return edges, grads, g
 
 
 def evaluate(node: Node, grads: tuple[Tensor | None, ...]) -> Any:

@@ -158,8 +158,8 @@ def _raised(base: Any, exponent: Any) -> Any:
 def _pow_input(g: Any, input: Any, other: Any) -> Any:
     if not isinstance(other, (int, float, complex)):
         return keep(g * conj(other * _raised(input, other - 1)), other != 0)
-    if other == 2:
-        return g * (2 * conj(input))
+    if other in (1, 2) and not isinstance(input, Tensor):  # a Tensor keeps a history down to the power 0, as torch's
+        return g if other == 1 else g * (2 * conj(input))
     return zero(g) if other == 0 else g * conj(other * _raised(input, other - 1))
 
 
@@ -249,7 +249,7 @@ def float_power_(input: Tensor, exponent: Any) -> Tensor:
 add_method("float_power_", float_power_)
 
 
-@elementwise(numpy=(np.square,), node_name="PowBackward0", input=lambda g, input: g * (2 * conj(input)))
+@elementwise(numpy=(np.square,), node_name="PowBackward0", input=lambda g, input: _pow_input(g, input, 2))
 def square(input):
     """Return ``input * input``."""
     return np.square(input) if input.dtype.kind != "b" else input.astype(np.int64)
