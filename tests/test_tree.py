@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict, deque
 from typing import Any, NamedTuple
 
 import pytest
@@ -25,6 +25,8 @@ TREES = st.recursive(
         | st.lists(inner, max_size=3).map(tuple)
         | st.dictionaries(st.text(max_size=2), inner, max_size=3)
         | st.builds(Pair, inner, inner)
+        | st.dictionaries(st.text(max_size=2), inner, max_size=3).map(lambda items: defaultdict(list, items))
+        | st.lists(inner, max_size=3).map(deque)
     ),
     max_leaves=8,
 )
@@ -47,6 +49,8 @@ def test_types_are_kept() -> None:
     assert doubled == {"a": Pair([2], (4,)), "b": OrderedDict(z=6, y=8)}
     assert type(doubled["a"]) is Pair
     assert list(doubled["b"]) == ["z", "y"]
+    assert tree_map(lambda leaf: leaf, defaultdict(list, a=1))["b"] == []
+    assert tree_map(lambda leaf: leaf, deque([1, 2], maxlen=2)).maxlen == 2
 
 
 def test_a_prefix_stands_for_what_is_below() -> None:

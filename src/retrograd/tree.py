@@ -1,7 +1,8 @@
-"""Nested tuples, lists and dictionaries, taken apart into their leaves and put together again."""
+"""Nested tuples, lists, deques and dictionaries, taken apart into their leaves and put together again."""
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -17,11 +18,14 @@ class Structure(NamedTuple):
         Those of a dictionary, in order.
     children
         The structures inside.
+    option
+        What else a container is made with: what a defaultdict makes missing values with, how long a deque may be.
     """
 
     kind: type | None
     keys: tuple[Any, ...] = ()
     children: tuple[Structure, ...] = ()
+    option: Any = None
 
     def __str__(self) -> str:
         if self.kind is None:
@@ -36,10 +40,11 @@ class Structure(NamedTuple):
 
 
 _LEAF = Structure(None)
+_SEQUENCES = (tuple, list, deque)
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
-    """The leaves of a tree, in order, and how they are nested. What is no tuple, list or dictionary is a leaf."""
+    """The leaves of a tree, in order, and how they are nested. A leaf is what is no container."""
     leaves: list[Any] = []
     return leaves, _take_apart(tree, leaves)
 
@@ -47,9 +52,11 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
 def _take_apart(tree: Any, leaves: list[Any]) -> Structure:
     kind = type(tree)
     if isinstance(tree, dict):
-        return Structure(kind, tuple(tree), tuple([_take_apart(item, leaves) for item in tree.values()]))
-    if kind in (tuple, list) or hasattr(kind, "_fields"):
-        return Structure(kind, (), tuple([_take_apart(item, leaves) for item in tree]))
+        option = tree.default_factory if isinstance(tree, defaultdict) else None
+        return Structure(kind, tuple(tree), tuple([_take_apart(item, leaves) for item in tree.values()]), option)
+    if kind in _SEQUENCES or hasattr(kind, "_fields"):
+        option = tree.maxlen if kind is deque else None
+        return Structure(kind, (), tuple([_take_apart(item, leaves) for item in tree]), option)
     leaves.append(tree)
     return _LEAF
 
@@ -66,7 +73,10 @@ def _put_together(structure: Structure, remaining: Iterator[Any]) -> Any:
     children = [_put_together(child, remaining) for child in structure.children]
     kind: Any = structure.kind
     if issubclass(kind, dict):
-        return kind(zip(structure.keys, children, strict=True))
+        items = zip(structure.keys, children, strict=True)
+        return kind(structure.option, items) if issubclass(kind, defaultdict) else kind(items)
+    if kind is deque:
+        return deque(children, structure.option)
     return kind(*children) if hasattr(kind, "_fields") else kind(children)
 
 
@@ -82,7 +92,7 @@ def spread(prefix: Any, structure: Structure) -> list[Any] | None:
     if isinstance(prefix, dict):
         fits = structure.kind is kind and prefix.keys() == set(structure.keys)
         parts: Any = [prefix[key] for key in structure.keys] if fits else ()
-    elif kind in (tuple, list) or hasattr(kind, "_fields"):
+    elif kind in _SEQUENCES or hasattr(kind, "_fields"):
         fits = structure.kind is kind and len(prefix) == len(structure.children)
         parts = prefix
     else:

@@ -95,8 +95,8 @@ def lift_arguments(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def levels_of(args: tuple[Any, ...]) -> list[Level]:
-    """The levels being mapped over that tensors among ``args`` differ in, the innermost last."""
-    return _active_levels([arg._data for arg in args if isinstance(arg, Tensor)])
+    """The levels being mapped over that tensors among ``args``, or nested in them, differ in, the innermost last."""
+    return _active_levels([leaf._data for leaf in flatten(args)[0] if isinstance(leaf, Tensor)])
 
 
 def _active_levels(arrays: Sequence[Any]) -> list[Level]:
@@ -143,13 +143,22 @@ def apply_batched(function: Any, args: tuple[Any, ...]) -> Any:
             "avoid ambiguity."
         )
     previous, level = local.vmaps, levels_of(args)[-1]
-    in_dims = tuple([0 if isinstance(arg, Tensor) and _has(arg, level) else None for arg in args])
+    inputs, nesting = flatten(args)
+    in_dims = [0 if isinstance(leaf, Tensor) and _has(leaf, level) else None for leaf in inputs]
     local.vmaps = tuple([other for other in previous if other is not level])
     try:
-        revealed = [arg if dim is None else reveal(arg, 0, level) for arg, dim in zip(args, in_dims, strict=True)]
-        outputs, out_dims = function.vmap(VmapInfo(level.size, level.randomness), in_dims, *revealed)
+        revealed = [leaf if dim is None else reveal(leaf, 0, level) for leaf, dim in zip(inputs, in_dims, strict=True)]
+        info = VmapInfo(level.size, level.randomness)
+        returned = function.vmap(info, unflatten(nesting, in_dims), *unflatten(nesting, revealed))
     finally:
         local.vmaps = previous
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        what = f"{len(returned)} values" if isinstance(returned, tuple) else f"a {type(returned).__name__}"
+        raise RuntimeError(
+            f"{function.__name__}.vmap returned {what}, but must return two: the output, and out_dims, which say where "
+            "the samples are in it (an int, or None where all have the same, nested as the output is)"
+        )
+    outputs, out_dims = returned
     leaves, structure = flatten(outputs)
     dims = spread(out_dims, structure)
     if dims is None:

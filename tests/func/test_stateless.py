@@ -90,3 +90,23 @@ def test_what_cannot_be_stacked(lib: Any) -> Any:
         attempt(lambda: stacked([model, lib.nn.Linear(1, 1)])),
         attempt(lambda: stacked([model, frozen])),
     ]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_normalisation_without_running_statistics(training: bool) -> None:
+    def program(lib: Any) -> Any:
+        model = lib.nn.Sequential(lib.nn.BatchNorm1d(3), lib.nn.Sequential(lib.nn.BatchNorm1d(3), lib.nn.Tanh()))
+        model.append(lib.nn.InstanceNorm1d(3, track_running_stats=True))
+        model.train(training)
+        batch = (lib.arange(24.0) ** 2 % 7).reshape(2, 4, 3)
+        refused = attempt(lambda: lib.vmap(model[:2])(batch)) if training else ""
+        returned = lib.func.replace_all_batch_norm_modules_(model)
+        return [
+            refused,
+            returned is model,
+            sorted(name for name, _ in model.named_buffers()),
+            lib.vmap(model[:2])(batch),
+            attempt(lambda: lib.func.grad(lambda x: (model[:2](x) ** 3).sum())(batch[0])),
+        ]
+
+    parity(program)()

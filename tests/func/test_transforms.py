@@ -12,6 +12,7 @@ import pytest
 import torch  # noqa: F401 (torch.func is imported with it)
 
 import retrograd as rg
+from retrograd.tree import flatten
 from tests.parity import attempt, message, parity
 
 RNG = np.random.default_rng(0)
@@ -152,6 +153,29 @@ def test_chunks_change_nothing(transform: Any, size: int) -> None:
 
 
 @parity
+def test_rows_one_at_a_time_need_no_batch(lib: Any) -> Any:
+    """What ``vmap`` cannot do may be in the backward then."""
+
+    class Counted(lib.autograd.Function):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None: ...
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * (1 + len(g.nonzero()))
+
+    def f(x: Any, y: Any) -> Any:
+        return Counted.apply(x) * y, {"sum": x.sum()}
+
+    both = lib.func.jacrev(f, argnums=(0, 1), chunk_size=1)(lib.tensor(A[:2]), lib.tensor(V))
+    return [both, attempt(lambda: lib.func.jacrev(f, chunk_size=2)(lib.tensor(A[:2]), lib.tensor(V)))]
+
+
+@parity
 def test_hessian(lib: Any) -> Any:
     def f(a: Any, b: Any) -> Any:
         return (a**2 * b).sum() + (a.sum() * b).sum()
@@ -258,6 +282,63 @@ def test_no_grad_outside_and_inside(lib: Any) -> Any:
         product.requires_grad,
         lib.func.grad(half_hidden)(x),
     ]
+
+
+@parity
+def test_a_history_from_outside_is_there_once_gradients_are_recorded(lib: Any) -> Any:
+    x = lib.tensor(V, requires_grad=True)
+    with lib.no_grad():
+        output, vjp_fn = lib.func.vjp(lambda x: x**3, x)
+    (product,) = vjp_fn(lib.ones(3))
+    return [output.requires_grad, product.requires_grad, lib.autograd.grad(product.sum(), x)]
+
+
+TRANSFORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "grad": lambda func, f, x: func.grad(lambda x: f(x).sum())(x),
+    "grad of grad": lambda func, f, x: func.grad(lambda x: func.grad(lambda x: f(x).sum())(x).sum())(x),
+    "vjp": lambda func, f, x: func.vjp(f, x)[1](x),
+    "jvp": lambda func, f, x: func.jvp(f, (x,), (x,)),
+    "linearize": lambda func, f, x: func.linearize(f, x)[1](x),
+    "jacrev": lambda func, f, x: func.jacrev(f)(x),
+    "jacfwd": lambda func, f, x: func.jacfwd(f)(x),
+    "hessian": lambda func, f, x: func.hessian(f)(x),
+    "vmap of grad": lambda func, f, x: func.vmap(func.grad(f))(x),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in TRANSFORMS if name != "linearize"])  # torch's warns
+def test_inference_mode_outside_changes_no_derivative(name: str) -> None:
+    def program(lib: Any) -> Any:
+        before = lib.tensor(V)
+        with lib.inference_mode():
+            made = lib.tensor(V)
+            f = lambda x: (x**3 * 2).sin() * lib.ones(()) * 3  # noqa: E731
+            results = [TRANSFORMS[name](lib.func, f, x) for x in (before, made)]
+        return [*results, TRANSFORMS[name](lib.func, lambda x: (x**3 * 2).sin(), made)]
+
+    parity(program)()
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_tensors_made_in_inference_mode_are_captured_there(name: str) -> None:
+    captured = rg.tensor(2.0)
+    expected = TRANSFORMS[name](rg.func, lambda x: x**2 * captured, rg.tensor(V))
+    with rg.inference_mode():
+        captured = rg.tensor(2.0)
+        assert captured.is_inference()
+        found = TRANSFORMS[name](rg.func, lambda x: x**2 * captured, rg.tensor(V))
+        assert rg.is_inference_mode_enabled()
+        assert rg.ones(1).is_inference()
+    leaves, again = flatten(expected)[0], flatten(found)[0]
+    assert [leaf.tolist() for leaf in again] == [leaf.tolist() for leaf in leaves]
+
+
+def test_an_inference_tensor_is_not_saved_for_a_gradient_outside() -> None:
+    with rg.inference_mode():
+        captured = rg.tensor(2.0)
+    x = rg.tensor(V, requires_grad=True)
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        rg.func.grad(lambda x: (x * captured).sum())(x)
 
 
 def test_finished_transforms_leave_no_history() -> None:
@@ -372,6 +453,8 @@ WRONG = {
     "integers": lambda lib: lib.func.grad(lambda x: x.sum())(lib.arange(3)),
     "argnums too large": lambda lib: lib.func.grad(lambda x: x.sum(), argnums=2)(lib.tensor(V)),
     "argnums twice": lambda lib: lib.func.grad(lambda x, y: x.sum(), argnums=(0, 0))(lib.tensor(V), lib.tensor(V)),
+    "argnums of strings": lambda lib: lib.func.grad(lambda x: x.sum(), argnums=("0",))(lib.tensor(V)),
+    "a number as cotangent": lambda lib: lib.func.vjp(lambda x: x.sum(), lib.tensor(V))[1](1.0),
     "argnums empty": lambda lib: lib.func.grad(lambda x: x.sum(), argnums=())(lib.tensor(V)),
     "aux missing": lambda lib: lib.func.grad(lambda x: x.sum(), has_aux=True)(lib.tensor(V)),
     "a number among the arguments": lambda lib: lib.func.grad(lambda d: d["a"].sum())({"a": lib.tensor(V), "b": 2.0}),
@@ -411,6 +494,7 @@ def test_errors_are_of_torchs_class(name: str) -> None:
 def test_errors_say_what_was_wrong() -> None:
     assert "got tensor with 1 dims" in message(lambda: WRONG["no scalar"](rg))
     assert "argnum=2, but only 1" in message(lambda: WRONG["argnums too large"](rg))
+    assert "must be int, got: '0'" in message(lambda: WRONG["argnums of strings"](rg))
     assert "[4, 3]" in message(lambda: WRONG["cotangents of another shape"](rg))
     assert "dtype retrograd.int64" in message(lambda: WRONG["integers"](rg))
     assert "has_aux=True" in message(lambda: WRONG["vjp of integers"](rg))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import defaultdict, deque
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +53,16 @@ def test_arguments_of_every_structure(lib: Any) -> Any:
 
     tree = {"p": [a, 1.5], "q": a[0]}
     return lib.vmap(f, in_dims=({"p": [0, None], "q": None}, (None, 0)))(tree, (3, a))
+
+
+@parity
+def test_default_dictionaries_and_deques(lib: Any) -> Any:
+    a = lib.tensor(A)
+    made = lib.vmap(lambda d: defaultdict(list, {"p": d["p"] * 2, "q": d["q"][1]}))(
+        defaultdict(int, p=a, q=deque([a, a]))
+    )
+    gradient = lib.func.grad(lambda d: (d[0] * d[1]).sum())(deque([a, a[0]], maxlen=3))
+    return [type(made).__name__, made.default_factory.__name__, dict(made), gradient.maxlen, list(gradient)]
 
 
 def test_named_tuples_keep_their_type() -> None:
@@ -224,6 +235,26 @@ def test_numpys_functions_work_inside() -> None:
     np.testing.assert_allclose(made.numpy(), np.where(A > 0, np.exp(A), 0).sum(1) + np.linalg.norm(A, axis=1))
 
 
+def test_new_tensors_with_the_values_of_every_sample() -> None:
+    x = rg.tensor(A)
+    with pytest.warns(UserWarning, match="To copy construct from a tensor"):
+        made = rg.vmap(lambda x: (rg.tensor(x), rg.tensor(x, dtype=rg.float32), rg.ones(1).new_tensor(x)))(x)
+    copies = [*made, rg.vmap(lambda x: rg.asarray(x, copy=True).mul_(1))(x)]
+    assert [copy.dtype for copy in copies] == [rg.float64, rg.float32, rg.float32, rg.float64]
+    for copy in copies:
+        np.testing.assert_allclose(copy.numpy(), A, rtol=1e-6)
+        assert not np.shares_memory(copy.numpy(), x.numpy())
+
+
+@pytest.mark.parametrize("compare", [rg.equal, rg.allclose, np.array_equal, np.allclose, np.array_equiv])
+def test_a_comparison_of_all_elements_is_true_or_false_or_refused(compare: Any) -> None:
+    x = rg.tensor(A)
+    assert rg.vmap(lambda a, b: compare(a, b), out_dims=None)(x, x) is True
+    assert rg.vmap(lambda a, b: compare(a, b), out_dims=None)(x, x + 1) is False
+    with pytest.raises(RuntimeError, match="disagree"):
+        rg.vmap(lambda a, b: compare(a, b), out_dims=None)(x, rg.cat([x[:1], x[1:] + 1]))
+
+
 def test_printing_shows_the_batch() -> None:
     shown = []
     rg.vmap(lambda x: shown.append(repr(x)) or x)(rg.ones(2, 3))
@@ -349,79 +380,6 @@ def test_backward_inside_is_refused() -> None:
     with pytest.raises(RuntimeError, match=r"backward\(\) called inside of vmap.*func\.grad"):
         rg.vmap(f)(rg.tensor(A))
     assert w.grad is None
-
-
-def test_a_function_with_its_own_rule_for_batches() -> None:
-    seen: list[Any] = []
-
-    class Scale(rg.autograd.Function):
-        @staticmethod
-        def forward(x: Any, y: Any) -> Any:
-            return x * y
-
-        @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None: ...
-
-        @staticmethod
-        def vmap(info: Any, in_dims: Any, x: Any, y: Any) -> Any:
-            seen.append((info.batch_size, info.randomness, in_dims, tuple(x.shape)))
-            return (x * y).movedim(0, 1), 1
-
-    made = rg.vmap(Scale.apply, in_dims=(1, None))(rg.tensor(A), rg.tensor(2.0))
-    assert seen == [(3, "error", (0, None), (3, 5))]
-    np.testing.assert_allclose(made.numpy(), 2 * A.T)
-
-
-@parity
-def test_a_function_has_one_rule_for_batches(lib: Any) -> Any:
-    class Both(lib.autograd.Function):
-        generate_vmap_rule = True
-
-        @staticmethod
-        def forward(x: Any) -> Any:
-            return x * 2
-
-        @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None: ...
-
-        @staticmethod
-        def vmap(info: Any, in_dims: Any, x: Any) -> Any:
-            return x * 2, in_dims[0]
-
-    return ["two rules", attempt(lambda: lib.vmap(Both.apply)(lib.ones(3, 2))), Both.apply(lib.ones(2))]
-
-
-def test_a_function_with_its_own_rule_whose_tangents_only_are_batched() -> None:
-    """Its argument is the same for all columns of the Jacobian: the gradient is the sum over them."""
-
-    class Square(rg.autograd.Function):
-        @staticmethod
-        def forward(x: Any) -> Any:
-            return x * x
-
-        @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            ctx.save_for_backward(*inputs)
-            ctx.save_for_forward(*inputs)
-
-        @staticmethod
-        def backward(ctx: Any, g: Any) -> Any:
-            return 2 * ctx.saved_tensors[0] * g
-
-        @staticmethod
-        def jvp(ctx: Any, t: Any) -> Any:
-            return 2 * ctx.saved_tensors[0] * t
-
-        @staticmethod
-        def vmap(info: Any, in_dims: Any, x: Any) -> Any:
-            return Square.apply(x), in_dims[0]
-
-    x = rg.tensor(A[0])
-    expected = np.zeros((3, 3, 3))
-    expected[range(3), range(3), range(3)] = 2
-    for jacobian in (rg.func.jacrev(rg.func.jacfwd(Square.apply)), rg.func.jacfwd(rg.func.jacrev(Square.apply))):
-        np.testing.assert_allclose(jacobian(x).numpy(), expected)
-    np.testing.assert_allclose(rg.vmap(Square.apply)(rg.tensor(A)).numpy(), A**2)
 
 
 # --- randomness -------------------------------------------------------------------------------------------------------

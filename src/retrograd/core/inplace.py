@@ -21,6 +21,8 @@ class _InferenceCell(list[int]):
     """The version cell of inference tensors, which count no versions."""
 
     def __getitem__(self, index: Any) -> Any:
+        if local.untracked:
+            return 0
         raise RuntimeError(
             "Inference tensors cannot be saved for backward and do not track version counter. "
             "To work around you can make a clone to get a normal tensor and use it in autograd."

@@ -32,6 +32,8 @@ class _Local(threading.local):
     mode: int = RECORD
     grad_enabled: bool = True
     inference: bool = False
+    # whether inference tensors may be saved: a transform is running that nothing outside takes gradients of
+    untracked: bool = False
     # the stack of (pack, unpack) pairs set by saved_tensors_hooks; None while it is empty
     saved_hooks: tuple[tuple[Callable[..., Any], Callable[..., Any]], ...] | None = None
     saved_hooks_disabled: str | None = None

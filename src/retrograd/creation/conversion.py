@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import BatchedArray
 from retrograd.core.registry import method
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
@@ -252,6 +253,9 @@ def _delivered(request: Request, array: Any, dtype: NumpyDType | None, device: A
     array = _converted(array, dtype)
     if isinstance(array, np.ndarray):
         return request.make(lambda xp: array if xp is np else xp.asarray(array))
+    if type(array) is BatchedArray:
+        tensor = request.deliver(array)
+        return tensor if device is None else tensor.to(device)
     if device is None:
         request.device = _device("cuda", int(array.device.id))
     return request.make(lambda xp: array.get() if xp is np else xp.asarray(array))

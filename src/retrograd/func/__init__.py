@@ -13,7 +13,7 @@ tensor(-0.8415)
 
 from retrograd.func.forward import hessian, jacfwd, jvp, linearize
 from retrograd.func.reverse import grad, grad_and_value, jacrev, value_and_grad, vjp
-from retrograd.func.stateless import functional_call, stack_module_state
+from retrograd.func.stateless import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from retrograd.vectorize import vmap
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "value_and_grad",
     "vjp",

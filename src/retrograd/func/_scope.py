@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from retrograd.core import state
@@ -34,6 +35,11 @@ class Scope:
         Whether gradients are recorded outside of it.
     running : bool
         Whether the transformed function is running, so that other transforms inside must keep histories for this one.
+
+    Notes
+    -----
+    Inference mode outside is left for the block: it would keep the gradients from being recorded. What was made in it
+    may be saved then, as the graph goes with the transform.
     """
 
     def __init__(self) -> None:
@@ -41,13 +47,29 @@ class Scope:
         self.running = False
 
     def __enter__(self) -> Scope:
-        self.recording = state.set_grad_enabled(True)
+        local = state.local
+        self.recording = local.grad_enabled
+        self._inference, self._untracked = local.inference, local.untracked
+        local.inference, local.untracked = False, local.untracked or not self.recording
+        state.set_grad_enabled(True)
         self.running = True
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.running = False
+        state.local.inference, state.local.untracked = self._inference, self._untracked
         state.set_grad_enabled(self.recording)
+
+    @contextmanager
+    def resumed(self) -> Iterator[None]:
+        """A block that goes back through the graph of this one, for whoever records gradients now."""
+        local = state.local
+        previous, self.recording = self.recording, local.grad_enabled
+        untracked, local.untracked = local.untracked, local.untracked or not previous
+        try:
+            yield
+        finally:
+            self.recording, local.untracked = previous, untracked
 
     def argument(self, tensor: Any) -> Tensor:
         """A stand-in for an argument, to differentiate with respect to: the same values, with a node of its own.
@@ -70,18 +92,20 @@ class Scope:
                 f"only Tensors of floating point dtype can require gradients, but an argument to differentiate has "
                 f"dtype {tensor.dtype}; convert it first, for example with .to(retrograd.float32)"
             )
-        node = Argument((tensor._resolve_edge() if self.recording else None,), data.shape, data.dtype)
+        node = Argument((tensor._resolve_edge(),), data.shape, data.dtype)
         node.scope = self
-        alias = wrap(data, (node, 0), tensor._cell)
+        alias = wrap(data, (node, 0), None if tensor.is_inference() else tensor._cell)
         alias._own_meta().requires_grad = True  # so that, like a leaf, it cannot be written to
         if state.local.dual_level is not None:
             state.local.dual_level.move(tensor, alias)
         return alias
 
     def depends_on_outside(self, tensors: Sequence[Tensor]) -> bool:
-        """Whether gradients of ``tensors`` reach anything but the arguments, so that their history is of use."""
-        if not self.recording:
-            return False
+        """Whether gradients of ``tensors`` are recorded outside, so that their history is of use."""
+        return self.recording and self.reaches_outside(tensors)
+
+    def reaches_outside(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether the history of ``tensors`` leads to anything but the arguments."""
         stack = [edge[0] for edge in (tensor._resolve_edge() for tensor in tensors) if edge is not None]
         seen = set(stack)
         while stack:
@@ -128,7 +152,7 @@ def chosen(argnums: Argnums, args: tuple[Any, ...]) -> Any:
     if isinstance(argnums, int):
         return args[_position(argnums, len(args))]
     if not isinstance(argnums, tuple):
-        raise RuntimeError(f"argnum must be int or Tuple[int], got: {argnums}")
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {argnums!r}")
     if not argnums:
         raise RuntimeError("argnums must be non-empty")
     positions = [_position(argnum, len(args)) for argnum in argnums]
@@ -139,7 +163,7 @@ def chosen(argnums: Argnums, args: tuple[Any, ...]) -> Any:
 
 def _position(argnum: Any, count: int) -> int:
     if not isinstance(argnum, int):
-        raise RuntimeError(f"argnum must be int, got: {argnum}")
+        raise RuntimeError(f"argnum must be int, got: {argnum!r}")
     if not -count <= argnum < count:
         raise RuntimeError(f"Got argnum={argnum}, but only {count} positional inputs")
     return argnum % count

@@ -66,7 +66,9 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     values, vectors, structure = _checked_pair(name, primals, tangents)
     level = Level(state.local.dual_level)
     duals = [_dual(level, value, vector) for value, vector in zip(values, vectors, strict=True)]
-    forward_enabled, state.local.forward_enabled = state.local.forward_enabled, True
+    local = state.local
+    modes = local.forward_enabled, local.inference
+    local.forward_enabled, local.inference = True, False
     outer = state.set_dual_level(level)
     try:
         output, aux = split_aux(func(*unflatten(structure, duals)), has_aux, name)
@@ -74,7 +76,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         check_tensors(outputs, name)
         found = [level.tangent(leaf) for leaf in outputs]
     finally:
-        state.local.forward_enabled = forward_enabled
+        local.forward_enabled, local.inference = modes
         state.set_dual_level(outer)
         level.leave()
     if strict and any(tangent is None for tangent in found):
@@ -163,8 +165,10 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     def jvp_fn(*tangents: Any) -> Any:
         _, given, _ = _checked_pair(name, primals, as_tensors(tangents))
         pairs = [(product, tangent) for product, tangent in zip(products, given, strict=True) if product is not None]
-        further = state.local.grad_enabled and scope.depends_on_outside([leaf for pair in pairs for leaf in pair])
-        live = pulled_back(scope, [p for p, _ in pairs], list(vectors.values()), [t for _, t in pairs], further, True)
+        made, along = [product for product, _ in pairs], [tangent for _, tangent in pairs]
+        with scope.resumed():
+            further = scope.depends_on_outside([*made, *along])
+            live = pulled_back(scope, made, list(vectors.values()), along, further, True)
         pushed = dict(zip(vectors, live, strict=True))
         return unflatten(structure, [pushed.get(nr, zero) for nr, zero in enumerate(map(zeros_like, outputs))])
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from retrograd.autograd import grad as gradients_of
-from retrograd.core import state
 from retrograd.core.jvp import zeros_like
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.func._scope import (
@@ -23,6 +22,7 @@ from retrograd.func._scope import (
     replaced,
     split_aux,
 )
+from retrograd.ops.joining import stack
 from retrograd.tree import Structure, flatten, tree_map, unflatten
 from retrograd.vectorize import vmap
 
@@ -54,8 +54,8 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 
     Notes
     -----
-    Inside of ``no_grad``, the gradient is computed all the same, but has no history itself. A ``no_grad`` inside of
-    ``func`` has its usual effect.
+    Inside of ``no_grad`` and ``inference_mode``, the gradient is computed all the same, but has no history itself. A
+    ``no_grad`` inside of ``func`` has its usual effect.
 
     Examples
     --------
@@ -230,19 +230,16 @@ def _vjp(func: Callable[..., Any], primals: Any, has_aux: bool) -> tuple[Any, Ca
         check_tensors(outputs, name)
         check_differentiable(outputs, name)
         leaves, arguments_structure = flatten(arguments)
-        outside = scope.depends_on_outside(outputs)
+        outside = scope.reaches_outside(outputs)
         released, aux = scope.released_tree(output), scope.released_tree(aux)
 
     def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         given, own = flatten(cotangents)
         _check_cotangents(given, own, outputs, structure)
-        previous, scope.recording = scope.recording, state.local.grad_enabled
-        try:
+        with scope.resumed():
             if create_graph is None:
                 create_graph = scope.recording and (outside or scope.depends_on_outside(given))
             found = pulled_back(scope, outputs, leaves, given, create_graph, retain_graph)
-        finally:
-            scope.recording = previous
         return unflatten(arguments_structure, found)
 
     return released, pull, aux
@@ -256,7 +253,7 @@ def _check_cotangents(given: list[Any], own: Structure, outputs: list[Tensor], s
         )
     for position, (cotangent, output) in enumerate(zip(given, outputs, strict=True)):
         if not isinstance(cotangent, Tensor):
-            raise RuntimeError(f"vjp_fn(cotangents): expected only tensors, got unsupported type {type(cotangent)}")
+            raise TypeError(f"vjp_fn(cotangents): expected only tensors, got unsupported type {type(cotangent)}")
         if cotangent.shape != output.shape:
             raise RuntimeError(
                 f"vjp_fn(cotangents): cotangent {position} has shape {list(cotangent.shape)}, but the output that it "
@@ -279,7 +276,8 @@ def jacrev(
     func, argnums, has_aux
         As for :func:`grad`, except that ``func`` returns tensors of any shape, or nested ones.
     chunk_size
-        Compute that many rows at a time, to save memory; all, if not given.
+        Compute that many rows at a time, to save memory; all, if not given. One at a time is a loop without ``vmap``,
+        and so without what that cannot do.
 
     Returns
     -------
@@ -318,12 +316,16 @@ def jacrev(
         basis = one_hot_basis(outputs)
         count = sum(leaf.numel() for leaf in outputs)
         inputs, inside = flatten(argument)
-        if count:
-            rows = vmap(lambda *vectors: flatten(pull(unflatten(structure, list(vectors))))[0], chunk_size=chunk_size)(
-                *basis
-            )
-        else:
+
+        def row(*vectors: Tensor) -> list[Tensor]:
+            return flatten(pull(unflatten(structure, list(vectors))))[0]
+
+        if not count:
             rows = [wrap(np.zeros((0, *leaf.shape), leaf._data.dtype, like=leaf._data)) for leaf in inputs]
+        elif chunk_size == 1:
+            rows = list(map(stack, zip(*map(row, *basis), strict=True)))
+        else:
+            rows = vmap(row, chunk_size=chunk_size)(*basis)
         parts = [row.split([leaf.numel() for leaf in outputs]) for row in rows]
         blocks = [
             unflatten(

@@ -100,6 +100,34 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[s
     return parameters, _stacked([dict(model.named_buffers()) for model in models])
 
 
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Let every batch normalisation in a module normalise by the batch alone, without running statistics.
+
+    In training mode it writes these statistics, which are the same for all samples, so that :func:`vmap` refuses it.
+
+    Parameters
+    ----------
+    root : Module
+        It is changed, itself and all modules in it.
+
+    Returns
+    -------
+    Module
+        ``root``.
+
+    Examples
+    --------
+    >>> model = rg.func.replace_all_batch_norm_modules_(rg.nn.Sequential(rg.nn.BatchNorm1d(2)))
+    >>> rg.vmap(model)(rg.tensor([[[1.0, 2.0], [3.0, 4.0]]])).detach()
+    tensor([[[-1.0000, -1.0000],
+             [ 1.0000,  1.0000]]])
+    """
+    for module in root.modules():
+        if hasattr(module, "_stop_tracking"):
+            module._stop_tracking()
+    return root
+
+
 def _stacked(states: Sequence[Tensors]) -> dict[str, Tensor]:
     found = {}
     for name, first in states[0].items():

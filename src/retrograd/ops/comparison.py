@@ -123,17 +123,17 @@ def _numpy_isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_n
 
 @implements(np.allclose)
 def _allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    return np.allclose(_array(a), _array(b), rtol, atol, equal_nan)
+    return bool(np.allclose(_array(a), _array(b), rtol, atol, equal_nan))
 
 
 @implements(np.array_equal)
 def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
-    return np.array_equal(_array(a1), _array(a2), equal_nan)
+    return bool(np.array_equal(_array(a1), _array(a2), equal_nan))
 
 
 @implements(np.array_equiv)
 def _array_equiv(a1: Any, a2: Any) -> bool:
-    return np.array_equiv(_array(a1), _array(a2))
+    return bool(np.array_equiv(_array(a1), _array(a2)))
 
 
 # --- kinds of numbers -------------------------------------------------------------------------------------------------

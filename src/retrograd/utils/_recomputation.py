@@ -18,11 +18,12 @@ from typing import Any
 
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.autograd.graph.hooks import saved_tensors_hooks
+from retrograd.batching import BatchedArray, Level
 from retrograd.core import state
 from retrograd.core.node import restore, save_tensor
 from retrograd.core.observer import Observer, pop, push
 from retrograd.core.sites import user_frame
-from retrograd.core.tensor import Tensor
+from retrograd.core.tensor import Tensor, wrap
 from retrograd.random import fork_rng, get_rng_state, set_rng_state
 
 Facts = Callable[[Tensor], Any]
@@ -71,11 +72,18 @@ class _Enough(BaseException):
     """Everything that is needed has been recomputed. (No error, and nothing that the function should catch.)"""
 
 
+def _levels_since(start: int, tensor: Tensor) -> list[Level]:
+    """The calls of vmap that a tensor has samples of, without those that began before level number ``start``."""
+    data = tensor._data
+    return [level for level in data.levels if level.number > start] if type(data) is BatchedArray else []
+
+
 class _Run:
     """One recomputation: what was saved so far, by slot, with its version then."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.start = Level(0).number
         self.checked = True
         self.values: weakref.WeakKeyDictionary[Slot, tuple[Tensor, int]] = weakref.WeakKeyDictionary()
 
@@ -125,6 +133,8 @@ class Region:
         ]
         self.slots: list[weakref.ref[Slot]] = []
         self.saved_facts: list[Any] = []
+        self.start = Level(0).number
+        self.saved_levels: list[list[Level]] = []  # those of the calls of vmap in the function
         self.complete = False
         self.runs: weakref.WeakKeyDictionary[Any, _Run] = weakref.WeakKeyDictionary()
 
@@ -147,6 +157,7 @@ class Region:
         slot = Slot()
         self.slots.append(weakref.ref(slot))
         self.saved_facts.append(self.facts(tensor))
+        self.saved_levels.append(_levels_since(self.start, tensor))
         return slot
 
     def _fetch(self, slot: Slot) -> Tensor:
@@ -215,10 +226,19 @@ class Region:
             return tensor
         slot = self.slots[position]()
         if slot is not None:  # a backward inside the function may have freed it
-            run.values[slot] = tensor, tensor._version
+            run.values[slot] = self._as_first(run, tensor, position), tensor._version
         if self.early_stop and run.count == len(self.slots):
             raise _Enough
         return tensor
+
+    def _as_first(self, run: _Run, tensor: Tensor, position: int) -> Tensor:
+        """A recomputed tensor as the graph knows it: with the first call's levels for the vmaps in the function."""
+        first = dict(zip(_levels_since(run.start, tensor), self.saved_levels[position], strict=False))
+        data: Any = tensor._data
+        if not first:
+            return tensor
+        levels = tuple([first.get(level, level) for level in data.levels])
+        return wrap(BatchedArray(data.array, levels), None, tensor._cell)
 
     def _check(self, run: _Run) -> None:
         """Raise if the recomputation saved other tensors than the call."""

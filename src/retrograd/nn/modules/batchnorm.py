@@ -125,6 +125,11 @@ class _BatchNorm(_ChannelNorm):
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
+    def _stop_tracking(self) -> None:
+        """Have no running statistics from now on; see :func:`retrograd.func.replace_all_batch_norm_modules_`."""
+        self.track_running_stats = False
+        self.running_mean = self.running_var = self.num_batches_tracked = None
+
     def forward(self, input: Tensor) -> Tensor:
         """Return the normalised input; in training mode, update the running statistics."""
         self._check_input_dim(input)

@@ -1,0 +1,70 @@
+"""Checkpoints and vmap, inside of each other: what is computed again belongs to the samples of the first call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint as torch_checkpoint
+
+import retrograd as rg
+from retrograd.utils.checkpoint import checkpoint as rg_checkpoint
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(3, 4))
+W = RNG.normal(size=4)
+
+
+def one(x: Any, w: Any) -> Any:
+    return ((x * w).sin() * x).sum()
+
+
+def inner(lib: Any) -> Any:
+    """A function of one sample that calls vmap itself."""
+    return lambda x, w: lib.vmap(lambda x, w: (x * w).sin() * x)(x, w).sum()
+
+
+Checkpoint = Callable[[Any], Any]
+PROGRAMS: dict[str, Callable[[Any, Checkpoint], Any]] = {
+    "vmap": lambda lib, c: c(lib.vmap(one, in_dims=(0, None))),
+    "vmap of vmap": lambda lib, c: c(lib.vmap(inner(lib), in_dims=(0, None))),
+    "inside of vmap": lambda lib, c: lib.vmap(c(one), in_dims=(0, None)),
+    "between two vmaps": lambda lib, c: lib.vmap(c(inner(lib)), in_dims=(0, None)),
+    "nested": lambda lib, c: c(lib.vmap(c(one), in_dims=(0, None))),
+    "vmap of grad": lambda lib, c: c(lib.vmap(lib.func.grad(one), in_dims=(0, None))),
+    "jacrev": lambda lib, c: c(lambda x, w: lib.func.jacrev(lambda v: (v * w).sin())(x[0])),
+    "jacrev of grad": lambda lib, c: c(lambda x, w: lib.func.jacrev(lib.func.grad(one))(x[0], w)),
+}
+
+
+def derivatives(lib: Any, name: str, checkpointed: Checkpoint) -> list[Any]:
+    x, w = lib.tensor(X, requires_grad=True), lib.tensor(W, requires_grad=True)
+    output = PROGRAMS[name](lib, checkpointed)(x, w)
+    return [output.tolist(), *[each.numpy() for each in lib.autograd.grad((output**2).sum(), (x, w))]]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_checkpoint_changes_no_gradient(name: str) -> None:
+    """The gradients are those that torch has without it: with it, torch refuses all but the first two."""
+    expected = derivatives(torch, name, lambda function: function)
+    found = derivatives(rg, name, lambda function: lambda *args: rg_checkpoint(function, *args, use_reentrant=False))
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, theirs)
+
+
+@pytest.mark.parametrize("name", ["vmap", "vmap of vmap"])
+def test_torch_agrees(name: str) -> None:
+    with_it = lambda function: lambda *args: torch_checkpoint(function, *args, use_reentrant=False)  # noqa: E731
+    for mine, theirs in zip(
+        derivatives(torch, name, with_it), derivatives(torch, name, lambda function: function), strict=True
+    ):
+        np.testing.assert_allclose(mine, theirs)
+
+
+def test_the_gradient_of_a_checkpoint_inside_of_vmap() -> None:
+    again = rg.vmap(rg.func.grad(lambda x: rg_checkpoint(one, x, rg.tensor(W), use_reentrant=False)))(rg.tensor(X))
+    plain = torch.vmap(torch.func.grad(lambda x: one(x, torch.tensor(W))))(torch.tensor(X))
+    np.testing.assert_allclose(again.numpy(), plain.numpy())
