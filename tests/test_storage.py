@@ -50,6 +50,18 @@ def test_resize_and_gradients(lib: Any) -> Any:
 
 
 @parity
+def test_a_resize_to_the_same_shape_is_no_write(lib: Any) -> Any:
+    x, w = lib.arange(3.0), lib.ones(3, requires_grad=True)
+    product = x * w
+    x.resize_(3).resize_as_(lib.zeros(3))
+    product.sum().backward()
+    with lib.inference_mode():
+        inference = lib.ones(3)
+    report = [x._version, w.grad, inference.resize_(3).tolist(), attempt(lambda: inference.resize_(2))]
+    return [*report, attempt(lambda: x.resize_as_(3))]
+
+
+@parity
 def test_set(lib: Any) -> Any:
     x, y = lib.ones(2, 3), lib.arange(4.0)
     x.set_(y)

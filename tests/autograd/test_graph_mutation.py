@@ -19,6 +19,7 @@ WRITES: dict[str, Callable[[Any, Any], Any]] = {
     "copy": lambda lib, b: b.copy_(lib.zeros_like(b)),
     "fill": lambda lib, b: b.zero_(),
     "write to a detached tensor": lambda lib, b: b.detach().add_(1),
+    "write to its data": lambda lib, b: b.data.add_(1),
     "twice": lambda lib, b: b.add_(1).mul_(2),
 }
 

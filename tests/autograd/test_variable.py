@@ -97,6 +97,26 @@ def test_gradients_lie_in_memory_as_their_leaves(lib: Any) -> Any:
     return report
 
 
+@parity
+def test_the_gradient_of_a_leaf_with_gaps_lies_in_index_order(lib: Any) -> Any:
+    whole = lib.ones(4, 6, 2)
+    leaves = [
+        whole[:, :, 1].t(),
+        whole[:, ::2, 0].t(),
+        whole[:2].permute(2, 0, 1),
+        whole[0, :3].t(),
+        whole[:, :1, 0].t(),
+        whole[:, :1].transpose(0, 1),
+    ]
+    report = []
+    for part in leaves:
+        for f in (lambda x: x.sum(), lambda x: x.exp().sum(), lambda x: (x.clone() * 2).sum()):
+            leaf = part.detach().requires_grad_()
+            f(leaf).backward()
+            report.append([leaf.stride(), leaf.grad.stride() if leaf.shape[0] > 1 else leaf.grad.is_contiguous()])
+    return report
+
+
 def test_layout_policy_belongs_to_a_thread() -> None:
     seen = []
     with rg.autograd.enforce_grad_layout_policy(False):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from tests.parity import attempt, parity
+import pytest
+
+import retrograd as rg
+from tests.parity import attempt, message, parity
 
 
 def leaf(lib: Any, *values: Any) -> Any:
@@ -166,3 +170,47 @@ def test_hooks_that_a_hook_enters_or_leaves_end_with_the_backward(lib: Any) -> A
             y.exp()
 
     return [packed(entered), packed(left)]
+
+
+LAYERS: dict[str, Callable[[Any], tuple[Any, tuple[int, ...]]]] = {
+    "Linear": lambda lib: (lib.nn.Linear(4, 2), (2, 4)),
+    "Bilinear": lambda lib: (lib.nn.Bilinear(4, 4, 1), (2, 4)),
+    "Conv1d": lambda lib: (lib.nn.Conv1d(4, 2, 1), (1, 4, 2)),
+    "MaxPool1d": lambda lib: (lib.nn.MaxPool1d(2), (2, 4)),
+    "BatchNorm1d": lambda lib: (lib.nn.BatchNorm1d(4), (2, 4)),
+    "LayerNorm": lambda lib: (lib.nn.LayerNorm(4), (2, 4)),
+    "PReLU": lambda lib: (lib.nn.PReLU(), (2, 4)),
+}
+
+
+def _called(layer: Any, input: Any) -> Any:
+    return layer(input, input) if type(layer).__name__ == "Bilinear" else layer(input)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_what_a_hook_raises_inside_of_a_layer_is_not_about_its_input(name: str) -> None:
+    class DiskFullError(RuntimeError):
+        pass
+
+    def pack(tensor: Any) -> Any:
+        raise DiskFullError("no space left")
+
+    @parity
+    def check(lib: Any) -> Any:
+        layer, shape = LAYERS[name](lib)
+        with (
+            pytest.raises(DiskFullError) as raised,
+            lib.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
+        ):
+            _called(layer, lib.ones(shape, requires_grad=True))
+        return str(raised.value)
+
+    check()
+
+
+@pytest.mark.parametrize("name", sorted(LAYERS.keys() - {"MaxPool1d"}))
+def test_an_inference_tensor_is_not_a_wrong_input_of_a_layer(name: str) -> None:
+    layer, shape = LAYERS[name](rg)
+    with rg.inference_mode():
+        input = rg.ones(shape)
+    assert message(lambda: _called(layer, input)).startswith("Inference tensors cannot be saved for backward")

@@ -305,6 +305,11 @@ def storage_offset_of(data: Any) -> int:
     return (_address(data) - _address(storage_of(data))) // data.itemsize
 
 
+def storage_address_of(data: Any) -> int:
+    """Where the storage begins, by which storages are told apart as long as they live."""
+    return _address(storage_of(data))
+
+
 def _address(data: Any) -> int:
     if type(data) is UnresolvedArray:
         data = data.array

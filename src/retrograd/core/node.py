@@ -413,7 +413,8 @@ class AccumulateGrad(Node):
     def accumulate(self, g: Any, owned: bool) -> None:
         """Add a raw gradient to the leaf's; take it over as it is if it is ``owned`` by nobody else.
 
-        A new gradient lies in memory as its leaf does; see :class:`retrograd.autograd.enforce_grad_layout_policy`.
+        A new gradient lies in memory as its leaf does, or in index order where that has gaps; see
+        :class:`retrograd.autograd.enforce_grad_layout_policy`.
         """
         variable = self.variable
         if not variable._meta.requires_grad:  # type: ignore[union-attr]
@@ -471,8 +472,15 @@ def _copy_laid_out_as(like: Any, g: Any) -> Any:
     if type(like) is not np.ndarray or type(g) is not np.ndarray:
         return g.copy()
     copy = np.empty_like(like, g.dtype, subok=False)
+    if copy.strides != like.strides and _strides_matter(copy, like):  # a leaf with gaps has no layout to follow
+        copy = np.empty(like.shape, g.dtype)
     copy[...] = g
     return copy
+
+
+def _strides_matter(a: Any, b: Any) -> bool:
+    """Whether arrays of one shape differ in a stride that is ever taken."""
+    return any(length > 1 and s != t for length, s, t in zip(a.shape, a.strides, b.strides, strict=True))
 
 
 def saved_value(entry: Any, node: OpNode, slot: int) -> Any:

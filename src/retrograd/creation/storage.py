@@ -81,9 +81,10 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     if any(length < 0 for length in shape):
         raise RuntimeError(f"resize_(): sizes must not be negative, but got {list(shape)}")
+    if shape == self._data.shape:
+        return self  # nothing is written, and what is saved for backward remains right
     check_writable(self, "resize_", elements=False)
-    if shape != self._data.shape:
-        change_shape(self, shape)
+    change_shape(self, shape)
     bump(self)
     return self
 
@@ -91,6 +92,11 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
 @method
 def resize_as_(self: Tensor, tensor: Tensor, memory_format: Any = None) -> Tensor:
     """Give the tensor the shape of another one, in place; see :meth:`Tensor.resize_`."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(
+            f"resize_as_(): argument 'tensor' (position 1) must be Tensor, not {type(tensor).__name__}; "
+            "resize_ takes a shape"
+        )
     return resize_(self, tensor.shape)
 
 

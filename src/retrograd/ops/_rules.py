@@ -97,6 +97,26 @@ def _keep(g, mask):
     return _keep_elements(g, mask)
 
 
+def tied(g: Any, to: Any) -> Any:
+    """``g``, which does not change as ``to`` does, but is to have a derivative by it: zero.
+
+    Where a function is linear piece by piece, its gradient depends on the operand, as the piece does. Without a tie
+    the second derivative would be an error and not zero.
+    """
+    return g if type(g) is np.ndarray else _tied(g, to)
+
+
+@kernel(
+    name="tied",
+    public=False,
+    method=False,
+    g=lambda gg, to: tied(gg, to),
+    to=lambda gg, to: tied(np.zeros_like(gg), to),
+)
+def _tied(g, to):
+    return g
+
+
 def check_tensor(name: str, input: Any) -> Tensor:
     """The argument itself, which must be a tensor."""
     if not isinstance(input, Tensor):

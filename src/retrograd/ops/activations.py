@@ -26,7 +26,7 @@ from retrograd.ops._rows import (
     softmax_rows,
     softmax_rows_derivative,
 )
-from retrograd.ops._rules import conj, keep
+from retrograd.ops._rules import conj, keep, tied
 from retrograd.ops._scipy import answers_for
 from retrograd.ops.special import SQRT_2PI, erf
 
@@ -38,6 +38,11 @@ _LARGE = 1 << 12  # elements, from which on a way that has more overhead takes l
 def zeroed(g: Any, where: Any) -> Any:
     """``g`` with zeros where ``where`` says so, also in the place of NaN and infinities."""
     return keep(g, ~where)
+
+
+def zeroed_by(g: Any, where: Any, operand: Any) -> Any:
+    """The same of a gradient, where ``where`` goes by ``operand``."""
+    return tied(zeroed(g, where), operand)
 
 
 def in_rules(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,7 +82,7 @@ def _check_real(name: str, input: Any) -> None:
 # --- piecewise linear -------------------------------------------------------------------------------------------------
 
 
-@elementwise(input=lambda g, result: zeroed(g, result <= 0))
+@elementwise(input=lambda g, result: zeroed_by(g, result <= 0, result))
 def relu(input):
     """Return ``max(input, 0)``; the derivative at 0 is 0."""
     _check_real("relu", input)
@@ -85,7 +90,7 @@ def relu(input):
 
 
 def hardtanh_derivative(g: Any, input: Any, min_val: float, max_val: float) -> Any:
-    return zeroed(g, (input <= min_val) | (input >= max_val))
+    return zeroed_by(g, (input <= min_val) | (input >= max_val), input)
 
 
 @elementwise(method=False, input=hardtanh_derivative)
@@ -100,7 +105,7 @@ def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0):
     return input.clip(number(min_val), number(max_val))
 
 
-@elementwise(method=False, input=lambda g, input: zeroed(g, (input <= 0) | (input >= 6)))
+@elementwise(method=False, input=lambda g, input: zeroed_by(g, (input <= 0) | (input >= 6), input))
 def relu6(input):
     """Return ``input`` clamped to ``[0, 6]``; the derivative at the ends is 0."""
     _check_real("relu6", input)
@@ -109,7 +114,7 @@ def relu6(input):
 
 def leaky_relu_derivative(g: Any, input: Any, negative_slope: float) -> Any:
     positive = (input > 0).astype(g.dtype)
-    return g * (positive + negative_slope * (1 - positive))
+    return tied(g * (positive + negative_slope * (1 - positive)), input)
 
 
 @elementwise(method=False, input=leaky_relu_derivative)
@@ -121,7 +126,7 @@ def leaky_relu(input, negative_slope: float = 0.01):
 
 def prelu_derivative(g: Any, input: Any, weight: Any) -> Any:
     positive = input > 0
-    return zeroed(g, ~positive) + weight * zeroed(g, positive)
+    return tied(zeroed(g, ~positive) + weight * zeroed(g, positive), input)
 
 
 @elementwise(
@@ -163,7 +168,7 @@ def prelu(input, weight):
 
 
 def threshold_derivative(g: Any, input: Any, threshold: float) -> Any:
-    return zeroed(g, input <= threshold)
+    return zeroed_by(g, input <= threshold, input)
 
 
 @elementwise(method=False, input=threshold_derivative)
@@ -175,14 +180,18 @@ def threshold(input, threshold: float, value: float):
     return np.where(input <= number(threshold), number(value), input)
 
 
-@elementwise(inplace=False, input=lambda g, input, lambd: zeroed(g, (input >= -lambd) & (input <= lambd)))
+def shrunk_derivative(g: Any, input: Any, lambd: float) -> Any:
+    return zeroed_by(g, (input >= -lambd) & (input <= lambd), input)
+
+
+@elementwise(inplace=False, input=shrunk_derivative)
 def hardshrink(input, lambd: float = 0.5):
     """Return ``input``, and 0 where it is between ``-lambd`` and ``lambd``."""
     _check_float("hardshrink", input)
     return zeroed(input, (input >= -lambd) & (input <= lambd))
 
 
-@elementwise(method=False, input=lambda g, input, lambd: zeroed(g, (input >= -lambd) & (input <= lambd)))
+@elementwise(method=False, input=shrunk_derivative)
 def softshrink(input, lambd: float = 0.5):
     """Return ``input`` moved towards 0 by ``lambd``, and 0 where it is between ``-lambd`` and ``lambd``."""
     _check_float("softshrink", input)
@@ -191,7 +200,7 @@ def softshrink(input, lambd: float = 0.5):
     return input - input.clip(-lambd, lambd)
 
 
-@elementwise(method=False, input=lambda g, input: zeroed(g / 6, ~((input > -3) & (input < 3))))
+@elementwise(method=False, input=lambda g, input: zeroed_by(g / 6, ~((input > -3) & (input < 3)), input))
 def hardsigmoid(input):
     """Return ``input / 6 + 1 / 2`` clamped to ``[0, 1]``; the derivative at the ends is 0."""
     _check_float("hardsigmoid", input)

@@ -9,7 +9,8 @@ from typing import Any
 
 from retrograd.autograd.graph.hooks import saved_tensors_hooks
 from retrograd.core import state
-from retrograd.core.tensor import Tensor, cell_of, wrap
+from retrograd.core.array_face import storage_address_of
+from retrograd.core.tensor import Tensor, wrap
 
 _OUTSIDE = (
     "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was originally "
@@ -37,7 +38,7 @@ class _Storage(weakref.WeakValueDictionary[int, _Kept]):
 class MutationContext:
     """What :func:`allow_mutation_on_saved_tensors` keeps.
 
-    Tensors on one storage share a version cell, so that storages are told apart by their cells.
+    Storages are told apart by their addresses: ``x.data`` lies in the storage of ``x``, but counts versions by itself.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,7 @@ class MutationContext:
         self._storages.clear()
 
     def _pack(self, tensor: Tensor) -> _Kept:
-        array, key = tensor._data, id(cell_of(tensor))
+        array, key = tensor._data, storage_address_of(tensor._data)
         storage = self._storages.get(key)
         if storage is None:
             storage = self._storages[key] = _Storage()
@@ -68,7 +69,7 @@ class MutationContext:
         return wrap(kept.array)
 
     def _before_write(self, target: Any) -> None:
-        storage = None if target._cell is None else self._storages.pop(id(target._cell), None)
+        storage = self._storages.pop(storage_address_of(target._data), None)
         for kept in [] if storage is None else list(storage.values()):
             kept.array = kept.array.copy()
             kept.storage = None
