@@ -18,6 +18,7 @@ from retrograd.nn.modules._hooks import (
     backward_pre,
     forward,
     forward_pre,
+    register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
     register_module_forward_pre_hook,
@@ -33,6 +34,7 @@ from retrograd.ops.copying import _target as parse_to
 __all__ = [
     "Module",
     "_IncompatibleKeys",
+    "register_module_backward_hook",
     "register_module_buffer_registration_hook",
     "register_module_forward_hook",
     "register_module_forward_pre_hook",
