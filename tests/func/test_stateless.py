@@ -90,3 +90,10 @@ def test_what_cannot_be_stacked(lib: Any) -> Any:
         attempt(lambda: stacked([model, lib.nn.Linear(1, 1)])),
         attempt(lambda: stacked([model, frozen])),
     ]
+
+
+@parity
+def test_what_is_no_dictionary(m: Any) -> Any:
+    layer = m.nn.Linear(2, 2)
+    wrong = [3, None, [3], [{"weight": m.ones(2, 2)}, m.ones(2)], m.ones(2, 2)]
+    return [attempt(lambda given=given: m.func.functional_call(layer, given, m.ones(2))) for given in wrong]

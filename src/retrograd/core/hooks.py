@@ -48,14 +48,14 @@ class RemovableHandle:
     def __exit__(self, *exc: object) -> None:
         self.remove()
 
-    # the handle of a copy belongs to the hooks of that copy, which pickle and deepcopy find by the dictionary itself
+    # the handle of a copy belongs to the hooks of that copy: pickle and deepcopy follow the dictionary, not a reference
 
     def __getstate__(self) -> tuple[Any, int]:
         return self.hooks_dict_ref(), self.id
 
     def __setstate__(self, state: tuple[Any, int]) -> None:
         hooks, self.id = state
-        self.hooks_dict_ref = weakref.ref(Hooks() if hooks is None else hooks)  # of none: of an empty one that is gone
+        self.hooks_dict_ref = weakref.ref(Hooks() if hooks is None else hooks)  # hooks that are gone are gone here, too
 
 
 class Hooks(dict[int, Callable[..., Any]]):
