@@ -110,3 +110,10 @@ def test_batch_normalisation_without_running_statistics(training: bool) -> None:
         ]
 
     parity(program)()
+
+
+@parity
+def test_what_is_no_dictionary(m: Any) -> Any:
+    layer = m.nn.Linear(2, 2)
+    wrong = [3, None, [3], [{"weight": m.ones(2, 2)}, m.ones(2)], m.ones(2, 2)]
+    return [attempt(lambda given=given: m.func.functional_call(layer, given, m.ones(2))) for given in wrong]

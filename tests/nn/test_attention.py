@@ -99,7 +99,37 @@ def test_mistakes(m: Any) -> Any:
         attempt(lambda: net(ones(3, 1, 4, 1), *good[1:]) and 0) is not None,
         attempt(lambda: net(*good, is_causal=True)),
         attempt(lambda: net(*good, attn_mask=m.zeros(2, 2))),
+        attempt(lambda: net(ones(3, 2, 4), *good[1:])),
     ]
+
+
+@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_classes_of_errors_about_masks(batched: bool, need_weights: bool) -> None:
+    def errors(m: Any) -> list[type[Exception]]:
+        net, x = m.nn.MultiheadAttention(4, 2), m.ones(3, 2, 4) if batched else m.ones(3, 4)
+        found = []
+        for name, shape in [
+            ("attn_mask", (3,)),
+            ("attn_mask", (3, 2)),
+            ("attn_mask", (2, 2, 3, 3)),
+            ("key_padding_mask", (2, 2)),
+            ("key_padding_mask", (2,)),
+            ("key_padding_mask", (2, 3, 1)),
+        ]:
+            with pytest.raises((AssertionError, RuntimeError)) as caught:
+                net(x, x, x, need_weights=need_weights, **{name: m.zeros(shape)})
+            found.append(caught.type)
+        return found
+
+    assert errors(rg) == errors(torch)
+
+
+def test_batches_that_differ_are_named() -> None:
+    for batch_first, batch in ((False, 1), (True, 0)):
+        net = rg.nn.MultiheadAttention(4, 2, batch_first=batch_first)
+        with pytest.raises(RuntimeError, match=rf"\[3, 2, 4\] and .* \[5, 1, 4\] differ .* dimension {batch} "):
+            net(rg.ones(3, 2, 4), rg.ones(5, 1, 4), rg.ones(5, 1, 4))
 
 
 def test_dropout_of_attention_weights() -> None:

@@ -168,3 +168,35 @@ def test_a_key_that_was_refused_is_not_there() -> None:
         values["a.b"] = rg.ones(1)
     assert list(values) == ["a"]
     assert "a.b" not in repr(values)
+
+
+@parity
+def test_the_order_of_what_parameter_dicts_are_made_of(m: Any) -> Any:
+    make, one = m.nn.ParameterDict, m.ones(1)
+    pairs = [("b", one), ("c", one), ("a", one)]
+    updated = make(OrderedDict(z=one))
+    updated.update({"y": one, "x": one})
+    updated.update(make(OrderedDict(w=one, v=one)))
+    return [
+        list(make(dict(pairs))),
+        list(make(OrderedDict(pairs))),
+        list(make(pairs)),
+        [name for name, _ in make(dict(pairs)).named_parameters()],
+        list(updated),
+        list(m.nn.ModuleDict({"b": m.nn.ReLU(), "a": m.nn.ReLU()})),
+    ]
+
+
+@parity
+def test_dictionaries_and_parameter_dicts(m: Any) -> Any:
+    named = m.nn.ParameterDict({"a": m.ones(1)})
+    before = {"z": 1}
+    union = before | named
+    return [
+        list(union),
+        type(union) is dict,
+        list(before),
+        list(named | before),
+        attempt(lambda: 3 | named),
+        attempt(lambda: m.nn.ParameterDict().popitem()),
+    ]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -321,3 +324,133 @@ def test_a_backward_hook_is_told_where_no_input_requires_grad(lib: Any) -> None:
     assert seen == [(None,)]
     layer(lib.ones(3, 2, requires_grad=True)).sum().backward()
     assert len(seen) == 2
+
+
+@parity
+def test_hooks_without_options_are_found_as_they_were_registered(m: Any) -> Any:
+    net = layer(m)
+
+    def note(module: Any, *args: Any) -> None:
+        args[0][0].sum()
+
+    net.register_forward_pre_hook(note)
+    net.register_forward_hook(note)
+    net.register_full_backward_hook(note)
+    return [list(found.values()) == [note] for found in (net._forward_pre_hooks, net._forward_hooks)]
+
+
+@parity
+def test_hooks_put_into_the_dictionary_by_hand(m: Any) -> Any:
+    net, seen = layer(m), []
+    net._forward_pre_hooks[10**9] = lambda module, args: seen.append(("pre", len(args)))
+    net._forward_hooks[10**9] = lambda module, args, out: seen.append(("post", len(args), out.detach()))
+    net(m.ones(1, 1))
+    return seen
+
+
+@parity
+def test_a_dictionary_in_the_place_of_the_hooks(m: Any) -> Any:
+    net, seen = layer(m), []
+    x = m.ones(1, 1, requires_grad=True)
+    names = ("forward_hook", "forward_pre_hook", "full_backward_hook", "full_backward_pre_hook")
+    for name in names:
+        getattr(net, f"register_{name}")(lambda *args, name=name: seen.append(f"old {name}"))
+    for attribute in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
+        setattr(net, attribute, OrderedDict())
+    net(x).sum().backward()
+    for prepend in (False, True):
+        handles = [
+            getattr(net, f"register_{name}")(lambda *args, at=(name, prepend): seen.append(at), prepend=prepend)
+            for name in names
+        ]
+    net(x).sum().backward()
+    for handle in handles:
+        handle.remove()
+    net(x).sum().backward()
+    return seen
+
+
+class KeepsItsHandle:
+    """A module that holds the handle of a hook of its own; it is mixed with the Module of either library."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self.handle = self.register_forward_hook(type(self).count)  # type: ignore[attr-defined]
+
+    def count(self, args: Any, out: Any) -> None:
+        self.calls += 1
+
+    def forward(self, x: Any) -> Any:
+        return x
+
+
+class TheirsWithHandle(KeepsItsHandle, torch.nn.Module):
+    pass
+
+
+class OursWithHandle(KeepsItsHandle, rg.nn.Module):
+    pass
+
+
+@pytest.mark.parametrize("protocol", [None, *range(pickle.HIGHEST_PROTOCOL + 1)])
+def test_the_handle_of_a_copy_removes_the_hook_of_that_copy(protocol: int | None) -> None:
+    seen = []
+    for kind in (TheirsWithHandle, OursWithHandle):
+        net: Any = kind()
+        twin = copy.deepcopy(net) if protocol is None else pickle.loads(pickle.dumps(net, protocol))
+        twin(1)
+        twin.handle.remove()
+        twin(1)
+        net(1)
+        seen.append((net.calls, twin.calls))
+    assert seen[1] == seen[0] == (1, 1)
+
+
+def test_the_handle_of_hooks_that_are_gone_can_be_pickled() -> None:
+    handle = layer(rg).register_forward_hook(print)
+    twin = pickle.loads(pickle.dumps(handle))
+    assert twin.id == handle.id
+    twin.remove()
+
+
+@parity
+def test_the_dictionary_of_a_handle(m: Any) -> Any:
+    net = layer(m)
+    handle = net.register_forward_hook(lambda *args: None)
+    return [handle.hooks_dict_ref() is net._forward_hooks, handle.id in handle.hooks_dict_ref()]
+
+
+@parity
+def test_backward_hooks_may_return_lists(m: Any) -> Any:
+    net, x = layer(m), m.ones(1, 1, requires_grad=True)
+    net.register_full_backward_pre_hook(lambda module, grads: [grads[0] * 2])
+    net.register_full_backward_hook(lambda module, inputs, outputs: [inputs[0] * 10])
+    net(x).sum().backward()
+    return [x.grad, net.weight.grad]
+
+
+@pytest.mark.parametrize(
+    ("returned", "error", "text"),
+    [
+        (lambda grads: (5,), TypeError, "hook 'mistaken' returned 'int'"),
+        (lambda grads: (rg.ones(3, 3),), RuntimeError, r"'mistaken' has changed the size .* \[1, 1\] to \[3, 3\]"),
+        (lambda grads: (grads[0].double(),), RuntimeError, "'mistaken' has changed the type"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["register_full_backward_hook", "register_full_backward_pre_hook"])
+def test_what_a_backward_hook_must_not_return(kind: str, returned: Any, error: type[Exception], text: str) -> None:
+    def mistaken(module: Any, grads: Any, *outputs: Any) -> Any:
+        return returned(grads)
+
+    net = layer(rg)
+    getattr(net, kind)(mistaken)
+    with pytest.raises(error, match=text):
+        net(rg.ones(1, 1, requires_grad=True)).sum().backward()
+
+
+def test_the_older_name_of_backward_hooks_of_all_modules() -> None:
+    seen: list[Any] = []
+    with rg.nn.modules.module.register_module_backward_hook(lambda module, inputs, outputs: seen.append(inputs)):
+        layer(rg)(rg.ones(1, 1, requires_grad=True)).sum().backward()
+    assert [grad.tolist() for (grad,) in seen] == [[[3.0]]]

@@ -124,6 +124,29 @@ def test_assignment(m: Any) -> Any:
 
 
 @parity
+def test_what_may_take_the_place_of_what(m: Any) -> Any:
+    values: list[Any] = [
+        None,
+        5,
+        m.ones(1),
+        m.nn.Parameter(m.ones(1)),
+        m.nn.ReLU(),
+    ]
+    report: list[Any] = []
+    for register in ("register_parameter", "register_buffer", "add_module"):
+        for first in values:
+            for then in [*values, m.nn.Buffer(m.ones(1))]:
+                net = m.nn.Module()
+                refused = attempt(lambda net=net, first=first, name=register: getattr(net, name)("x", first))
+                if refused is not None:
+                    continue
+                outcome = attempt(lambda net=net, then=then: setattr(net, "x", then))
+                kept = [kind for kind in ("_parameters", "_buffers", "_modules") if "x" in getattr(net, kind)]
+                report.append([register, type(first).__name__ == "NoneType", outcome, kept, "x" in net.__dict__])
+    return report
+
+
+@parity
 def test_refused_assignments(m: Any) -> Any:
     net = nested(m)
     mistakes = [
@@ -234,6 +257,7 @@ def test_conversion(m: Any) -> Any:
     report += [dtypes(net.half()), dtypes(net.float()), dtypes(net.to(m.float64)), dtypes(net.to("cpu", m.float32))]
     report += [dtypes(net.to(m.ones(1, dtype=m.float64))), dtypes(net.to(dtype=m.float32)), dtypes(net.cpu())]
     report += [dtypes(net.type(m.float64)), attempt(lambda: net.to(m.int64)), attempt(lambda: net.to(1, 2, 3, 4))]
+    report += [attempt(lambda: net.to("cpu", copy=True)), attempt(lambda: net.to("cpu", m.float64, False, True))]
     return report
 
 

@@ -96,7 +96,9 @@ def test_unitary() -> None:
 def test_wrong_use(m: Any) -> Any:
     orthogonal = m.nn.utils.parametrizations.orthogonal
     fixed = layer_of(m, (4, 4), orthogonal_map="cayley")
+    one_way = layer_of(m, (4, 4), orthogonal_map="cayley", use_trivialization=False)
     return [
+        attempt(lambda: setattr(one_way, "weight", m.eye(4, dtype=m.float64))),
         attempt(lambda: orthogonal(m.nn.Linear(2, 2), "nothing")),
         attempt(lambda: orthogonal(m.nn.Linear(2, 2), "bias")),
         attempt(lambda: orthogonal(m.nn.Linear(2, 2), orthogonal_map="givens")),

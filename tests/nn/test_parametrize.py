@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import threading
 from typing import Any
 
@@ -144,6 +145,133 @@ def test_refused(m: Any) -> Any:
     report += [attempt(lambda: register(square(m), "missing", Wrong(abs)))]
     net = register(square(m), "weight", Wrong(lambda x: x[:1]), unsafe=True)
     return [*report, tuple(net.weight.shape), attempt(lambda: register(net, "weight", Wrong(lambda x: x[:, :1])) and 0)]
+
+
+class Given:
+    """A parametrization of given functions; it is mixed with the Module of either library."""
+
+    def __init__(self, forward: Any, right_inverse: Any = None) -> None:
+        super().__init__()
+        self.compute = forward
+        if right_inverse is not None:
+            self.right_inverse = right_inverse
+
+    def forward(self, *originals: Any) -> Any:
+        return self.compute(*originals)
+
+
+def given(m: Any, forward: Any, right_inverse: Any = None) -> Any:
+    return type("Given", (Given, m.nn.Module), {})(forward, right_inverse)
+
+
+@parity
+def test_what_a_first_parametrization_must_keep(m: Any) -> Any:
+    cases: list[tuple[Any, ...]] = [
+        (lambda a, b: (a + b)[:1], lambda x: (x, x)),
+        (lambda a, b: (a + b).to(m.float64), lambda x: (x, x)),
+        (lambda x: x, lambda x: x[:1]),
+        (lambda x: x, lambda x: x.to(m.float64)),
+        (lambda x: x, lambda x: 3),
+        (lambda x: x, lambda x: "ab"),
+        (lambda x: (x, x),),
+    ]
+    register, report = m.nn.utils.parametrize.register_parametrization, []
+    for case in cases:
+        net = square(m)
+        refused = attempt(lambda case=case, net=net: register(net, "weight", given(m, *case)))
+        report.append([refused, type(net).__name__, list(net._parameters)])
+    return report
+
+
+def test_a_refused_parametrization_changes_nothing() -> None:
+    net = square(rg)
+    with pytest.raises(ValueError, match=r"shape: retrograd.Size\(\[2, 2\]\)\n.*shape: retrograd.Size\(\[1, 2\]\)"):
+        rg.nn.utils.parametrize.register_parametrization(net, "weight", given(rg, lambda x: x, lambda x: x[:1]))
+    assert net.weight.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
+def refusals_of_another(m: Any) -> list[str]:
+    """What is said when a second parametrization does not fit the first one's result."""
+
+    def right_inverse(x: Any) -> Any:
+        raise NotImplementedError
+
+    texts = []
+    for case in [
+        (lambda x: (x, x),),
+        (lambda x: 2,),
+        (lambda x: x.double(),),
+        (lambda x: x, lambda x: (x, x)),
+        (lambda x: x, lambda x: None),
+        (lambda x: x, lambda x: x.double()),
+        (lambda x: x, lambda x: x[:1]),
+    ]:
+        p, net = m.nn.utils.parametrize, square(m)
+        p.register_parametrization(net, "weight", given(m, lambda x: x * 2))
+        with pytest.raises(ValueError) as caught:
+            p.register_parametrization(net, "weight", given(m, *case))
+        texts.append(re.match(r".* must return a tensor|.* (dtype|shape)", str(caught.value))[0])
+        assert len(net.parametrizations.weight) == 1
+    p.register_parametrization(net, "weight", given(m, lambda x: x + 1, right_inverse))
+    assert net.weight.tolist() == [[3.0, 5.0], [7.0, 9.0]]
+    return texts
+
+
+def test_what_another_parametrization_must_keep() -> None:
+    assert refusals_of_another(rg) == refusals_of_another(torch)
+
+
+def refused_assignments(m: Any) -> list[Any]:
+    big = m.full((2, 2), 100.0)
+    inverses: list[Any] = [
+        lambda x: x if x.sum() < 100 else x.double(),
+        lambda x: x if x.sum() < 100 else 3,
+        lambda x: x if x.sum() < 100 else (x, x),
+        lambda x: (x, x) if x.sum() < 100 else (x, x, x),
+        lambda x: (x, x) if x.sum() < 100 else (x, x.double()),
+        lambda x: (x, x) if x.sum() < 100 else (x, 3),
+        lambda x: (x, x) if x.sum() < 100 else x,
+    ]
+    report = []
+    for inverse in inverses:
+        net = square(m)
+        parametrization = given(m, lambda *parts: sum(parts), inverse)
+        m.nn.utils.parametrize.register_parametrization(net, "weight", parametrization)
+        before = net.weight
+        report.append(attempt(lambda net=net: setattr(net, "weight", big)))
+        assert m is torch or (net.weight == before).all()  # torch has then written to the first of two
+    return report
+
+
+def test_what_assignment_must_keep() -> None:
+    assert refused_assignments(rg) == refused_assignments(torch) == ["raises ValueError"] * 7
+
+
+def test_a_dtype_that_assignment_would_change_is_named() -> None:
+    net = rg.nn.utils.parametrize.register_parametrization(square(rg), "weight", symmetric(rg, invertible=True))
+    with pytest.raises(ValueError, match=r"dtype \w+.float64 while `original` has dtype \w+.float32"):
+        net.weight = rg.ones(2, 2, dtype=rg.float64)
+    assert net.weight.dtype == rg.float32
+
+
+@parity
+def test_an_original_that_is_parametrized_itself(m: Any) -> Any:
+    p, net = m.nn.utils.parametrize, square(m)
+    p.register_parametrization(net, "weight", given(m, lambda x: x + 1, lambda x: x - 1))
+    inner = net.parametrizations.weight
+    p.register_parametrization(inner, "original", given(m, lambda x: 2 * x, lambda x: x / 2))
+    net.weight.sum().backward()
+    report = [net.weight.detach(), list(net.state_dict()), [value.grad for value in net.parameters()]]
+    p.remove_parametrizations(inner, "original")
+    return [*report, net.weight.detach(), list(net.state_dict()), type(inner) is p.ParametrizationList]
+
+
+def test_assignment_to_what_is_parametrized_twice_over() -> None:
+    p, net = rg.nn.utils.parametrize, square(rg)
+    p.register_parametrization(net, "weight", given(rg, lambda x: x + 1, lambda x: x - 1))
+    p.register_parametrization(net.parametrizations.weight, "original", given(rg, lambda x: 2 * x, lambda x: x / 2))
+    net.weight = rg.full((2, 2), 5.0)
+    assert (net.weight == 5).all()
 
 
 @parity

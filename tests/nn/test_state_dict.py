@@ -231,6 +231,34 @@ def test_hooks_of_the_wrong_kind(m: Any) -> Any:
 
 
 @parity
+def test_a_hook_may_replace_the_state_by_an_empty_one(m: Any) -> Any:
+    inner, outer = m.nn.Sequential(m.nn.ReLU()), m.nn.Sequential(m.nn.Linear(1, 1))
+    outer._register_state_dict_hook(lambda *args: OrderedDict())
+    inner._register_state_dict_hook(lambda *args: {"kept": 1})
+    return [len(outer.state_dict()), dict(inner.state_dict())]
+
+
+def test_a_state_dict_asked_for_by_position() -> None:
+    def older(m: Any) -> list[str]:
+        class Older(m.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layer = m.nn.Linear(1, 1)
+
+            def state_dict(self, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+                return super().state_dict(destination, prefix, keep_vars)
+
+        into: dict[str, Any] = {}
+        with pytest.warns(FutureWarning, match="osition"):
+            kept = Older().state_dict(into, "a.", True)
+            assert kept is into and all(value.requires_grad for value in kept.values())
+        with pytest.warns(FutureWarning, match="osition"):
+            return [*kept, *m.nn.Sequential(Older()).state_dict()]
+
+    assert older(rg) == older(torch)
+
+
+@parity
 def test_overridden_saving_and_loading(m: Any) -> Any:
     class Upper(m.nn.Module):
         def __init__(self) -> None:

@@ -22,6 +22,7 @@ NORMS = {
     "weight_norm whole": lambda u, layer: u.weight_norm(layer, dim=None),
     "spectral_norm": lambda u, layer: u.spectral_norm(layer, n_power_iterations=2),
     "spectral_norm dim 1": lambda u, layer: u.spectral_norm(layer, dim=1),
+    "spectral_norm of a vector": lambda u, layer: u.spectral_norm(layer, "bias", dim=0),
 }
 LAYERS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "Linear": (lambda nn: nn.Linear(4, 3), (2, 4)),

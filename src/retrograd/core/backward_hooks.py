@@ -40,7 +40,7 @@ def run_tensor_hooks(node: Node, extras: Extras | None, g: Any, owned: set[Node]
             replaced = hook(grad)  # None, where no gradient arrived; torch calls hooks all the same
             if replaced is None:
                 continue
-            _check_result(hook, replaced, grad)
+            check_result(hook, replaced, grad)
             replaced = as_carried(replaced, on_tensors)
             if single:
                 g = replaced
@@ -60,7 +60,7 @@ def run_tensor_hooks(node: Node, extras: Extras | None, g: Any, owned: set[Node]
     return g
 
 
-def _check_result(hook: Any, result: Any, grad: Tensor | None) -> None:
+def check_result(hook: Any, result: Any, grad: Tensor | None) -> None:
     """Raise if what a hook returned cannot take the place of a gradient."""
     if result is None:
         return
@@ -94,7 +94,7 @@ def _checked_results(hook: Any, results: Any, grads: tuple[Any, ...], on_tensors
             f"{len(grads)})"
         )
     for result, grad in zip(results, grads, strict=True):
-        _check_result(hook, result, grad)
+        check_result(hook, result, grad)
     return [as_carried(result, on_tensors) for result in results]
 
 

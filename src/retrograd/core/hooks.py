@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Hooks", "RemovableHandle"]
+__all__ = ["Hooks", "RemovableHandle", "register"]
 
 _next_id = itertools.count().__next__
 
@@ -17,21 +17,28 @@ class RemovableHandle:
 
     Parameters
     ----------
-    hooks
+    hooks_dict
         The dictionary of hooks that the handle belongs to. Only a weak reference is kept.
+
+    Attributes
+    ----------
+    hooks_dict_ref
+        That reference.
+    id
+        The key in the dictionary.
     """
 
-    __slots__ = ("__weakref__", "_hooks", "id")
+    __slots__ = ("__weakref__", "hooks_dict_ref", "id")
 
-    def __init__(self, hooks: Hooks) -> None:
-        self._hooks = weakref.ref(hooks)
+    def __init__(self, hooks_dict: Any) -> None:
+        self.hooks_dict_ref = weakref.ref(hooks_dict)
         self.id = _next_id()
-        while self.id in hooks:  # numbers of another process, which have come by pickle
+        while self.id in hooks_dict:  # numbers of another process, which have come by pickle
             self.id = _next_id()
 
     def remove(self) -> None:
         """Take the hook away. Calling it again does nothing."""
-        hooks = self._hooks()
+        hooks = self.hooks_dict_ref()
         if hooks is not None:
             hooks.pop(self.id, None)
 
@@ -41,6 +48,15 @@ class RemovableHandle:
     def __exit__(self, *exc: object) -> None:
         self.remove()
 
+    # the handle of a copy belongs to the hooks of that copy: pickle and deepcopy follow the dictionary, not a reference
+
+    def __getstate__(self) -> tuple[Any, int]:
+        return self.hooks_dict_ref(), self.id
+
+    def __setstate__(self, state: tuple[Any, int]) -> None:
+        hooks, self.id = state
+        self.hooks_dict_ref = weakref.ref(Hooks() if hooks is None else hooks)  # hooks that are gone are gone here, too
+
 
 class Hooks(dict[int, Callable[..., Any]]):
     """Hooks by handle id, in the order in which they were registered."""
@@ -49,12 +65,17 @@ class Hooks(dict[int, Callable[..., Any]]):
 
     def register(self, hook: Callable[..., Any], *, prepend: bool = False) -> RemovableHandle:
         """Add a hook, at the front if ``prepend``, and return its handle."""
-        handle = RemovableHandle(self)
-        if prepend:
-            others = dict(self)
-            self.clear()
-            self[handle.id] = hook
-            self.update(others)
-        else:
-            self[handle.id] = hook
-        return handle
+        return register(self, hook, prepend=prepend)
+
+
+def register(hooks: Any, hook: Callable[..., Any], *, prepend: bool = False) -> RemovableHandle:
+    """Add a hook to ours or to the ``OrderedDict`` that a program has put in their place, to be rid of them."""
+    handle = RemovableHandle(hooks)
+    if prepend:
+        others = dict(hooks)
+        hooks.clear()
+        hooks[handle.id] = hook
+        hooks.update(others)
+    else:
+        hooks[handle.id] = hook
+    return handle

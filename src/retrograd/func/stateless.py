@@ -46,7 +46,8 @@ def functional_call(
     TypeError
         If something that is no tensor is given, or the name of something that is none.
     ValueError
-        If two dicts give the same name, or two names of one shared parameter different tensors.
+        If two dicts give the same name, or two names of one shared parameter different tensors; if something else than
+        dicts is given.
 
     Examples
     --------
@@ -60,6 +61,11 @@ def functional_call(
     dicts = (
         [parameter_and_buffer_dicts] if isinstance(parameter_and_buffer_dicts, Mapping) else parameter_and_buffer_dicts
     )
+    if not isinstance(dicts, (list, tuple)) or not all(isinstance(each, Mapping) for each in dicts):
+        raise ValueError(
+            "functional_call: parameter_and_buffer_dicts must be a dict, or a list or tuple of dicts, but got "
+            f"{type(dicts).__name__}: {str(dicts)[:100]}"
+        )
     given: dict[str, Any] = {}
     for each in dicts:
         for name, value in each.items():

@@ -128,6 +128,12 @@ def _check(
         raise AssertionError(
             f"{name}: key shape {list(key.shape)} does not match value shape {list(value.shape)} in sequence and batch"
         )
+    batch = 0 if heads.batch_first else 1
+    if query.ndim == 3 and query.shape[batch] != key.shape[batch]:
+        raise RuntimeError(
+            f"{name}: query of shape {list(query.shape)} and key of shape {list(key.shape)} differ in the batch, which "
+            f"is dimension {batch} with batch_first={heads.batch_first}"
+        )
     if is_causal and attn_mask is None:
         raise RuntimeError(
             f"{name}: Need attn_mask if specifying the is_causal hint; make one with "
@@ -183,7 +189,8 @@ def _mask(
 def _additive(name: str, mask: Tensor, expected: tuple[int, ...], like: Tensor) -> Tensor:
     """A mask as numbers to add."""
     if tuple(mask.shape) != expected:
-        raise RuntimeError(f"The shape of {name} is {list(mask.shape)}, but should be {list(expected)}.")
+        error = RuntimeError if name == "attn_mask" and mask.ndim in (2, 3) else AssertionError  # as in torch
+        raise error(f"The shape of {name} is {list(mask.shape)}, but should be {list(expected)}.")
     if mask.dtype.is_floating_point:
         return mask
     if mask.dtype.name != "bool":

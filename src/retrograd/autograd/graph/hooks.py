@@ -154,6 +154,12 @@ class _Handles(RemovableHandle):
         for handle in self._handles:
             handle.remove()
 
+    def __getstate__(self) -> Any:
+        return self._handles
+
+    def __setstate__(self, state: Any) -> None:
+        self._handles = state
+
 
 class _Arrivals:
     """The gradients of one backward that have arrived so far, and how many are still to come."""

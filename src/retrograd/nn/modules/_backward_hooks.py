@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd.autograd.function import Function
+from retrograd.core.backward_hooks import check_result
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 
@@ -95,7 +96,7 @@ class BackwardHooks:
         for hook in self.pre_hooks:
             replaced = hook(self.module, grads)
             if replaced is not None:
-                grads = _checked(replaced, len(grads), "Backward pre hook", "grad_output")
+                grads = _checked(hook, replaced, grads, places, "Backward pre hook", "grad_output")
         self.grad_outputs = grads
         if self.inputs is None:  # nothing will arrive there: this is the moment for the other hooks
             if self.hooks:
@@ -124,18 +125,23 @@ class BackwardHooks:
         for hook in self.hooks:
             replaced = hook(self.module, grads, self.grad_outputs)
             if replaced is not None:
-                grads = _checked(replaced, len(grads), "Backward hook", "grad_input")
+                grads = _checked(hook, replaced, grads, self.inputs, "Backward hook", "grad_input")
         self.grad_outputs = None
         return self.inputs.pick(grads)
 
 
-def _checked(returned: Any, expected: int, what: str, name: str) -> tuple[Any, ...]:
-    """What a hook returned, as a tuple of the right length."""
-    if not isinstance(returned, tuple):
-        returned = (returned,)
-    if len(returned) != expected:
-        raise RuntimeError(f"{what} returned an invalid number of {name}, got {len(returned)}, but expected {expected}")
-    return returned
+def _checked(
+    hook: Callable[..., Any], returned: Any, grads: tuple[Any, ...], places: _Places, what: str, name: str
+) -> tuple[Any, ...]:
+    """What a hook returned, as a tuple that can take the place of ``grads``."""
+    replaced = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+    if len(replaced) != len(grads):
+        raise RuntimeError(
+            f"{what} returned an invalid number of {name}, got {len(replaced)}, but expected {len(grads)}"
+        )
+    for result, grad in zip(places.pick(replaced), places.pick(grads), strict=True):
+        check_result(hook, result, grad)
+    return replaced
 
 
 def _pass_through(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], _Places, Any]:

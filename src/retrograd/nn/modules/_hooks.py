@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from retrograd.core.hooks import Hooks, RemovableHandle
+from retrograd.core.hooks import Hooks, RemovableHandle, register
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.nn.modules._backward_hooks import BackwardHooks
 
 
 class ForwardHook:
-    """A forward hook or forward pre-hook, and how to call it."""
+    """A forward hook or forward pre-hook with options, and how to call it.
 
-    def __init__(self, hook: Callable[..., Any], with_kwargs: bool, always_call: bool = False) -> None:
+    Hooks without options are registered as they are, so that programs that go through a module's hooks find their own.
+    """
+
+    def __init__(self, hook: Callable[..., Any], with_kwargs: bool, always_call: bool) -> None:
         self.hook = hook
         self.with_kwargs = with_kwargs
         self.always_call = always_call
@@ -27,6 +30,17 @@ class ForwardHook:
         if self.with_kwargs:
             return self.hook(module, args, kwargs, *result)
         return self.hook(module, args, *result)
+
+
+def _with_options(hook: Callable[..., Any], with_kwargs: bool = False, always_call: bool = False) -> Callable[..., Any]:
+    return ForwardHook(hook, with_kwargs, always_call) if with_kwargs or always_call else hook
+
+
+def _run(hook: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *result: Any) -> Any:
+    """What a forward hook or forward pre-hook returns."""
+    if isinstance(hook, ForwardHook):
+        return hook(module, args, kwargs, *result)
+    return hook(module, args, *result)
 
 
 class GlobalHooks:
@@ -70,7 +84,7 @@ def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
 
     Meant for debugging and profiling. Hooks of all modules run before those of one.
     """
-    return forward_pre.register(ForwardHook(hook, with_kwargs=False))
+    return forward_pre.register(hook)
 
 
 def register_module_forward_hook(
@@ -85,7 +99,7 @@ def register_module_forward_hook(
     always_call
         Call it even if ``forward`` raises; the output is None then.
     """
-    return forward.register(ForwardHook(hook, with_kwargs, always_call))
+    return forward.register(_with_options(hook, with_kwargs, always_call))
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -102,6 +116,11 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
     For every module. What it returns replaces ``grad_input``.
     """
     return backward.register(hook)
+
+
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Do as :func:`register_module_full_backward_hook`; torch deprecates this name, whose hooks saw other gradients."""
+    return register_module_full_backward_hook(hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -148,7 +167,7 @@ class Hooked:
         RemovableHandle
             Its ``remove()`` takes the hook away.
         """
-        return self._forward_pre_hooks.register(ForwardHook(hook, with_kwargs), prepend=prepend)
+        return register(self._forward_pre_hooks, _with_options(hook, with_kwargs), prepend=prepend)
 
     def register_forward_hook(
         self,
@@ -181,14 +200,14 @@ class Hooked:
         ...     y = layer(rg.ones(4, 2))
         retrograd.Size([4, 3])
         """
-        return self._forward_hooks.register(ForwardHook(hook, with_kwargs, always_call), prepend=prepend)
+        return register(self._forward_hooks, _with_options(hook, with_kwargs, always_call), prepend=prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_output)`` when the gradients of the outputs are computed.
 
         ``grad_output`` is a tuple, with None for what is no tensor; what the hook returns replaces it.
         """
-        return self._backward_pre_hooks.register(hook, prepend=prepend)
+        return register(self._backward_pre_hooks, hook, prepend=prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` when the gradients of the inputs are computed.
@@ -198,7 +217,7 @@ class Hooked:
 
         Inputs and outputs of a module with such hooks cannot be written to in place.
         """
-        return self._backward_hooks.register(hook, prepend=prepend)
+        return register(self._backward_hooks, hook, prepend=prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Do as :meth:`register_full_backward_hook`; torch deprecates this name, whose hooks saw other gradients."""
@@ -214,7 +233,7 @@ class Hooked:
 
     def _run_with_hooks(self, call: _Call) -> Any:
         for pre_hook in (*forward_pre.values(), *self._forward_pre_hooks.values()):
-            call.replace_arguments(pre_hook, pre_hook(self, call.args, call.kwargs))
+            call.replace_arguments(pre_hook, _run(pre_hook, self, call.args, call.kwargs))
         gradients = None
         if self._backward_pre_hooks or self._backward_hooks or backward_pre or backward:
             gradients = BackwardHooks(
@@ -226,7 +245,7 @@ class Hooked:
         call.result = self.forward(*call.args, **call.kwargs)
         for key, hook, _ in self._hooks_after_forward():
             call.ran.add(key)
-            call.replace_result(hook(self, call.args, call.kwargs, call.result))
+            call.replace_result(_run(hook, self, call.args, call.kwargs, call.result))
         if gradients is not None:
             if not isinstance(call.result, (Tensor, tuple)):
                 warn_user(
@@ -236,15 +255,15 @@ class Hooked:
             call.result = gradients.watch_outputs(call.result)
         return call.result
 
-    def _hooks_after_forward(self) -> Iterator[tuple[int, ForwardHook, str]]:
+    def _hooks_after_forward(self) -> Iterator[tuple[int, Callable[..., Any], str]]:
         for scope, hooks in (("global module", forward), ("module", self._forward_hooks)):
             for key, hook in list(hooks.items()):
-                yield key, hook, scope  # type: ignore[misc]  # these are ForwardHooks
+                yield key, hook, scope
 
     def _run_remaining_hooks(self, call: _Call) -> None:
         """After an error, run the forward hooks that are always called and were not yet."""
         for key, hook, scope in self._hooks_after_forward():
-            if hook.always_call and key not in call.ran:
+            if isinstance(hook, ForwardHook) and hook.always_call and key not in call.ran:
                 try:
                     call.replace_result(hook(self, call.args, call.kwargs, call.result))
                 except Exception as error:
@@ -266,7 +285,7 @@ class _Call:
     def replace_arguments(self, hook: Any, returned: Any) -> None:
         if returned is None:
             return
-        if not hook.with_kwargs:
+        if not isinstance(hook, ForwardHook):
             self.args = returned if isinstance(returned, tuple) else (returned,)
         elif isinstance(returned, tuple) and len(returned) == 2:
             self.args, self.kwargs = returned

@@ -43,6 +43,9 @@ class Members:
         if isinstance(value, Tensor) and isinstance(value, Parameter):
             self._clear(name, "_parameters", "parameters")
             self.register_parameter(name, value)
+        elif name in state.get("_parameters", ()):
+            self._check_cleared(name, value, "parameter", "retrograd.nn.Parameter or None expected")
+            state["_parameters"][name] = None
         elif isinstance(value, Members):
             self._clear(name, "_modules", "module")
             state["_modules"][name] = registered(everywhere.module_registration, self, name, value)
@@ -51,9 +54,6 @@ class Members:
             self.register_buffer(name, value, value.persistent)
         elif "_parameters" not in state:
             object.__setattr__(self, name, value)
-        elif name in state["_parameters"]:
-            self._check_cleared(name, value, "parameter", "retrograd.nn.Parameter or None expected")
-            state["_parameters"][name] = None
         elif name in state["_modules"]:
             self._check_cleared(name, value, "child module", "retrograd.nn.Module or None expected")
             state["_modules"][name] = None

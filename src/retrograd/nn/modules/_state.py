@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrograd.autograd.grad_mode import no_grad
-from retrograd.core.hooks import Hooks, RemovableHandle
+from retrograd.core.hooks import Hooks, RemovableHandle, register
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.creation import as_tensor
 from retrograd.nn.parameter import Buffer, Parameter
@@ -100,7 +101,7 @@ class Stateful:
     # --- out ------------------------------------------------------------------------------------------------------
 
     def state_dict(
-        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+        self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
         """Return parameters and persistent buffers by dotted name.
 
@@ -120,6 +121,11 @@ class Stateful:
         >>> list(rg.nn.Linear(2, 3).state_dict())
         ['weight', 'bias']
         """
+        if args:  # as overrides in older programs call it
+            warn_user("state_dict: arguments by position are deprecated; give them by their names", FutureWarning)
+            given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
+            destination = given.get("destination", destination)
+            prefix, keep_vars = given.get("prefix", prefix), given.get("keep_vars", keep_vars)
         if destination is None:
             destination = _empty()
         local_metadata = {"version": self._version}
@@ -132,7 +138,9 @@ class Stateful:
             if child is not None:
                 child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in self._state_dict_hooks.values():
-            destination = hook(self, destination, prefix, local_metadata) or destination
+            replaced = hook(self, destination, prefix, local_metadata)
+            if replaced is not None:
+                destination = replaced
         return destination
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
@@ -296,15 +304,15 @@ class Stateful:
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, prefix, keep_vars)`` before the state of this module is taken out."""
-        return self._state_dict_pre_hooks.register(hook)
+        return register(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, state_dict, prefix, local_metadata)`` afterwards; it may change ``state_dict``."""
-        return self._state_dict_hooks.register(StateHook(hook, may_return=False))
+        return register(self._state_dict_hooks, StateHook(hook, may_return=False))
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """As :meth:`register_state_dict_post_hook`, but what it returns replaces the state dict."""
-        return self._state_dict_hooks.register(hook)
+        return register(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call a hook before state is put into this module; it may change the state dict.
@@ -312,14 +320,14 @@ class Stateful:
         Its arguments are ``module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
         error_msgs``.
         """
-        return self._load_state_dict_pre_hooks.register(StateHook(hook))
+        return register(self._load_state_dict_pre_hooks, StateHook(hook))
 
     def _register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
         """As :meth:`register_load_state_dict_pre_hook`, by default without the module."""
-        return self._load_state_dict_pre_hooks.register(StateHook(hook, with_module))
+        return register(self._load_state_dict_pre_hooks, StateHook(hook, with_module))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, incompatible_keys)`` after state was put into this module; it may change the lists."""
-        return self._load_state_dict_post_hooks.register(hook)
+        return register(self._load_state_dict_post_hooks, hook)

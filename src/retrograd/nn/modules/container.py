@@ -380,7 +380,8 @@ class ParameterDict(_Keyed, Module):
     Parameters
     ----------
     parameters
-        What to begin with: a mapping or an iterable of pairs.
+        What to begin with: a mapping or an iterable of pairs. The keys of a plain ``dict`` are sorted, as in torch, so
+        that optimizers of both libraries number the parameters alike; those of an ``OrderedDict`` keep their order.
     """
 
     def __init__(self, parameters: Any = None) -> None:
@@ -430,9 +431,20 @@ class ParameterDict(_Keyed, Module):
         union.update(other)
         return union
 
+    def __ror__(self, other: Any) -> Any:
+        union = other.copy()
+        union.update(self)
+        return union
+
     def __ior__(self, other: ParameterDict) -> Self:
         self.update(other)
         return self
+
+    def update(self, parameters: Any) -> None:
+        """Add entries from a mapping or from an iterable of pairs; those of a plain ``dict`` by their sorted keys."""
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            parameters = OrderedDict(sorted(parameters.items()))
+        super().update(parameters)
 
     def copy(self) -> ParameterDict:
         """Return a dictionary with the same parameters."""
@@ -465,6 +477,8 @@ class ParameterDict(_Keyed, Module):
 
     def popitem(self) -> tuple[str, Any]:
         """Take out the last pair of key and value and return it."""
+        if not self._keys:
+            raise KeyError("popitem(): dictionary is empty")
         key = next(reversed(self._keys))
         return key, self.pop(key)
 

@@ -18,6 +18,7 @@ from retrograd.nn.modules._hooks import (
     backward_pre,
     forward,
     forward_pre,
+    register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
     register_module_forward_pre_hook,
@@ -33,6 +34,7 @@ from retrograd.ops.copying import _target as parse_to
 __all__ = [
     "Module",
     "_IncompatibleKeys",
+    "register_module_backward_hook",
     "register_module_buffer_registration_hook",
     "register_module_forward_hook",
     "register_module_forward_pre_hook",
@@ -217,10 +219,16 @@ class Module(Members, Stateful, Hooked):
         ------
         TypeError
             If the dtype is neither floating point nor complex.
+        RuntimeError
+            If a copy is asked for.
         """
-        dtype, device, _ = parse_to(
+        dtype, device, copied = parse_to(
             args, kwargs.pop("dtype", None), kwargs.pop("device", None), kwargs.pop("copy", False), kwargs
         )
+        if copied:
+            raise RuntimeError(
+                ".to() does not accept copy argument: modules are converted in place; convert copy.deepcopy(module)"
+            )
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"

@@ -24,8 +24,7 @@ def parameter_of(module: Module, name: str) -> Tensor:
 
 def hooks_of(module: Module, kind: type) -> dict[int, Any]:
     """The forward pre-hooks of a kind, by the number that they are registered under."""
-    registered: Any = module._forward_pre_hooks.items()
-    return {number: entry.hook for number, entry in registered if isinstance(entry.hook, kind)}
+    return {number: hook for number, hook in module._forward_pre_hooks.items() if isinstance(hook, kind)}
 
 
 def hook_for(module: Module, kind: type, name: str, attribute: str = "name") -> tuple[int, Any] | None:

@@ -52,6 +52,26 @@ def cached() -> Iterator[None]:
             _cache.tensors.clear()
 
 
+# who returned a tensor, and what it must keep
+_FORWARD = "A parametrization", "Registering a parametrization may not change the {} of the tensor"
+_INVERSE = "parametrization.right_inverse", "The tensor returned by parametrization.right_inverse must have the same {}"
+
+
+def _check_kept(rule: tuple[str, str], tensors: dict[str, Any]) -> None:
+    """Raise unless the second value is a tensor with dtype and shape of the first; both by their names in errors."""
+    (old_name, old), (new_name, new) = tensors.items()
+    who, keeps = rule
+    if not isinstance(new, Tensor):
+        raise ValueError(f"{who} must return a tensor. Got {type(new).__name__}.")
+    for what in ("dtype", "shape"):
+        before, after = getattr(old, what), getattr(new, what)
+        if before != after:
+            raise ValueError(
+                f"{keeps.format(what)}, unless the `unsafe` flag is enabled.\n"
+                f"{old_name}{what}: {before}\n{new_name}{what}: {after}"
+            )
+
+
 class ParametrizationList(ModuleList):
     """The parametrizations of one tensor, one after the other, and what is learned instead of it.
 
@@ -77,7 +97,8 @@ class ParametrizationList(ModuleList):
             raise ValueError("ParametrizationList requires one or more modules.")
         super().__init__(modules)
         self.unsafe = unsafe
-        new = self._inverted(original, must=False)
+        before = original.data
+        new = self._inverted(original)
         if not isinstance(new, (Tensor, Sequence)):
             raise ValueError(
                 "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got "
@@ -102,7 +123,11 @@ class ParametrizationList(ModuleList):
                     )
                 self._register(f"original{number}", part, original)
         if not unsafe:
-            self._check(original)
+            try:
+                _check_kept(_FORWARD, {"unparametrized ": before, "parametrized ": self()})
+            except Exception:
+                original.data = before  # which is not parametrized, after all
+                raise
 
     def _register(self, name: str, value: Tensor, like: Tensor) -> None:
         """Keep a tensor as what the original was: a parameter or a buffer."""
@@ -112,46 +137,77 @@ class ParametrizationList(ModuleList):
         else:
             self.register_buffer(name, value)
 
-    def _check(self, original: Tensor) -> None:
-        result = self()
-        if not isinstance(result, Tensor):
-            raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
-        for what in ("dtype", "shape"):
-            before, after = getattr(original, what), getattr(result, what)
-            if self.is_tensor is False and what == "shape":
-                continue
-            if before != after:
-                raise ValueError(
-                    f"Registering a parametrization may not change the {what} of the tensor, unless `unsafe` flag is "
-                    f"enabled.\nunparametrized {what}: {before}\nparametrized {what}: {after}"
-                )
+    def _steps(self) -> list[Module]:
+        """The parametrizations, without those of the original, which can be parametrized itself."""
+        return [module for name, module in self._modules.items() if module is not None and name.isdigit()]
 
-    def _inverted(self, value: Any, must: bool) -> Any:
+    def _inverted(self, value: Any) -> Any:
         """What the parametrizations would make ``value`` of, as far as they say."""
-        for module in reversed(list(self)):
+        for module in reversed(self._steps()):
             if hasattr(module, "right_inverse"):
                 try:
                     value = module.right_inverse(value)
-                    continue
                 except NotImplementedError:
-                    pass
-            if must:
-                raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse.")
+                    continue
         return value
 
     def right_inverse(self, value: Tensor) -> None:
-        """Overwrite what is learned so that ``value`` is what comes of it."""
+        """Overwrite what is learned so that ``value`` is what comes of it.
+
+        Raises
+        ------
+        RuntimeError
+            If a parametrization has no ``right_inverse``.
+        ValueError
+            If what it returns is not what was learned so far: a tensor or a sequence of as many, of the same dtypes.
+        """
         with no_grad():
-            new = self._inverted(value, must=True)
-            for name, part in zip(self._names(), [new] if self.is_tensor else new, strict=True):
-                getattr(self, name).data = part.data
+            new: Any = value
+            for module in reversed(self._steps()):
+                if not hasattr(module, "right_inverse"):
+                    raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse.")
+                new = module.right_inverse(new)
+            for name, part in self._named_parts(new).items():
+                if is_parametrized(self, name):
+                    setattr(self, name, part)  # which goes through its own inverse
+                else:
+                    getattr(self, name).data = part.data
+
+    def _named_parts(self, new: Any) -> dict[str, Tensor]:
+        """What the parametrizations' ``right_inverse`` returned, by the names of what is learned."""
+        if self.is_tensor:
+            if not isinstance(new, Tensor):
+                raise ValueError(f"`right_inverse` should return a tensor. Got {type(new).__name__}")
+            parts = {"original": new}
+        else:
+            if isinstance(new, Tensor) or not isinstance(new, Sequence):
+                raise ValueError(f"'right_inverse' must return a sequence of tensors. Got {type(new).__name__}.")
+            if len(new) != self.ntensors:
+                raise ValueError(
+                    f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of "
+                    f"length {len(new)}."
+                )
+            parts = dict(zip(self._names(), new, strict=True))
+        for number, (name, part) in enumerate(parts.items()):
+            if not isinstance(part, Tensor):
+                raise ValueError(
+                    f"'right_inverse' must return a sequence of tensors. Got element {number} of type "
+                    f"{type(part).__name__}."
+                )
+            dtype = getattr(self, name).dtype
+            if part.dtype != dtype:
+                which = "The tensor" if self.is_tensor else f"Tensor {number}"
+                raise ValueError(
+                    f"{which} returned by `right_inverse` has dtype {part.dtype} while `{name}` has dtype {dtype}"
+                )
+        return parts
 
     def _names(self) -> list[str]:
         return ["original"] if self.is_tensor else [f"original{number}" for number in range(self.ntensors)]
 
     def forward(self) -> Tensor:
         """Return the tensor, computed from what is learned."""
-        first, *others = self
+        first, *others = self._steps()
         result = first(*(getattr(self, name) for name in self._names()))
         for module in others:
             result = module(result)
@@ -239,13 +295,16 @@ def register_parametrization(
         if not unsafe:
             current = getattr(module, tensor_name)
             result = parametrization(current)
-            for what in ("dtype", "shape"):
-                if getattr(result, what) != getattr(current, what):
-                    raise ValueError(
-                        f"Registering a parametrization may not change the {what} of the tensor, unless the `unsafe` "
-                        f"flag is enabled.\nmodule.{tensor_name}.{what}: {getattr(current, what)}\n"
-                        f"parametrization(module.{tensor_name}).{what}: {getattr(result, what)}"
-                    )
+            _check_kept(
+                _FORWARD, {f"module.{tensor_name}.": current, f"parametrization(module.{tensor_name}).": result}
+            )
+            if hasattr(parametrization, "right_inverse"):
+                try:
+                    inverse = parametrization.right_inverse(result)
+                except NotImplementedError:
+                    pass
+                else:
+                    _check_kept(_INVERSE, {f"module.{tensor_name}.": current, "returned ": inverse})
         entry.append(parametrization)
         return module
     members = module._parameters if tensor_name in module._parameters else module._buffers
@@ -353,7 +412,7 @@ def transfer_parametrizations_and_params(
             and not is_parametrized(to_module, name)
         ):
             setattr(to_module, name, Parameter(getattr(from_module, name).detach().clone()))
-        for parametrization in source:
+        for parametrization in source._steps():
             register_parametrization(to_module, name, copy.deepcopy(parametrization), unsafe=source.unsafe)
         target: Any = to_module.parametrizations[name]
         for part in source._names():

@@ -31,7 +31,7 @@ class SpectralNorm:
 
     def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
         """Return the weight as a matrix with a row for each output."""
-        return weight.movedim(self.dim, 0).flatten(1)
+        return weight.movedim(self.dim, 0).reshape(weight.shape[self.dim], -1)  # a vector, too, is a matrix then
 
     def _unit(self, vector: Tensor) -> Tensor:
         return F.normalize(vector, dim=0, eps=self.eps)
