@@ -298,6 +298,16 @@ class TestLBFGS:
                 assert torch.as_tensor(y).tolist() == pytest.approx(rg.as_tensor(x).tolist(), rel=1e-6)
 
     @pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
+    def test_nothing_is_rounded_from_step_to_step(self, line_search: str | None) -> None:
+        options = {"lr": 0.1, "max_iter": 2, "line_search_fn": line_search}
+        optimizer, reference, ours, theirs = both("LBFGS", options, "float64")
+        for _ in range(8):
+            optimizer.step(self.closure(optimizer, ours, [0], True))
+            reference.step(self.closure(reference, theirs, [0], True))
+        for p, q in zip(values(ours), values(theirs), strict=True):
+            np.testing.assert_allclose(p, q, rtol=1e-13, atol=1e-13)
+
+    @pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
     def test_a_closure_that_raises_leaves_the_parameters_alone(self, line_search: str | None) -> None:
         ours = start(rg)
         optimizer = rg.optim.LBFGS(ours, line_search_fn=line_search)
