@@ -115,6 +115,22 @@ def test_defaults_are_torchs() -> None:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
+def test_options_of_other_optimizers_change_nothing(name: str) -> None:
+    """As where one list of groups is given to one optimizer after the other."""
+    others = {"weight_decay": 0.3, "decoupled_weight_decay": True, "momentum": 0.9, "amsgrad": True, "centered": True}
+
+    def run(library: Any) -> Any:
+        params = start(library)
+        kind = getattr(library.optim, name)
+        foreign = {key: value for key, value in others.items() if key not in kind(params).defaults}
+        assert foreign
+        train(kind([{"params": params, **foreign}], lr=0.01), params, 5)
+        return params
+
+    assert_same(run(rg), run(torch))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize("layout", ["transposed", "sliced"])
 def test_parameters_in_any_layout(name: str, layout: str) -> None:
     """Parameters, gradients and state need not lie in memory one after the other."""
