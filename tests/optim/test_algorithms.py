@@ -115,6 +115,22 @@ def test_defaults_are_torchs() -> None:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
+def test_options_of_other_optimizers_change_nothing(name: str) -> None:
+    """As where one list of groups is given to one optimizer after the other."""
+    others = {"weight_decay": 0.3, "decoupled_weight_decay": True, "momentum": 0.9, "amsgrad": True, "centered": True}
+
+    def run(library: Any) -> Any:
+        params = start(library)
+        kind = getattr(library.optim, name)
+        foreign = {key: value for key, value in others.items() if key not in kind(params).defaults}
+        assert foreign
+        train(kind([{"params": params, **foreign}], lr=0.01), params, 5)
+        return params
+
+    assert_same(run(rg), run(torch))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize("layout", ["transposed", "sliced"])
 def test_parameters_in_any_layout(name: str, layout: str) -> None:
     """Parameters, gradients and state need not lie in memory one after the other."""
@@ -296,6 +312,16 @@ class TestLBFGS:
             pairs = zip(value, torchs[key], strict=True) if isinstance(value, list) else [(value, torchs[key])]
             for x, y in pairs:
                 assert torch.as_tensor(y).tolist() == pytest.approx(rg.as_tensor(x).tolist(), rel=1e-6)
+
+    @pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
+    def test_nothing_is_rounded_from_step_to_step(self, line_search: str | None) -> None:
+        options = {"lr": 0.1, "max_iter": 2, "line_search_fn": line_search}
+        optimizer, reference, ours, theirs = both("LBFGS", options, "float64")
+        for _ in range(8):
+            optimizer.step(self.closure(optimizer, ours, [0], True))
+            reference.step(self.closure(reference, theirs, [0], True))
+        for p, q in zip(values(ours), values(theirs), strict=True):
+            np.testing.assert_allclose(p, q, rtol=1e-13, atol=1e-13)
 
     @pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
     def test_a_closure_that_raises_leaves_the_parameters_alone(self, line_search: str | None) -> None:

@@ -150,3 +150,10 @@ def test_survives_pickle_as_a_state_dict() -> None:
     theirs = torch.optim.swa_utils.AveragedModel(net(torch))
     theirs.load_state_dict({key: torch.tensor(value.numpy()) for key, value in averaged.state_dict().items()})
     assert int(other.n_averaged) == int(theirs.n_averaged) == 1
+
+
+def test_another_model_is_told() -> None:
+    averaged = rg.optim.swa_utils.AveragedModel(rg.nn.Linear(2, 1))
+    with pytest.raises(ValueError, match="which has 2 parameters, but this one has 1"):
+        averaged.update_parameters(rg.nn.Linear(2, 1, bias=False))
+    assert averaged.n_averaged.item() == 0

@@ -228,7 +228,76 @@ def test_loader_mistakes(t: Any) -> Any:
         make(stream_of(t), sampler=[1]),
         make(stream_of(t), batch_sampler=[[1]]),
         make([1], batch_size=2, shuffle=True),
+        make([1], num_workers=1, multiprocessing_context="thread"),
+        make([1], num_workers=1, multiprocessing_context=3),
     ]
+
+
+@parity
+def test_the_context_of_workers_can_be_asked_for(t: Any) -> Any:
+    loader = data_of(t).DataLoader([1], num_workers=1, multiprocessing_context="spawn")
+    report = [loader.multiprocessing_context.get_start_method()]
+    loader.multiprocessing_context = "fork"
+    report.append(loader.multiprocessing_context.get_start_method())
+    report.append(attempt(lambda: setattr(loader, "multiprocessing_context", "thread")))
+    loader.multiprocessing_context = None
+    return [*report, loader.multiprocessing_context]
+
+
+@parity
+def test_annotations_name_what_is_in_a_loader(t: Any) -> Any:
+    d = data_of(t)
+    return [str(d.DataLoader[int]).split(".")[-1], str(d.Dataset[int]).split(".")[-1]]
+
+
+@parity
+def test_indices_of_a_part_may_be_a_tensor(t: Any) -> Any:
+    d = data_of(t)
+    data = d.TensorDataset(t.arange(10.0), t.arange(10))
+    some = d.Subset(data, t.tensor([7, 2, 5]))
+    return [some[1], list(d.DataLoader(some, batch_size=2)), list(d.DataLoader(data, sampler=t.tensor([3, 1])))]
+
+
+def test_a_data_set_of_something_else_than_tensors() -> None:
+    d = data_of(rg)
+    with pytest.raises(TypeError, match=r"but argument 1 is a list: make a tensor of it, or .* StackDataset"):
+        d.TensorDataset(rg.ones(2), [1, 2])
+    (batch,) = d.DataLoader(d.TensorDataset(np.arange(3), rg.arange(3)), batch_size=3)
+    assert [part.tolist() for part in batch] == [[0, 1, 2], [0, 1, 2]]
+
+
+@parity
+def test_a_data_set_can_end_an_epoch(t: Any) -> Any:
+    d = data_of(t)
+
+    class Short(d.Dataset):  # type: ignore[misc]
+        def __len__(self) -> int:
+            return 5
+
+        def __getitem__(self, index: int) -> int:
+            if index == 2:
+                raise StopIteration
+            return index
+
+    return list(d.DataLoader(Short()))
+
+
+@parity
+def test_a_sampler_draws_when_it_is_asked_for_its_first_index(t: Any) -> Any:
+    d = data_of(t)
+    report = []
+    for sampler in (
+        d.RandomSampler(range(50)),
+        d.RandomSampler(range(50), replacement=True),
+        d.WeightedRandomSampler([1.0, 2.0, 3.0], 50),
+        d.SubsetRandomSampler(range(50)),
+    ):
+        t.manual_seed(0)
+        first = list(sampler)
+        late = iter(sampler)
+        t.manual_seed(0)
+        report.append(list(late) == first)
+    return report
 
 
 @pytest.mark.parametrize("drop_last", [False, True])

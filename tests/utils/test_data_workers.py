@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import retrograd as rg
 from retrograd.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
@@ -200,6 +201,86 @@ def test_a_batch_that_cannot_be_pickled() -> None:
     with pytest.raises(Exception, match=r"pickle|local object") as caught:
         list(of(lambda: None, collate_fn=lambda batch: lambda: batch))
     assert "in DataLoader worker process 0" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_failing_batch_is_not_the_last(workers: int) -> None:
+    def taken(lib: Any) -> list[Any]:
+        class Holes(lib.utils.data.Dataset):  # type: ignore[misc]
+            def __len__(self) -> int:
+                return 9
+
+            def __getitem__(self, index: int) -> int:
+                if index in (2, 7):
+                    raise LookupError(f"no sample {index}")
+                return index
+
+        context = "fork" if workers else None
+        loader = lib.utils.data.DataLoader(Holes(), 2, num_workers=workers, multiprocessing_context=context)
+        iterator = iter(loader)
+        seen: list[Any] = [len(iterator)]
+        while len(seen) < 20:
+            try:
+                seen.append(next(iterator).tolist())
+            except LookupError:
+                seen.append("failed")
+            except StopIteration:
+                return seen
+        raise AssertionError(f"no end: {seen}")
+
+    assert taken(rg) == taken(torch) == [5, [0, 1], "failed", [4, 5], "failed", [8]]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_stream_goes_on_after_a_failure(workers: int) -> None:
+    class Stream(IterableDataset[int]):
+        def __init__(self) -> None:
+            self.last = -1
+
+        def __iter__(self) -> Iterator[int]:
+            return self
+
+        def __next__(self) -> int:
+            self.last += 1
+            if self.last == 2:
+                raise LookupError("no sample 2")
+            if self.last > 5:
+                raise StopIteration
+            return self.last
+
+    iterator = iter(DataLoader(Stream(), num_workers=workers, batch_size=None))
+    assert [next(iterator), next(iterator)] == [0, 1]
+    with pytest.raises(LookupError, match="no sample 2"):
+        next(iterator)
+    assert list(iterator) == [3, 4, 5]
+
+
+def test_a_copy_of_an_iterator_in_another_process_stops_nothing() -> None:
+    held = [iter(DataLoader(Squares(), batch_size=1, num_workers=1, multiprocessing_context="fork"))]
+    next(held[0])
+
+    class Forgetful(Squares):
+        def __getitem__(self, index: int) -> Any:
+            held.clear()  # in the worker, which is forked with all that there is here
+            return super().__getitem__(index)
+
+    assert len(list(DataLoader(Forgetful(), num_workers=1, multiprocessing_context="fork"))) == 11
+    assert len(list(held[0])) == 10
+
+
+def test_workers_begin_with_the_iterator() -> None:
+    class Told(Squares):
+        def __init__(self) -> None:
+            self.asked = multiprocessing.get_context("fork").Event()
+
+        def __getitem__(self, index: int) -> Any:
+            self.asked.set()
+            return index
+
+    data = Told()
+    iterator = iter(DataLoader(data, num_workers=1, multiprocessing_context="fork"))
+    assert data.asked.wait(timeout=30)
+    assert len(list(iterator)) == 11
 
 
 def test_a_failing_init() -> None:

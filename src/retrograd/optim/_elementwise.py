@@ -150,18 +150,21 @@ class ElementwiseOptimizer(Optimizer):
     def _update(self, group: Group, numbers: tuple[float, ...]) -> Update:
         """An update that heeds the options which all optimizers have."""
         kernel, names = self._kernel(group, numbers)
-        if not group["maximize"] and number(group.get("weight_decay", 0)) == 0:
+        # a group may come with options that are meant for another optimizer
+        weight_decay = number(group["weight_decay"]) if "weight_decay" in self.defaults else 0
+        if not group["maximize"] and weight_decay == 0:
             return Update(kernel, names, self._temporaries)
-        return Update(_with_common_options(kernel, group), names, self._temporaries + 1)
+        decoupled = "decoupled_weight_decay" in self.defaults and group["decoupled_weight_decay"]
+        kernel = _with_common_options(kernel, group, weight_decay, decoupled)
+        return Update(kernel, names, self._temporaries + 1)
 
 
-def _with_common_options(kernel: Kernel, group: Group) -> Kernel:
+def _with_common_options(kernel: Kernel, group: Group, weight_decay: float, decoupled: bool) -> Kernel:
     """A kernel that is given the gradient to descend by: negated to maximize, weight decay added or applied first.
 
     It takes one temporary more, the last.
     """
-    maximize, weight_decay = group["maximize"], number(group.get("weight_decay", 0))
-    decoupled = group.get("decoupled_weight_decay", False)
+    maximize = group["maximize"]
     shrink = 1 - number(group["lr"]) * weight_decay
 
     def with_options(param: Any, grad: Any, *others: Any) -> None:

@@ -11,6 +11,7 @@ from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.inplace import check_writable
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.creation import tensor
+from retrograd.dtypes import float32, float64
 from retrograd.optim._blockwise import as_vector
 from retrograd.optim._elementwise import check_lr, number
 from retrograd.optim._line_search import Point, strong_wolfe
@@ -162,12 +163,14 @@ class _Curvature:
             direction += (factor - float(change.dot(direction)) * reciprocal) * step
         return direction
 
-    def to_state(self) -> dict[str, Any]:
+    def to_state(self, dtype: Any) -> dict[str, Any]:
+        """What the next step begins with; the numbers in the precision of gradients of a dtype, or in float32."""
+        precise = float64 if dtype == np.float64 else float32
         return {
             "old_dirs": [wrap(change) for change in self.gradient_changes],
             "old_stps": [wrap(step) for step in self.steps],
-            "ro": [tensor(value) for value in self.reciprocals],
-            "H_diag": tensor(self.scale),
+            "ro": [tensor(value, dtype=precise) for value in self.reciprocals],
+            "H_diag": tensor(self.scale, dtype=precise),
         }
 
 
@@ -245,7 +248,7 @@ class _Search:
                     or abs(loss - old_loss) < tolerance_change
                 ):
                     break
-            found = {"d": wrap(direction), "t": t, **curvature.to_state()}
+            found = {"d": wrap(direction), "t": t, **curvature.to_state(gradient.dtype)}
             found |= {"prev_flat_grad": wrap(old_gradient), "prev_loss": old_loss}
         counts = {"func_evals": state.get("func_evals", 0) + evaluations, "n_iter": total + iterations}
         self.optimizer.state[self.params[0]].update(counts | found)

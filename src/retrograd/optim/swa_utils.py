@@ -157,9 +157,15 @@ class AveragedModel(Module):
 
     @no_grad()
     def update_parameters(self, model: Module) -> None:
-        """Let the parameters of the model enter the means; the first time, they are copied."""
-        pairs: list[tuple[Tensor, Tensor]] = list(zip(self.module.parameters(), model.parameters(), strict=True))
-        buffers = list(zip(self.module.buffers(), model.buffers(), strict=True))
+        """Let the parameters of the model enter the means; the first time, they are copied.
+
+        Raises
+        ------
+        ValueError
+            If it is a model of another structure.
+        """
+        pairs = _pairs("parameters", self.module.parameters(), model.parameters())
+        buffers = _pairs("buffers", self.module.buffers(), model.buffers())
         if self.use_buffers:
             pairs += buffers
         if not bool(self.n_averaged):
@@ -180,6 +186,16 @@ class AveragedModel(Module):
         for group in of_dtype.values():
             means, values = zip(*group, strict=True)
             average(means, values, self.n_averaged)
+
+
+def _pairs(what: str, means: Iterable[Tensor], values: Iterable[Tensor]) -> list[tuple[Tensor, Tensor]]:
+    ours, theirs = list(means), list(values)
+    if len(ours) != len(theirs):
+        raise ValueError(
+            f"update_parameters() takes a model like the one that is averaged, which has {len(ours)} {what}, but this "
+            f"one has {len(theirs)}"
+        )
+    return list(zip(ours, theirs, strict=True))
 
 
 @no_grad()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,3 +59,25 @@ def fetcher(plan: Plan) -> Callable[[Any], Any]:
         return collate_fn(batch[0] if batch_size is None else batch)
 
     return next_ones
+
+
+class Fetching(Iterator[Any]):
+    """The batches of an epoch, each made when it is asked for.
+
+    Parameters
+    ----------
+    plan
+        What they are made of.
+    indices
+        What is wanted of each.
+    """
+
+    def __init__(self, plan: Plan, indices: Iterator[Any]) -> None:
+        self._fetch = fetcher(plan)
+        self._indices = indices
+
+    def __next__(self) -> Any:
+        batch = self._fetch(next(self._indices))
+        if batch is END:
+            raise StopIteration
+        return batch

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import pickle
 import queue
 import random
@@ -156,10 +157,11 @@ class Workers:
         timeout: float,
         in_order: bool,
     ) -> None:
-        self._count, self._prefetch, self._timeout, self._in_order = count, prefetch, timeout, in_order
+        self.count, self.in_order, self.most_under_way = count, in_order, prefetch * count
+        self._timeout = timeout
         self._epoch = 0
         self._results = context.Queue()
-        self._tasks = [context.SimpleQueue() for _ in range(self._count)]
+        self._tasks = [context.SimpleQueue() for _ in range(count)]
         self._processes = []
         for number, tasks in enumerate(self._tasks):
             process = context.Process(target=_work, args=(plan, init, number, count, tasks, self._results), daemon=True)
@@ -168,7 +170,7 @@ class Workers:
                 warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
                 process.start()
             self._processes.append(process)
-        self._finalizer = weakref.finalize(self, _stop, self._processes, self._tasks, self._results)
+        self._finalizer = weakref.finalize(self, _stop, os.getpid(), self._processes, self._tasks, self._results)
 
     def stop(self) -> None:
         """End the processes."""
@@ -180,39 +182,12 @@ class Workers:
         for tasks in self._tasks:
             tasks.put((_NEW_EPOCH, self._epoch, seed))
 
-    def batches(self, indices: Iterator[Any]) -> Iterator[Any]:
-        """The batches of an epoch; ``indices`` says what is wanted of each."""
-        active = list(range(self._count))  # the workers that have something left
-        sent = wanted = 0  # numbers of the next task to send, and of the next result to give
-        under_way = 0
-        waiting: dict[int, tuple[int, bytes]] = {}  # results, and whose, that came before their turn
-        while True:
-            while active and under_way + len(waiting) < self._prefetch * self._count:
-                try:
-                    index = next(indices)
-                except StopIteration:
-                    active.clear()
-                    break
-                self._tasks[active[sent % len(active)]].put((sent, index))
-                sent += 1
-                under_way += 1
-            if not under_way and not waiting:
-                return
-            while wanted not in waiting:
-                number, worker, result = self._next_result()
-                under_way -= 1
-                waiting[number if self._in_order else wanted] = worker, result
-            worker, result = waiting.pop(wanted)
-            problem, batch = pickle.loads(result)
-            wanted += 1
-            if problem is not None:
-                problem.reraise()
-            if batch is not None:
-                yield batch[0]
-            elif worker in active:
-                active.remove(worker)
+    def send(self, worker: int, number: int, index: Any) -> None:
+        """Give a worker a task."""
+        self._tasks[worker].put((number, index))
 
-    def _next_result(self) -> tuple[int, int, bytes]:
+    def next_result(self) -> tuple[int, int, bytes]:
+        """Wait for a result of this epoch: the number of the task, whose it is, and what it is."""
         deadline = time.monotonic() + self._timeout
         while True:
             patience = min(_PATIENCE, self._timeout) if self._timeout > 0 else _PATIENCE
@@ -233,7 +208,65 @@ class Workers:
                 return number, worker, result
 
 
-def _stop(processes: list[Any], tasks: list[Any], results: Any) -> None:
+class Batches(Iterator[Any]):
+    """The batches of an epoch that workers have begun.
+
+    Parameters
+    ----------
+    workers
+        Who makes them.
+    indices
+        What is wanted of each.
+    stop
+        Whether the workers end with the epoch.
+    """
+
+    def __init__(self, workers: Workers, indices: Iterator[Any], stop: bool) -> None:
+        self._workers, self._indices, self._stop = workers, indices, stop
+        self._active = list(range(workers.count))  # the workers that have something left
+        self._sent = self._wanted = 0  # numbers of the next task to send, and of the next result to give
+        self._under_way = 0
+        self._waiting: dict[int, tuple[int, bytes]] = {}  # results, and whose, that came before their turn
+        self._send()
+
+    def _send(self) -> None:
+        """Give the workers as much to do as they may have in advance."""
+        active, workers = self._active, self._workers
+        while active and self._under_way + len(self._waiting) < workers.most_under_way:
+            try:
+                index = next(self._indices)
+            except StopIteration:
+                active.clear()
+                return
+            workers.send(active[self._sent % len(active)], self._sent, index)
+            self._sent += 1
+            self._under_way += 1
+
+    def __next__(self) -> Any:
+        while True:
+            self._send()
+            if not self._under_way and not self._waiting:
+                if self._stop:
+                    self._workers.stop()
+                raise StopIteration
+            while self._wanted not in self._waiting:
+                number, worker, result = self._workers.next_result()
+                self._under_way -= 1
+                self._waiting[number if self._workers.in_order else self._wanted] = worker, result
+            worker, result = self._waiting.pop(self._wanted)
+            problem, batch = pickle.loads(result)
+            self._wanted += 1
+            if problem is not None:
+                problem.reraise()
+            if batch is not None:
+                return batch[0]
+            if worker in self._active:
+                self._active.remove(worker)
+
+
+def _stop(owner: int, processes: list[Any], tasks: list[Any], results: Any) -> None:
+    if os.getpid() != owner:  # a copy in a process that was forked, such as a worker of another loader
+        return
     for queue_ in tasks:
         with contextlib.suppress(OSError, ValueError):
             queue_.put((_STOP,))

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sized
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from retrograd.core.sites import warn_user
 from retrograd.random import Generator, randint
-from retrograd.utils.data._fetch import END, Plan, fetcher
-from retrograd.utils.data._workers import Workers
+from retrograd.utils.data._fetch import Fetching, Plan
+from retrograd.utils.data._workers import Batches, Workers
 from retrograd.utils.data.collate import default_collate, default_convert
 from retrograd.utils.data.dataset import IterableDataset
 from retrograd.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader"]
 
+T_co = TypeVar("T_co", covariant=True)
 
 # What the loader was made of.
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
-class DataLoader:
+class DataLoader(Generic[T_co]):
     """Batches of a data set.
 
     Parameters
@@ -63,6 +64,8 @@ class DataLoader:
     ------
     ValueError
         If arguments contradict each other.
+    TypeError
+        If ``multiprocessing_context`` is neither a name nor a context.
 
     Examples
     --------
@@ -96,7 +99,7 @@ class DataLoader:
         in_order: bool = True,
     ) -> None:
         is_iterable = isinstance(dataset, IterableDataset)
-        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         if is_iterable:
             _check_iterable(shuffle, sampler, batch_sampler)
         if sampler is not None and shuffle:
@@ -135,7 +138,7 @@ class DataLoader:
         self.persistent_workers = persistent_workers
         self.in_order = in_order
         self._promised: int | None = None  # what an iterable data set said its length was, when it was asked
-        self._iterator: _PersistentIterator | None = None
+        self._iterator: _Epoch | None = None  # the one that there is with persistent workers
         self._workers: Workers | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -156,45 +159,45 @@ class DataLoader:
             return count
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
-    def __iter__(self) -> Iterator[Any]:
+    @property
+    def multiprocessing_context(self) -> Any:
+        """How workers are started: a context of :mod:`multiprocessing`, or None for the one that Python uses."""
+        return self._multiprocessing_context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, value: Any) -> None:
+        self._multiprocessing_context = None if value is None else _context(value, self.num_workers)
+
+    def __iter__(self) -> Iterator[T_co]:
         """Return an iterator over the batches of one epoch.
 
-        With ``persistent_workers`` there is one iterator, as there is one set of workers: it begins anew.
+        A batch that fails does not end it: the exception can be caught, and the next call gives the next batch. With
+        ``persistent_workers`` there is one iterator, as there is one set of workers: it begins anew.
         """
-        indices = iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
-        batches = self._batches_made_here(indices) if self.num_workers == 0 else self._batches_made_there(indices)
-        if self._promised is not None:
-            batches = _told_if_more(batches, self._promised, type(self.dataset).__name__, self.num_workers)
         if not self.persistent_workers:
-            return batches
+            return _Epoch(self)
         if self._iterator is None:
-            self._iterator = _PersistentIterator()
-        self._iterator.batches = batches
+            self._iterator = _Epoch(self)
+        else:
+            self._iterator.begin(self)
         return self._iterator
 
-    def _batches_made_there(self, indices: Iterator[Any]) -> Iterator[Any]:
+    def _batches(self, order: Iterable[Any]) -> Iterator[T_co]:
+        indices = iter(order)
+        if self.num_workers == 0:
+            return Fetching(self._plan(), indices)
         workers = self._workers
         if workers is None:
             workers = self._start_workers()
             if self.persistent_workers:
                 self._workers = workers
         workers.begin(int(randint(2**62, (), generator=self.generator)))
-        return _batches_of(workers, indices, stop=not self.persistent_workers)
-
-    def _batches_made_here(self, indices: Iterator[Any]) -> Iterator[Any]:
-        fetch = fetcher(self._plan())
-        for index in indices:
-            batch = fetch(index)
-            if batch is END:
-                return
-            yield batch
+        return Batches(workers, indices, stop=not self.persistent_workers)
 
     def _start_workers(self) -> Workers:
         import multiprocessing  # imported late: most loaders need none
 
-        context = self.multiprocessing_context
-        if context is None or isinstance(context, str):
-            context = multiprocessing.get_context(context)
+        context = self.multiprocessing_context or multiprocessing.get_context()
         prefetch = self.prefetch_factor or 2
         return Workers(
             self._plan(), self.worker_init_fn, self.num_workers, context, prefetch, self.timeout, self.in_order
@@ -207,38 +210,40 @@ class DataLoader:
         return {**self.__dict__, "_iterator": None, "_workers": None}  # processes stay where they are
 
 
-class _PersistentIterator:
-    """The batches of the latest epoch, for all who have ever asked for an iterator."""
+class _Epoch(Iterator[T_co]):
+    """The batches of an epoch.
 
-    batches: Iterator[Any]
+    No generator, which would end with the first exception. It does not hold the loader, or workers that go on would not
+    end with that.
+    """
 
-    def __iter__(self) -> Iterator[Any]:
-        return self
+    def __init__(self, loader: DataLoader[T_co]) -> None:
+        self.begin(loader)
 
-    def __next__(self) -> Any:
-        return next(self.batches)
+    def begin(self, loader: DataLoader[T_co]) -> None:
+        """Go on with the first batch of a new epoch."""
+        self._order: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+        self._promised, self._num_workers = loader._promised, loader.num_workers
+        self._dataset = type(loader.dataset).__name__
+        self._given = 0
+        self._batches = loader._batches(self._order)
 
+    def __next__(self) -> T_co:
+        batch = next(self._batches)
+        if self._given == self._promised:
+            self._tell_of_more()
+        self._given += 1
+        return batch
 
-# Generators of its own would hold the loader, and workers that go on would not end with it.
+    def __len__(self) -> int:
+        return len(self._order)
 
-
-def _batches_of(workers: Workers, indices: Iterator[Any], stop: bool) -> Iterator[Any]:
-    try:
-        yield from workers.batches(indices)
-    finally:
-        if stop:
-            workers.stop()
-
-
-def _told_if_more(batches: Iterator[Any], promised: int, dataset: str, num_workers: int) -> Iterator[Any]:
-    for number, batch in enumerate(batches):
-        if number == promised:
-            advice = "; every worker has a copy of it and may ask get_worker_info() for its share"
-            warn_user(
-                f"Length of IterableDataset {dataset} was reported to be {promised} (when accessing len(dataloader)), "
-                f"but there are more batches{advice if num_workers > 1 else ''}"
-            )
-        yield batch
+    def _tell_of_more(self) -> None:
+        advice = "; every worker has a copy of it and may ask get_worker_info() for its share"
+        warn_user(
+            f"Length of IterableDataset {self._dataset} was reported to be {self._promised} (when accessing "
+            f"len(dataloader)), but there are more batches{advice if self._num_workers > 1 else ''}"
+        )
 
 
 class _InfiniteConstantSampler(Sampler[Any]):
@@ -248,9 +253,32 @@ class _InfiniteConstantSampler(Sampler[Any]):
         return itertools.repeat(None)
 
 
-def _check_workers(
-    num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool, context: Any
-) -> None:
+def _context(value: Any, num_workers: int) -> Any:
+    """A context of ``multiprocessing``; it may be given by name."""
+    import multiprocessing  # imported late: most loaders need none
+    from multiprocessing.context import BaseContext
+
+    if num_workers == 0:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+            "num_workers=0"
+        )
+    if isinstance(value, str):
+        methods = multiprocessing.get_all_start_methods()
+        if value not in methods:
+            raise ValueError(
+                f"multiprocessing_context option should specify a valid start method in {methods}, but got {value!r}"
+            )
+        return multiprocessing.get_context(value)
+    if not isinstance(value, BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start method, "
+            f"but got {value!r}"
+        )
+    return value
+
+
+def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
     if num_workers < 0:
         raise ValueError(
             "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing, "
@@ -269,8 +297,6 @@ def _check_workers(
         )
     if persistent_workers:
         raise ValueError("persistent_workers option needs num_workers > 0")
-    if context is not None:
-        raise ValueError("multiprocessing_context can only be used with multi-process loading (num_workers > 0)")
 
 
 def _check_iterable(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:

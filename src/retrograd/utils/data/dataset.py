@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -73,6 +74,8 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     Raises
     ------
+    TypeError
+        If something else is among them.
     AssertionError
         If their first dimensions differ.
 
@@ -84,6 +87,12 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """
 
     def __init__(self, *tensors: Tensor) -> None:
+        for number, tensor in enumerate(tensors):
+            if not hasattr(tensor, "shape"):
+                raise TypeError(
+                    f"TensorDataset takes tensors, but argument {number} is a {type(tensor).__name__}: make a tensor "
+                    "of it, or put data sets of any kind side by side with StackDataset"
+                )
         sizes = [len(tensor) for tensor in tensors]
         if len(set(sizes)) > 1:
             raise AssertionError(f"Size mismatch between tensors: their first dimensions are {sizes}")
@@ -93,8 +102,12 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         return tuple(tensor[index] for tensor in self.tensors)
 
     def __getitems__(self, indices: list[int]) -> list[tuple[Tensor, ...]]:
-        columns = [tensor[indices].unbind(0) for tensor in self.tensors]  # one indexing per tensor, not one per sample
-        return list(zip(*columns, strict=True))
+        try:  # as numbers: a list of tensors would count as an index of several dimensions
+            indices = [operator.index(index) for index in indices]
+        except TypeError:  # such as slices
+            return [self[index] for index in indices]
+        # one indexing per tensor, not one per sample
+        return list(zip(*(tensor[indices] for tensor in self.tensors), strict=True))
 
     def __len__(self) -> int:
         return len(self.tensors[0])
