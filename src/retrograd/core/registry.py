@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy import ndarray
 
-from retrograd.core.errors import mention_numpy, no_tensor, taken_for_tensor
+from retrograd.core.errors import explain, mention_numpy, no_tensor, taken_for_tensor
 from retrograd.core.inplace import check_out, write_out
 from retrograd.core.state import local
 from retrograd.core.synonyms import OF_OPERANDS, synonyms
@@ -123,6 +123,8 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
         token = None if observer is None else observer.region_begin(label, args, False)
         try:
             return function(*args, **kwargs)
+        except np.exceptions.AxisError as error:
+            raise explain(label, (*args, *kwargs.values()), error) from None
         except (AttributeError, TypeError) as error:
             mistake = _mistake(label, known, args, kwargs, taken_for_tensor(error))
             if mistake is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,11 @@ def narrow(input, dim: int, start: Any, length: int):
     """Return the view of ``length`` positions of dimension ``dim``, beginning with ``start``."""
     if not input.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    dim, start = normalize_dim(dim, input.ndim), int(start)
+    if isinstance(start, Tensor) and (start.ndim or start._data.dtype.kind not in "iu"):
+        raise RuntimeError(f"narrow(): start must be an integer or a 0-dim tensor of integers, but got {start}")
+    if not hasattr(start, "__index__"):
+        raise TypeError(f"narrow(): argument 'start' must be int or Tensor, not {start!r}")
+    dim, start = normalize_dim(dim, input.ndim), operator.index(start)
     size = input.shape[dim]
     if length < 0:
         raise RuntimeError(f"narrow(): length must be non-negative, but is {length}.")
