@@ -6,6 +6,7 @@ import copy
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 
 import retrograd as rg
@@ -33,3 +34,22 @@ def test_parts_and_sums(lib: Any) -> Any:
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda size: pickle.loads(pickle.dumps(size))])
 def test_copies(copied: Any) -> None:
     assert repr(copied(rg.ones(2, 3).shape)) == "retrograd.Size([2, 3])"
+
+
+@parity
+def test_sizes_are_integers(lib: Any) -> Any:
+    made = lib.Size([lib.tensor(2), np.int64(3), 4])
+    wrong = [[2.5], ["a"], [2, None], [lib.tensor(2.0)], [lib.tensor([1, 2])], 3, None]
+    return [tuple(made), lib.zeros(made).shape == (2, 3, 4), [attempt(lambda w=w: lib.Size(w)) for w in wrong]]
+
+
+def test_what_is_no_size_is_named() -> None:
+    with pytest.raises(TypeError, match=r"item 1 is 2\.5, of type float"):
+        rg.Size([1, 2.5])
+
+
+@parity
+def test_strides_without_elements(lib: Any) -> Any:
+    x = lib.ones(2, 3)
+    made = [lib.empty(2, 0, 3), lib.empty(0), lib.empty(0, 3) + 1, x[:, 1:1], x[2:], lib.empty(2, 0, 3).sum(2)]
+    return [item.stride() for item in made]

@@ -115,6 +115,10 @@ def test_type(name: str) -> None:
     assert rg.zeros(1).type(getattr(rg, name)).dtype == ours.dtype
 
 
+def test_the_default_type() -> None:
+    assert rg.zeros(1, dtype=rg.int64).type(rg.Tensor).dtype == rg.float32
+
+
 def test_complex_to_real_warns() -> None:
     with pytest.warns(UserWarning, match="discards the imaginary part"):
         rg.tensor([1 + 2j]).to(rg.float32)

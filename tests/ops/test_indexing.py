@@ -530,6 +530,30 @@ def test_values_with_leading_ones(shape_and_index: Any, recorded: bool) -> None:
     compare()
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 4), (3, 0), (0, 0, 0), (0, 9)], ids=str)
+@pytest.mark.parametrize("of", [(3, 4), ()], ids=str)
+def test_an_index_without_entries(of: Any, shape: Any) -> None:
+    """It picks nothing and places nothing, whatever its shape."""
+
+    @parity
+    def compare(lib: Any) -> Any:
+        index = lib.zeros(shape, dtype=lib.int64)
+        x = lib.ones(of, dtype=lib.float64, requires_grad=True)
+        made = [x.gather(0, index), x.scatter(0, index, x.detach()), x.scatter_add(0, index, x.detach())]
+        gradients = [lib.autograd.grad((item * item).sum(), x)[0] for item in made]
+        reduced = [x.scatter_reduce(0, index, x, name, include_self=False) for name in ("sum", "mean", "prod", "amax")]
+        placed = [lib.ones(of).scatter_(0, index, 5.0), lib.ones(of).scatter(0, index, lib.ones(0))]
+        return [made, gradients, reduced, placed]
+
+    compare()
+    # torch's gradients of what is placed have the shape of the index, and it refuses most of them
+    index = rg.zeros(shape, dtype=rg.int64)
+    for reduce in ("sum", "mean", "prod", "amax"):
+        x, src = (rg.ones(of, dtype=rg.float64, requires_grad=True) for _ in range(2))
+        gradients = rg.autograd.grad(x.scatter_reduce(0, index, src, reduce).sum(), (x, src), create_graph=True)
+        assert [item.tolist() for item in gradients] == [rg.ones(of).tolist(), rg.zeros(of).tolist()]
+
+
 def test_gradients_of_as_strided_scatter() -> None:
     input = rg.arange(12.0, dtype=rg.float64).reshape(3, 4).requires_grad_()
     src = rg.ones(2, 3, dtype=rg.float64, requires_grad=True)

@@ -244,6 +244,30 @@ def test_out(function: Any, kwargs: Any) -> None:
     assert out.tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("name", sorted({*SUMS, *EXTREMES, *STATISTICS} - {"count_nonzero"}))
+@pytest.mark.parametrize("second", [0, 1, 2, None], ids=str)
+def test_dimensions_side_by_side(name: str, second: Any) -> None:
+    """``x.sum(0, 1)`` is not over two dimensions, and does not keep one either."""
+    if second is None and name in ("var", "std", "var_mean", "std_mean"):
+        return  # torch refuses what means that nothing is said about it
+    with pytest.raises(TypeError):
+        getattr(torch, name)(to_torch(X), 0, second)
+    for x in (to_ours(X), to_ours(X).requires_grad_()):
+        for call in (getattr(rg, name), getattr(rg.Tensor, name, getattr(rg, name))):
+            with pytest.raises(TypeError, match=rf"{name}\(\): argument '(keepdim|unbiased)'.* dim=\(0, 1\)"):
+                call(x, 0, second)
+
+
+def test_keepdim_by_name_or_as_a_bool() -> None:
+    x = to_ours(X)
+    for kept in (
+        rg.sum(x, 0, True),
+        np.sum(x, axis=0, keepdims=1),
+        np.max(x, 0, None, 1),
+    ):
+        assert kept.shape == (1, 3)
+
+
 def test_out_of_several() -> None:
     x = rg.from_numpy(X.copy())
     for function in (rg.max, rg.sort, rg.median, rg.cummin):

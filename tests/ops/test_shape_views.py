@@ -205,3 +205,10 @@ def test_the_transpose_of_a_number_is_deprecated(name: str) -> None:
         assert texts[0] == texts[1]
     finally:
         torch.set_warn_always(False)
+
+
+@parity
+def test_integers_of_all_kinds_say_how_to_split(lib: Any) -> Any:
+    x, two = lib.arange(6.0).reshape(2, 3), lib.tensor(2)
+    parts = [x.split(two, 1), x.chunk(two, 1), x.tensor_split(two, 1), x.chunk(np.int64(2), 1)]
+    return [parts, x.tensor_split(np.int64(2), 1), attempt(lambda: x.chunk(2.0)), attempt(lambda: x.hsplit(two))]

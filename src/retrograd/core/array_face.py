@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.leaving import no_array, warn_of_number
-from retrograd.core.size import Size
+from retrograd.core.size import Size, shape_of
 from retrograd.core.state import local
 from retrograd.device import device as _device
 from retrograd.dtypes import dtype as _dtype
@@ -42,12 +42,12 @@ class ArrayFace:
     @property
     def shape(self) -> Size:
         """The length of every dimension."""
-        return Size(self._data.shape)
+        return shape_of(self._data.shape)
 
     def size(self, dim: int | None = None) -> Any:
         """Return the shape, or the length of dimension ``dim``."""
         if dim is None:
-            return Size(self._data.shape)
+            return shape_of(self._data.shape)
         if not hasattr(dim, "__index__"):
             raise TypeError(f"size(): argument 'dim' (position 1) must be int, not {type(dim).__name__}")
         if not -self.ndim <= dim < self.ndim:
@@ -92,9 +92,9 @@ class ArrayFace:
         strides = [step // self._data.itemsize for step in self._data.strides]
         inner = 1  # the extent of the dimensions after this one
         for position in reversed(range(len(strides))):
-            if strides[position] == 0 and self._data.shape[position] == 1:
-                strides[position] = inner  # NumPy gives a new dimension no step
-            inner = self._data.shape[position] * strides[position]
+            if strides[position] == 0 and (self._data.shape[position] == 1 or not self._data.size):
+                strides[position] = inner  # NumPy gives a new dimension no step, nor those of an array without elements
+            inner = max(self._data.shape[position], 1) * strides[position]
         return tuple(strides) if dim is None else strides[dim]
 
     def storage_offset(self) -> int:

@@ -141,7 +141,7 @@ def _general(op: Op) -> Callable[..., Any]:
     required, most = op.required, len(op.params)
     # what follows when that many arguments were given by position
     rest = [op.defaults[given:] for given in range(most + 1)]
-    gathers = op.variadic is not None
+    gathers, keepdim = op.variadic is not None, op.keepdim_position
     forward = op.forward if op.arrays_too else None
 
     def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:
@@ -151,7 +151,7 @@ def _general(op: Op) -> Callable[..., Any]:
                 return forward(*args)  # a kernel in an ordinary backward
             except Exception:
                 pass  # below, what went wrong is explained, or done for every sample of a batch
-        if kwargs or gathers or not required <= given <= most:
+        if kwargs or gathers or given > keepdim or not required <= given <= most:
             return apply(op, bind(args, kwargs), out)
         return apply(op, [*args, *rest[given]], out)
 

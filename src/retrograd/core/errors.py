@@ -20,6 +20,14 @@ def kind_name(value: Any) -> str:
     return f"{kind.__module__.partition('.')[0]}.Tensor" if kind.__name__ == "Tensor" else kind.__name__
 
 
+def no_keepdim(function: str, position: int, value: Any) -> TypeError:
+    """The complaint about ``x.sum(0, 1)``, which reads as if it were over two dimensions."""
+    return TypeError(
+        f"{function}(): argument 'keepdim' (position {position + 1}) must be bool, not {kind_name(value)}; several "
+        "dimensions are one argument, as in dim=(0, 1)"
+    )
+
+
 def no_tensor(function: str, argument: str, value: Any, *, listed: bool = False) -> TypeError:
     """The complaint about what a function was given for a tensor, or, if ``listed``, in a list of tensors.
 

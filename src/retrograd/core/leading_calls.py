@@ -59,7 +59,7 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     plan = op.plan(1) if op.rules else ()
     places: list[int | None] = [known[slot] if wanted else None for slot, wanted in zip(op.slots, plan, strict=True)]
     differentiable, is_view, is_elementwise = bool(op.rules), op.view, op.kind == "elementwise"
-    required, most = op.required, len(op.params)
+    required, most, keepdim = op.required, len(op.params), op.keepdim_position
     defaults = [op.defaults[given:] for given in range(most + 1)]
     gathers = op.variadic is not None
     has_byproducts = bool(op.byproducts)
@@ -73,6 +73,8 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
         if kwargs or gathers or not required <= given <= most:
             input, *arguments = bind(args, kwargs)
         else:
+            if given > keepdim and type(args[keepdim]) is not bool:
+                return general(*args)  # it may be meant for another dimension
             input, *arguments = args
             arguments += defaults[given]
         data = input._data

@@ -26,7 +26,7 @@ import numpy as np
 
 from retrograd.core import calls, record, registry
 from retrograd.core.blocks import HEAVY, LARGE, in_blocks
-from retrograd.core.errors import mention_numpy
+from retrograd.core.errors import mention_numpy, no_keepdim
 from retrograd.core.monitor import looked_at, silenced
 from retrograd.core.named_results import NamedResults
 from retrograd.core.node import (
@@ -150,6 +150,7 @@ class Op:
         )
         self.required = sum([default is inspect.Parameter.empty for default in self.defaults])
         self.positions = {name: position for position, name in enumerate(self.params)}
+        self.keepdim_position = self.positions.get("keepdim", len(self.params))
 
         unknown = (set(rules) - set(self.params)) | (set(factors) - set(rules))
         if unknown:
@@ -284,6 +285,8 @@ class Op:
         if given > len(params):
             count = f"{len(params)} positional argument{'s' if len(params) > 1 else ''}"
             raise mention_numpy(TypeError(f"{called or self.name}() takes {count} but {given} were given"), self.name)
+        if given > self.keepdim_position and not isinstance(args[self.keepdim_position], bool):
+            raise no_keepdim(called or self.name, self.keepdim_position, args[self.keepdim_position])
         bound = [*args, *self.defaults[given:]]
         if kwargs:
             for key, value in kwargs.items():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy import ndarray
 
-from retrograd.core.errors import mention_numpy, no_tensor, taken_for_tensor
+from retrograd.core.errors import explain, mention_numpy, no_keepdim, no_tensor, taken_for_tensor
 from retrograd.core.inplace import check_out, write_out
 from retrograd.core.state import local
 from retrograd.core.synonyms import OF_OPERANDS, synonyms
@@ -112,9 +112,12 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
     renamed = synonyms(known, known[0] if code.co_argcount else None)
     if OF_OPERANDS.issuperset(renamed) and not reported and method:
         return function  # arrays get to the operation that it picks, which takes them
+    keepdim = known.index("keepdim") if "keepdim" in known[: code.co_argcount] else len(known)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > keepdim and not isinstance(args[keepdim], bool):
+            raise no_keepdim(label, keepdim, args[keepdim])
         if kwargs and renamed:
             kwargs = {renamed.get(key, key): value for key, value in kwargs.items()}
         if holds_array(args) or (kwargs and holds_array(kwargs.values())):
@@ -123,6 +126,8 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
         token = None if observer is None else observer.region_begin(label, args, False)
         try:
             return function(*args, **kwargs)
+        except np.exceptions.AxisError as error:
+            raise explain(label, (*args, *kwargs.values()), error) from None
         except (AttributeError, TypeError) as error:
             mistake = _mistake(label, known, args, kwargs, taken_for_tensor(error))
             if mistake is not None:

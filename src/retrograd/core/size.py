@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Iterable
 from typing import Any
 
 _item = tuple.__getitem__
@@ -17,13 +19,16 @@ class Size(tuple[int, ...]):
 
     __slots__ = ()
 
+    def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
+        return tuple.__new__(cls, [_length(k, size) for k, size in enumerate(sizes)])
+
     def numel(self) -> int:
         """Return the number of elements of a tensor of this shape."""
         return math.prod(self)
 
     def __getitem__(self, index: Any) -> Any:
         item = _item(self, index)
-        return item if type(item) is int else Size(item)
+        return item if type(item) is int else shape_of(item)
 
     def __add__(self, other: tuple[int, ...]) -> Size:  # type: ignore[override]
         if not isinstance(other, tuple):
@@ -34,9 +39,23 @@ class Size(tuple[int, ...]):
         return Size(other) + self if isinstance(other, tuple) else NotImplemented
 
     def __mul__(self, times: Any) -> Size:
-        return Size(tuple.__mul__(self, times))
+        return shape_of(tuple.__mul__(self, times))
 
     __rmul__ = __mul__
 
     def __repr__(self) -> str:
         return f"retrograd.Size({list(self)})"
+
+
+def _length(position: int, size: Any) -> int:
+    try:
+        return operator.index(size)
+    except TypeError:
+        raise TypeError(
+            f"Size() takes an iterable of ints, but item {position} is {size!r}, of type {type(size).__name__}"
+        ) from None
+
+
+def shape_of(sizes: tuple[int, ...]) -> Size:
+    """The Size of what is known to consist of ints, such as the shape of an array."""
+    return tuple.__new__(Size, sizes)

@@ -130,6 +130,11 @@ class Tensor(ArrayFace):
             If the dtype is neither floating point nor complex, or if the tensor is not a leaf and
             ``requires_grad`` is False.
         """
+        if not isinstance(requires_grad, bool):
+            raise TypeError(
+                f"requires_grad_(): argument 'requires_grad' must be bool, not {requires_grad!r}, "
+                f"of type {type(requires_grad).__name__}"
+            )
         if not self.is_leaf:
             if not requires_grad:
                 raise RuntimeError(
@@ -149,7 +154,7 @@ class Tensor(ArrayFace):
                     "Make a clone first: x.clone().requires_grad_()"
                 )
         if requires_grad or self._meta is not None:
-            self._own_meta().requires_grad = bool(requires_grad)
+            self._own_meta().requires_grad = requires_grad
         return self
 
     @property

@@ -157,7 +157,7 @@ class Request:
             self.dtype = as_numpy_dtype(name, asked)
         if self.out is not None:
             self._check_out(self.out, asked is not None)
-        self.requires_grad = bool(options.get("requires_grad"))
+        self.requires_grad = options.get("requires_grad", False)
         if options.get("layout") not in (None, strided):
             raise TypeError(f"{name}(): argument 'layout' must be retrograd.strided, not {options['layout']!r}")
         if options.get("pin_memory"):
@@ -202,7 +202,7 @@ class Request:
         if local.inference:
             mark_inference(tensor)
         if self.requires_grad:
-            tensor.requires_grad_()
+            tensor.requires_grad_(self.requires_grad)  # which refuses what is no bool
         return tensor
 
 

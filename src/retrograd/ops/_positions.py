@@ -43,7 +43,7 @@ _SHORT = 4096
 
 def along_dim(index: Any, shape: Sequence[int], dim: int) -> Any:
     """The positions of the elements ``x[i, index[i, j]]``, for ``dim`` 1 of ``x`` of ``shape``, as in gather."""
-    if len(shape) < 2:  # the index of a 0-d tensor may be a vector, and that of a vector 0-d
+    if len(shape) < 2 or not index.size:  # the index of a 0-d tensor may be a vector, and that of a vector 0-d
         return index
     steps = _strides(shape)
     step = steps[dim]

@@ -16,7 +16,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.core.tensor_types import DTYPES, TensorType
 from retrograd.device import array_module, as_device
 from retrograd.device import device as Device
-from retrograd.dtypes import as_dtype, fits
+from retrograd.dtypes import as_dtype, fits, get_default_dtype
 from retrograd.gpu import DeviceArray
 
 # --- copies -------------------------------------------------------------------------------------------------------
@@ -176,6 +176,8 @@ def _type(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
         if package.partition(".")[0] not in ("retrograd", "torch") or name not in DTYPES:
             raise ValueError(f"invalid type: '{dtype}'; the types are retrograd.{', '.join(DTYPES)}")
         return to(input, "cuda" if "cuda" in package else "cpu", DTYPES[name])
+    if dtype is Tensor:  # the type that torch.set_default_tensor_type used to choose
+        return to(input, get_default_dtype())
     if isinstance(dtype, TensorType):
         return to(input, dtype.device, dtype.dtype)
     return to(input, dtype=dtype)

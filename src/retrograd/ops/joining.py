@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -261,6 +262,11 @@ def _pieces(input: Any, sizes: Sequence[int], dim: int) -> tuple[Any, ...]:
     return tuple(input[along(dim, slice(end - size, end))] for size, end in zip(sizes, ends, strict=True))
 
 
+def _count_or_places(value: Any) -> Any:
+    """An int for an integer of any kind, a 0-d tensor included; a sequence as it is."""
+    return value if isinstance(value, (list, tuple)) or getattr(value, "ndim", False) else operator.index(value)
+
+
 def _split_with_sizes(input: Any, sizes: Sequence[int], dim: int) -> tuple[Any, ...]:
     dim = normalize_dim(dim, input.ndim)
     if any(size < 0 for size in sizes):
@@ -284,10 +290,11 @@ def split(tensor, split_size_or_sections: int | Sequence[int], dim: int = 0):
     """
     if not tensor.ndim:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
-    if not isinstance(split_size_or_sections, int):
-        return _split_with_sizes(tensor, split_size_or_sections, dim)
+    size = _count_or_places(split_size_or_sections)
+    if not isinstance(size, int):
+        return _split_with_sizes(tensor, size, dim)
     dim = normalize_dim(dim, tensor.ndim)
-    size, length = split_size_or_sections, tensor.shape[dim]
+    length = tensor.shape[dim]
     if size < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
     if size == 0:
@@ -321,6 +328,7 @@ def chunk(input, chunks: int, dim: int = 0):
     """Cut a tensor into at most ``chunks`` views of equal length along ``dim``; the last may be shorter."""
     if not input.ndim:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    chunks = operator.index(chunks)
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     length = input.size(dim)
@@ -339,14 +347,14 @@ def tensor_split(input, indices_or_sections: Any, dim: int = 0):
                 "tensor_split expected tensor_indices_or_sections to be 0- or 1-dimensional of dtype int64"
             )
         indices_or_sections = indices_or_sections.tolist()
-    if isinstance(indices_or_sections, int):
-        sections = indices_or_sections
+    sections = _count_or_places(indices_or_sections)
+    if isinstance(sections, int):
         if sections <= 0:
             raise RuntimeError(f"tensor_split: number of sections must be larger than 0, got {sections}")
         whole, longer = divmod(length, sections)
         cuts = list(itertools.accumulate(whole + (k < longer) for k in range(sections - 1)))
     else:
-        cuts = list(indices_or_sections)
+        cuts = list(sections)
     dim = normalize_dim(dim, input.ndim)
     return tuple(input[along(dim, slice(start, stop))] for start, stop in zip([0, *cuts], [*cuts, length], strict=True))
 
@@ -354,6 +362,7 @@ def tensor_split(input, indices_or_sections: Any, dim: int = 0):
 def _splitalong(name: str, input: Any, indices_or_sections: Any, dim: int) -> tuple[Any, ...]:
     if input.ndim < dim + 1:
         raise RuntimeError(f"{name} requires a tensor with at least {dim + 1} dimension, but got {input.ndim}")
+    indices_or_sections = _count_or_places(indices_or_sections)
     if isinstance(indices_or_sections, int) and (indices_or_sections <= 0 or input.shape[dim] % indices_or_sections):
         raise RuntimeError(
             f"{name} attempted to split along dimension {dim}, but the size of the dimension {input.shape[dim]} is not "

@@ -47,7 +47,7 @@ def _check_source(
     if input.ndim == 0:
         return index, source.reshape(-1)
     if source.ndim != input.ndim or _without(source.shape, dim) != _without(input.shape, dim):
-        raise RuntimeError(
+        raise (RuntimeError if source.ndim == input.ndim else unequal)(
             f"{name}(): source tensor shape must match self tensor shape, excluding the specified dimension. "
             f"Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}"
         )

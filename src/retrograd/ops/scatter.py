@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -37,11 +38,15 @@ def _set_at(target: Any, positions: Any, values: Any) -> None:
 
 def _corner(src: Any, index: Any) -> Any:
     """The part of ``src`` that has an index: all of it, if the shapes agree."""
+    if not index.size:  # its shape need not have anything to do with that of src
+        return src.reshape(-1)[:0].reshape(index.shape)
     return src if src.shape == index.shape else src[(*(slice(length) for length in index.shape), ...)]
 
 
 def _spread(picked: Any, shape: tuple[int, ...]) -> Any:
     """The adjoint of taking the corner."""
+    if 0 in picked.shape:
+        return place(picked.reshape(-1), (math.prod(shape),), (slice(0),)).reshape(shape)
     return picked if picked.shape == shape else place(picked, shape, (*(slice(n) for n in picked.shape), ...))
 
 

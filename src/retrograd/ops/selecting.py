@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,11 @@ def narrow(input, dim: int, start: Any, length: int):
     """Return the view of ``length`` positions of dimension ``dim``, beginning with ``start``."""
     if not input.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    dim, start = normalize_dim(dim, input.ndim), int(start)
+    if isinstance(start, Tensor) and (start.ndim or start._data.dtype.kind not in "iu"):
+        raise RuntimeError(f"narrow(): start must be an integer or a 0-dim tensor of integers, but got {start}")
+    if not hasattr(start, "__index__"):
+        raise TypeError(f"narrow(): argument 'start' must be int or Tensor, not {start!r}")
+    dim, start = normalize_dim(dim, input.ndim), operator.index(start)
     size = input.shape[dim]
     if length < 0:
         raise RuntimeError(f"narrow(): length must be non-negative, but is {length}.")
@@ -158,6 +163,8 @@ def check_gather(
     """Raise where an index with an entry for each element does not fit; return the dimension counted from the front."""
     check_index(name, index)
     dim = normalize_dim(dim, len(shape))
+    if not index.size:  # picks nothing, whatever its shape
+        return dim
     if max(index.ndim, 1) != max(len(shape), 1) or (
         src_shape is not None and max(len(src_shape), 1) != max(index.ndim, 1)
     ):
@@ -171,7 +178,7 @@ def check_gather(
     )
     if src_shape is not None:
         fits = fits and all(n <= m for n, m in zip(index.shape, src_shape, strict=False))
-    if not fits and index.size:
+    if not fits:
         raise RuntimeError(
             f"{name}(): Size does not match: expected index {list(index.shape)} to be no larger than self {list(shape)}"
             f" apart from dimension {dim}"
@@ -187,7 +194,7 @@ def scatter_zeros(grad, shape: tuple[int, ...], dim: int, index):
     result = np.zeros_like(grad, shape=shape, order="C")
     dim = normalize_dim(dim, len(shape))
     positions = along_dim(index, shape, dim)
-    if index.ndim > 1 and index.shape[dim] == 1:  # no position twice
+    if index.size and index.ndim > 1 and index.shape[dim] == 1:  # no position twice
         result.reshape(-1)[positions] = grad
     else:
         combine_at(np.add, result, positions, grad)

@@ -324,7 +324,7 @@ def histc(input, bins: int = 100, min: float = 0, max: float = 0):
 
 
 @without_warnings(op)(outputs=("hist", "bin_edges"))
-def histogram(input, bins, range: tuple[float, float] | None = None, weight=None, density: bool = False):
+def histogram(input, bins=100, range: tuple[float, float] | None = None, weight=None, density: bool = False):
     """Return how many elements fall into each bin, and the edges of the bins, as a named tuple ``(hist, bin_edges)``.
 
     ``bins`` is the number of bins of equal width (over ``range``, if given) or a sorted vector of their edges.
