@@ -137,3 +137,82 @@ def test_increment_version(lib: Any) -> Any:
     z = y.exp()
     lib.autograd.graph.increment_version(z)
     return [z._version, attempt(lambda: z.sum().backward())]
+
+
+# --- SavedTensor: what a node has saved, by itself --------------------------------------------------------------------
+
+
+def square(lib: Any) -> Any:
+    class Square(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            result = x * x
+            ctx.save_for_backward(x, None, result)
+            return result
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            x, _, result = ctx.saved_tensors
+            return g * 2 * x + 0 * result
+
+    return Square.apply
+
+
+@parity
+def test_hooks_on_what_a_custom_function_saved(lib: Any) -> Any:
+    log: list[Any] = []
+    x = leaf(lib, 1.0, 2.0)
+    y = square(lib)(x)
+
+    def register(position: int, pack: Any, unpack: Any) -> Any:
+        # asked for anew each time: torch does not survive one that is kept until the graph is freed
+        return attempt(lambda: y.grad_fn._raw_saved_tensors[position].register_hooks(pack, unpack))
+
+    accepted = [
+        register(0, lambda t: (log.append(t), t.detach() * 3)[1], lambda t: t),
+        register(2, lambda t: t.detach(), lambda t: (log.append(t), t)[1]),
+    ]
+    refused = [register(1, lambda t: t, lambda t: t), register(0, lambda t: t, lambda t: t)]
+    seen = y.grad_fn.saved_tensors
+    places = [seen[0].is_leaf, seen[1] is None, seen[2].grad_fn is y.grad_fn]
+    (g,) = lib.autograd.grad(y.sum(), x, create_graph=True)
+    (h,) = lib.autograd.grad(g.sum(), x, retain_graph=True)
+    y.sum().backward()
+    freed = [attempt(lambda: y.grad_fn._raw_saved_tensors), attempt(lambda: y.grad_fn.saved_tensors)]
+    return log, accepted, refused, places, g, h, x.grad, freed
+
+
+@parity
+def test_a_custom_function_that_saved_nothing(lib: Any) -> Any:
+    class Same(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g
+
+    y = Same.apply(leaf(lib, 1.0))
+    return y.grad_fn.saved_tensors, y.grad_fn._raw_saved_tensors
+
+
+@parity
+def test_hooks_that_cannot_be_called(lib: Any) -> Any:
+    def attempts(saved: Any) -> list[Any]:
+        return [
+            attempt(lambda: saved().register_hooks(1, 2)),
+            attempt(lambda: saved().register_hooks(lambda t: t, 1)),
+            attempt(lambda: saved().register_hooks(lambda t: t, None)),
+            attempt(lambda: saved().register_hooks(lambda t: t)),
+            saved().register_hooks(lambda t: t, lambda t: t),  # nothing was registered before
+        ]
+
+    x = leaf(lib, 1.0)
+    y, z = x.exp(), square(lib)(x)
+    return attempts(lambda: y.grad_fn._raw_saved_result), attempts(lambda: z.grad_fn._raw_saved_tensors[0])
+
+
+@parity
+def test_no_saved_tensor_without_a_node(lib: Any) -> Any:
+    return attempt(lib.autograd.SavedTensor)

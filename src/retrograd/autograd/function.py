@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.autograd._function_saving import Entry, save
 from retrograd.core import state
 from retrograd.core.inplace import check_writable, rebase
-from retrograd.core.node import FREED, Node, restore, save_result, save_tensor
+from retrograd.core.node import FREED, Node
 from retrograd.core.observer import observed_function
 from retrograd.core.record import settle
+from retrograd.core.saved import Packed, SavedTensor
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Edge, Tensor, bump, wrap
 from retrograd.core.views import alias_of, move_retained
@@ -42,7 +44,7 @@ class FunctionCtx(Node):
         self.materialize_grads = True
         self.needs_input_grad: tuple[bool, ...] = ()
         self.saved_for_forward: tuple[Tensor | None, ...] | None = None
-        self._saved: list[Any] | None = []
+        self._saved: list[Entry | None] | None = []
         self._is_tensor: tuple[bool, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
@@ -82,20 +84,17 @@ class FunctionCtx(Node):
             return self.saved_for_forward
         if self._saved is None:
             raise RuntimeError(FREED)
-        return tuple(self._restore(entry) for entry in self._saved)
+        return tuple(
+            None if entry is None else entry.tensor(self, position) for position, entry in enumerate(self._saved)
+        )
 
     saved_variables = saved_tensors
 
-    def _restore(self, entry: Any) -> Any:
-        if entry is None:
-            return None
-        position, saved, edge, own_nr = entry
-        if own_nr is None:
-            return restore(saved, self.name(), f"saved_tensors[{position}]", edge)
-        output = restore(saved, self.name(), f"saved_tensors[{position}]", (self, own_nr))
-        if state.local.tangents is not None:
-            state.local.tangents.restore(self, own_nr, output)
-        return output
+    @property
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
+        if self._saved is None:
+            raise RuntimeError(FREED)
+        return tuple(SavedTensor.of(self, position) for position in range(len(self._saved)))
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say which inputs ``forward`` wrote to. They must be returned.
@@ -130,6 +129,21 @@ class FunctionCtx(Node):
     def release(self) -> None:
         if self._saved:
             self._saved = None
+
+    # --- hooks on what was saved: see SavedTensor -------------------------------------------------------------------
+
+    def raw_entry(self, slot: int) -> Any:
+        if self._saved is None:
+            raise RuntimeError(FREED)
+        entry = self._saved[slot]
+        return None if entry is None else entry.kept
+
+    def raw_value(self, slot: int, entry: Any) -> Any:
+        return None if entry is None else self.saved_tensors[slot]._data
+
+    def keep_packed(self, slot: int, packed: Packed) -> None:
+        entries: Any = self._saved
+        entries[slot] = entries[slot]._replace(kept=packed)
 
     # --- the engine's side ----------------------------------------------------------------------------------------
 
@@ -384,7 +398,7 @@ class Function(metaclass=_FunctionMeta):
             propagate(ctx, args, outputs, wrapped, state.local.tangents)
         ctx.saved_for_forward = None
         if executable:
-            _save(ctx, outputs, wrapped)
+            ctx._saved = save(ctx, outputs, wrapped, separate)
         ctx.to_save = ctx.dirty_tensors = ctx.non_differentiable = ()
         return wrapped[0] if single else tuple(wrapped)
 
@@ -498,34 +512,6 @@ def _rebase_output(ctx: FunctionCtx, nr: int, output: Tensor) -> None:
         output._grad = None
         if output._meta is not None:
             output._meta.requires_grad = False
-
-
-def _save(ctx: FunctionCtx, outputs: tuple[Any, ...], wrapped: list[Any]) -> None:
-    """Turn what was given to ``save_for_backward`` into saved entries; an output is saved without its node."""
-    saved: list[Any] = []
-    for position, tensor in enumerate(ctx.to_save):
-        if tensor is None:
-            saved.append(None)
-            continue
-        if not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"save_for_backward can only save variables, but argument {position} is of type {type(tensor).__name__}"
-            )
-        nr = next((k for k, out in enumerate(wrapped) if out is tensor), None)
-        # an input that is returned as it is comes out as another tensor; what is saved is the input
-        if nr is None and _contains(outputs, tensor) and ctx.function.setup_context is not Function.setup_context:
-            raise RuntimeError(
-                "An input that has been returned as-is as output is being saved for backward. This is not supported if "
-                "you override setup_context. You should return and save a view of the input instead, e.g. with "
-                "x.view_as(x), or setup ctx inside the forward function itself."
-            )
-        out: Any = None if nr is None else wrapped[nr]
-        is_result = out is not None and out.requires_grad
-        if is_result and (out._resolve_edge()[0] is ctx or _contains(ctx.dirty_tensors, out)):
-            saved.append((position, save_result(out), None, nr))  # an edge to the node itself would be a cycle
-        else:
-            saved.append((position, save_tensor(tensor), tensor._resolve_edge(), None))
-    ctx._saved = saved
 
 
 class DelayedError(Node):

@@ -13,7 +13,7 @@ import numpy as np
 from retrograd.core import state
 from retrograd.core.blocks import LARGE, run_blocked
 from retrograd.core.hooks import Hooks, RemovableHandle
-from retrograd.core.saved import Packed, pack
+from retrograd.core.saved import Packed, SavedTensor, pack
 from retrograd.core.sites import caller_of, note
 from retrograd.core.state import local, next_sequence_nr
 from retrograd.core.tensor import Edge, Tensor, bump, cell_of, leaf_lock, set_accumulator, wrap
@@ -289,44 +289,22 @@ class OpNode(Node):
         if self.releases:
             self.saved = None
 
-
-class SavedTensor:
-    """A tensor that a node saved for backward, as ``node._raw_saved_result`` and the like give it."""
-
-    __slots__ = ("_node", "_slot")
-
-    def __init__(self, node: OpNode, slot: int) -> None:
-        self._node = node
-        self._slot = slot
-
-    def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
-        """Keep what ``pack_hook`` makes of the tensor instead, and let ``unpack_hook`` bring it back for backward.
-
-        Raises
-        ------
-        RuntimeError
-            If the tensor was freed, never saved, written to, or has hooks already.
-        """
-        node, slot = self._node, self._slot
-        if node.saved is None:
+    def raw_entry(self, slot: int) -> Any:
+        if self.saved is None:
             raise RuntimeError(f"Calling register_hooks on a saved tensor after it has been freed. {FREED}")
-        entry = node.saved[slot] if slot < len(node.saved) else None
-        if type(entry) is Packed:
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
-                "hooks is allowed at a time."
-            )
-        value = saved_value(entry, node, slot)
-        if not hasattr(value, "dtype"):
-            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        packed = pack(wrap(value), pack_hook, unpack_hook)
-        node.saved = (*node.saved[:slot], packed, *node.saved[slot + 1 :])
-        node.own_extras()  # see record.new_node
+        return self.saved[slot] if slot < len(self.saved) else None
+
+    def raw_value(self, slot: int, entry: Any) -> Any:
+        return saved_value(entry, self, slot)
+
+    def keep_packed(self, slot: int, packed: Packed) -> None:
+        self.saved = (*self.saved[:slot], packed, *self.saved[slot + 1 :])  # type: ignore[index]
+        self.own_extras()  # see record.new_node
 
 
 def raw_saved_property(slot: int) -> property:
     """``node._raw_saved_result`` and the like."""
-    return property(lambda node: SavedTensor(node, slot))
+    return property(lambda node: SavedTensor.of(node, slot))
 
 
 def saved_property(slot: int) -> property:
