@@ -312,7 +312,16 @@ def saved_property(slot: int) -> property:
 
     Properties, one per slot and operation: a ``__getattr__`` would slow down every other attribute of the node.
     """
-    return property(lambda node: node.variable(slot) if node.saved is None or slot < len(node.saved) else None)
+    return property(lambda node: _shown(node.variable(slot)) if node.saved is None or slot < len(node.saved) else None)
+
+
+def _shown(value: Any) -> Any:
+    """What rules get as an array, an index or a mask, as the tensor that it is to users."""
+    if type(value) is list:
+        return [_shown(item) for item in value]
+    if isinstance(value, (Tensor, np.generic)) or not hasattr(value, "dtype"):
+        return value
+    return wrap(value)
 
 
 class MultiOpNode(OpNode):
