@@ -474,6 +474,56 @@ def test_what_is_marked_dirty_is_an_input() -> None:
 
     with pytest.warns(UserWarning, match="received a tensor that was not an input"):
         Marks.apply(leaf(rg, 1.0))
+    Marks.apply(leaf(rg, 1.0).detach())  # nothing is recorded: it does not matter
+    with rg.no_grad():
+        Marks.apply(leaf(rg, 1.0))
+
+
+@parity
+def test_a_view_marked_dirty_that_is_not_an_input(lib: Any) -> Any:
+    def marking(make: Any) -> Any:
+        class Marks(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                y = make(x)
+                ctx.mark_dirty(y)
+                return y
+
+        return Marks.apply
+
+    of_something_new, of_the_input = marking(lambda x: (x * 2)[:1]), marking(lambda x: x[:1])
+    x = leaf(lib, 1.0, 2.0)
+    report = [attempt(lambda: of_something_new(x * 1)), attempt(lambda: of_the_input(x * 1))]
+    report += [of_something_new(x.detach()), of_the_input(x.detach())]
+    with lib.no_grad():
+        return [*report, of_something_new(x), of_the_input(x)]
+
+
+@parity
+def test_writing_to_views_of_a_base_without_a_gradient(lib: Any) -> Any:
+    class Add(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            ctx.mark_dirty(x.add_(y))
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g, g * 2
+
+    def quiet(base: Any) -> Any:
+        with lib.no_grad():
+            return base[0]
+
+    def write(view: Any) -> Any:
+        base, y = lib.zeros(2, 2, dtype=lib.float64), leaf(lib, 1.0, 2.0)
+        unrecorded = Add.apply(view(base), y.detach()).requires_grad
+        refused = attempt(lambda: Add.apply(view(base), y) is None)
+        if base.requires_grad:
+            base.sum().backward()
+        return unrecorded, refused, y.grad
+
+    return [write(view) for view in (lambda x: x[0], lambda x: x.unbind()[0], lambda x: x.split(1)[1], quiet)]
 
 
 @parity

@@ -27,6 +27,11 @@ _IN_FUNCTION = (
     "fix this by cloning the output of the custom Function."
 )
 
+_NOT_AN_INPUT = (
+    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be "
+    "passed to ctx.mark_dirty()."
+)
+
 
 class FunctionCtx(Node):
     """What ``forward`` and ``backward`` of a :class:`Function` share. It is the node in the graph at the same time."""
@@ -434,11 +439,10 @@ def _wrap_outputs(ctx: FunctionCtx, inputs: list[Tensor], outputs: tuple[Any, ..
                 "Some elements marked as dirty during the forward method were not returned as output. "
                 "The inputs that are modified inplace must all be outputs of the Function."
             )
-        if not _contains(inputs, dirty):
-            warn_user(
-                "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
-                "should be passed to ctx.mark_dirty()."
-            )
+        if executable and not _contains(inputs, dirty):
+            if dirty._is_view():  # its base has no node that could stand for what was written
+                raise RuntimeError(_NOT_AN_INPUT + " This one is a view; return a clone() of it, unmarked.")
+            warn_user(_NOT_AN_INPUT)
     tensors = [output for output in outputs if isinstance(output, Tensor)]
     ctx.outputs = max(len(outputs), 1)
     shapes = [output._data.shape if isinstance(output, Tensor) else None for output in outputs]
@@ -500,6 +504,8 @@ def _check_written(output: Tensor, name: str) -> None:
             f"a leaf Variable that requires grad has been used in an in-place operation. (by {name}, which has marked "
             "it dirty; give it a clone())"
         )
+    if output._meta is not None and output._meta.view is not None:
+        output._meta.view.check_inplace()  # even if its base has no gradient yet: now it gets one
     check_writable(output, name)
 
 
