@@ -527,6 +527,31 @@ def test_writing_to_views_of_a_base_without_a_gradient(lib: Any) -> Any:
 
 
 @parity
+def test_complex_gradients_of_real_inputs(lib: Any) -> Any:
+    def times(factor: complex, real: bool) -> Any:
+        class Times(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, n: int, x: Any) -> Any:
+                return x * n * factor
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                grad = g * 3 * factor.conjugate()
+                return None, grad.real if real else grad
+
+        return Times.apply
+
+    def gradient(factor: complex, real: bool, x: Any, create_graph: bool) -> Any:
+        y = times(factor, real)(3, x).abs().sum()
+        return attempt(lambda: lib.autograd.grad(y, x, create_graph=create_graph))
+
+    x = leaf(lib, 1.0, -2.0)
+    z = lib.tensor([1.0 + 2.0j, 3.0 - 1.0j], dtype=lib.complex128, requires_grad=True)
+    cases = [(1.0 + 2.0j, False, x), (1.0 + 2.0j, True, x), (1.0 + 2.0j, False, z), (2.0, False, x)]
+    return [gradient(*case, create_graph) for case in cases for create_graph in (False, True)]
+
+
+@parity
 def test_the_node_of_a_function_can_be_applied(lib: Any) -> Any:
     class Product(lib.autograd.Function):  # type: ignore[misc, name-defined]
         @staticmethod

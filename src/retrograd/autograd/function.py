@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.autograd._function_gradients import gradients_of_inputs
 from retrograd.autograd._function_saving import Entry, save
 from retrograd.core import state
 from retrograd.core.inplace import check_writable, rebase
@@ -162,7 +163,6 @@ class FunctionCtx(Node):
 
     def _run(self, grads: Sequence[Any]) -> list[Any]:
         """Call the user's ``backward`` and check what it returns."""
-        name = self.name()
         if self.materialize_grads:
             shapes = [self.shape] if self.outputs == 1 else self.shape
             dtypes = [self.dtype] if self.outputs == 1 else self.dtype
@@ -172,23 +172,7 @@ class FunctionCtx(Node):
                 for grad, shape, dtype in zip(grads, shapes, dtypes, strict=True)
             ]
         returned = self.function.backward(self, *grads)
-        results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
-        expected = len(self._is_tensor)
-        if len(results) > expected and all(result is None for result in results[expected:]):
-            results = results[:expected]
-        if len(results) != expected:
-            raise RuntimeError(
-                f"function {name} returned an incorrect number of gradients (expected {expected}, got {len(results)})"
-            )
-        for position, (result, is_tensor) in enumerate(zip(results, self._is_tensor, strict=True)):
-            if result is not None and not is_tensor:
-                raise RuntimeError(
-                    f"function {name} returned a gradient different from None at position {position + 1}, "
-                    "but the corresponding forward input was not a Variable"
-                )
-            if result is not None and not isinstance(result, Tensor):
-                raise RuntimeError(f"expected Variable or None (got {type(result).__name__}) from {name}")
-        return [result for result, is_tensor in zip(results, self._is_tensor, strict=True) if is_tensor]
+        return gradients_of_inputs(self, returned)
 
 
 BackwardCFunction = FunctionCtx
