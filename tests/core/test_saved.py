@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
+
+import pytest
 
 from tests.parity import attempt, parity
 
@@ -227,3 +230,41 @@ def test_tensors_without_a_gradient_are_seen_as_tensors(lib: Any) -> Any:
     saved = [loss.grad_fn._saved_target, loss.grad_fn._saved_weight, x.gather(0, rows[None]).grad_fn._saved_index]
     unweighted = lib.nn.functional.nll_loss(x, rows).grad_fn._saved_weight
     return *chosen, *saved, [isinstance(tensor, lib.Tensor) for tensor in (*chosen, *saved)], unweighted
+
+
+@pytest.mark.parametrize("leaf_itself", [False, True])
+@pytest.mark.parametrize(
+    "hooks",
+    [
+        (lambda x: x, lambda x: x),
+        (lambda x: x.detach(), lambda x: x),
+        (lambda x: x, lambda x: x.detach()),
+        (lambda x: x.detach().clone(), lambda x: x),
+        None,
+    ],
+    ids=["the same", "detached", "detached later", "a copy", "no hooks"],
+)
+def test_a_write_to_what_was_unpacked_is_noticed(hooks: Any, leaf_itself: bool) -> None:
+    def program(lib: Any) -> Any:
+        class Sine(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                result = x.sin()
+                ctx.save_for_backward(x, result)
+                return result
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                for saved in ctx.saved_tensors:
+                    saved.mul_(2)
+                return g
+
+        x = leaf(lib, 1.0, 2.0)
+        y = x if leaf_itself else x * 1
+        square = y * y
+        with lib.autograd.graph.saved_tensors_hooks(*hooks) if hooks else contextlib.nullcontext():
+            z = Sine.apply(y)
+        z.sum().backward(retain_graph=True)
+        return y, y._version, z, z._version, attempt(square.sum().backward), x.grad
+
+    parity(program)()

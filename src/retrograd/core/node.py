@@ -280,7 +280,7 @@ class OpNode(Node):
     def _own_result(self, nr: int, entry: Any, value: Any) -> Tensor:
         """A saved result, as a new tensor in the old place in the graph, with the tangent it had."""
         edge = (self, nr) if value.dtype.kind in "fc" else None
-        result = wrap(value, edge, None if type(entry) is Packed else entry[1])
+        result = wrap(value, edge, entry.cell if type(entry) is Packed else entry[1])
         if local.tangents is not None:
             local.tangents.restore(self, nr, result)
         return result
@@ -505,7 +505,7 @@ set_accumulator(AccumulateGrad)
 def as_variable(entry: Any, value: Any, edge: Edge | None) -> Any:
     """A saved tensor with the history it had, which is normally the tensor itself; plain values as they are."""
     if type(entry) is Packed:
-        unpacked = _placed(value, edge)
+        unpacked = _placed(value, edge, entry.cell)
         if local.tangents is not None:
             local.tangents.restore(entry, 0, unpacked)
         return unpacked

@@ -6,17 +6,19 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from retrograd.core.state import local, set_grad_enabled
-from retrograd.core.tensor import Tensor, wrap
+from retrograd.core.tensor import Tensor, cell_of, wrap
 
 
 class Packed:
     """What a pack hook returned, and how to get the tensor back."""
 
-    __slots__ = ("__weakref__", "packed", "unpack")
+    __slots__ = ("__weakref__", "cell", "packed", "unpack")
 
     def __init__(self, packed: Any, unpack: Callable[[Any], Tensor]) -> None:
         self.packed = packed
         self.unpack = unpack
+        # the version cell of what was last unpacked: a write to it is one to the tensor that the hook gave
+        self.cell: list[int] | None = None
 
     def value(self) -> Any:
         """The array that the unpack hook brings back."""
@@ -26,6 +28,7 @@ class Packed:
                 "Output of saved tensor unpack_hook expected to be a Tensor "
                 f"but got result of type {type(tensor).__name__}"
             )
+        self.cell = None if tensor.is_inference() else cell_of(tensor)
         return tensor._data
 
 
