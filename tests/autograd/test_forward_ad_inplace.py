@@ -144,6 +144,29 @@ def test_refused(lib: Any) -> Any:
 
 
 @parity
+def test_new_memory_is_refused(lib: Any) -> Any:
+    constant = vector(lib, 1.0, 2.0)
+
+    def attempts() -> list[Any]:
+        written = lib.zeros(3, dtype=lib.float64)
+        written[:2].copy_(dual(lib)[:2])
+        return [
+            attempt(lambda: dual(lib).resize_(2)),
+            attempt(lambda: dual(lib).resize_(3)),
+            attempt(lambda: dual(lib).resize_as_(constant)),
+            attempt(lambda: dual(lib)[:2].resize_(1)),
+            attempt(lambda: written.resize_(5)),
+            attempt(lambda: dual(lib).set_(constant)),
+            attempt(lambda: vector(lib, 1.0).set_(dual(lib))),
+            vector(lib, 1.0, 2.0).resize_(1),
+            vector(lib, 1.0).set_(constant),
+        ]
+
+    with module(lib).dual_level():
+        return attempts()
+
+
+@parity
 def test_gradients_through_writes(lib: Any) -> Any:
     """Reverse over forward through in-place operations, and forward over reverse through what they saved."""
     fw = module(lib)
@@ -174,3 +197,15 @@ def test_a_failed_write_leaves_the_tangent() -> None:
         with pytest.raises(RuntimeError, match="shape"):
             d.mul_(rg.ones(2, 3))
         assert tangent(rg, d).tolist() == [1, 10, 100]
+
+
+def test_new_memory_is_refused_inside_of_nested_transforms() -> None:
+    def inner(y: Any, x: Any) -> Any:
+        with pytest.raises(RuntimeError, match="forward grad"):
+            x.resize_(2)
+        return y * x
+
+    def outer(x: Any) -> Any:
+        return rg.func.jvp(lambda y: inner(y, x), (vector(rg, 1.0),), (vector(rg, 1.0),))[1]
+
+    assert rg.func.jvp(outer, (vector(rg, 3.0),), (vector(rg, 1.0),))[1].tolist() == [1.0]

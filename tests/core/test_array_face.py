@@ -68,6 +68,15 @@ def test_requires_grad_is_a_bool(lib: Any) -> Any:
     return attempts, x.requires_grad
 
 
+@parity
+def test_what_is_asked_of_requires_grad_is_a_bool(lib: Any) -> Any:
+    x = lib.ones(2)
+    answers = [attempt(functools.partial(x.requires_grad_, value)) for value in (1, None, "no")]
+    for create in (lib.ones, lib.tensor, lib.asarray, lib.rand):
+        answers += [attempt(functools.partial(create, 2, requires_grad=value)) for value in (1, "no")]
+    return answers, x.requires_grad, lib.ones(2, requires_grad=None).requires_grad
+
+
 def test_the_class_is_where_users_find_it() -> None:
     assert str(type(rg.ones(1))) == "<class 'retrograd.Tensor'>"
 

@@ -563,6 +563,81 @@ def test_what_is_marked_dirty_is_an_input() -> None:
 
     with pytest.warns(UserWarning, match="received a tensor that was not an input"):
         Marks.apply(leaf(rg, 1.0))
+    Marks.apply(leaf(rg, 1.0).detach())  # nothing is recorded: it does not matter
+    with rg.no_grad():
+        Marks.apply(leaf(rg, 1.0))
+
+
+@parity
+def test_a_view_marked_dirty_that_is_not_an_input(lib: Any) -> Any:
+    def marking(make: Any) -> Any:
+        class Marks(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                y = make(x)
+                ctx.mark_dirty(y)
+                return y
+
+        return Marks.apply
+
+    of_something_new, of_the_input = marking(lambda x: (x * 2)[:1]), marking(lambda x: x[:1])
+    x = leaf(lib, 1.0, 2.0)
+    report = [attempt(lambda: of_something_new(x * 1)), attempt(lambda: of_the_input(x * 1))]
+    report += [of_something_new(x.detach()), of_the_input(x.detach())]
+    with lib.no_grad():
+        return [*report, of_something_new(x), of_the_input(x)]
+
+
+@parity
+def test_writing_to_views_of_a_base_without_a_gradient(lib: Any) -> Any:
+    class Add(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            ctx.mark_dirty(x.add_(y))
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g, g * 2
+
+    def quiet(base: Any) -> Any:
+        with lib.no_grad():
+            return base[0]
+
+    def write(view: Any) -> Any:
+        base, y = lib.zeros(2, 2, dtype=lib.float64), leaf(lib, 1.0, 2.0)
+        unrecorded = Add.apply(view(base), y.detach()).requires_grad
+        refused = attempt(lambda: Add.apply(view(base), y) is None)
+        if base.requires_grad:
+            base.sum().backward()
+        return unrecorded, refused, y.grad
+
+    return [write(view) for view in (lambda x: x[0], lambda x: x.unbind()[0], lambda x: x.split(1)[1], quiet)]
+
+
+@parity
+def test_complex_gradients_of_real_inputs(lib: Any) -> Any:
+    def times(factor: complex, real: bool) -> Any:
+        class Times(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, n: int, x: Any) -> Any:
+                return x * n * factor
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                grad = g * 3 * factor.conjugate()
+                return None, grad.real if real else grad
+
+        return Times.apply
+
+    def gradient(factor: complex, real: bool, x: Any, create_graph: bool) -> Any:
+        y = times(factor, real)(3, x).abs().sum()
+        return attempt(lambda: lib.autograd.grad(y, x, create_graph=create_graph))
+
+    x = leaf(lib, 1.0, -2.0)
+    z = lib.tensor([1.0 + 2.0j, 3.0 - 1.0j], dtype=lib.complex128, requires_grad=True)
+    cases = [(1.0 + 2.0j, False, x), (1.0 + 2.0j, True, x), (1.0 + 2.0j, False, z), (2.0, False, x)]
+    return [gradient(*case, create_graph) for case in cases for create_graph in (False, True)]
 
 
 @parity

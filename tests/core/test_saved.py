@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -214,3 +215,131 @@ def test_an_inference_tensor_is_not_a_wrong_input_of_a_layer(name: str) -> None:
     with rg.inference_mode():
         input = rg.ones(shape)
     assert message(lambda: _called(layer, input)).startswith("Inference tensors cannot be saved for backward")
+
+
+# --- SavedTensor: what a node has saved, by itself --------------------------------------------------------------------
+
+
+def square(lib: Any) -> Any:
+    class Square(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            result = x * x
+            ctx.save_for_backward(x, None, result)
+            return result
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            x, _, result = ctx.saved_tensors
+            return g * 2 * x + 0 * result
+
+    return Square.apply
+
+
+@parity
+def test_hooks_on_what_a_custom_function_saved(lib: Any) -> Any:
+    log: list[Any] = []
+    x = leaf(lib, 1.0, 2.0)
+    y = square(lib)(x)
+
+    def register(position: int, pack: Any, unpack: Any) -> Any:
+        # asked for anew each time: torch does not survive one that is kept until the graph is freed
+        return attempt(lambda: y.grad_fn._raw_saved_tensors[position].register_hooks(pack, unpack))
+
+    accepted = [
+        register(0, lambda t: (log.append(t), t.detach() * 3)[1], lambda t: t),
+        register(2, lambda t: t.detach(), lambda t: (log.append(t), t)[1]),
+    ]
+    refused = [register(1, lambda t: t, lambda t: t), register(0, lambda t: t, lambda t: t)]
+    seen = y.grad_fn.saved_tensors
+    places = [seen[0].is_leaf, seen[1] is None, seen[2].grad_fn is y.grad_fn]
+    (g,) = lib.autograd.grad(y.sum(), x, create_graph=True)
+    (h,) = lib.autograd.grad(g.sum(), x, retain_graph=True)
+    y.sum().backward()
+    freed = [attempt(lambda: y.grad_fn._raw_saved_tensors), attempt(lambda: y.grad_fn.saved_tensors)]
+    return log, accepted, refused, places, g, h, x.grad, freed
+
+
+@parity
+def test_a_custom_function_that_saved_nothing(lib: Any) -> Any:
+    class Same(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g
+
+    y = Same.apply(leaf(lib, 1.0))
+    return y.grad_fn.saved_tensors, y.grad_fn._raw_saved_tensors
+
+
+@parity
+def test_hooks_that_cannot_be_called(lib: Any) -> Any:
+    def attempts(saved: Any) -> list[Any]:
+        return [
+            attempt(lambda: saved().register_hooks(1, 2)),
+            attempt(lambda: saved().register_hooks(lambda t: t, 1)),
+            attempt(lambda: saved().register_hooks(lambda t: t, None)),
+            attempt(lambda: saved().register_hooks(lambda t: t)),
+            saved().register_hooks(lambda t: t, lambda t: t),  # nothing was registered before
+        ]
+
+    x = leaf(lib, 1.0)
+    y, z = x.exp(), square(lib)(x)
+    return attempts(lambda: y.grad_fn._raw_saved_result), attempts(lambda: z.grad_fn._raw_saved_tensors[0])
+
+
+@parity
+def test_no_saved_tensor_without_a_node(lib: Any) -> Any:
+    return attempt(lib.autograd.SavedTensor)
+
+
+@parity
+def test_tensors_without_a_gradient_are_seen_as_tensors(lib: Any) -> Any:
+    x = lib.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    rows, weight = lib.tensor([1, 0]), lib.tensor([0.5, 2.0])
+    chosen = x[rows, rows].grad_fn._saved_indices
+    loss = lib.nn.functional.nll_loss(x, rows, weight=weight)
+    saved = [loss.grad_fn._saved_target, loss.grad_fn._saved_weight, x.gather(0, rows[None]).grad_fn._saved_index]
+    unweighted = lib.nn.functional.nll_loss(x, rows).grad_fn._saved_weight
+    return *chosen, *saved, [isinstance(tensor, lib.Tensor) for tensor in (*chosen, *saved)], unweighted
+
+
+@pytest.mark.parametrize("leaf_itself", [False, True])
+@pytest.mark.parametrize(
+    "hooks",
+    [
+        (lambda x: x, lambda x: x),
+        (lambda x: x.detach(), lambda x: x),
+        (lambda x: x, lambda x: x.detach()),
+        (lambda x: x.detach().clone(), lambda x: x),
+        None,
+    ],
+    ids=["the same", "detached", "detached later", "a copy", "no hooks"],
+)
+def test_a_write_to_what_was_unpacked_is_noticed(hooks: Any, leaf_itself: bool) -> None:
+    def program(lib: Any) -> Any:
+        class Sine(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                result = x.sin()
+                ctx.save_for_backward(x, result)
+                return result
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                for saved in ctx.saved_tensors:
+                    saved.mul_(2)
+                return g
+
+        x = leaf(lib, 1.0, 2.0)
+        y = x if leaf_itself else x * 1
+        square = y * y
+        with lib.autograd.graph.saved_tensors_hooks(*hooks) if hooks else contextlib.nullcontext():
+            z = Sine.apply(y)
+        z.sum().backward(retain_graph=True)
+        return y, y._version, z, z._version, attempt(square.sum().backward), x.grad
+
+    parity(program)()

@@ -27,6 +27,7 @@ from retrograd.autograd.variable import Variable
 from retrograd.core import state
 from retrograd.core.engine import run
 from retrograd.core.registry import add_method
+from retrograd.core.saved import SavedTensor
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Edge, Tensor, wrap
 from retrograd.gpu import DeviceArray
@@ -387,6 +388,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Function",
+    "SavedTensor",
     "Variable",
     "anomaly_mode",
     "backward",

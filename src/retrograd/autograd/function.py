@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.autograd._returned import gradients_of
+from retrograd.autograd._function_gradients import gradients_of
+from retrograd.autograd._function_saving import Entry, save
 from retrograd.core import state
 from retrograd.core.inplace import check_writable, rebase
-from retrograd.core.node import FREED, Node, restore, save_result, save_tensor
+from retrograd.core.node import FREED, Node
 from retrograd.core.observer import observed_function
 from retrograd.core.record import settle
+from retrograd.core.saved import Packed, SavedTensor
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Edge, Tensor, bump, wrap
 from retrograd.core.views import alias_of, move_retained
@@ -24,6 +26,11 @@ _IN_FUNCTION = (
     "because an input was returned as-is) and the autograd logic to handle view+inplace would override the custom "
     "backward associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You can "
     "fix this by cloning the output of the custom Function."
+)
+
+_NOT_AN_INPUT = (
+    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be "
+    "passed to ctx.mark_dirty()."
 )
 
 
@@ -43,7 +50,7 @@ class FunctionCtx(Node):
         self.materialize_grads = True
         self.needs_input_grad: tuple[bool, ...] = ()
         self.saved_for_forward: tuple[Tensor | None, ...] | None = None
-        self._saved: list[Any] | None = []
+        self._saved: list[Entry | None] | None = []
         self._is_tensor: tuple[bool, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
@@ -83,7 +90,9 @@ class FunctionCtx(Node):
             return self.saved_for_forward
         if self._saved is None:
             raise RuntimeError(FREED)
-        return tuple(self._restore(entry) for entry in self._saved)
+        return tuple(
+            None if entry is None else entry.tensor(self, position) for position, entry in enumerate(self._saved)
+        )
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
@@ -91,16 +100,11 @@ class FunctionCtx(Node):
         warn_user("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
         return self.saved_tensors
 
-    def _restore(self, entry: Any) -> Any:
-        if entry is None:
-            return None
-        position, saved, edge, own_nr = entry
-        if own_nr is None:
-            return restore(saved, self.name(), f"saved_tensors[{position}]", edge)
-        output = restore(saved, self.name(), f"saved_tensors[{position}]", (self, own_nr))
-        if state.local.tangents is not None:
-            state.local.tangents.restore(self, own_nr, output)
-        return output
+    @property
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
+        if self._saved is None:
+            raise RuntimeError(FREED)
+        return tuple(SavedTensor.of(self, position) for position in range(len(self._saved)))
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say which inputs ``forward`` wrote to. They must be returned.
@@ -135,6 +139,21 @@ class FunctionCtx(Node):
     def release(self) -> None:
         if self._saved:
             self._saved = None
+
+    # --- hooks on what was saved: see SavedTensor -------------------------------------------------------------------
+
+    def raw_entry(self, slot: int) -> Any:
+        if self._saved is None:
+            raise RuntimeError(FREED)
+        entry = self._saved[slot]
+        return None if entry is None else entry.kept
+
+    def raw_value(self, slot: int, entry: Any) -> Any:
+        return None if entry is None else self.saved_tensors[slot]._data
+
+    def keep_packed(self, slot: int, packed: Packed) -> None:
+        entries: Any = self._saved
+        entries[slot] = entries[slot]._replace(kept=packed)
 
     # --- the engine's side ----------------------------------------------------------------------------------------
 
@@ -371,7 +390,7 @@ class Function(metaclass=_FunctionMeta):
             propagate(ctx, args, outputs, wrapped, state.local.tangents)
         ctx.saved_for_forward = None
         if executable:
-            _save(ctx, wrapped)
+            ctx._saved = save(ctx, wrapped)
         ctx.to_save = ctx.dirty_tensors = ctx.non_differentiable = ()
         return wrapped[0] if single else tuple(wrapped)
 
@@ -407,11 +426,10 @@ def _wrap_outputs(ctx: FunctionCtx, inputs: list[Tensor], outputs: tuple[Any, ..
                 "Some elements marked as dirty during the forward method were not returned as output. "
                 "The inputs that are modified inplace must all be outputs of the Function."
             )
-        if not _contains(inputs, dirty):
-            warn_user(
-                "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
-                "should be passed to ctx.mark_dirty()."
-            )
+        if executable and not _contains(inputs, dirty):
+            if dirty._is_view():  # its base has no node that could stand for what was written
+                raise RuntimeError(_NOT_AN_INPUT + " This one is a view; return a clone() of it, unmarked.")
+            warn_user(_NOT_AN_INPUT)
         bump(dirty)  # once, and before views of it that are returned, too, become results of this node
     ctx.outputs = max(len(outputs), 1)
     shapes = [output._data.shape if isinstance(output, Tensor) else None for output in outputs]
@@ -470,6 +488,8 @@ def _check_written(output: Tensor, name: str) -> None:
             f"a leaf Variable that requires grad has been used in an in-place operation. (by {name}, which has marked "
             "it dirty; give it a clone())"
         )
+    if output._meta is not None and output._meta.view is not None:
+        output._meta.view.check_inplace()  # even if its base has no gradient yet: now it gets one
     check_writable(output, name)
 
 
@@ -487,30 +507,6 @@ def _rebase_output(ctx: FunctionCtx, nr: int, output: Tensor) -> None:
         output._grad = None
         if output._meta is not None:
             output._meta.requires_grad = False
-
-
-def _save(ctx: FunctionCtx, wrapped: list[Any]) -> None:
-    """Turn what was given to ``save_for_backward`` into saved entries; an output is saved without its node."""
-    saved: list[Any] = []
-    # if a pack hook raises, as a checkpoint's does to stop early, an output would be kept alive by its own node
-    to_save, ctx.to_save = ctx.to_save, ()
-    for position, tensor in enumerate(to_save):
-        if tensor is None:
-            saved.append(None)
-            continue
-        if not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"save_for_backward can only save variables, but argument {position} is of type {type(tensor).__name__}"
-            )
-        # an input that is returned as it is comes out as another tensor; what is saved is the input
-        nr = next((k for k in reversed(range(len(wrapped))) if wrapped[k] is tensor), None)  # its output_nr
-        out: Any = None if nr is None else wrapped[nr]
-        is_result = out is not None and out.requires_grad
-        if is_result and (out._resolve_edge()[0] is ctx or _contains(ctx.dirty_tensors, out)):
-            saved.append((position, save_result(out), None, nr))  # an edge to the node itself would be a cycle
-        else:
-            saved.append((position, save_tensor(tensor), tensor._resolve_edge(), None))
-    ctx._saved = saved
 
 
 class DelayedError(Node):

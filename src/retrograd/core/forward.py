@@ -192,7 +192,7 @@ class Level:
 
     def refuse_out(self, op: Op, values: list[Any]) -> None:
         """Raise if one of ``values`` has a tangent: there is no forward mode with ``out=``."""
-        if any(level.is_dual(values) for level in self._and_outer()):
+        if self.is_dual_at_any_level(values):
             raise NotImplementedError(
                 f"Trying to use forward AD with {op.name}_out that does not support it because it is an out= function; "
                 "leave out= away, or unpack_dual() the operands first"
@@ -203,6 +203,10 @@ class Level:
         if isinstance(value, Tensor):
             return self.tangent(value) is not None
         return isinstance(value, (list, tuple)) and any(map(self.is_dual, value))
+
+    def is_dual_at_any_level(self, value: Any) -> bool:
+        """The same for this level and those around it."""
+        return any(level.is_dual(value) for level in self._and_outer())
 
     def _and_outer(self) -> list[Level]:
         """The levels, the outermost first."""

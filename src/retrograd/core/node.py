@@ -13,7 +13,7 @@ import numpy as np
 from retrograd.core import state
 from retrograd.core.blocks import LARGE, run_blocked
 from retrograd.core.hooks import Hooks, RemovableHandle
-from retrograd.core.saved import Packed, pack
+from retrograd.core.saved import Packed, SavedTensor, pack
 from retrograd.core.sites import caller_of, note
 from retrograd.core.state import local, next_sequence_nr
 from retrograd.core.tensor import Edge, Tensor, bump, cell_of, leaf_lock, set_accumulator, wrap
@@ -280,7 +280,7 @@ class OpNode(Node):
     def _own_result(self, nr: int, entry: Any, value: Any) -> Tensor:
         """A saved result, as a new tensor in the old place in the graph, with the tangent it had."""
         edge = (self, nr) if value.dtype.kind in "fc" else None
-        result = wrap(value, edge, None if type(entry) is Packed else entry[1])
+        result = wrap(value, edge, entry.cell if type(entry) is Packed else entry[1])
         if local.tangents is not None:
             local.tangents.restore(self, nr, result)
         return result
@@ -289,44 +289,22 @@ class OpNode(Node):
         if self.releases:
             self.saved = None
 
-
-class SavedTensor:
-    """A tensor that a node saved for backward, as ``node._raw_saved_result`` and the like give it."""
-
-    __slots__ = ("_node", "_slot")
-
-    def __init__(self, node: OpNode, slot: int) -> None:
-        self._node = node
-        self._slot = slot
-
-    def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
-        """Keep what ``pack_hook`` makes of the tensor instead, and let ``unpack_hook`` bring it back for backward.
-
-        Raises
-        ------
-        RuntimeError
-            If the tensor was freed, never saved, written to, or has hooks already.
-        """
-        node, slot = self._node, self._slot
-        if node.saved is None:
+    def raw_entry(self, slot: int) -> Any:
+        if self.saved is None:
             raise RuntimeError(f"Calling register_hooks on a saved tensor after it has been freed. {FREED}")
-        entry = node.saved[slot] if slot < len(node.saved) else None
-        if type(entry) is Packed:
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
-                "hooks is allowed at a time."
-            )
-        value = saved_value(entry, node, slot)
-        if not hasattr(value, "dtype"):
-            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        packed = pack(wrap(value), pack_hook, unpack_hook)
-        node.saved = (*node.saved[:slot], packed, *node.saved[slot + 1 :])
-        node.own_extras()  # see record.new_node
+        return self.saved[slot] if slot < len(self.saved) else None
+
+    def raw_value(self, slot: int, entry: Any) -> Any:
+        return saved_value(entry, self, slot)
+
+    def keep_packed(self, slot: int, packed: Packed) -> None:
+        self.saved = (*self.saved[:slot], packed, *self.saved[slot + 1 :])  # type: ignore[index]
+        self.own_extras()  # see record.new_node
 
 
 def raw_saved_property(slot: int) -> property:
     """``node._raw_saved_result`` and the like."""
-    return property(lambda node: SavedTensor(node, slot))
+    return property(lambda node: SavedTensor.of(node, slot))
 
 
 def saved_property(slot: int) -> property:
@@ -334,7 +312,16 @@ def saved_property(slot: int) -> property:
 
     Properties, one per slot and operation: a ``__getattr__`` would slow down every other attribute of the node.
     """
-    return property(lambda node: node.variable(slot) if node.saved is None or slot < len(node.saved) else None)
+    return property(lambda node: _shown(node.variable(slot)) if node.saved is None or slot < len(node.saved) else None)
+
+
+def _shown(value: Any) -> Any:
+    """What rules get as an array, an index or a mask, as the tensor that it is to users."""
+    if type(value) is list:
+        return [_shown(item) for item in value]
+    if isinstance(value, (Tensor, np.generic)) or not hasattr(value, "dtype"):
+        return value
+    return wrap(value)
 
 
 class MultiOpNode(OpNode):
@@ -526,7 +513,7 @@ set_accumulator(AccumulateGrad)
 def as_variable(entry: Any, value: Any, edge: Edge | None) -> Any:
     """A saved tensor with the history it had, which is normally the tensor itself; plain values as they are."""
     if type(entry) is Packed:
-        unpacked = _placed(value, edge)
+        unpacked = _placed(value, edge, entry.cell)
         if local.tangents is not None:
             local.tangents.restore(entry, 0, unpacked)
         return unpacked

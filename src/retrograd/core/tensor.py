@@ -114,7 +114,7 @@ class Tensor(ArrayFace):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
-            raise RuntimeError(f"requires_grad must be a bool, not {type(value).__name__}")
+            raise RuntimeError(f"requires_grad must be a bool, not {value!r}")
         if value and not self.is_leaf:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. This one was computed, and requires grad."
@@ -129,11 +129,12 @@ class Tensor(ArrayFace):
         RuntimeError
             If the dtype is neither floating point nor complex, or if the tensor is not a leaf and
             ``requires_grad`` is False.
+        TypeError
+            If ``requires_grad`` is not a bool.
         """
         if not isinstance(requires_grad, bool):
             raise TypeError(
-                f"requires_grad_(): argument 'requires_grad' must be bool, not {requires_grad!r}, "
-                f"of type {type(requires_grad).__name__}"
+                f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {requires_grad!r}"
             )
         if not self.is_leaf:
             if not requires_grad:

@@ -132,7 +132,7 @@ def asarray(
     ValueError
         If ``copy`` is False and a copy would be needed.
     """
-    request = Request("asarray", {"dtype": dtype, "device": device, "requires_grad": bool(requires_grad)})
+    request = Request("asarray", {"dtype": dtype, "device": device, "requires_grad": requires_grad or False})
     wanted = None if dtype is None else request.dtype
     if isinstance(obj, Tensor):
         source = obj.detach() if requires_grad is False else obj

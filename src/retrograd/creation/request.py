@@ -157,7 +157,10 @@ class Request:
             self.dtype = as_numpy_dtype(name, asked)
         if self.out is not None:
             self._check_out(self.out, asked is not None)
-        self.requires_grad = options.get("requires_grad", False)
+        requires_grad = options.get("requires_grad")
+        if requires_grad is not None and not isinstance(requires_grad, bool):
+            raise TypeError(f"{name}(): argument 'requires_grad' must be bool, not {requires_grad!r}")
+        self.requires_grad = requires_grad is True
         if options.get("layout") not in (None, strided):
             raise TypeError(f"{name}(): argument 'layout' must be retrograd.strided, not {options['layout']!r}")
         if options.get("pin_memory"):
@@ -202,7 +205,7 @@ class Request:
         if local.inference:
             mark_inference(tensor)
         if self.requires_grad:
-            tensor.requires_grad_(self.requires_grad)  # which refuses what is no bool
+            tensor.requires_grad_()
         return tensor
 
 

@@ -65,7 +65,7 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     Raises
     ------
     RuntimeError
-        If the tensor requires grad.
+        If the tensor requires grad, or if it has a tangent.
 
     Examples
     --------
@@ -77,6 +77,11 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError(
             "cannot resize variables that require grad. Use reshape() for another view of the same elements, "
             "or make a new tensor."
+        )
+    if local.tangents is not None and local.tangents.is_dual_at_any_level(self):
+        raise RuntimeError(
+            "cannot resize variables that has a forward grad. The tangent would keep the old shape; use reshape(), or "
+            "make a new tensor."
         )
     shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     if any(length < 0 for length in shape):
@@ -122,6 +127,8 @@ def set_(
     RuntimeError
         If the dtypes differ, or if gradients would have to flow: neither the old elements nor ``source`` may require
         grad while recording.
+    NotImplementedError
+        If one of them has a tangent.
 
     Examples
     --------
@@ -143,6 +150,11 @@ def set_(
     if local.grad_enabled and (self.requires_grad or given.requires_grad):
         raise RuntimeError(
             "set_(): the derivative is not implemented; use detach(), or write inside retrograd.no_grad()"
+        )
+    if local.tangents is not None and local.tangents.is_dual_at_any_level([self, given]):
+        raise NotImplementedError(
+            "Trying to use forward AD with set_ that does not support it because it has not been implemented yet. "
+            "Use copy_(), or unpack_dual() the tensors first"
         )
     if size is not None:
         if stride is None:

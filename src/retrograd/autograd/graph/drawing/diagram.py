@@ -201,7 +201,7 @@ def _entries(node: Node) -> Iterator[tuple[str, Any, Edge | None]]:
             return
         for entry in node._saved:
             if entry is not None:
-                yield "saved", entry[1], entry[2]
+                yield "saved", entry.kept, entry.edge
 
 
 def _is_tensor(entry: Any, is_result: bool) -> bool:
