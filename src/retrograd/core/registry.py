@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -112,7 +113,7 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
     renamed = synonyms(known, known[0] if code.co_argcount else None)
     if OF_OPERANDS.issuperset(renamed) and not reported and method:
         return function  # arrays get to the operation that it picks, which takes them
-    keepdim = known.index("keepdim") if "keepdim" in known[: code.co_argcount] else len(known)
+    keepdim = known.index("keepdim") if "keepdim" in known[: code.co_argcount] else sys.maxsize
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
