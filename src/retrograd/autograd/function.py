@@ -153,7 +153,7 @@ class FunctionCtx(Node):
                 for grad, shape, dtype in zip(grads, shapes, dtypes, strict=True)
             ]
         returned = self.function.backward(self, *grads)
-        results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+        results = list(returned) if isinstance(returned, tuple) else [returned]
         expected = len(self._is_tensor)
         if len(results) > expected and all(result is None for result in results[expected:]):
             results = results[:expected]
@@ -168,7 +168,8 @@ class FunctionCtx(Node):
                     "but the corresponding forward input was not a Variable"
                 )
             if result is not None and not isinstance(result, Tensor):
-                raise RuntimeError(f"expected Variable or None (got {type(result).__name__}) from {name}")
+                advice = "; several gradients are returned as a tuple" if isinstance(result, list) else ""
+                raise RuntimeError(f"expected Variable or None (got {type(result).__name__}) from {name}{advice}")
         return [result for result, is_tensor in zip(results, self._is_tensor, strict=True) if is_tensor]
 
 
@@ -180,7 +181,7 @@ class _FunctionMeta(type):
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
-        cls._node_class = type(f"{name}Backward", (FunctionCtx,), {"function": cls})
+        cls._backward_cls = type(f"{name}Backward", (FunctionCtx,), {"function": cls})
 
 
 class Function(metaclass=_FunctionMeta):
@@ -208,7 +209,7 @@ class Function(metaclass=_FunctionMeta):
     tensor([1.0000, 2.7183])
     """
 
-    _node_class: type[FunctionCtx]
+    _backward_cls: type[FunctionCtx]
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -354,7 +355,7 @@ class Function(metaclass=_FunctionMeta):
             if cls.vmap is not Function.vmap and levels_of(args):
                 return apply_batched(cls, args)
             args = lift_arguments(args)
-        ctx = cls._node_class()
+        ctx = cls._backward_cls()
         recording = state.local.grad_enabled
         edges = tuple(arg._resolve_edge() for arg in args if isinstance(arg, Tensor))
         ctx._is_tensor = tuple(isinstance(arg, Tensor) for arg in args)
