@@ -19,14 +19,18 @@ class Packed:
         self.unpack = unpack
 
     def value(self) -> Any:
-        """The array that the unpack hook brings back."""
+        """The array of what the unpack hook brings back."""
+        return self.tensor()._data
+
+    def tensor(self) -> Tensor:
+        """What the unpack hook brings back."""
         tensor = self.unpack(self.packed)
         if not isinstance(tensor, Tensor):
             raise TypeError(
                 "Output of saved tensor unpack_hook expected to be a Tensor "
                 f"but got result of type {type(tensor).__name__}"
             )
-        return tensor._data
+        return tensor
 
 
 def pack(tensor: Tensor, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> Packed:
