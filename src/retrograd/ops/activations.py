@@ -40,6 +40,16 @@ def zeroed(g: Any, where: Any) -> Any:
     return keep(g, ~where)
 
 
+def recorded_with(g: Any, origin: Any) -> Any:
+    """A gradient that is constant between the kinks, recorded as a function of ``origin`` whose derivative is 0.
+
+    Without it, a second derivative would not be zeros, as in torch, but an error about an unused tensor.
+    """
+    if isinstance(origin, Tensor) and origin.requires_grad:
+        return g + keep(origin, False)
+    return g
+
+
 def in_rules(function: Callable[..., Any]) -> Callable[..., Any]:
     """An operation as rules may call it: on arrays its plain function, on Tensors itself."""
     plain = function.op.forward  # type: ignore[attr-defined]
@@ -77,7 +87,7 @@ def _check_real(name: str, input: Any) -> None:
 # --- piecewise linear -------------------------------------------------------------------------------------------------
 
 
-@elementwise(input=lambda g, result: zeroed(g, result <= 0))
+@elementwise(input=lambda g, result: recorded_with(zeroed(g, result <= 0), result))
 def relu(input):
     """Return ``max(input, 0)``; the derivative at 0 is 0."""
     _check_real("relu", input)
@@ -85,7 +95,7 @@ def relu(input):
 
 
 def hardtanh_derivative(g: Any, input: Any, min_val: float, max_val: float) -> Any:
-    return zeroed(g, (input <= min_val) | (input >= max_val))
+    return recorded_with(zeroed(g, (input <= min_val) | (input >= max_val)), input)
 
 
 @elementwise(method=False, input=hardtanh_derivative)
@@ -100,7 +110,7 @@ def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0):
     return input.clip(number(min_val), number(max_val))
 
 
-@elementwise(method=False, input=lambda g, input: zeroed(g, (input <= 0) | (input >= 6)))
+@elementwise(method=False, input=lambda g, input: recorded_with(zeroed(g, (input <= 0) | (input >= 6)), input))
 def relu6(input):
     """Return ``input`` clamped to ``[0, 6]``; the derivative at the ends is 0."""
     _check_real("relu6", input)
@@ -109,7 +119,7 @@ def relu6(input):
 
 def leaky_relu_derivative(g: Any, input: Any, negative_slope: float) -> Any:
     positive = (input > 0).astype(g.dtype)
-    return g * (positive + negative_slope * (1 - positive))
+    return recorded_with(g * (positive + negative_slope * (1 - positive)), input)
 
 
 @elementwise(method=False, input=leaky_relu_derivative)
@@ -121,7 +131,7 @@ def leaky_relu(input, negative_slope: float = 0.01):
 
 def prelu_derivative(g: Any, input: Any, weight: Any) -> Any:
     positive = input > 0
-    return zeroed(g, ~positive) + weight * zeroed(g, positive)
+    return recorded_with(zeroed(g, ~positive) + weight * zeroed(g, positive), input)
 
 
 @elementwise(
@@ -163,7 +173,7 @@ def prelu(input, weight):
 
 
 def threshold_derivative(g: Any, input: Any, threshold: float) -> Any:
-    return zeroed(g, input <= threshold)
+    return recorded_with(zeroed(g, input <= threshold), input)
 
 
 @elementwise(method=False, input=threshold_derivative)
@@ -175,14 +185,18 @@ def threshold(input, threshold: float, value: float):
     return np.where(input <= number(threshold), number(value), input)
 
 
-@elementwise(inplace=False, input=lambda g, input, lambd: zeroed(g, (input >= -lambd) & (input <= lambd)))
+def shrink_derivative(g: Any, input: Any, lambd: float) -> Any:
+    return recorded_with(zeroed(g, (input >= -lambd) & (input <= lambd)), input)
+
+
+@elementwise(inplace=False, input=shrink_derivative)
 def hardshrink(input, lambd: float = 0.5):
     """Return ``input``, and 0 where it is between ``-lambd`` and ``lambd``."""
     _check_float("hardshrink", input)
     return zeroed(input, (input >= -lambd) & (input <= lambd))
 
 
-@elementwise(method=False, input=lambda g, input, lambd: zeroed(g, (input >= -lambd) & (input <= lambd)))
+@elementwise(method=False, input=shrink_derivative)
 def softshrink(input, lambd: float = 0.5):
     """Return ``input`` moved towards 0 by ``lambd``, and 0 where it is between ``-lambd`` and ``lambd``."""
     _check_float("softshrink", input)
