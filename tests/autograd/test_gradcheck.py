@@ -15,7 +15,7 @@ import torch
 
 import retrograd as rg
 from tests.autograd.wrong_functions import wrong_functions
-from tests.parity import parity
+from tests.parity import message, parity
 
 Case = Callable[[Any, Any], Any]
 
@@ -382,6 +382,25 @@ def test_outputs_must_keep_their_shape() -> None:
 
     with pytest.raises(AssertionError, match=r"on index \(0,\) by 1e-06, but got: shapes \(2,\) and \(3,\)"):
         rg.autograd.gradcheck(grows, real(rg))
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_outputs_must_keep_their_dtype(fast_mode: bool) -> None:
+    """Where the dtype changes, a difference would be one of rounding and look like a wrong derivative."""
+
+    @parity
+    def checked(lib: Any) -> Any:
+        x = lib.ones(1, dtype=lib.float64, requires_grad=True)
+        text = message(
+            lambda: lib.autograd.gradcheck(lambda x: x.float() if (x >= 1).all() else x, x, fast_mode=fast_mode)
+        )
+        return ["return outputs with the same dtype when inputs are perturbed" in text]
+
+    checked()
+    with pytest.raises(AssertionError, match=r"dtypes retrograd.float32 and retrograd.float64"):
+        rg.autograd.gradcheck(
+            lambda x: x.float() if (x >= 1).all() else x, rg.ones(1, dtype=rg.float64).requires_grad_()
+        )
 
 
 @pytest.mark.parametrize("eps", [0.0, -1e-6, float("nan")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -520,3 +521,12 @@ def test_events_are_what_they_are_documented_to_be() -> None:
     assert "name=aten::exp" in repr(event)
     assert "key=aten::exp" in repr(prof.key_averages()[0])
     assert "key=Total" in repr(prof.total_average())
+
+
+@pytest.mark.parametrize("option", ["use_kineto", "use_cpu", "acc_events", "with_modules"])
+@pytest.mark.parametrize("library", ["torch", "retrograd"])
+def test_options_that_change_nothing(library: str, option: str) -> None:
+    lib = importlib.import_module(library)
+    with lib.autograd.profiler.profile(**{option: True}) as prof:
+        lib.ones(2) * 2
+    assert "aten::mul" in [event.name for event in prof.function_events]

@@ -74,6 +74,87 @@ def test_multithreading_as_a_decorator() -> None:
     assert rg.autograd.is_multithreading_enabled()
 
 
+# --- what is called at the end of a backward -----------------------------------------------------------------------
+
+
+def queue(lib: Any, callback: Any) -> None:
+    lib.autograd.Variable._execution_engine.queue_callback(callback)
+
+
+@parity
+def test_callbacks_at_the_end_of_a_backward(lib: Any) -> Any:
+    log: list[Any] = []
+    x = lib.tensor([1.0, 2.0], requires_grad=True)
+    y = x * x
+
+    def first() -> None:
+        log.append(("first", x.grad.clone(), lib.is_grad_enabled()))
+        queue(lib, lambda: log.append("queued by the first"))
+
+    def hook(grad: Any) -> None:
+        log.append("hook")
+        queue(lib, first)
+        queue(lib, lambda: log.append("second"))
+
+    y.register_hook(hook)
+    y.sum().backward(retain_graph=True)
+    log.append("returned")
+    y.sum().backward(retain_graph=True)
+    lib.autograd.grad(y.sum(), x, create_graph=True)
+    return [*log, attempt(lambda: queue(lib, first))]
+
+
+@parity
+def test_callbacks_belong_to_the_innermost_backward(lib: Any) -> Any:
+    log: list[str] = []
+
+    class Inner(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            queue(lib, lambda: log.append("inner"))
+            return grad
+
+    class Outer(Inner):
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            queue(lib, lambda: log.append("outer"))
+            with lib.enable_grad():
+                y = Inner.apply(grad.detach().requires_grad_()).sum()
+            y.backward()
+            log.append("back in the outer")
+            return grad
+
+    Outer.apply(lib.ones(2, requires_grad=True)).sum().backward()
+    return log
+
+
+@parity
+def test_callbacks_and_errors(lib: Any) -> Any:
+    log: list[Any] = []
+    x = lib.tensor([1.0], requires_grad=True)
+    y = x.clone()
+
+    def fails() -> None:
+        raise ValueError("of a callback")
+
+    def hook(grad: Any) -> None:
+        queue(lib, fails)
+        queue(lib, lambda: log.append("behind the one that fails"))
+
+    handle = y.register_hook(hook)
+    log += [attempt(lambda: (y * 1).backward()), x.grad]
+    handle.remove()
+    y = x.clone()
+    y.register_hook(lambda grad: queue(lib, lambda: log.append("after an error in a hook")))
+    x.register_hook(lambda grad: [][0])
+    log.append(attempt(lambda: (y * 1).backward()))
+    return [*log, attempt(lambda: queue(lib, fails))]  # nor is a backward under way any longer
+
+
 @parity
 def test_gradients_lie_in_memory_as_their_leaves(lib: Any) -> Any:
     report = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import retrograd as rg
 from tests.core.test_views_and_inplace import leaf
 from tests.parity import attempt, message, parity
@@ -165,3 +167,40 @@ def test_the_base_of_an_input_that_was_returned(lib: Any) -> Any:
     y = Same.apply(x[1:])
     y.sum().backward()
     return y._base is x, x.grad
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("relu", ()),
+        ("relu6", ()),
+        ("leaky_relu", (0.2,)),
+        ("hardtanh", ()),
+        ("threshold", (0.0, -1.0)),
+        ("hardshrink", ()),
+        ("softshrink", ()),
+        ("rrelu", (0.2, 0.2)),
+    ],
+)
+def test_second_derivatives_of_what_is_linear_between_kinks_are_zeros(name: str, arguments: tuple[float, ...]) -> None:
+    """They are not missing: a program that takes them with respect to the argument gets no error."""
+
+    @parity
+    def program(lib: Any) -> Any:
+        x = lib.tensor([-4.0, -0.2, 0.0, 0.7, 5.0, float("inf"), float("nan")], dtype=lib.float64, requires_grad=True)
+        (g,) = lib.autograd.grad(getattr(lib.nn.functional, name)(x, *arguments).sum(), x, create_graph=True)
+        (h,) = lib.autograd.grad(g.sum(), x)
+        return [g[:5], g.requires_grad, h]
+
+    program()
+
+
+@parity
+def test_the_second_derivative_of_a_network_with_relu(lib: Any) -> Any:
+    w, v = lib.tensor([[1.0, -2.0]], requires_grad=True), lib.tensor([[3.0], [4.0]], requires_grad=True)
+    x = lib.tensor([[0.5], [-1.5]], requires_grad=True)
+    u = (lib.nn.functional.prelu((x @ w).relu() @ v, lib.tensor(0.1))).sum()
+    (first,) = lib.autograd.grad(u, x, create_graph=True)
+    (second,) = lib.autograd.grad(first.sum(), x, create_graph=True)
+    (first.square().sum() + second.square().sum()).backward()
+    return [first, second, w.grad, v.grad]

@@ -657,3 +657,53 @@ def test_the_node_of_a_function_can_be_applied(lib: Any) -> Any:
     node = Product.apply(x, y).grad_fn
     again = node.apply(lib.tensor([10.0]))  # nothing is freed by it
     return [*again, *node.apply(lib.tensor([1.0])), attempt(lambda: x.exp().grad_fn.apply)]
+
+
+@parity
+def test_gradients_come_as_a_tuple(lib: Any) -> Any:
+    def function(returned: Any) -> Any:
+        class Double(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, *args: Any) -> Any:
+                return args[0] * 2
+
+            @staticmethod
+            def backward(ctx: Any, grad: Any) -> Any:
+                return returned(grad)
+
+        return Double
+
+    report = []
+    for returned in (
+        lambda g: g,
+        lambda g: (g,),
+        lambda g: [g],
+        lambda g: [g, g],
+        lambda g: (g, None),
+        lambda g: (g, None, None),
+        lambda g: (),
+        lambda g: None,
+        lambda g: 3.0,
+        lambda g: g[:1],
+    ):
+        for arguments in ((), (3,)):
+            x = leaf(lib, 1.0, 2.0)
+            report.append(attempt(lambda: function(returned).apply(x, *arguments).sum().backward()))  # noqa: B023
+            report.append(x.grad)
+    return report
+
+
+def test_a_list_of_gradients_is_refused_with_what_to_do() -> None:
+    class Listed(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return [grad]
+
+    with pytest.raises(
+        RuntimeError, match=r"got list\) from ListedBackward; several gradients are returned as a tuple"
+    ):
+        Listed.apply(leaf(rg, 1.0)).backward()

@@ -343,3 +343,65 @@ def test_a_write_to_what_was_unpacked_is_noticed(hooks: Any, leaf_itself: bool) 
         return y, y._version, z, z._version, attempt(square.sum().backward), x.grad
 
     parity(program)()
+
+
+@parity
+def test_a_constant_that_is_unpacked_is_the_tensor_that_the_hook_returned(lib: Any) -> Any:
+    report: list[Any] = []
+
+    class Scale(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, *others: Any) -> Any:
+            ctx.save_for_backward(*others)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            saved = ctx.saved_tensors
+            report.append([each is other for each, other in zip(saved, others, strict=True)])
+            report.append([(each.requires_grad, each.is_leaf) for each in saved])
+            return g * 2, *[None] * len(saved)
+
+    x, weight = leaf(lib, 1.0), leaf(lib, 2.0)
+    others = (lib.ones(1), weight, weight.clone(), lib.tensor([1]))
+    graph = lib.autograd.graph
+    Scale.apply(x, *others).backward()
+    with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        Scale.apply(x, *others).backward()
+    with graph.saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t.detach()):
+        Scale.apply(x, *others).backward()
+    with graph.saved_tensors_hooks(lambda t: t, lambda t: leaf(lib, 5.0)):
+        Scale.apply(x, *others).backward()
+    with graph.save_on_cpu():
+        Scale.apply(x, *others).backward()
+    lib.utils.checkpoint.checkpoint(Scale.apply, x, *others, use_reentrant=False).backward()
+    return report
+
+
+@parity
+def test_saved_indices_masks_and_weights_are_tensors(lib: Any) -> Any:
+    x = lib.ones(2, 3, requires_grad=True)
+    index, mask = lib.tensor([[0, 2], [1, 1]]), lib.tensor([[True, False, True]])
+    target, weight = lib.tensor([2, 0]), lib.tensor([1.0, 2.0, 3.0])
+    loss = lib.nn.functional.nll_loss(x, target, weight)
+    saved = [
+        x.gather(1, index).grad_fn._saved_index,
+        x.index_select(1, target).grad_fn._saved_index,
+        x.masked_fill(mask, 0.0).grad_fn._saved_mask,
+        lib.where(mask, x, 0.0).grad_fn._saved_condition,
+        loss.grad_fn._saved_target,
+        loss.grad_fn._saved_weight,
+        x[:, target].grad_fn._saved_indices[1],
+        x[target - 1, target].grad_fn._saved_indices[0],
+    ]
+    report = [[type(each) is lib.Tensor, each, each.requires_grad] for each in saved]
+    loss.backward()
+    return [*report, attempt(lambda: loss.grad_fn._saved_weight)]
+
+
+@parity
+def test_saved_indices_that_hooks_have_packed(lib: Any) -> Any:
+    x, index = lib.ones(2, 3, requires_grad=True), lib.tensor([[0, 2], [1, 1]])
+    with lib.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(force=True), lib.tensor):
+        node = x.gather(1, index).grad_fn
+    return [node._saved_index]

@@ -302,3 +302,18 @@ def test_views_are_views(row: Row) -> None:
 
 def test_tolerances_are_known() -> None:
     assert {dtype for row in ROWS for dtype in row.dtypes if np.dtype(dtype).kind in "fc"} <= set(TOLERANCE)
+
+
+def _name(tensor: Any) -> str:
+    return type(tensor.grad_fn).__name__.rstrip("0123456789")
+
+
+@pytest.mark.parametrize(("row", "dtype"), GRADIENT_CASES)
+def test_the_same_node_is_written_the_same(row: Row, dtype: str) -> None:
+    """Many operations are composed of others than torch's, and their nodes have the names of these."""
+    ours, theirs = both(row, samples(row, dtype)[0], True)
+    for mine, other in zip(
+        differentiable(ours.run(row.function)), differentiable(theirs.run(row.oracle)), strict=False
+    ):
+        if _name(mine).lower().removeprefix("linalg") == _name(other).lower().removeprefix("linalg"):
+            assert _name(mine) == _name(other)

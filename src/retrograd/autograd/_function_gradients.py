@@ -30,7 +30,7 @@ def gradients_of(
         If there are too few or too many gradients, if one is no tensor or belongs to an argument that was none, or if
         the gradient of a real argument is complex.
     """
-    results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+    results = list(returned) if isinstance(returned, tuple) else [returned]
     expected = len(are_tensors)
     if len(results) > expected and all(result is None for result in results[expected:]):
         results = results[:expected]
@@ -45,7 +45,8 @@ def gradients_of(
                 "but the corresponding forward input was not a Variable"
             )
         if result is not None and not isinstance(result, Tensor):
-            raise RuntimeError(f"expected Variable or None (got {type(result).__name__}) from {name}")
+            advice = "; several gradients are returned as a tuple" if isinstance(result, list) else ""
+            raise RuntimeError(f"expected Variable or None (got {type(result).__name__}) from {name}{advice}")
     gradients = [result for result, is_tensor in zip(results, are_tensors, strict=True) if is_tensor]
     for gradient, edge in zip(gradients, edges, strict=True):
         if gradient is not None and edge is not None:

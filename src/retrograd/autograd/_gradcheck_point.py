@@ -122,26 +122,31 @@ def displaced(tensor: Tensor, where: Any, by: Any) -> Iterator[None]:
 
 def values(point: Point, positions: Sequence[int]) -> list[Array]:
     """Some outputs of the function as it is now."""
+    return [value for value, _ in _values_with_dtypes(point, positions)]
+
+
+def _values_with_dtypes(point: Point, positions: Sequence[int]) -> list[tuple[Array, Any]]:
     outputs = as_tuple(point.func(*point.inputs))
-    return [double(outputs[k]) for k in positions]
+    return [(double(outputs[k]), outputs[k].dtype) for k in positions]
 
 
 def slopes(point: Point, leaf: Tensor, where: Any, direction: Any, positions: Sequence[int]) -> list[Array]:
     """Central differences of outputs along a direction of an input."""
     step = point.eps * direction
     with displaced(leaf, where, step):
-        above = values(point, positions)
+        above = _values_with_dtypes(point, positions)
     with displaced(leaf, where, -step):
-        below = values(point, positions)
-    for a, b in zip(above, below, strict=True):
-        if a.shape != b.shape:
-            place = "" if where is ... else f" on index {where}"
-            raise AssertionError(
-                f"Expected `func` to return outputs with the same shape when inputs are perturbed{place} by "
-                f"{point.eps}, but got: shapes {a.shape} and {b.shape}."
-            )
+        below = _values_with_dtypes(point, positions)
+    for (a, a_dtype), (b, b_dtype) in zip(above, below, strict=True):
+        for what, one, other in (("shape", a.shape, b.shape), ("dtype", a_dtype, b_dtype)):
+            if one != other:
+                place = "" if where is ... else f" on index {where}"
+                raise AssertionError(
+                    f"Expected `func` to return outputs with the same {what} when inputs are perturbed{place} by "
+                    f"{point.eps}, but got: {what}s {one} and {other}."
+                )
     with np.errstate(all="ignore"):  # infinities give nan, which agrees with nothing
-        return [(a - b) / (2 * point.eps) for a, b in zip(above, below, strict=True)]
+        return [(a - b) / (2 * point.eps) for (a, _), (b, _) in zip(above, below, strict=True)]
 
 
 def numerical_jacobians(point: Point, leaf: Tensor, positions: Sequence[int]) -> dict[int, Matrices]:

@@ -186,7 +186,7 @@ class _FunctionMeta(type):
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
-        cls._node_class = type(f"{name}Backward", (FunctionCtx,), {"function": cls})
+        cls._backward_cls = type(f"{name}Backward", (FunctionCtx,), {"function": cls})
 
 
 class Function(metaclass=_FunctionMeta):
@@ -214,7 +214,7 @@ class Function(metaclass=_FunctionMeta):
     tensor([1.0000, 2.7183])
     """
 
-    _node_class: type[FunctionCtx]
+    _backward_cls: type[FunctionCtx]
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -360,7 +360,7 @@ class Function(metaclass=_FunctionMeta):
             if cls.vmap is not Function.vmap and levels_of(args):
                 return apply_batched(cls, args)
             args = lift_arguments(args)
-        ctx = cls._node_class()
+        ctx = cls._backward_cls()
         recording = state.local.grad_enabled
         edges = tuple(arg._resolve_edge() for arg in args if isinstance(arg, Tensor))
         ctx._is_tensor = tuple(isinstance(arg, Tensor) for arg in args)

@@ -54,7 +54,7 @@ class profile:  # noqa: N801 (torch's name)
         Note the sizes of results when they are made and when they are freed.
     with_stack
         Note where in the program each operation was called.
-    with_modules, use_kineto
+    with_modules, use_kineto, use_cpu, acc_events
         Accepted for torch's sake, without effect.
 
     Examples
@@ -81,6 +81,8 @@ class profile:  # noqa: N801 (torch's name)
         with_stack: bool = False,
         with_modules: bool = False,
         use_kineto: bool = False,
+        use_cpu: bool = True,
+        acc_events: bool = False,
     ) -> None:
         self.enabled = enabled
         self.record_shapes = record_shapes or with_flops

@@ -2,10 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from retrograd.core import state
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
+
+
+class ImperativeEngine:
+    """What ``Variable._execution_engine`` is, for programs that have something done at the end of a backward."""
+
+    def queue_callback(self, callback: Callable[[], Any]) -> None:
+        """Call ``callback()`` once the backward under way has run all its nodes.
+
+        A callback may queue another one. After an error none is called.
+
+        Parameters
+        ----------
+        callback
+            A function without arguments.
+
+        Raises
+        ------
+        RuntimeError
+            Outside of a backward.
+
+        Examples
+        --------
+        >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
+        >>> engine = rg.autograd.Variable._execution_engine
+        >>> handle = x.register_hook(lambda grad: engine.queue_callback(lambda: print("done:", x.grad)))
+        >>> (x * 2).sum().backward()
+        done: tensor([2., 2.])
+        """
+        if state.local.graph_task is None:
+            raise RuntimeError(
+                "Final callbacks can only be installed during backward pass. Call queue_callback() in a hook or in the "
+                "backward of a Function."
+            )
+        state.local.graph_task.callbacks.append(callback)
 
 
 class VariableMeta(type):
@@ -44,6 +80,8 @@ class Variable(metaclass=VariableMeta):
     >>> type(x) is rg.Tensor and isinstance(x, rg.autograd.Variable)
     True
     """
+
+    _execution_engine = ImperativeEngine()
 
     def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: bool = False) -> Any:
         if volatile:

@@ -6,7 +6,7 @@ have tangents, Tensors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush, heappushpop
 from operator import attrgetter
 from typing import Any
@@ -68,7 +68,7 @@ def run(
     counts = _dependencies(roots, executed)
     # gradients that carry tangents are Tensors, recorded or not
     on_tensors = create_graph or state.local.tangents is not None
-    state.local.graph_task = GraphTask(counts, executed, captures, within)
+    state.local.graph_task = task = GraphTask(counts, executed, captures, within)
     is_outermost = monitor is not None and within is None
     if is_outermost:
         state.local.reached = monitor.leaves()  # type: ignore[union-attr]
@@ -78,6 +78,8 @@ def run(
         with np.errstate(all="ignore") if monitor is None else monitor.errstate():
             n_inputs = 0 if inputs is None else len(inputs)
             results = _loop(roots, counts, retain_graph, on_tensors, executed, captures, n_inputs)
+            for callback in task.callbacks:  # one may queue another
+                callback()
     except Exception as error:
         if state.local.anomaly is not None:
             state.local.anomaly.explain(_evaluated(error), error)
@@ -117,9 +119,14 @@ class GraphTask:
         The nodes at which gradients are returned.
     within
         The backward that this one was called in, by a hook or a user-written Function, or None.
+
+    Attributes
+    ----------
+    callbacks
+        What is called once all nodes have run; see :meth:`retrograd.autograd.variable.ImperativeEngine.queue_callback`.
     """
 
-    __slots__ = ("__weakref__", "_captures", "_counts", "_executed", "everything")
+    __slots__ = ("__weakref__", "_captures", "_counts", "_executed", "callbacks", "everything")
 
     everything: bool
 
@@ -133,6 +140,7 @@ class GraphTask:
         self._counts = counts
         self._executed = executed
         self._captures = captures
+        self.callbacks: list[Callable[[], Any]] = []
         # whether no backward under way is restricted to some inputs
         self.everything = executed is None and (within is None or within.everything)
 

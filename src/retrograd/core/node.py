@@ -312,16 +312,16 @@ def saved_property(slot: int) -> property:
 
     Properties, one per slot and operation: a ``__getattr__`` would slow down every other attribute of the node.
     """
-    return property(lambda node: _shown(node.variable(slot)) if node.saved is None or slot < len(node.saved) else None)
+    return property(lambda node: _shown(node, slot) if node.saved is None or slot < len(node.saved) else None)
 
 
-def _shown(value: Any) -> Any:
-    """What rules get as an array, an index or a mask, as the tensor that it is to users."""
-    if type(value) is list:
-        return [_shown(item) for item in value]
-    if isinstance(value, (Tensor, np.generic)) or not hasattr(value, "dtype"):
-        return value
-    return wrap(value)
+def _shown(node: OpNode, slot: int) -> Any:
+    """What was saved in ``slot``; rules get indices, masks and the like as arrays, users as the tensors they gave."""
+    value = node.variable(slot)
+    entry = node.saved[slot]  # type: ignore[index]  # it is not freed
+    if type(entry) is SavedList:
+        return [as_given(item, each) for item, each in zip(entry, value, strict=True)]
+    return as_given(entry, value)
 
 
 class MultiOpNode(OpNode):
@@ -499,8 +499,16 @@ def _checked(entry: Any, node: str, slot: str) -> Any:
     return value
 
 
+def as_given(entry: Any, value: Any) -> Any:
+    """The tensor without a history whose array is ``value``; everything else as it is."""
+    return value if value is None or isinstance(value, Tensor) else as_variable(entry, value, None)
+
+
 def restore(entry: Any, node: str, slot: str, edge: Edge | None) -> Any:
     """A tensor from an entry that :func:`save_tensor` or :func:`save_result` made, in its old place in the graph."""
+    if type(entry) is Packed and edge is None and local.tangents is None:
+        tensor = entry.tensor()
+        return tensor.detach() if tensor.requires_grad else tensor  # as in torch: the same tensor, where it can be
     value = _checked(entry, node, slot)
     if type(entry) is tuple:
         return wrap(value, edge, entry[1])

@@ -21,7 +21,11 @@ class Packed:
         self.cell: list[int] | None = None
 
     def value(self) -> Any:
-        """The array that the unpack hook brings back."""
+        """The array of what the unpack hook brings back."""
+        return self.tensor()._data
+
+    def tensor(self) -> Tensor:
+        """What the unpack hook brings back."""
         tensor = self.unpack(self.packed)
         if not isinstance(tensor, Tensor):
             raise TypeError(
@@ -29,7 +33,7 @@ class Packed:
                 f"but got result of type {type(tensor).__name__}"
             )
         self.cell = None if tensor.is_inference() else cell_of(tensor)
-        return tensor._data
+        return tensor
 
 
 def pack(tensor: Tensor, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> Packed:

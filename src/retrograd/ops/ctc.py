@@ -256,7 +256,8 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     if wrong.size:
         raise RuntimeError(f"ctc_loss: target out of range: {wrong[0]}, for {classes} classes")
     inputs, lengths = (np.asarray(values, like=x._data) for values in (inputs, lengths))
-    losses = _ctc_loss(x, labels, inputs, lengths, blank, zero_infinity)
+    # a matrix of targets is given as the tensor that it is, so that a write to it before the backward is noticed
+    losses = _ctc_loss(x, targets if labels is targets._data else labels, inputs, lengths, blank, zero_infinity)
     if reduction == "mean":
         return (losses / np.maximum(lengths, 1).astype(losses._data.dtype)).mean()
     return losses.squeeze(0) if single and reduction == "none" else reduce_losses(losses, reduction)

@@ -234,7 +234,8 @@ def embedding_bag(
         _check_indices(name, "offsets", offsets)
     padding_idx = _check_padding(padding_idx, len(weight), RuntimeError)
 
-    indices = input._data.reshape(-1)
+    index = input.reshape(-1)  # a view, so that a write to ``input`` before the backward is noticed
+    indices = index._data
     _check_bounds(name, indices, len(weight), RuntimeError)
     if input.ndim == 2:
         number = len(input)
@@ -247,13 +248,14 @@ def embedding_bag(
     if padding_idx is not None:
         counted = np.flatnonzero(indices != padding_idx)
         indices, bag_of = indices[counted], bag_of[counted]
+        index = wrap(indices)
         factors = None if factors is None else index_(factors, [counted])
     if mode == "max":
         first, present = _largest(weight._data[indices], bag_of, number)
         picked = indices[first] if indices.size else first
         largest = index_(weight, [picked, np.broadcast_to(np.arange(weight.shape[1]), picked.shape)])
         return np.where(present[:, None], largest, 0.0)
-    rows = _embedding(weight, wrap(indices), None, scale_grad_by_freq)
+    rows = _embedding(weight, index, None, scale_grad_by_freq)
     sums = add_at(rows if factors is None else rows * factors, (number, weight.shape[1]), [bag_of])
     if mode == "sum":
         return sums

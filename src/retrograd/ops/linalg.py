@@ -77,6 +77,7 @@ inverse = composite(name="inverse")(inv)
 
 @lapack(
     namespace="linalg",
+    node_name="LinalgInvExBackward0",
     method=False,
     outputs=("inverse", "info"),
     differentiable_outputs=(0,),

@@ -155,6 +155,7 @@ composite()(cholesky)
 
 @lapack(
     namespace="linalg",
+    node_name="LinalgCholeskyExBackward0",
     method=False,
     outputs=("L", "info"),
     differentiable_outputs=(0,),

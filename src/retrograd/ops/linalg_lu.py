@@ -103,6 +103,7 @@ def _lu_gradient(g: Any, result: Any) -> Any:
 
 @lapack(
     namespace="linalg",
+    node_name="LinalgLuFactorExBackward0",
     method=False,
     outputs=("LU", "pivots", "info"),
     differentiable_outputs=(0,),

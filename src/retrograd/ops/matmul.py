@@ -382,6 +382,7 @@ def kron(input, other):
 
 @without_warnings(op)(
     namespace="linalg",
+    node_name="LinalgCrossBackward0",
     method=False,
     input=lambda g, other, dim: row_major(np.cross(conj(other), g, axis=dim)),
     other=lambda g, input, dim: row_major(np.cross(g, conj(input), axis=dim)),

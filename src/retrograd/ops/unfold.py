@@ -22,7 +22,13 @@ Axes = tuple[Windows, ...]
 # --- columns ------------------------------------------------------------------------------------------------------
 
 
-@kernel(public=False, method=False, input=lambda g, axes: col2im(g, axes), factors=("input",))
+@kernel(
+    node_name="Im2ColBackward0",
+    public=False,
+    method=False,
+    input=lambda g, axes: col2im(g, axes),
+    factors=("input",),
+)
 @sample_by_sample
 def im2col(input, axes: Axes):
     """The windows over the last dimensions as columns: ``(..., C, H, W) -> (..., C * window, number of windows)``."""
@@ -37,7 +43,13 @@ def im2col(input, axes: Axes):
     return columns.reshape((*lead[:-1], lead[-1] * elements, math.prod(counts)))
 
 
-@kernel(public=False, method=False, input=lambda g, axes: im2col(g, axes), factors=("input",))
+@kernel(
+    node_name="Col2ImBackward0",
+    public=False,
+    method=False,
+    input=lambda g, axes: im2col(g, axes),
+    factors=("input",),
+)
 @sample_by_sample
 def col2im(input, axes: Axes):
     """The sums over all windows that an element is in: the adjoint of :func:`im2col`."""

@@ -215,7 +215,8 @@ class Region:
     def _fill(self, run: _Run, tensor: Tensor) -> Tensor:
         position = run.count
         run.count += 1
-        tensor = tensor.detach()
+        if tensor.requires_grad:
+            tensor = tensor.detach()
         if position >= len(self.slots):
             if self.complete:
                 raise CheckpointError(
