@@ -236,6 +236,26 @@ def test_any_convolution_is_torchs(data: st.DataObject) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("images", [0, 2])
+def test_no_channels_are_as_channels_of_zeros(images: int, groups: int, stride: int) -> None:
+    bias = torch.arange(6.0, requires_grad=True)
+    expected = torch.nn.functional.conv2d(
+        torch.zeros(images, groups, 5, 4), torch.ones(6, 1, 3, 2), bias, stride, groups=groups
+    )
+    expected.sum().backward()
+    leaves = rg.ones(images, 0, 5, 4), rg.ones(6, 0, 3, 2), rg.arange(6.0)
+    for leaf in leaves:
+        leaf.requires_grad_()
+    result = F.conv2d(*leaves, stride, groups=groups)
+    np.testing.assert_array_equal(result.detach().numpy(), expected.detach().numpy())
+    grads = rg.autograd.grad(result.sum(), leaves)
+    assert [grad.shape for grad in grads] == [leaf.shape for leaf in leaves]
+    assert bias.grad is not None
+    np.testing.assert_array_equal(grads[2].numpy(), bias.grad.numpy())
+
+
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_the_transpose_is_the_adjoint(n: int) -> None:
     """<conv(x), y> = <x, conv_transpose(y)>."""
