@@ -134,6 +134,8 @@ def _places_of(position: Any, axes: Axes) -> Any:
 @functools.lru_cache(maxsize=64)
 def _misses(axis: Windows) -> bool:
     """Whether there is a window without an element of the dimension: dilation may step over all of it."""
+    if axis.dilation <= axis.size:  # padding is at most half of a window, so that none lies on one side
+        return False
     reached = {i for k in range(axis.kernel) for i in range(*axis.reached(k)[0].indices(axis.number))}
     return len(reached) < axis.number
 
