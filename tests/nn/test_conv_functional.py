@@ -186,6 +186,47 @@ def test_pooling_of_ties_infinities_and_nan(lib: Any) -> Any:
 
 
 @parity
+def test_adaptive_pooling_of_several_nan(lib: Any) -> Any:
+    """The last one of a window is the maximum, and gets the gradient."""
+    found = []
+    for n in (1, 2, 3):
+        x = lib.arange(2.0 * 5**n).reshape(2, *(5,) * n)
+        x = x.where(x % 3 > 0, math.nan).requires_grad_()
+        largest, indices = getattr(lib.nn.functional, f"adaptive_max_pool{n}d")(x, 2, return_indices=True)
+        (grad,) = lib.autograd.grad(largest.sum(), x)
+        found.append([largest.isnan(), indices, grad])
+    return found
+
+
+@parity
+def test_windows_that_lie_in_the_padding(lib: Any) -> Any:
+    """Dilation may step over all there is."""
+    f = lib.nn.functional
+    one, row = lib.tensor([[[1.0]]]), lib.tensor([[[1.0, 2.0]]])
+    return [
+        f.max_pool1d(one, 2, padding=1, dilation=2),
+        f.max_pool1d(row, 2, stride=1, padding=1, dilation=3),
+        f.max_pool2d(row, 2, stride=1, padding=1, dilation=2),
+        f.max_pool2d(row.long(), (2, 1), padding=(1, 0), dilation=2),
+        f.max_pool3d(one[None], 2, padding=1, dilation=2),
+    ]
+
+
+def test_a_window_in_the_padding_has_no_index_and_no_gradient() -> None:
+    # torch's index is outside of the image there, and its backward writes to it
+    x = rg.tensor([[[1.0, 2.0, 3.0]]], requires_grad=True)
+    largest, indices = F.max_pool2d(x, (2, 1), stride=1, padding=(1, 0), dilation=(2, 1), return_indices=True)
+    assert (indices == -1).all()
+    (grad,) = rg.autograd.grad(largest.sum(), x)
+    assert rg.equal(grad, rg.zeros_like(x))
+    x = rg.tensor([[1.0, 2.0]], requires_grad=True)
+    largest, indices = F.max_pool1d(x, 2, stride=2, padding=1, dilation=3, ceil_mode=True, return_indices=True)
+    (grad,) = rg.autograd.grad(largest, x, rg.ones_like(largest))
+    reached = [index for index in indices[0].tolist() if index >= 0]
+    assert grad.tolist() == [[float(reached.count(0)), float(reached.count(1))]]
+
+
+@parity
 def test_an_infinity_stays_where_it_is(lib: Any) -> Any:
     """Elsewhere is no NaN: nothing is multiplied by it that does not belong to it."""
     f = lib.nn.functional
@@ -234,6 +275,26 @@ def test_any_convolution_is_torchs(data: st.DataObject) -> None:
             found.append([result.detach().numpy(), *(leaf.grad.numpy() for leaf in leaves)])
     for theirs, ours in zip(*found, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("images", [0, 2])
+def test_no_channels_are_as_channels_of_zeros(images: int, groups: int, stride: int) -> None:
+    bias = torch.arange(6.0, requires_grad=True)
+    expected = torch.nn.functional.conv2d(
+        torch.zeros(images, groups, 5, 4), torch.ones(6, 1, 3, 2), bias, stride, groups=groups
+    )
+    expected.sum().backward()
+    leaves = rg.ones(images, 0, 5, 4), rg.ones(6, 0, 3, 2), rg.arange(6.0)
+    for leaf in leaves:
+        leaf.requires_grad_()
+    result = F.conv2d(*leaves, stride, groups=groups)
+    np.testing.assert_array_equal(result.detach().numpy(), expected.detach().numpy())
+    grads = rg.autograd.grad(result.sum(), leaves)
+    assert [grad.shape for grad in grads] == [leaf.shape for leaf in leaves]
+    assert bias.grad is not None
+    np.testing.assert_array_equal(grads[2].numpy(), bias.grad.numpy())
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])

@@ -142,10 +142,12 @@ def test_what_cannot_be_done_yet(m: Any) -> Any:
 @parity
 def test_materialize(m: Any) -> Any:
     w = m.nn.UninitializedParameter(requires_grad=False, dtype=m.float64)
-    b = m.nn.UninitializedBuffer()
+    b, v = m.nn.UninitializedBuffer(), m.nn.UninitializedBuffer()
     w.materialize((2, 3))
     b.materialize((4,), dtype=m.int64)
-    return [isinstance(w, m.nn.Parameter), w.shape, w.dtype, w.requires_grad, b.shape, b.dtype, type(b) is m.Tensor]
+    v.materialize(5)
+    shapes = w.shape, b.shape, v.shape
+    return [isinstance(w, m.nn.Parameter), w.dtype, w.requires_grad, shapes, b.dtype, type(b) is m.Tensor]
 
 
 def test_what_the_first_input_must_be() -> None:

@@ -317,6 +317,23 @@ def test_every_protocol_of_pickle(protocol: int) -> None:
     assert again.state_dict().keys() == layer.state_dict().keys()
 
 
+@parity
+def test_a_class_that_keeps_something_out_of_pickles(m: Any) -> Any:
+    class Cached(m.nn.Linear):
+        def __getstate__(self) -> dict[str, Any]:
+            return {name: value for name, value in self.__dict__.items() if name != "cache"}
+
+        def __setstate__(self, state: dict[str, Any]) -> None:
+            super().__setstate__(state)
+            self.cache = "new"
+
+    layer = Cached(2, 3)
+    layer.cache = "old"
+    twin = copy.deepcopy(layer)
+    x = m.ones(1, 2)
+    return [layer.cache, twin.cache, m.equal(twin(x), layer(x)), twin.weight is layer.weight, list(twin.state_dict())]
+
+
 def test_hooks_that_come_from_another_process_stay() -> None:
     layer = rg.nn.Identity()
     following = layer.register_forward_pre_hook(_doubled).id + 1

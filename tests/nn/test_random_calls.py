@@ -178,6 +178,14 @@ def test_padding_that_cuts_off_everything(lib: Any) -> Any:
     ]
 
 
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
+@pytest.mark.parametrize("pad", [(0, 0, 0, 0), (0, 0, -1, -1), (-1, 0, 0, 0)])
+def test_what_is_padded_or_cut_is_no_view(pad: tuple[int, ...], mode: str) -> None:
+    x = rg.ones(1, 3, 4, 4)
+    rg.nn.functional.pad(x, pad, mode).fill_(4.0)
+    assert rg.equal(x, rg.ones(1, 3, 4, 4))
+
+
 def test_circular_padding_of_what_was_cut_off_says_so() -> None:
     text = message(lambda: rg.nn.functional.pad(rg.ones(1, 3), (2, -3), mode="circular"))
     assert "circular" in text and "(2, -3)" in text

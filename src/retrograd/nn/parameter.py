@@ -153,13 +153,13 @@ class UninitializedTensorMixin(Tensor):
         Parameters
         ----------
         shape
-            The length of every dimension.
+            The length of every dimension; one number for a vector.
         device, dtype
             Those it has already, by default.
         """
         device = self._pending_device if device is None else device
         dtype = self._pending_dtype if dtype is None else dtype
-        elements = empty(tuple(shape), device=device, dtype=dtype)._data
+        elements = empty(shape, device=device, dtype=dtype)._data
         del self._pending_dtype, self._pending_device
         self.__class__ = Tensor  # type: ignore[assignment]  # the same object, which optimizers may have already
         self._data = elements  # type: ignore[misc]  # no longer the property below

@@ -112,26 +112,26 @@ class _Unrolling:
         source = self.of_images(input, block.images, self.inner)
         counts = tuple(axis.number for axis in block.axes)
         if self.elements == 1 and source.shape[2] == 1 and all(_is_whole(axis) for axis in block.axes):
-            return source.reshape(self.groups, self.inner, -1)
+            return source.reshape(self.groups, self.inner, math.prod(counts))
         shape = (self.groups, self.elements, self.inner, source.shape[2], *counts)
         # the padding is never written to: blocks of the same shape and rows have it at the same place
         unrolled = _buffer(buffers, "columns", (shape, block.rows), shape, input)
         for element, (windows, places) in enumerate(each_element(block.axes)):
             unrolled[:, element][(..., *windows)] = source[(..., *places)]
-        return unrolled.reshape(self.groups, self.elements * self.inner, -1)
+        return unrolled.reshape(self.groups, self.elements * self.inner, source.shape[2] * math.prod(counts))
 
     def shifted(self, block: _Block, grad: Any, buffers: dict[str, Any]) -> Any:
         """The gradient once for each product, shifted like these, as ``(groups, shifts * channels, columns)``."""
         source = self.of_images(grad, block.images, self.outer)[:, :, :, block.rows]
         if self.shifts == 1:
-            return source.reshape(self.groups, self.outer, -1)
+            return source.reshape(self.groups, self.outer, math.prod(source.shape[2:]))
         rows = source.shape[3]
         counts = tuple(axis.number for axis in block.axes)
         shape = (self.groups, self.shifts, self.outer, source.shape[2], *counts)
         copies = _buffer(buffers, "shifted", shape, shape, grad)
         for k in range(self.shifts):
             copies[:, k, :, :, k * self.shift : k * self.shift + rows] = source
-        return copies.reshape(self.groups, self.shifts * self.outer, -1)
+        return copies.reshape(self.groups, self.shifts * self.outer, math.prod(shape[3:]))
 
     def to_matrix(self, weight: Any) -> Any:
         """The weight as ``(groups, shifts * out_channels, elements * channels)``."""
@@ -183,7 +183,7 @@ def correlate(input: Any, weight: Any, bias: Any, axes: tuple[Windows, ...], gro
             columns = plan.columns(block, input, buffers)
             target = plan.of_images(result, block.images, plan.outer)[:, :, :, block.rows]
             if plan.shifts == 1 and target.shape[2] == 1:
-                np.matmul(matrix, columns, out=target.reshape(groups, plan.outer, -1))
+                np.matmul(matrix, columns, out=target.reshape(groups, plan.outer, columns.shape[-1]))
             else:
                 shape = (groups, plan.shifts * plan.outer, columns.shape[-1])
                 products = np.matmul(matrix, columns, out=_buffer(buffers, "products", shape, shape, input))
@@ -258,5 +258,5 @@ def correlate_input(grad: Any, weight: Any, bias: Any, axes: tuple[Windows, ...]
 def _transposed(weight: Any, groups: int) -> Any:
     """The weight with input and output channels exchanged and every window turned around."""
     turned = weight[(..., *(slice(None, None, -1),) * (weight.ndim - 2))]
-    grouped = turned.reshape(groups, -1, *turned.shape[1:]).swapaxes(1, 2)
-    return grouped.reshape(-1, *grouped.shape[2:])
+    grouped = turned.reshape(groups, len(weight) // groups, *turned.shape[1:]).swapaxes(1, 2)
+    return grouped.reshape(groups * grouped.shape[1], *grouped.shape[2:])

@@ -126,8 +126,13 @@ def _adaptive_max(input: Any, axes: tuple[Spans, ...]) -> tuple[Any, Any]:
         inside = places[cut].reshape(-1)
         elements = input[(..., *cut)].reshape((*lead, inside.size))
         best = np.argmax(elements, axis=-1)
+        found = np.take_along_axis(elements, best[..., None], -1)[..., 0]
+        undefined = np.isnan(found)
+        if np.any(undefined):  # the last NaN counts, as in torch; argmax gives the first
+            last = inside.size - 1 - np.argmax(np.isnan(elements[..., ::-1]), axis=-1)
+            best = np.where(undefined, last, best)
         indices[(..., *window)] = inside[best]
-        values[(..., *window)] = np.take_along_axis(elements, best[..., None], -1)[..., 0]
+        values[(..., *window)] = found
     return values, indices
 
 

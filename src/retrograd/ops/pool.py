@@ -123,9 +123,28 @@ def _max_over_windows(input: Any, axes: Axes) -> tuple[Any, Any]:
 
 
 def _places_of(position: Any, axes: Axes) -> Any:
-    """Flat places in the input, from positions within windows."""
+    """Flat places in the input, from positions within windows; -1 for windows that lie in the padding altogether."""
     starts, steps = _starts_and_steps(axes)
-    return np.asarray(steps, like=position)[position] + starts
+    if not any(map(_misses, axes)):
+        return np.asarray(steps, like=position)[position] + starts
+    nothing = position == len(steps)
+    return np.where(nothing, -1, np.asarray(steps, like=position)[np.where(nothing, 0, position)] + starts)
+
+
+@functools.lru_cache(maxsize=64)
+def _misses(axis: Windows) -> bool:
+    """Whether there is a window without an element of the dimension: dilation may step over all of it."""
+    if axis.dilation <= axis.size:  # padding is at most half of a window, so that none lies on one side
+        return False
+    reached = {i for k in range(axis.kernel) for i in range(*axis.reached(k)[0].indices(axis.number))}
+    return len(reached) < axis.number
+
+
+def _to_maxima(g: Any, input_shape: tuple[int, ...], axes: Axes, indices: Any) -> Any:
+    """The gradient of maxima over windows; that of a window without elements goes nowhere."""
+    if any(map(_misses, axes)):
+        g, indices = np.where(indices < 0, 0, g), np.maximum(indices, 0)
+    return to_places(g, input_shape, indices, len(axes))
 
 
 @functools.lru_cache(maxsize=16)  # they are as long as an image
@@ -147,7 +166,7 @@ def _max_pool_operation(n: int) -> Callable[..., Any]:
         method=False,
         outputs=("values", "indices"),
         differentiable_outputs=(0,),
-        input=lambda g, input_shape, axes, indices: to_places(g[0], input_shape, indices, len(axes)),
+        input=lambda g, input_shape, axes, indices: _to_maxima(g[0], input_shape, axes, indices),
     )
     @samples_in_front
     def max_pool_with_indices(input, axes: Axes):
@@ -209,7 +228,8 @@ def max_pool2d(
     ceil_mode
         Whether windows may reach over the end.
     return_indices
-        Return where the maxima are, too, as positions in the flattened image; the first one of those that are equal.
+        Return where the maxima are, too, as positions in the flattened image; the first one of those that are equal,
+        -1 for a window that lies in the padding altogether.
 
     Raises
     ------

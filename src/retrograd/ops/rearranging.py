@@ -310,7 +310,8 @@ def pad(input, pad: Sequence[int], mode: str = "constant", value: float | None =
     for dim in range(input.ndim - count, input.ndim):
         before, after = pairs[dim]
         if mode == "circular" and min(before, after) < 0:  # what is cut off does not come in from the other side
-            input = input[along(dim, slice(max(-before, 0), input.shape[dim] - max(-after, 0)))]
+            kept = slice(max(-before, 0), input.shape[dim] - max(-after, 0))
+            input = input[along(dim, kept)].copy()  # the result is no view, even if nothing is added
             before, after = max(before, 0), max(after, 0)
             if input.shape[dim] == 0 and before + after > 0:
                 raise RuntimeError(

@@ -105,6 +105,10 @@ class Module(Members, Stateful, Hooked):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the attributes of a pickled or copied module; a class that keeps some out of pickles extends this."""
+        self.__dict__.update(state)
+
     def forward(self, *input: Any) -> Any:
         """Compute the output. Subclasses define it; call the module itself, which runs the hooks, too."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
