@@ -66,6 +66,24 @@ def test_running_statistics_have_no_gradient(library: Any) -> Any:
     return report
 
 
+@parity
+def test_running_statistics_have_no_tangent(library: Any) -> Any:
+    forward, report = library.autograd.forward_ad, []
+    for duals in ((0,), (1,), (0, 1), (0, 2), (0, 1, 2)):
+        operands = [library.tensor(normal(3, 2)), library.tensor(normal(2)), library.ones(2, dtype=library.float64)]
+        for training in (False, True):
+            with forward.dual_level():
+                for dual in duals:
+                    operands[dual] = forward.make_dual(operands[dual], library.ones_like(operands[dual]))
+
+                def call(operands: Any = operands, training: bool = training) -> Any:
+                    result = library.nn.functional.batch_norm(*operands, training=training)
+                    return forward.unpack_dual(result).tangent
+
+                report.append(attempt(call))
+    return report
+
+
 def test_running_statistics_change_once_under_the_eyes_of_a_monitor() -> None:
     """Whatever else a monitor computes again, it does not change buffers."""
     x = rg.randn(6, 3, requires_grad=True)
