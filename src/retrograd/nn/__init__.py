@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from retrograd.absent import missing
-from retrograd.nn import attention, common_types, functional, init, modules, parallel, parameter, utils
+from retrograd.nn import attention, common_types, functional, grad, init, modules, parallel, parameter, utils
 from retrograd.nn.modules import (
     CELU,
     ELU,
@@ -342,6 +342,7 @@ __all__ = [
     "attention",
     "common_types",
     "functional",
+    "grad",
     "init",
     "modules",
     "parallel",
