@@ -97,6 +97,21 @@ def test_nothing_but_ignored_targets(library: Any) -> Any:
     return [repr(report.tolist()) for report in reports]
 
 
+@parity
+def test_no_classes(library: Any) -> Any:
+    report = []
+    for shape in ((5, 0), (0, 0), (2, 0, 3)):
+        for smoothing in (0.0, 0.1):
+            for reduction in ("none", "mean", "sum"):
+                x = library.zeros(shape, requires_grad=True)
+                loss = library.nn.functional.cross_entropy(
+                    x, library.zeros(shape), reduction=reduction, label_smoothing=smoothing
+                )
+                loss.sum().backward()
+                report += [loss.isnan(), loss.nan_to_num(), x.grad]
+    return report
+
+
 def test_the_graph_can_be_kept() -> None:
     x = rg.randn(5, 3, requires_grad=True)
     loss = F.cross_entropy(x, rg.tensor([0, 1, 2, 0, 1]))

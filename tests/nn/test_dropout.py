@@ -60,6 +60,18 @@ def test_inplace(m: Any) -> Any:
     return [y is x, x]
 
 
+@parity
+def test_alpha_dropout_layers_write_to_no_input(m: Any) -> Any:
+    """What they are given, the layer before them may need for its gradient."""
+    report = []
+    for layer in (m.nn.AlphaDropout(0.5, inplace=True), m.nn.FeatureAlphaDropout(0.5, inplace=True)):
+        x = m.ones(2, 3, 4, requires_grad=True)
+        hidden = x.tanh()
+        layer(hidden).sum().backward()
+        report += [hidden, x.grad.isfinite().all().item(), layer.eval()(hidden) is hidden]
+    return report
+
+
 @pytest.mark.parametrize(
     ("function", "shape", "dims"),
     [

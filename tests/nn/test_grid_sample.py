@@ -48,6 +48,7 @@ def test_a_place_that_is_nan_gives_nan_and_no_other(mode: str, padding_mode: str
     assert sampled[..., 1].isfinite().all()
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 def test_places_far_outside(mode: str) -> None:
     grid = rg.tensor([[[[math.inf, 0.0], [-math.inf, 0.0], [1e300, 0.0]]]], dtype=rg.float64, requires_grad=True)
@@ -56,6 +57,9 @@ def test_places_far_outside(mode: str) -> None:
     assert (zeros == 0).all()
     zeros.sum().backward()
     assert (grid.grad == 0).all()
+    reflected = F.grid_sample(x, grid.detach(), mode, "reflection", align_corners=True)
+    assert reflected[..., :2].isnan().all()  # where a mirror shows what is infinitely far away, nobody knows
+    assert reflected[..., 2].isfinite().all()
     border = F.grid_sample(x, grid.detach(), mode, "border", align_corners=True)
     np.testing.assert_allclose(border[..., 0].numpy(), x[:, :, 1, [3]].numpy())
     np.testing.assert_allclose(border[..., 1].numpy(), x[:, :, 1, [0]].numpy())

@@ -60,6 +60,21 @@ def test_divergence_of_certainties(library: Any) -> Any:
 
 
 @parity
+def test_constants_may_require_grad_where_nothing_is_recorded(library: Any) -> Any:
+    f, x, y = library.nn.functional, library.full((2, 3), 0.25), library.ones(2, 3)
+    weight, classes = library.tensor([1.0, 2.0, 3.0], requires_grad=True), library.tensor([0, 2])
+    with library.no_grad():
+        return [
+            f.binary_cross_entropy(x, y, weight),
+            f.binary_cross_entropy_with_logits(x, y, weight, pos_weight=weight),
+            f.nll_loss(x, classes, weight),
+            f.cross_entropy(x, classes, weight),
+            f.multi_margin_loss(x, classes, weight=weight),
+            f.soft_margin_loss(x, y * weight),
+        ]
+
+
+@parity
 def test_kinks(library: Any) -> Any:
     f = library.nn.functional
     report = []

@@ -43,6 +43,47 @@ def test_running_statistics_have_no_history(library: Any) -> Any:
     return mean.requires_grad, var.requires_grad
 
 
+@parity
+def test_running_statistics_have_no_gradient(library: Any) -> Any:
+    """Parameters in their place are refused, as they would not be trained; without recording, they are numbers."""
+    f, report = library.nn.functional, []
+    for which in (0, 1):
+        for by_batch in (False, True):
+            running = [library.zeros(3), library.ones(3)]
+            running[which].requires_grad_()
+
+            def of_batch(running: Any = running, by_batch: bool = by_batch) -> Any:
+                return f.batch_norm(library.ones(2, 3, requires_grad=True), *running, training=by_batch)
+
+            def of_samples(running: Any = running, by_batch: bool = by_batch) -> Any:
+                return f.instance_norm(library.ones(2, 3, 2), *running, use_input_stats=by_batch)
+
+            for call in (of_batch, of_samples):
+                report.append(attempt(call))
+                with library.no_grad():
+                    report.append(call())
+            report += running
+    return report
+
+
+@parity
+def test_running_statistics_have_no_tangent(library: Any) -> Any:
+    forward, report = library.autograd.forward_ad, []
+    for duals in ((0,), (1,), (0, 1), (0, 2), (0, 1, 2)):
+        operands = [library.tensor(normal(3, 2)), library.tensor(normal(2)), library.ones(2, dtype=library.float64)]
+        for training in (False, True):
+            with forward.dual_level():
+                for dual in duals:
+                    operands[dual] = forward.make_dual(operands[dual], library.ones_like(operands[dual]))
+
+                def call(operands: Any = operands, training: bool = training) -> Any:
+                    result = library.nn.functional.batch_norm(*operands, training=training)
+                    return forward.unpack_dual(result).tangent
+
+                report.append(attempt(call))
+    return report
+
+
 def test_running_statistics_change_once_under_the_eyes_of_a_monitor() -> None:
     """Whatever else a monitor computes again, it does not change buffers."""
     x = rg.randn(6, 3, requires_grad=True)

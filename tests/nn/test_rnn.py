@@ -121,6 +121,13 @@ def test_smaller_dtypes(kind: str, dtype: str) -> None:
         np.testing.assert_allclose(mine.detach().numpy(), other.detach().numpy(), rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("kind", ["RNN", "GRU"])
+def test_the_states_of_an_lstm_are_refused_elsewhere(kind: str) -> None:
+    state = rg.zeros(1, 2, 4)
+    with pytest.raises(AttributeError, match=rf"{kind}\(3, 4\): hx must be a tensor, the hidden state, got tuple"):
+        getattr(rg.nn, kind)(3, 4)(rg.ones(5, 2, 3), (state, state))
+
+
 def test_states_of_another_dtype_are_refused() -> None:
     for library in (torch, rg):
         net = library.nn.GRU(3, 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from retrograd.nn import grad as grad  # where torch has it, too
 from retrograd.nn._activations import (
     celu,
     elu,

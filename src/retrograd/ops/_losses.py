@@ -9,6 +9,7 @@ import numpy as np
 
 from retrograd.core.errors import kind_name
 from retrograd.core.sites import warn_user
+from retrograd.core.state import local
 from retrograd.core.tensor import Tensor
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -58,7 +59,9 @@ def reduce_losses(losses: Any, reduction: str) -> Any:
 
 
 def check_constant(name: str, **constants: Any) -> None:
-    """Raise for tensors that require grad where there is no derivative."""
+    """Raise for tensors that require grad where there is no derivative, if one is recorded."""
+    if not local.grad_enabled:
+        return
     for argument, value in constants.items():
         if isinstance(value, Tensor) and value.requires_grad:
             raise RuntimeError(

@@ -12,10 +12,10 @@ from retrograd.core.layout import row_major
 from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.core.scratch import scratch_like
-from retrograd.core.state import set_grad_enabled
+from retrograd.core.state import local, set_grad_enabled
 from retrograd.core.tensor import Tensor
 from retrograd.ops._fused import gradient_of, sample_by_sample
-from retrograd.ops._losses import check_tensors
+from retrograd.ops._losses import check_constant, check_tensors
 from retrograd.ops._rows import over_blocks
 from retrograd.ops._rules import check_kind
 from retrograd.ops.norm_layers import check_parameters, in_single, scaled, standardized
@@ -257,7 +257,14 @@ def _normalized(
     )
     parameters = {"weight": weight, "bias": bias, "running_mean": running_mean, "running_var": running_var}
     check_parameters("batch_norm", input, **parameters)
+    check_constant("batch_norm", running_mean=running_mean, running_var=running_var)
     if not training:
+        level = local.tangents
+        if level is not None and level.is_dual(input) and level.is_dual([running_mean, running_var]):
+            raise RuntimeError(
+                "batch_norm is not differentiable wrt running_mean and running_var, they cannot have forward grad "
+                "defined; pass them without their tangents"
+            )
         return _batch_norm(input, weight, bias, running_mean, running_var, False, eps)
     if (running_mean is None) != (running_var is None):
         raise ValueError("batch_norm: running_mean and running_var must either both be None or neither be None")
@@ -309,6 +316,7 @@ def instance_norm(
             f"instance_norm: Expected more than 1 spatial element when training, got input size {list(input.shape)}"
         )
     samples, channels = input.shape[:2]
+    check_constant("instance_norm", running_mean=running_mean, running_var=running_var)
     _check_channels(
         "instance_norm", channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
     )

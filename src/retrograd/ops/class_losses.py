@@ -360,14 +360,14 @@ def _of_probabilities(
     number = input.shape[dim]
     _check_weight("cross_entropy", weight, number)
     if label_smoothing > 0:
-        target = target * (1 - label_smoothing) + label_smoothing / number
+        target = target * (1 - label_smoothing) + label_smoothing / max(number, 1)
     parts = log_softmax(input, dim) * target
     if weight is not None:
         parts = parts * _per_class(weight, input)
     if reduction == "none":
         return -parts.sum(dim)
     total = -parts.sum()
-    return total / (input.numel() / number) if reduction == "mean" else total
+    return total / (input.numel() / max(number, 1)) if reduction == "mean" else total
 
 
 def _of_smoothed_classes(

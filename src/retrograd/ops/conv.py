@@ -78,7 +78,8 @@ def _check_channels(name: str, input: Any, weight: Any, bias: Any, groups: int, 
         )
 
 
-def _check_numbers(name: str, stride: Sizes, padding: Sizes, dilation: Sizes, output_padding: Sizes = ()) -> None:
+def check_numbers(name: str, stride: Sizes, padding: Sizes, dilation: Sizes, output_padding: Sizes = ()) -> None:
+    """Raise for numbers with which there is no convolution."""
     if min(stride) <= 0:
         raise RuntimeError(f"{name}(): non-positive stride is not supported, but got stride={list(stride)}")
     if min(padding) < 0:
@@ -117,7 +118,7 @@ def _convolve(
         before, after = _same_padding(name, padding, kernel, steps, dilations)
     else:
         before = after = per_dimension(name, "padding", padding, n)
-    _check_numbers(name, steps, before, dilations)
+    check_numbers(name, steps, before, dilations)
     padded = tuple(map(sum, zip(input.shape[-n:], before, after, strict=True)))
     size = tuple(map(count_windows, padded, kernel, steps, dilations, (0,) * n))
     if min(size) <= 0:
@@ -217,7 +218,7 @@ def _convolve_transposed(
     paddings = per_dimension(name, "padding", padding, n)
     added = per_dimension(name, "output_padding", output_padding, n)
     dilations = per_dimension(name, "dilation", dilation, n)
-    _check_numbers(name, steps, paddings, dilations, added)
+    check_numbers(name, steps, paddings, dilations, added)
     if any(extra >= max(step, d) for extra, step, d in zip(added, steps, dilations, strict=True)):
         raise RuntimeError(
             f"{name}(): output padding must be smaller than either stride or dilation, but got "

@@ -155,7 +155,7 @@ def _taps(places: Tensor, size: int, mode: str, padding_mode: str, align_corners
     data = places._data
     floor = np.floor(data)
     fraction = places - wrap(floor)
-    lost = np.isnan(data)
+    lost = ~np.isfinite(data)
     if mode == "bicubic":
         weights, first = _keys_weights(fraction), -1
     else:

@@ -79,11 +79,14 @@ class Dropout3d(_DropoutNd):
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps mean 0 and variance 1 after SELU; see :func:`~retrograd.nn.functional.alpha_dropout`."""
+    """Dropout that keeps mean 0 and variance 1 after SELU; see :func:`~retrograd.nn.functional.alpha_dropout`.
+
+    As in torch, ``inplace`` changes nothing: the layer before may need for its gradient what would be overwritten.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Return ``input`` with elements dropped."""
-        return F.alpha_dropout(input, self.p, self.training, self.inplace)
+        return F.alpha_dropout(input, self.p, self.training)
 
 
 class FeatureAlphaDropout(_DropoutNd):
@@ -91,4 +94,4 @@ class FeatureAlphaDropout(_DropoutNd):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return ``input`` with channels dropped."""
-        return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)
+        return F.feature_alpha_dropout(input, self.p, self.training)

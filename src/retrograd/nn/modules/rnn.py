@@ -239,6 +239,8 @@ class _Network(RNNBase):
         return self.hidden_size if name == "cell" else self._output_size
 
     def _parts(self, hx: Any) -> tuple[Tensor, ...]:
+        if not isinstance(hx, Tensor):
+            raise AttributeError(f"{self!r}: hx must be a tensor, the hidden state, got {type(hx).__name__}")
         return (hx,)
 
     def _as_given(self, parts: list[Tensor]) -> Any:
