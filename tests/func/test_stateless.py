@@ -67,6 +67,28 @@ def test_the_module_has_its_own_tensors_again_after_an_error() -> None:
     assert [id(each) for each in model.parameters()] == before
 
 
+def test_a_parametrized_tensor_is_not_given_itself() -> None:
+    """In torch it is assigned through ``right_inverse``, which writes to what is learned, and has no gradient."""
+    model = net(rg)
+    rg.nn.utils.parametrizations.weight_norm(model[2])
+    before = model(rg.ones(1, 3)).detach()
+    text = message(lambda: rg.func.functional_call(model, {"2.weight": rg.ones(2, 4)}, rg.ones(1, 3)))
+    wanted = ["'2.weight'", "2.parametrizations.weight.original0", "2.parametrizations.weight.original1"]
+    assert [word for word in wanted if word not in text] == []
+    assert rg.equal(model(rg.ones(1, 3)), before)
+
+
+def test_a_property_is_not_given() -> None:
+    class Doubled(rg.nn.Linear):
+        @property
+        def double(self) -> rg.Tensor:
+            return 2 * self.weight
+
+    text = message(lambda: rg.func.functional_call(Doubled(2, 2), {"double": rg.ones(2, 2)}, rg.ones(1, 2)))
+    assert "'double' is a property of Doubled" in text
+    assert "what it is computed from" in text
+
+
 def test_an_ensemble_in_one_call() -> None:
     models = [net(rg) for _ in range(3)]
     for number, model in enumerate(models):

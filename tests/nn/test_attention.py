@@ -12,7 +12,7 @@ import torch
 import retrograd as rg
 from tests.nn.test_layers import kernel_or_skip
 from tests.nn.twins import assert_alike, twins
-from tests.parity import attempt, parity
+from tests.parity import attempt, message, parity
 
 
 def x(*shape: int, seed: int = 0) -> np.ndarray:
@@ -282,4 +282,26 @@ def test_functional_form_refuses(m: Any) -> Any:
         refused(value=m.ones(5, 2, 4)),
         refused(is_causal=True),
         refused(attn_mask=m.zeros(2, 2)),
+        refused(static_k=m.ones(4, 3, 2), static_v=m.ones(4, 3, 2)),
+        refused(static_k=m.ones(3, 3, 2)),
+        refused(static_v=m.ones(4, 3, 3)),
+        refused(static_k=m.ones(4, 3, 2), bias_k=m.ones(1, 1, 4), bias_v=m.ones(1, 1, 4)),
+        refused(static_v=m.ones(4, 3, 2), bias_k=m.ones(1, 1, 4), bias_v=m.ones(1, 1, 4)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("static", "words"),
+    [
+        ({"static_k": rg.ones(3, 3, 2)}, ["static_k", "[4, S, 2]", "[3, 3, 2]"]),
+        ({"static_v": rg.ones(4, 3, 3)}, ["static_v", "[4, S, 2]", "[4, 3, 3]"]),
+    ],
+)
+def test_the_functional_form_says_which_shape_was_wrong(static: dict[str, Any], words: list[str]) -> None:
+    x, weight = rg.ones(3, 2, 4), rg.ones(12, 4)
+    text = message(
+        lambda: rg.nn.functional.multi_head_attention_forward(
+            x, x, x, 4, 2, weight, None, None, None, False, 0.0, rg.ones(4, 4), None, **static
+        )
+    )
+    assert [word for word in words if word not in text] == []

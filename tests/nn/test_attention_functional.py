@@ -167,6 +167,7 @@ WRONG: dict[str, Call] = {
     "integers": lambda L, f: f(*[L.ones(4, 8).long()] * 3),
     "vectors": lambda L, f: f(L.ones(8), L.ones(8), L.ones(8)),
     "mask dtype": lambda L, f: f(L.ones(4, 8), L.ones(5, 8), L.ones(5, 6), L.ones(4, 5).long()),
+    "mask of doubles": lambda L, f: f(L.ones(4, 8), L.ones(5, 8), L.ones(5, 6), L.ones(4, 5, dtype=L.float64)),
     "mask shape": lambda L, f: f(L.ones(4, 8), L.ones(5, 8), L.ones(5, 6), L.ones(3, 5)),
     "probability": lambda L, f: f(L.ones(4, 8), L.ones(5, 8), L.ones(5, 6), dropout_p=1.5),
     "heads": lambda L, f: f(L.ones(1, 5, 4, 8), L.ones(1, 3, 4, 8), L.ones(1, 3, 4, 8), enable_gqa=True),
@@ -188,6 +189,8 @@ def test_errors_are_torchs(mistake: str) -> None:
     ("mistake", "words"),
     [
         ("width", ["[4, 8]", "[5, 7]", "same last dimension"]),
+        ("mask dtype", ["retrograd.int64", "retrograd.float32", "with .bool()"]),
+        ("mask of doubles", ["retrograd.float64", "retrograd.float32", "with .to(query.dtype)"]),
         ("mask shape", ["attn_mask [3, 5]", "[4, 5]", "query [4, 8]"]),
         ("heads", ["[1, 5, 4, 8]", "[1, 3, 4, 8]"]),
     ],

@@ -342,6 +342,45 @@ def test_transfer(m: Any) -> Any:
     return [same, target.weight.detach(), repr(target), p.is_parametrized(target, "weight")]
 
 
+@parity
+def test_what_was_transferred_is_learned_in_both(m: Any) -> Any:
+    """An optimizer made before the transfer goes on to train the module that takes the place of the other."""
+
+    class Scaled(m.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.factor = m.nn.Parameter(m.tensor(3.0))
+
+        def forward(self, x: Any) -> Any:
+            return self.factor * x
+
+    p, source, target = m.nn.utils.parametrize, square(m), square(m)
+    p.register_parametrization(source, "weight", Scaled())
+    optimizer = m.optim.SGD(source.parameters(), lr=0.125)
+    p.transfer_parametrizations_and_params(source, target)
+    target.weight.sum().backward()
+    optimizer.step()
+    shared = [a is b for a, b in zip(source.parameters(), target.parameters(), strict=True)]
+    return [shared, source.weight.detach(), target.weight.detach()]
+
+
+@parity
+def test_several_originals_are_transferred(m: Any) -> Any:
+    p, source, target = m.nn.utils.parametrize, square(m), m.nn.Linear(2, 2, bias=False)
+    p.register_parametrization(source, "weight", split(m))
+    p.transfer_parametrizations_and_params(source, target)
+    shared = [a is b for a, b in zip(source.parameters(), target.parameters(), strict=True)]
+    return [shared, [name for name, _ in target.named_parameters()], target.weight.detach()]
+
+
+def test_a_buffer_is_transferred_as_a_buffer() -> None:
+    p, source, target = rg.nn.utils.parametrize, rg.nn.BatchNorm1d(2), rg.nn.Module()
+    p.register_parametrization(source, "running_mean", rg.nn.Tanh())
+    p.transfer_parametrizations_and_params(source, target)
+    assert target.parametrizations.running_mean.original is source.parametrizations.running_mean.original
+    assert not list(target.parameters())
+
+
 # --- weight and spectral normalisation --------------------------------------------------------------------------------
 
 

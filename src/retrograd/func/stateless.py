@@ -42,7 +42,8 @@ def functional_call(
     Raises
     ------
     RuntimeError
-        With ``strict``, for missing and unexpected names.
+        With ``strict``, for missing and unexpected names. If a parametrized tensor is given instead of what it is
+        computed from.
     TypeError
         If something that is no tensor is given, or the name of something that is none.
     ValueError
@@ -184,6 +185,13 @@ def _place_of(module: Any, name: str) -> tuple[dict[str, Any], str]:
     for members in (owner._parameters, owner._buffers):
         if last in members:
             return members, last
+    if isinstance(getattr(type(owner), last, None), property):  # it would go before the attribute
+        start = f"parametrizations.{last}."
+        sources = [name.removesuffix(last) + part for part, _ in owner.named_parameters() if part.startswith(start)]
+        raise RuntimeError(
+            f"functional_call: '{name}' is a property of {type(owner).__name__}, computed whenever it is asked for; "
+            f"give {' and '.join(sources) or 'what it is computed from'} instead"
+        )
     found = getattr(owner, last, None)
     if found is not None and not isinstance(found, Tensor):
         raise TypeError(f"functional_call: attribute `{name}`: {found!r} is not an instance of Tensor")

@@ -79,6 +79,7 @@ def attend_with_heads(
     _check(heads, query, key, value, key_padding_mask, attn_mask, is_causal)
     batched = query.ndim == 3
     q, k, v = _projections(heads, query, key, value, batched)
+    _check_static(heads, q.shape[1], q.shape[2] // heads.num_heads)
     batch, keys = q.shape[1], (k.shape[0] if heads.static_k is None else heads.static_k.shape[1])
     mask = _mask(heads.num_heads, attn_mask, key_padding_mask, q, keys, batched)
     if heads.bias_k is not None and heads.bias_v is not None:
@@ -143,6 +144,21 @@ def _check(
         warn_user(
             "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type for both instead."
         )
+
+
+def _check_static(heads: Heads, batch: int, head_dim: int) -> None:
+    """Raise unless what replaces projected keys and values has their shape, and nothing is to be appended to it."""
+    for what, static in (("static_k", heads.static_k), ("static_v", heads.static_v)):
+        if static is None:
+            continue
+        if heads.bias_k is not None and heads.bias_v is not None:
+            raise AssertionError(f"{heads.name}: bias_k and bias_v cannot be added to {what}; append them first")
+        count = batch * heads.num_heads
+        if static.ndim != 3 or static.shape[0] != count or static.shape[2] != head_dim:
+            raise AssertionError(
+                f"{heads.name}: expected {what} of shape [N * num_heads, S, head_dim] = [{count}, S, {head_dim}], "
+                f"but got {list(static.shape)}"
+            )
 
 
 def _projections(

@@ -348,9 +348,11 @@ def check_attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p:
     if attn_mask is None:
         return
     if attn_mask.dtype.kind != "b" and attn_mask.dtype not in (query.dtype, np.float32):
+        # to be added to the scores, or 1 for the keys that take part
+        remedy = ".to(query.dtype)" if attn_mask.dtype.kind == "f" else ".bool()"
         raise RuntimeError(
             "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
-            f"{attn_mask.dtype} and  query.dtype: {query.dtype} instead."
+            f"{attn_mask.dtype} and  query.dtype: {query.dtype} instead; convert it with {remedy}"
         )
     try:
         expected = (*np.broadcast_shapes(query.shape[:-2], key.shape[:-2]), query.shape[-2], key.shape[-2])

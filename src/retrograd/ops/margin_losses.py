@@ -31,7 +31,13 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     reduction = reduction_of(size_average, reduce, reduction)
     check_reduction(reduction)
     check_constant("soft_margin_loss", target=target)
-    return reduce_losses(-logsigmoid(target * input), reduction)
+    losses = -logsigmoid(target * input)
+    if losses.shape != input.shape:  # scores (N, 1) and targets (N,) would be all pairs of them
+        raise RuntimeError(
+            f"soft_margin_loss: target of shape {list(target.shape)} cannot be broadcast to input of shape "
+            f"{list(input.shape)}; reshape one of them"
+        )
+    return reduce_losses(losses, reduction)
 
 
 @composite(method=False)

@@ -387,7 +387,7 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Parametrize a module as another one is, with copies of its parametrizations and of what is learned.
+    """Parametrize a module as another one is: both share the parametrizations and what is learned.
 
     Parameters
     ----------
@@ -411,10 +411,13 @@ def transfer_parametrizations_and_params(
             and name not in to_module._buffers
             and not is_parametrized(to_module, name)
         ):
-            setattr(to_module, name, Parameter(getattr(from_module, name).detach().clone()))
+            value = getattr(from_module, name).detach().clone()
+            if any(isinstance(getattr(source, part), Parameter) for part in source._names()):
+                to_module.register_parameter(name, Parameter(value))
+            else:
+                to_module.register_buffer(name, value)
         for parametrization in source._steps():
-            register_parametrization(to_module, name, copy.deepcopy(parametrization), unsafe=source.unsafe)
-        target: Any = to_module.parametrizations[name]
+            register_parametrization(to_module, name, parametrization, unsafe=source.unsafe)
         for part in source._names():
-            getattr(target, part).data = getattr(source, part).detach().clone()
+            setattr(to_module.parametrizations[name], part, getattr(source, part))
     return to_module
