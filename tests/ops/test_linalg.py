@@ -327,6 +327,13 @@ def test_a_batch_of_hidden_samples_is_factorised_sample_by_sample() -> None:
     assert infos[0] == infos[1] == [0, 2, 0, 1]
 
 
+@pytest.mark.parametrize("p", [None, 1, "fro", "nuc", -2])
+def test_the_condition_of_matrices_without_elements_is_real(p: Any) -> None:
+    for shape in ((0, 0), (2, 0, 0)):
+        got, expected = (lib.linalg.cond(lib.zeros(shape, dtype=lib.complex64), p) for lib in (rg, torch))
+        assert_same(got, expected)
+
+
 def test_logdet_where_there_is_none() -> None:
     for matrix in ([[0.0, 1.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]):
         ours = rg.logdet(rg.from_numpy(np.array(matrix)))
