@@ -334,6 +334,16 @@ def test_the_condition_of_matrices_without_elements_is_real(p: Any) -> None:
         assert_same(got, expected)
 
 
+def test_tensor_equations_without_elements() -> None:
+    for function in (
+        lambda lib, A: lib.linalg.tensorinv(A, ind=1),
+        lambda lib, A: lib.linalg.tensorinv(A, ind=3),
+        lambda lib, A: lib.linalg.tensorsolve(A, lib.zeros(0, 2)),
+    ):
+        got, expected = (function(lib, lib.zeros(0, 2, 1, 3, 0)) for lib in (rg, torch))
+        assert got.shape == tuple(expected.shape)
+
+
 def test_logdet_where_there_is_none() -> None:
     for matrix in ([[0.0, 1.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]):
         ours = rg.logdet(rg.from_numpy(np.array(matrix)))
