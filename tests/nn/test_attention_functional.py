@@ -234,3 +234,19 @@ def test_a_birth_in_any_thread_of_backward(attempt: int) -> None:
         result.register_hook(lambda g: g * 1e30)
         result.sum().backward()
     assert caught.value.event.op == "ScaledDotProductAttentionBackward0"
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"mask": True}, {"dropout_p": 0.5}, {"width": 3}])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_result_lies_in_memory_as_the_query_does(transposed: bool, options: dict[str, Any]) -> None:
+    """So that transposed heads are put side by side by a view."""
+    layouts = []
+    for lib in (rg, torch):
+        shape = (2, 6, 4, 5) if transposed else (2, 4, 6, 5)
+        q, k = lib.ones(shape), lib.ones(shape)
+        v = lib.ones((*shape[:-1], options.get("width", 5)))
+        q, k, v = (x.transpose(1, 2) if transposed else x for x in (q, k, v))
+        more = {name: options[name] for name in ("is_causal", "dropout_p") if name in options}
+        mask = lib.ones(6, 6, dtype=lib.bool) if "mask" in options else None
+        layouts.append(lib.nn.functional.scaled_dot_product_attention(q, k, v, mask, **more).stride())
+    assert layouts[0] == layouts[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
@@ -181,3 +182,19 @@ def gradients(library: Any, bound: Bound, function: Any, row: Row) -> list[Any]:
         return [None] * len(bound.leaves)
     weights = [library.ones_like(output) for output in outputs]
     return list(library.autograd.grad(outputs, bound.leaves, weights, allow_unused=True))
+
+
+CONTRACTIONS = [
+    "ij,jk->ki", "bij,bjk->bki", "i,j->ji", "ijk,jl->lik", "ijk,jl->kli", "bij,k->kbij", "jk,ij->ik", "bjk,bij->bik",
+    "bqhd,bkhd->bhqk", "bhqk,bkhd->bqhd", "bhqd,bhkd->bhqk", "ijk,ijk->ik", "bij,bj->bi",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("equation", CONTRACTIONS)
+@pytest.mark.parametrize("arrange", [np.asarray, transposed])
+def test_contractions_lie_in_the_order_that_was_asked_for(equation: str, arrange: Callable[..., np.ndarray]) -> None:
+    """So that what torch lets one view is viewed here, too."""
+    sizes = dict(zip("bijklqhd", itertools.count(2)))
+    arrays = [np.zeros([sizes[index] for index in term]) for term in equation.split("->")[0].split(",")]
+    got, expected = (lib.einsum(equation, *(lib.from_numpy(arrange(x)) for x in arrays)) for lib in (rg, torch))
+    assert got.stride() == expected.stride()

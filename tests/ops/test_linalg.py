@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -252,6 +253,95 @@ def test_a_singular_matrix_leaves_the_others_of_its_batch_alone() -> None:
     factor, info = rg.linalg.cholesky_ex(rg.from_numpy(np.stack([np.eye(2), np.diag([1.0, -1.0])])))
     assert info.tolist() == [0, 2]
     np.testing.assert_array_equal(factor.numpy()[0], np.eye(2))
+
+
+# two by two with a NaN, the rest small numbers: LAPACK finds a zero among the pivots of some, and calls them singular
+WITH_NAN = [
+    np.array(entries).reshape(2, 2)
+    for entries in itertools.product([np.nan, 0.0, 1.0], repeat=4)
+    if np.isnan(entries).any()
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_the_determinant_of_a_matrix_with_nan_is_nan(dtype: str) -> None:
+    matrices = np.stack([*WITH_NAN, np.ones((2, 2)), np.diag([2.0, 3.0])]).astype(dtype)
+    for x in (matrices, *matrices):
+        for library in (rg, torch):
+            A = library.from_numpy(x)
+            for value in (library.linalg.det(A), library.linalg.slogdet(A)[1]):
+                assert value.isnan().tolist() == np.isnan(x).any((-2, -1)).tolist()
+    ours, theirs = (library.linalg.slogdet(library.from_numpy(matrices[-2:])) for library in (rg, torch))
+    for a, b in zip(ours, theirs, strict=True):
+        assert_same(a, b)
+    each = rg.vmap(rg.linalg.det)(rg.from_numpy(matrices))
+    np.testing.assert_array_equal(each.numpy(), rg.linalg.det(rg.from_numpy(matrices)).numpy())
+
+
+@pytest.mark.parametrize(
+    ("library", "matrices"),
+    [(rg, WITH_NAN), (torch, [matrix for matrix in WITH_NAN if matrix[0, 0]])],  # torch may find a zero, too
+)
+def test_a_matrix_with_nan_is_not_called_singular(library: Any, matrices: list[np.ndarray]) -> None:
+    for matrix in matrices:
+        A = library.from_numpy(np.stack([matrix, np.diag([2.0, 4.0])])).requires_grad_()
+        inverse, info = library.linalg.inv_ex(A)
+        assert info.tolist() == [0, 0]
+        results = [inverse, library.linalg.inv(A), library.linalg.solve(A, library.ones(2, 2, 1).double())]
+        for result in (*results, library.linalg.det(A)):
+            (grad,) = library.autograd.grad(result.sum(), A)
+            for x in (result, grad):
+                assert x[0].isnan().any()
+                assert not x[1].isnan().any()
+        assert results[0][1].tolist() == results[1][1].tolist() == [[0.5, 0.0], [0.0, 0.25]]
+        assert results[2][1].tolist() == [[0.5], [0.25]]
+
+
+def test_a_matrix_with_nan_has_no_cholesky_factor() -> None:
+    """It is not positive definite; unless the NaN is in the triangle that is not read."""
+    matrices = np.stack([np.eye(3)] * 4)
+    matrices[1, 2, 1] = matrices[2, 0, 0] = matrices[3, 0, 2] = np.nan
+    for upper in (False, True):
+        infos = []
+        for library in (rg, torch):
+            A = library.from_numpy(matrices if not upper else np.swapaxes(matrices, 1, 2).copy())
+            factor, info = library.linalg.cholesky_ex(A, upper=upper)
+            assert factor[0].tolist() == factor[3].tolist() == np.eye(3).tolist()
+            infos.append(info.tolist())
+            for k, refused in enumerate(infos[-1]):
+                if refused:
+                    with pytest.raises(library.linalg.LinAlgError, match=f"leading minor of order {refused} "):
+                        library.linalg.cholesky(A[k], upper=upper)
+        assert infos[0] == infos[1] == [0, 3, 1, 0]
+
+
+def test_a_batch_of_hidden_samples_is_factorised_sample_by_sample() -> None:
+    matrices = np.stack([np.eye(2), np.diag([1.0, -1.0]), 4 * np.eye(2), [[np.nan, 0.0], [0.0, 1.0]]])
+    infos = []
+    for library in (rg, torch):
+        factors, info = library.vmap(library.linalg.cholesky_ex)(library.from_numpy(matrices))
+        assert factors[[0, 2]].tolist() == [np.eye(2).tolist(), (2 * np.eye(2)).tolist()]
+        infos.append(info.tolist())
+        with pytest.raises(library.linalg.LinAlgError, match="leading minor of order 2 "):
+            library.vmap(library.linalg.cholesky)(library.from_numpy(matrices))
+    assert infos[0] == infos[1] == [0, 2, 0, 1]
+
+
+@pytest.mark.parametrize("p", [None, 1, "fro", "nuc", -2])
+def test_the_condition_of_matrices_without_elements_is_real(p: Any) -> None:
+    for shape in ((0, 0), (2, 0, 0)):
+        got, expected = (lib.linalg.cond(lib.zeros(shape, dtype=lib.complex64), p) for lib in (rg, torch))
+        assert_same(got, expected)
+
+
+def test_tensor_equations_without_elements() -> None:
+    for function in (
+        lambda lib, A: lib.linalg.tensorinv(A, ind=1),
+        lambda lib, A: lib.linalg.tensorinv(A, ind=3),
+        lambda lib, A: lib.linalg.tensorsolve(A, lib.zeros(0, 2)),
+    ):
+        got, expected = (function(lib, lib.zeros(0, 2, 1, 3, 0)) for lib in (rg, torch))
+        assert got.shape == tuple(expected.shape)
 
 
 def test_logdet_where_there_is_none() -> None:

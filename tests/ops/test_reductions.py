@@ -108,6 +108,30 @@ def test_named_results() -> None:
     assert rg.histogram(x, 3)._fields == ("hist", "bin_edges")
 
 
+@pytest.mark.parametrize("dim", [(), []])
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("name", ["all", "any"])
+def test_truth_over_no_dimension_is_that_of_each_element(name: str, keepdim: bool, dim: Any) -> None:
+    """Unlike sums, for which no dimension means all of them."""
+    got, expected = (getattr(lib, name)(lib.from_numpy(X.copy()), dim, keepdim) for lib in (rg, torch))
+    assert got.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "bool", "float16", "float64"])
+def test_nansum_leaves_nan_out_before_it_converts(dtype: str) -> None:
+    got, expected = (
+        lib.nansum(lib.tensor([[1.5, np.nan], [np.nan, 2.75]]), 0, dtype=getattr(lib, dtype)) for lib in (rg, torch)
+    )
+    assert got.tolist() == expected.tolist()
+    assert got.dtype is getattr(rg, dtype)
+
+
+@pytest.mark.parametrize("library", [rg, torch])
+def test_a_mean_without_nan_is_no_integer(library: Any) -> None:
+    with pytest.raises(RuntimeError, match="floating"):
+        library.nanmean(library.tensor([1.0, np.nan]), dtype=library.int64)
+
+
 @pytest.mark.parametrize("p", [1, 2, 3, 0.5, np.inf, -np.inf, 0])
 @pytest.mark.parametrize("dim", [None, 1, (0, 1)])
 def test_the_norm_of_one_number_is_its_absolute_value(p: float, dim: Any) -> None:

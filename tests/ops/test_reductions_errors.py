@@ -128,6 +128,8 @@ VALUES = [
     ("searchsorted", (X, 3)),
     ("searchsorted", (Z, V)),
     ("searchsorted", (V, V), {"sorter": np.array([0, 1])}),
+    ("searchsorted", (V, V), {"sorter": V - 1}),
+    ("searchsorted", (V, V), {"sorter": np.array([0, 1, 2], np.int32)}),
     ("searchsorted", (V, V), {"sorter": np.array([0, 1, 5])}),
     ("bucketize", (V, X)),
     ("isin", (1, 1)),

@@ -171,7 +171,7 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
     ("tensor_split", lambda t: t.s.tensor_split(1)),
     ("tensor_split", lambda t: t.x.tensor_split(t.v)),
     ("hsplit", lambda t: t.x.hsplit(2)),
-    ("hsplit", lambda t: t.s.hsplit(1)),
+    ("hsplit requires a tensor with at least 1 dimension,", lambda t: t.s.hsplit(1)),
     ("unflatten", lambda t: t.s.unflatten(0, (1, 1))),
     ("vsplit", lambda t: t.v.vsplit(2)),
     ("dsplit", lambda t: t.x.dsplit(1)),

@@ -22,6 +22,11 @@ def columns_times(a: Any, factors: Any) -> Any:
     return a * factors[..., None, :]
 
 
+def has_nan(a: Any) -> Any:
+    """Which matrices of a batch have a NaN."""
+    return np.isnan(a).any(axis=(-2, -1))
+
+
 def rows(a: Any) -> Any:
     """A batch of matrices as one matrix that has all their rows."""
     return a if a.ndim == 2 else a.reshape((math.prod(a.shape[:-1]), a.shape[-1]))

@@ -16,6 +16,7 @@ import numpy as np
 
 from retrograd.core.blocks import share_out
 from retrograd.core.fit import sum_to
+from retrograd.core.layout import dense_like
 from retrograd.core.op import op
 from retrograd.core.tensor import Tensor
 from retrograd.ops._fused import gradients_of, samples_in_front
@@ -253,6 +254,14 @@ def _add_to_mask(of_mask: Any, of_scores: Any, part: _Part) -> None:
     target += sum_to(of_scores, target.shape)
 
 
+def _place_for_result(x: _Operands, options: Options) -> Any:
+    """An array that lies in memory as the query does, as in torch, so that transposed heads go back without a copy."""
+    shape = (*x.query.shape[:-1], x.value.shape[-1])
+    if type(x.query) is np.ndarray and x.query.shape == shape and 0 not in x.query.strides and not options.dropout:
+        return dense_like(x.query)
+    return np.empty(shape, x.query.dtype, like=x.query)
+
+
 # --- the operation ----------------------------------------------------------------------------------------------------
 
 
@@ -276,7 +285,7 @@ def attend(tensors, allowed, options: Options):
         Booleans: which keys a query attends to; or None.
     """
     x = _Operands(tensors, allowed)
-    result = np.empty((*x.query.shape[:-1], x.value.shape[-1]), x.query.dtype, like=x.query)
+    result = _place_for_result(x, options)
     logarithms = np.empty((*x.query.shape[:-1], 1), x.query.dtype, like=x.query)
     keys, width = x.value.shape[-2:]
     all_weights = np.zeros((*x.query.shape[:-1], keys), x.query.dtype, like=x.query) if keys <= width else None

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from retrograd.core.layout import row_major
 from retrograd.core.op import kernel
 from retrograd.core.registry import composite
 from retrograd.dtypes import promote_types
@@ -30,14 +31,16 @@ class _Layout(NamedTuple):
     own_left: int
     contracted: int
     out: tuple[int, ...]  # from the order batch, left's own, right's own to the one wanted
+    swapped: bool  # whether the one wanted begins with right's own: then it is the product the other way round
 
 
 @functools.lru_cache(maxsize=1024)
 def _layout(left: str, right: str, out: str) -> _Layout:
-    batch = [index for index in left if index in right and index in out]
+    # in the order of the result, which then lies in memory as it is wanted, if that is possible at all
+    batch = [index for index in out if index in left and index in right]
     contracted = [index for index in left if index in right and index not in out]
-    own_left = [index for index in left if index not in right]
-    own_right = [index for index in right if index not in left]
+    own_left = [index for index in out if index not in right]
+    own_right = [index for index in out if index not in left]
     made = [*batch, *own_left, *own_right]
     return _Layout(
         tuple(map(left.index, [*batch, *own_left, *contracted])),
@@ -46,6 +49,7 @@ def _layout(left: str, right: str, out: str) -> _Layout:
         len(own_left),
         len(contracted),
         tuple(map(made.index, out)),
+        bool(own_left and own_right) and out.index(own_right[0]) < out.index(own_left[0]),
     )
 
 
@@ -65,22 +69,22 @@ def contract(input, other, left: str, right: str, out: str):
     """
     plan = _layout(left, right, out)
     if not plan.contracted:
-        return _multiply(input, other, plan)
+        return _stretched(input, left, out) * _stretched(other, right, out)
+    if plan.swapped:
+        input, other, plan = other, input, _layout(right, left, out)
     a, b = input.transpose(plan.left), other.transpose(plan.right)
     batch, own = a.shape[: plan.batch], a.shape[plan.batch : plan.batch + plan.own_left]
     inner, own_right = a.shape[plan.batch + plan.own_left :], b.shape[plan.batch + plan.contracted :]
     k = math.prod(inner)
     result = product("einsum", a.reshape((*batch, math.prod(own), k)), b.reshape((*batch, k, math.prod(own_right))))
-    return result.reshape((*batch, *own, *own_right)).transpose(plan.out)
+    return row_major(result).reshape((*batch, *own, *own_right)).transpose(plan.out)
 
 
-def _multiply(input: Any, other: Any, plan: _Layout) -> Any:
-    """A contraction over nothing: both tensors stretched to the result's dimensions and multiplied."""
-    own_right = other.ndim - plan.batch
-    a = input.transpose(plan.left).reshape([input.shape[dim] for dim in plan.left] + [1] * own_right)
-    b = other.transpose(plan.right)
-    b = b.reshape((*b.shape[: plan.batch], *[1] * plan.own_left, *b.shape[plan.batch :]))
-    return (a * b).transpose(plan.out)
+def _stretched(x: Any, term: str, out: str) -> Any:
+    """``x`` with its dimensions in the order of ``out``, and others of length 1 for those it lacks."""
+    x = x.transpose([term.index(index) for index in out if index in term])
+    lengths = iter(x.shape)
+    return x.reshape([next(lengths) if index in term else 1 for index in out])
 
 
 @composite(method=False, out=True)

@@ -359,9 +359,14 @@ def tensor_split(input, indices_or_sections: Any, dim: int = 0):
     return tuple(input[along(dim, slice(start, stop))] for start, stop in zip([0, *cuts], [*cuts, length], strict=True))
 
 
+def _check_ndim(name: str, input: Any, least: int) -> None:
+    if input.ndim < least:
+        dimensions = "dimension" if least == 1 else "dimensions"
+        raise RuntimeError(f"{name} requires a tensor with at least {least} {dimensions}, but got {input.ndim}")
+
+
 def _splitalong(name: str, input: Any, indices_or_sections: Any, dim: int) -> tuple[Any, ...]:
-    if input.ndim < dim + 1:
-        raise RuntimeError(f"{name} requires a tensor with at least {dim + 1} dimension, but got {input.ndim}")
+    _check_ndim(name, input, dim + 1)
     indices_or_sections = _count_or_places(indices_or_sections)
     if isinstance(indices_or_sections, int) and (indices_or_sections <= 0 or input.shape[dim] % indices_or_sections):
         raise RuntimeError(
@@ -374,14 +379,14 @@ def _splitalong(name: str, input: Any, indices_or_sections: Any, dim: int) -> tu
 @composite()
 def hsplit(input, indices_or_sections: Any):
     """Cut a tensor into views along its second dimension (a vector along its only one)."""
+    _check_ndim("hsplit", input, 1)
     return _splitalong("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1)
 
 
 @composite()
 def vsplit(input, indices_or_sections: Any):
     """Cut a tensor into views along its first dimension."""
-    if input.ndim < 2:
-        raise RuntimeError(f"vsplit requires a tensor with at least 2 dimension, but got {input.ndim}")
+    _check_ndim("vsplit", input, 2)
     return _splitalong("vsplit", input, indices_or_sections, 0)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from retrograd.core.named_results import NamedResults
 from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
-from retrograd.ops._matrices import adjoint, check_floating, check_info, check_square, columns_times
+from retrograd.ops._matrices import adjoint, check_floating, check_info, check_square, columns_times, has_nan
 from retrograd.ops._rules import conj, everywhere
 from retrograd.ops.linalg_lu import first_zero_pivot
 
@@ -28,7 +28,8 @@ lapack_kernel: Any = without_flags(kernel)
 def _invert(A: Any) -> tuple[Any, Any]:
     """The inverses of matrices, and for each which diagonal element of its LU factor is zero, counted from 1, or 0.
 
-    A singular matrix of a batch gets NaN for an inverse, and leaves the others alone.
+    A singular matrix of a batch gets NaN for an inverse, and leaves the others alone. So does one that has a NaN, which
+    LAPACK may take for singular.
     """
     info = np.zeros(A.shape[:-2], np.int32, like=A)
     try:
@@ -39,7 +40,8 @@ def _invert(A: Any) -> tuple[Any, Any]:
             try:
                 inverse[index] = np.linalg.inv(A[index])
             except np.linalg.LinAlgError:
-                info[index] = first_zero_pivot(A[index])
+                if not has_nan(A[index]):
+                    info[index] = first_zero_pivot(A[index])
         return inverse, info
 
 
@@ -144,12 +146,18 @@ def _products_around(S: Any) -> tuple[Any, Any]:
     return before, np.flip(after, -1)
 
 
+def _determinant(A: Any) -> Any:
+    det = np.linalg.det(A)
+    # LAPACK may find a zero among the pivots of a matrix with NaN
+    return det if everywhere(det) else np.where(has_nan(A), np.nan, det)
+
+
 @lapack_kernel(public=False, method=False, A=_cofactors_gradient)
 def cofactors(A):
     """The derivative of the determinant, d̄ A⁻ᴴ: the (conjugate) cofactors of A, which singular matrices have, too."""
-    det = np.linalg.det(A)
+    det = _determinant(A)
     if everywhere(det):
-        return conj(det)[..., None, None] * adjoint(np.linalg.inv(A))
+        return conj(det)[..., None, None] * adjoint(_invert(A)[0])
     # adj(U S Vᴴ) = det(U) det(Vᴴ) V adj(S) Uᴴ, and adj(S) has the products of all singular values but one
     U, S, Vh = np.linalg.svd(A)
     before, after = _products_around(S)
@@ -167,7 +175,7 @@ def det(A):
     """Return the determinant of a square matrix, or of every matrix of a batch."""
     check_square("linalg.det", A)
     check_floating("linalg.det", A)
-    return np.linalg.det(A)
+    return _determinant(A)
 
 
 composite()(det)
@@ -195,7 +203,10 @@ def slogdet(A):
     """
     check_square("linalg.slogdet", A)
     check_floating("linalg.slogdet", A)
-    return tuple(np.linalg.slogdet(A))
+    sign, logabsdet = np.linalg.slogdet(A)
+    if not everywhere(sign):
+        logabsdet = np.where(has_nan(A), np.nan, logabsdet)
+    return sign, logabsdet
 
 
 composite()(slogdet)
@@ -218,17 +229,17 @@ def logdet(input):
     public=False,
     method=False,
     node_name="LinalgSolveExBackward0",
-    A=lambda g, A, result: -np.linalg.solve(adjoint(A), g) @ adjoint(result),
-    B=lambda g, A: np.linalg.solve(adjoint(A), g),
+    A=lambda g, A, result: -solve_matrices(adjoint(A), g) @ adjoint(result),
+    B=lambda g, A: solve_matrices(adjoint(A), g),
 )
 def solve_matrices(A, B):
     """X = A⁻¹ B, with G_B = A⁻ᴴ G and G_A = -G_B Xᴴ."""
     try:
         return np.linalg.solve(A, B)
     except np.linalg.LinAlgError:
-        _, info = _invert(A)
+        inverse, info = _invert(A)
         check_info("linalg.solve", info, "The solver failed because the input matrix is singular.")
-        raise
+        return inverse @ B  # a matrix of the batch has a NaN
 
 
 @composite(name="linalg.solve", method=False, out=True)

@@ -19,8 +19,9 @@ from retrograd.core.named_results import NamedResults
 from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
+from retrograd.ops._fused import sample_by_sample
 from retrograd.ops._matrices import adjoint, check_floating, check_info, check_matrix, check_square, columns_times
-from retrograd.ops._rules import conj
+from retrograd.ops._rules import conj, everywhere
 from retrograd.ops.linalg_triangular import substitute
 
 lapack: Any = without_flags(op)
@@ -94,28 +95,33 @@ def _check_phase(name: str, products: Any) -> None:
 
 def _factorise(A: Any, upper: bool) -> tuple[Any, Any]:
     """Cholesky factors, and for each matrix the order of its first minor that is not positive definite, or 0."""
-    info = np.zeros(A.shape[:-2], np.int32, like=A)
-    try:
-        return np.linalg.cholesky(A, upper=upper), info
-    except np.linalg.LinAlgError:
-        factor = np.full_like(A, np.nan)
-        for index in np.ndindex(info.shape):
-            order = 1
-            while order <= A.shape[-1] and _is_positive(A[index][:order, :order], upper):
-                order += 1
-            if order > A.shape[-1]:
-                factor[index] = np.linalg.cholesky(A[index], upper=upper)
-            else:
-                info[index] = order
-        return factor, info
+    factor = _factor_or_none(A, upper)
+    if factor is None:
+        return _factorise_one_by_one(A, upper)
+    return factor, np.zeros(A.shape[:-2], np.int32, like=A)
 
 
-def _is_positive(A: Any, upper: bool) -> bool:
+@sample_by_sample
+def _factorise_one_by_one(A: Any, upper: bool) -> tuple[Any, Any]:
+    factor, info = np.full_like(A, np.nan), np.zeros(A.shape[:-2], np.int32, like=A)
+    for index in np.ndindex(info.shape):
+        order = 1
+        while order <= A.shape[-1] and _factor_or_none(A[index][:order, :order], upper) is not None:
+            order += 1
+        if order > A.shape[-1]:
+            factor[index] = np.linalg.cholesky(A[index], upper=upper)
+        else:
+            info[index] = order
+    return factor, info
+
+
+def _factor_or_none(A: Any, upper: bool) -> Any:
+    """The Cholesky factors; None if a matrix is not positive definite, which LAPACK does not say of one with NaN."""
     try:
-        np.linalg.cholesky(A, upper=upper)
+        factor = np.linalg.cholesky(A, upper=upper)
     except np.linalg.LinAlgError:
-        return False
-    return True
+        return None
+    return factor if everywhere(~np.isnan(_diagonal(factor))) else None
 
 
 _NOT_POSITIVE = (

@@ -280,7 +280,7 @@ def tensorinv(A, ind: int = 2):
             "linalg.tensorinv: expected prod(A.shape[ind:]) == prod(A.shape[:ind]), "
             f"but got {math.prod(last)} != {math.prod(first)} for shape {list(A.shape)} and ind={ind}"
         )
-    return inv(A.reshape((math.prod(first), -1))).reshape((*last, *first))
+    return inv(A.reshape((math.prod(first), math.prod(last)))).reshape((*last, *first))
 
 
 @composite(name="linalg.tensorsolve", method=False, out=True)
@@ -294,7 +294,7 @@ def tensorsolve(A, B, dims: Sequence[int] | None = None):
             "linalg.tensorsolve: expected prod(A.shape[B.ndim:]) == prod(A.shape[:B.ndim]) == prod(B.shape), "
             f"but got shapes {list(A.shape)} and {list(B.shape)}"
         )
-    return np.linalg.solve(A.reshape((math.prod(B.shape), -1)), B.reshape(-1)).reshape(last)
+    return np.linalg.solve(A.reshape((math.prod(B.shape), math.prod(last))), B.reshape(-1)).reshape(last)
 
 
 # --- matrices from vectors --------------------------------------------------------------------------------------------

@@ -149,7 +149,7 @@ def cond(A, p: Order = None):
         )
     inverse, info = inv_ex(A)
     if A.shape[-1] == 0:
-        return np.sum(A, axis=(-2, -1))
+        return np.sum(np.real(A), axis=(-2, -1))
     if everywhere(info == 0):
         return matrix_norm(A, p) * matrix_norm(inverse, p)
     regular = np.where((info == 0)[..., None, None], inverse, np.inf)

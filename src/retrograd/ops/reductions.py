@@ -68,10 +68,9 @@ def nansum(input, dim: Dims = None, keepdim: bool = False, dtype: Any = None):
     """Return the sum over ``dim`` of the elements that are not NaN."""
     if input.dtype.kind == "c":
         raise RuntimeError("nansum(): complex inputs are not supported; sum real and imaginary part separately")
-    input = cast(input, dtype)
-    if input.dtype.kind == "f":
+    if input.dtype.kind == "f":  # before the cast, as integers have no NaN
         input = np.where(np.isnan(input), input.dtype.type(0), input)
-    return cast(add_reduce(input, axes_of(dim, input.ndim), keepdim), dtype)
+    return cast(add_reduce(cast(input, dtype), axes_of(dim, input.ndim), keepdim), dtype)
 
 
 def _nanmean_rule(g, input, dim, keepdim):
@@ -87,6 +86,11 @@ def nanmean(input, dim: Dims = None, keepdim: bool = False, dtype: Any = None):
     if input.dtype.kind != "f":
         raise RuntimeError(f"nanmean(): expected a real floating-point tensor but got {from_numpy_dtype(input.dtype)}")
     input = cast(input, dtype)
+    if input.dtype.kind != "f":
+        raise RuntimeError(
+            f"nanmean(): dtype must be floating-point, but got {from_numpy_dtype(input.dtype)}; "
+            "convert the result with .to()"
+        )
     axis = axes_of(dim, input.ndim)
     absent = np.isnan(input)
     total = add_reduce(np.where(absent, input.dtype.type(0), input), axis, keepdim)
@@ -276,8 +280,8 @@ def renorm(input, p: float, dim: int, maxnorm: float):
 
 
 def _truth(ufunc: np.ufunc, input: Any, dim: Dims, keepdim: bool) -> Any:
-    # unlike elsewhere, () means no dimension here, and uint8 is a truth value
-    axis = dim if dim == () else axes_of(dim, input.ndim)
+    # unlike elsewhere, () and [] mean no dimension here, and uint8 is a truth value
+    axis = () if isinstance(dim, Sequence) and not dim else axes_of(dim, input.ndim)
     result = reduce(ufunc, input, axis, keepdim, np.bool_)
     return result.astype(np.uint8) if input.dtype == np.uint8 else result
 

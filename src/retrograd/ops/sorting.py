@@ -168,6 +168,11 @@ def _check_sorter(sorter: Any, shape: tuple[int, ...]) -> None:
             "searchsorted(): boundary and sorter must have the same size, "
             f"but got boundary tensor {list(shape)} and got sorter tensor {list(sorter.shape)}"
         )
+    if sorter.dtype != np.int64:
+        raise RuntimeError(
+            "searchsorted(): sorter must be a tensor of indices (int64), as argsort returns them, "
+            f"but got dtype {from_numpy_dtype(sorter.dtype)}"
+        )
     if sorter.size and not 0 <= sorter.min() <= sorter.max() < shape[-1]:
         raise RuntimeError("searchsorted(): sorter index out of range")
 
