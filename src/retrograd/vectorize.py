@@ -53,13 +53,15 @@ def _total_when_ended(g: Any, levels: tuple[Level, ...]) -> Any:
     return total(g, ended) if ended else g
 
 
-@kernel(public=False, method=False, input=_total_when_ended)
+# forward mode must not transpose this rule, which gives back its argument while the batch is mapped over: by
+# ``factors``, a tangent is lifted as well
+@kernel(public=False, method=False, factors=("input",), input=_total_when_ended)
 def lift(input, levels: tuple[Level, ...]):
     """The same ``input`` for every sample of ``levels``."""
     return batching.lift(input, levels)
 
 
-@kernel(public=False, method=False, input=lambda g, levels: lift(g, levels))
+@kernel(public=False, method=False, factors=("input",), input=lambda g, levels: lift(g, levels))
 def total(input, levels: tuple[Level, ...]):
     """The sum over all samples of ``levels``."""
     return batching.total(input, levels)

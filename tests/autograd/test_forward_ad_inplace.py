@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+import numpy as np
 import pytest
 
 import retrograd as rg
+from retrograd.autograd.graph import allow_mutation_on_saved_tensors, saved_tensors_hooks
+from retrograd.utils.checkpoint import checkpoint
 from tests.parity import attempt, parity
 
 
@@ -209,3 +212,84 @@ def test_new_memory_is_refused_inside_of_nested_transforms() -> None:
         return rg.func.jvp(lambda y: inner(y, x), (vector(rg, 1.0),), (vector(rg, 1.0),))[1]
 
     assert rg.func.jvp(outer, (vector(rg, 3.0),), (vector(rg, 1.0),))[1].tolist() == [1.0]
+
+
+# --- what hooks pack --------------------------------------------------------------------------------------------------
+
+
+def _square_and_write(x: Any) -> Any:
+    y = x * 1
+    z = y * y
+    y.mul_(3)
+    return z + y
+
+
+def _exp_in_place_and_write(x: Any) -> Any:
+    y = x.clone().exp_()
+    z = y * 1
+    y.mul_(x)
+    return z + y
+
+
+def _cube_and_write_to_a_part(x: Any) -> Any:
+    y = x * 1
+    z = y**3
+    part = y[:1]
+    part.mul_(3)
+    return (z + y)[1:]
+
+
+def _inside_of(block: Any, f: Any) -> Any:
+    def call(x: Any) -> Any:
+        with block:
+            return f(x)
+
+    return call
+
+
+# functions that write over what was saved, and the same without a write
+WRITING_TO_SAVED = {
+    "a result": (lambda x: x.exp().neg_().add_(x), lambda x: x - x.exp()),
+    "an operand": (_square_and_write, lambda x: x * x + x * 3),
+    "what an in-place operation gave": (_exp_in_place_and_write, lambda x: x.exp() + x.exp() * x),
+    "a part": (_cube_and_write_to_a_part, lambda x: (x**3 + x)[1:]),
+}
+PACKING = {
+    "a checkpoint": lambda f: lambda x: checkpoint(f, x, use_reentrant=False),
+    "hooks that copy": lambda f: _inside_of(saved_tensors_hooks(lambda t: t.clone(), lambda t: t), f),
+}
+
+
+@pytest.mark.parametrize("packing", PACKING)
+@pytest.mark.parametrize("written", WRITING_TO_SAVED)
+def test_what_hooks_packed_keeps_its_tangent_when_it_is_written_to(written: str, packing: str) -> None:
+    writing, plain = WRITING_TO_SAVED[written]
+    x, t = rg.tensor([0.3, 0.4, 0.5], dtype=rg.float64), rg.tensor([0.5, -2.0, 1.0], dtype=rg.float64)
+
+    def second(f: Any) -> np.ndarray:
+        return rg.func.jvp(rg.func.grad(lambda x: f(x).sin().sum()), (x,), (t,))[1].numpy()
+
+    def third(f: Any) -> np.ndarray:
+        return rg.func.jvp(lambda x: rg.func.jvp(rg.func.grad(lambda y: f(y).sin().sum()), (x,), (t,))[1], (x,), (t,))[
+            1
+        ].numpy()
+
+    for derivative in (second, third):
+        np.testing.assert_allclose(derivative(PACKING[packing](writing)), derivative(plain))
+        with allow_mutation_on_saved_tensors():
+            np.testing.assert_allclose(derivative(writing), derivative(plain))
+
+
+@pytest.mark.parametrize("name", ["prod", "softmax", "amax", "cumprod", "logsumexp"])
+def test_forward_mode_shows_hooks_nothing_of_its_own(name: str) -> None:
+    """What a transposed rule saves on its way is no part of the graph; a checkpoint could not compute it again."""
+    x, packed = rg.tensor([0.3, 0.4, 0.5], dtype=rg.float64), []
+    function = lambda x: getattr(x, name)(0) * x  # noqa: E731
+
+    def pushed(f: Any) -> np.ndarray:
+        return rg.func.jvp(f, (x,), (x * 2,))[1].numpy()
+
+    np.testing.assert_array_equal(pushed(PACKING["a checkpoint"](function)), pushed(function))
+    with saved_tensors_hooks(packed.append, lambda t: t):
+        pushed(function)
+    assert not packed

@@ -160,6 +160,68 @@ def test_a_differentiable_jacobian() -> None:
         np.testing.assert_allclose(gradient.numpy(), 6 * V)
 
 
+# by what they return of the tensor ``x``: a scalar made of a derivative of its cubes
+INSIDE = {
+    "jacobian": lambda f, x, **options: f.jacobian(lambda x: x**3, x, **options).sum(),
+    "jacobian, all rows": lambda f, x, **options: f.jacobian(lambda x: x**3, x, vectorize=True, **options).sum(),
+    "hessian": lambda f, x, **options: f.hessian(lambda x: (x**3).sum(), x, **options).sum(),
+    "vjp": lambda f, x, **options: f.vjp(lambda x: x**3, x, x, **options)[1].sum(),
+    "jvp": lambda f, x, **options: f.jvp(lambda x: x**3, x, x, **options)[1].sum(),
+    "vhp": lambda f, x, **options: f.vhp(lambda x: (x**3).sum(), x, x, **options)[1].sum(),
+    "hvp": lambda f, x, **options: f.hvp(lambda x: (x**3).sum(), x, x, **options)[1].sum(),
+}
+TRANSFORMS = {
+    "grad": lambda lib, g, x: lib.func.grad(g)(x),
+    "grad in vmap": lambda lib, g, x: lib.vmap(lib.func.grad(g))(x[None])[0],
+    "vjp": lambda lib, g, x: lib.func.vjp(g, x)[1](lib.ones_like(x[0]))[0],
+    "jacrev": lambda lib, g, x: lib.func.jacrev(g)(x),
+    "jacfwd": lambda lib, g, x: lib.func.jacfwd(g)(x),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("name", INSIDE)
+def test_inside_of_a_transform(name: str, transform: str) -> None:
+    """With a history the outer derivative is right; without one it would be zero, and the call raises, as in torch."""
+
+    def derivative(lib: Any, **options: Any) -> Any:
+        inner = lambda x: INSIDE[name](lib.autograd.functional, x, **options)  # noqa: E731
+        return TRANSFORMS[transform](lib, inner, lib.tensor(V))
+
+    x = torch.tensor(V, requires_grad=True)
+    (expected,) = torch.autograd.grad(INSIDE[name](torch.autograd.functional, x, create_graph=True), x)
+    np.testing.assert_allclose(derivative(rg, create_graph=True).detach().numpy(), expected.numpy())
+    with pytest.raises(RuntimeError):
+        derivative(torch)
+    with pytest.raises(RuntimeError, match=r"would find a derivative of zero; pass create_graph=True"):
+        derivative(rg)
+
+
+def test_inside_of_a_transform_by_forward_mode() -> None:
+    f = rg.autograd.functional
+    columns = lambda x: f.jacobian(rg.sin, x, vectorize=True, strategy="forward-mode").sum()  # noqa: E731
+    for transform in TRANSFORMS.values():
+        with pytest.raises(RuntimeError, match=r"use retrograd\.func\.jacfwd"):
+            transform(rg, columns, rg.tensor(V))
+
+
+def test_inside_of_a_custom_function_in_a_transform() -> None:
+    """Where nothing is recorded, nothing is to be differentiated either."""
+
+    class Cubes(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(rg.autograd.functional.jacobian(lambda x: x**3, x))
+            return x**3
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g @ ctx.saved_tensors[0]
+
+    gradient = rg.func.grad(lambda x: Cubes.apply(x).sum())(rg.tensor(V))
+    np.testing.assert_allclose(gradient.numpy(), 3 * V**2)
+
+
 @parity
 def test_what_is_no_tensor(lib: Any) -> Any:
     functional = lib.autograd.functional

@@ -185,6 +185,13 @@ def test_hessian(lib: Any) -> Any:
 
 # --- composition ------------------------------------------------------------------------------------------------------
 
+
+def squares_but_the_first(x: Any) -> Any:
+    y = x * 1
+    y[1:].mul_(x[1:])
+    return y
+
+
 COMPOSED = {
     "grad of grad": lambda lib, f: f.grad(lambda x: f.grad(lambda y: (y**3).sum())(x).sum())(lib.tensor(V)),
     "an inner variable is not the outer one": lambda lib, f: f.grad(
@@ -217,6 +224,18 @@ COMPOSED = {
     "jacfwd of vmap": lambda lib, f: f.jacfwd(lambda x: f.vmap(lambda w: (w * x).sum().sin())(lib.tensor(W)))(
         lib.tensor(V)
     ),
+    "grad of hessian of vmap": lambda lib, f: f.grad(
+        lambda x: f.hessian(
+            lambda y: f.vmap(lambda u, v: u * v.sin(), in_dims=(0, None))(lib.stack([y, y * y]), y).sum()
+        )(x).sum()
+    )(lib.tensor(V)),
+    "vmap of jacrev of writing to a part": lambda lib, f: f.vmap(f.jacrev(squares_but_the_first))(lib.tensor(A)),
+    "vmap of jacrev of jacrev of writing to a part": lambda lib, f: f.vmap(f.jacrev(f.jacrev(squares_but_the_first)))(
+        lib.tensor(A)
+    ),
+    "grad of vmap of jacrev of writing to a part": lambda lib, f: f.grad(
+        lambda x: f.vmap(f.jacrev(squares_but_the_first))(x).sin().sum()
+    )(lib.tensor(A)),
     "grad of jvp": lambda lib, f: f.grad(lambda x: f.jvp(lambda a: lib.sin(a * x), (x,), (x * x,))[1].sum())(
         lib.tensor(V)
     ),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.autograd import grad
+from retrograd.core import state
 from retrograd.core.tensor import Tensor, wrap
 
 Tensors = tuple[Tensor, ...]
@@ -31,9 +32,29 @@ def as_tuple(value: Any, argument: str, name: str) -> tuple[bool, Tensors]:
 
 def inside(inputs: Sequence[Tensor], create_graph: bool, requires_grad: bool = True) -> Tensors:
     """Stand-ins for the inputs: connected with them where the result is to be, and cut off otherwise."""
-    return tuple(
-        [x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_(requires_grad) for x in inputs]
-    )
+    stand_ins = []
+    for x in inputs:
+        if create_graph and x.requires_grad:
+            stand_in = x.view_as(x)
+        else:
+            stand_in = x.detach().requires_grad_(requires_grad)
+            if create_graph and state.local.dual_level is not None:
+                state.local.dual_level.move(x, stand_in)
+        stand_ins.append(stand_in)
+    return tuple(stand_ins)
+
+
+def check_kept(create_graph: bool, name: str, remedy: str = "pass create_graph=True, or use retrograd.func") -> None:
+    """Raise where a transform would take the derivative of a result without a history for zero.
+
+    Under ``no_grad``, as in the forward of a custom function, nothing is to be differentiated.
+    """
+    local = state.local
+    if local.transforms and not create_graph and (local.grad_enabled or local.tangents is not None):
+        raise RuntimeError(
+            f"autograd.functional.{name}: the result has no history, so that the transform of retrograd.func which is "
+            f"running this function would find a derivative of zero; {remedy}"
+        )
 
 
 def outside(values: Any, create_graph: bool) -> Any:

@@ -16,6 +16,7 @@ from retrograd.autograd._functional import (
     Tensors,
     as_tuple,
     check_dependence,
+    check_kept,
     check_one_element,
     check_scalar,
     checked_vector,
@@ -72,6 +73,7 @@ def vjp(
     >>> rg.autograd.functional.vjp(lambda x: x**2, x, v)
     (tensor([1., 4.]), tensor([ 2., 40.]))
     """
+    check_kept(create_graph, "vjp")
     with enable_grad():
         are_inputs, inputs = as_tuple(inputs, "inputs", "vjp")
         inputs = inside(inputs, create_graph)
@@ -114,6 +116,7 @@ def jvp(
     >>> rg.autograd.functional.jvp(lambda x: x.sum() ** 2, x, v)
     (tensor(9.), tensor(66.))
     """
+    check_kept(create_graph, "jvp")
     with enable_grad():
         are_inputs, inputs = as_tuple(inputs, "inputs", "jvp")
         inputs = inside(inputs, create_graph)
@@ -176,6 +179,7 @@ def vhp(
     >>> rg.autograd.functional.vhp(lambda x: (x**3).sum(), x, v)
     (tensor(9.), tensor([ 6., 12.]))
     """
+    check_kept(create_graph, "vhp")
     with enable_grad():
         are_inputs, inputs = as_tuple(inputs, "inputs", "vhp")
         inputs = inside(inputs, create_graph)
@@ -212,6 +216,7 @@ def hvp(
     >>> rg.autograd.functional.hvp(lambda x: (x**3).sum(), x, v)
     (tensor(9.), tensor([ 6., 12.]))
     """
+    check_kept(create_graph, "hvp")
     with enable_grad():
         are_inputs, inputs = as_tuple(inputs, "inputs", "hvp")
         inputs = inside(inputs, create_graph)
@@ -282,12 +287,14 @@ def jacobian(
         )
     if strategy == "forward-mode":
         _refuse_forward_mode(create_graph, strict, vectorize)
+        check_kept(create_graph, "jacobian", "use retrograd.func.jacfwd")
         return _forward_jacobian(func, inputs)
     if strict and vectorize:
         raise RuntimeError(
             "jacobian: `strict=True` and `vectorized=True` are not supported together. "
             "Please either set `strict=False` or `vectorize=False`."
         )
+    check_kept(create_graph, "jacobian")
     with enable_grad():
         are_inputs, inputs = as_tuple(inputs, "inputs", "jacobian")
         inputs = inside(inputs, create_graph)
@@ -431,8 +438,6 @@ def hessian(
         return outputs[0].reshape(())
 
     def gradient(*args: Tensor) -> Tensors:
-        if outer_jacobian_strategy == "forward-mode":
-            args = tuple([arg if arg.requires_grad else arg.view_as(arg).requires_grad_() for arg in args])
         found = jacobian(scalar, args, create_graph=True)
         check_dependence(found, "jacobian", strict)
         return found

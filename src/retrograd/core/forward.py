@@ -12,7 +12,7 @@ from retrograd.core.jvp import Tangents, jvp, zeros_like
 from retrograd.core.node import Node, OpNode
 from retrograd.core.record import apply
 from retrograd.core.saved import Packed
-from retrograd.core.state import set_dual_level
+from retrograd.core.state import local, set_dual_level
 from retrograd.core.tensor import Edge, Tensor, wrap
 from retrograd.core.views import Step, replay, shares_memory
 
@@ -168,7 +168,8 @@ class Level:
     def _keep_result(self, edge: Edge, tangent: Tensor) -> None:
         node, nr = edge
         if isinstance(node, OpNode) and node.result_slots:
-            self.keep(node, nr, tangent)
+            # what hooks have packed outlives a write to the result, which is one to its tangent too
+            self.keep(node, nr, tangent if local.saved_hooks is None else tangent.clone())
 
     def keep(self, saved: Node | Packed, nr: int, tangent: Tensor) -> None:
         """Remember the tangent of a result that a node may have saved as array and version, or of a packed tensor."""
@@ -178,7 +179,11 @@ class Level:
         """Remember the tangents of a tensor that a hook has packed."""
         tangent = self.tangent(tensor)
         if tangent is not None:
-            self.keep(packed, 0, tangent)
+            previous = set_dual_level(self.outer)
+            try:
+                self.keep(packed, 0, tangent.clone())  # as in _keep_result
+            finally:
+                set_dual_level(previous)
         if self.outer is not None:
             self.outer.keep_packed(packed, tensor)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import has_room, with_room
 from retrograd.core.array_face import storage_of, storage_offset_of
 from retrograd.core.node import Node
 from retrograd.core.sites import warn_user
@@ -287,6 +288,8 @@ class CopySlices(Node):
         first, *others = self._passed(self.fn.backward(part, edges))
         if edges[0] is None:
             return [None, *others]
+        if first is not None and not has_room(g, [first]):  # a row of a Jacobian: the same for all samples of a batch
+            g = with_room(g, g, first)
         rest = g.copy() if self.order is None else np.array(g, order="K")
         written = replay(rest, self.steps)
         if not written.flags.writeable:
@@ -302,6 +305,8 @@ class CopySlices(Node):
         if edges[0] is None:
             return [None, *others]
         rest = g.clone()
+        if first is not None and not has_room(g._data, [first._data]):
+            rest = wrap(with_room(g._data, g._data, first._data)).copy_(g)
         replay(rest, self.steps).copy_(wrap(np.zeros_like(part._data)) if first is None else first)
         return [rest, *others]
 

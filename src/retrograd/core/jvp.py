@@ -168,7 +168,8 @@ def _of_complex(rule: Callable[..., Any], values: list[Any], tangent: Any, one: 
 def _of_transposed_rules(
     op: Op, bound: list[Any], results: list[Tensor], live: list[bool], tangents: Tangents
 ) -> list[Tensor]:
-    recorded = local.grad_enabled
+    recorded, hooks = local.grad_enabled, local.saved_hooks
+    local.saved_hooks = None  # what is saved here is used here, and is no part of the user's graph
     set_grad_enabled(True)
     try:
         # the gradient at which a linear function is differentiated does not matter, nor what it makes of it
@@ -176,6 +177,7 @@ def _of_transposed_rules(
             gradients = [_source(result) if wanted else None for result, wanted in zip(results, live, strict=True)]
             roots = list(_products(op, bound, results, gradients, tangents))
     finally:
+        local.saved_hooks = hooks
         set_grad_enabled(recorded)
     sources = [gradient._edge for gradient in gradients if gradient is not None]
     recorded = recorded and _any_needs_grad(bound, tangents)

@@ -34,6 +34,7 @@ class _Local(threading.local):
     inference: bool = False
     # whether inference tensors may be saved: a transform is running that nothing outside takes gradients of
     untracked: bool = False
+    transforms: int = 0  # how many functions that retrograd.func transforms are running, each inside of the one before
     # the stack of (pack, unpack) pairs set by saved_tensors_hooks; None while it is empty
     saved_hooks: tuple[tuple[Callable[..., Any], Callable[..., Any]], ...] | None = None
     saved_hooks_disabled: str | None = None

@@ -52,11 +52,13 @@ class Scope:
         self._inference, self._untracked = local.inference, local.untracked
         local.inference, local.untracked = False, local.untracked or not self.recording
         state.set_grad_enabled(True)
+        local.transforms += 1
         self.running = True
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.running = False
+        state.local.transforms -= 1
         state.local.inference, state.local.untracked = self._inference, self._untracked
         state.set_grad_enabled(self.recording)
 

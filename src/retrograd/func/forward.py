@@ -69,6 +69,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     local = state.local
     modes = local.forward_enabled, local.inference
     local.forward_enabled, local.inference = True, False
+    local.transforms += 1
     outer = state.set_dual_level(level)
     try:
         output, aux = split_aux(func(*unflatten(structure, duals)), has_aux, name)
@@ -77,6 +78,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         found = [level.tangent(leaf) for leaf in outputs]
     finally:
         local.forward_enabled, local.inference = modes
+        local.transforms -= 1
         state.set_dual_level(outer)
         level.leave()
     if strict and any(tangent is None for tangent in found):
