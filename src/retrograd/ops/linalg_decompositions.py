@@ -19,6 +19,7 @@ from retrograd.core.named_results import NamedResults
 from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
+from retrograd.ops._fused import samples_in_front
 from retrograd.ops._matrices import adjoint, check_floating, check_info, check_matrix, check_square, columns_times
 from retrograd.ops._rules import conj
 from retrograd.ops.linalg_triangular import substitute
@@ -92,11 +93,12 @@ def _check_phase(name: str, products: Any) -> None:
 # --- Cholesky ---------------------------------------------------------------------------------------------------------
 
 
+@samples_in_front
 def _factorise(A: Any, upper: bool) -> tuple[Any, Any]:
     """Cholesky factors, and for each matrix the order of its first minor that is not positive definite, or 0."""
     info = np.zeros(A.shape[:-2], np.int32, like=A)
     try:
-        return np.linalg.cholesky(A, upper=upper), info
+        factor = np.linalg.cholesky(A, upper=upper)
     except np.linalg.LinAlgError:
         factor = np.full_like(A, np.nan)
         for index in np.ndindex(info.shape):
@@ -107,7 +109,15 @@ def _factorise(A: Any, upper: bool) -> tuple[Any, Any]:
                 factor[index] = np.linalg.cholesky(A[index], upper=upper)
             else:
                 info[index] = order
-        return factor, info
+    # OpenBLAS stops neither at NaN nor at infinity, and what comes after these is not a factor
+    pivots = _diagonal(factor)
+    spoilt = ~np.isfinite(pivots)
+    missing = np.isnan(pivots) | (np.cumsum(spoilt, -1) > spoilt)
+    if missing.any():
+        failed = missing.any(-1)
+        info = np.where(failed & (info == 0), A.shape[-1] + 1 - missing.sum(-1), info).astype(np.int32)
+        factor[failed] = np.nan
+    return factor, info
 
 
 def _is_positive(A: Any, upper: bool) -> bool:
