@@ -278,6 +278,7 @@ def test_matrices_with_nan_have_no_cholesky_factor(matrix: Any, upper: bool, oth
     assert ours.info.tolist() == theirs.info.tolist()
     for factor, info, expected in zip(ours.L.numpy(), theirs.info.tolist(), theirs.L.numpy(), strict=True):
         np.testing.assert_array_equal(factor, np.full_like(factor, NAN) if info else expected)
+    assert rg.linalg.cholesky_ex(rg.from_numpy(batch[0]), upper=upper).info.item() == theirs.info[0].item()
     for m, error in ((torch, torch.linalg.LinAlgError), (rg, rg.linalg.LinAlgError)):
         with pytest.raises(error, match="not positive-definite") if any(theirs.info.tolist()) else nullcontext():
             m.linalg.cholesky(m.from_numpy(batch), upper=upper)
