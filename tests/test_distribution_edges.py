@@ -149,3 +149,20 @@ def test_messages_say_how_to_convert_integers() -> None:
     for function in (lambda: d.Gamma(rg.tensor(2), rg.tensor(3)).sample(), lambda: d.Bernoulli(rg.tensor(1)).logits):
         assert "int64" in message(function)
         assert ".float()" in message(function)
+
+
+@parity
+def test_values_beside_the_unit_interval(m: Any) -> Any:
+    probs = m.tensor([[0.7], [0.5], [0.01]])
+    value = m.tensor([-0.2, 0.3, 1.5], requires_grad=True)
+    distribution = m.distributions.ContinuousBernoulli(probs, validate_args=False)
+    cdf = distribution.cdf(value)
+    cdf.sum().backward()
+    infinite = m.tensor([-float("inf"), float("inf")])
+    return [cdf, value.grad, distribution.cdf(infinite)]
+
+
+def test_functions_are_no_transforms() -> None:
+    for transforms in (lambda x: x, [lambda x: x], d.ExpTransform):
+        with pytest.raises(ValueError, match="transforms must be a Transform or a list of Transforms, but was"):
+            d.TransformedDistribution(d.Normal(0.0, 1.0), transforms)

@@ -127,6 +127,22 @@ def test_state_dicts_keep_the_versions_of_their_modules() -> None:
     assert type(ours) is collections.OrderedDict
 
 
+@pytest.mark.parametrize("written", [torch, rg], ids=["torch", "retrograd"])
+@pytest.mark.parametrize("read", [torch, rg], ids=["torch", "retrograd"])
+def test_the_milestones_of_a_schedule(written: Any, read: Any) -> None:
+    def schedule(m: Any) -> Any:
+        return m.optim.lr_scheduler.MultiStepLR(m.optim.SGD([m.nn.Parameter(m.ones(2))]), [2, 4, 4])
+
+    stream = io.BytesIO()
+    written.save(schedule(written).state_dict(), stream)
+    stream.seek(0)
+    state = read.load(stream)
+    assert type(state["milestones"]) is collections.Counter
+    resumed = schedule(read)
+    resumed.load_state_dict(state)
+    assert resumed.milestones == schedule(torch).milestones
+
+
 @pytest.mark.filterwarnings("ignore:.*TypedStorage")
 def test_what_torch_has_and_numpy_has_not() -> None:
     thing = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import pickletools
 import struct
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -185,6 +185,8 @@ def encode(value: Any, other: Callable[[Any], bytes | None]) -> bytes:
         return struct.pack("<cI", b"X", len(text)) + text
     if isinstance(value, Mapping):
         items = b"".join(encode(key, other) + encode(item, other) for key, item in value.items())
+        if isinstance(value, Counter):  # as the scheduler MultiStepLR has it
+            return encode_name("collections", "Counter") + b"}(" + items + b"u\x85R"
         if not isinstance(value, OrderedDict):
             return b"}(" + items + b"u"
         metadata = getattr(value, "_metadata", None)

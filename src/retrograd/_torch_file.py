@@ -9,7 +9,7 @@ import math
 import re
 import sys
 import zipfile
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import IO, Any
 
 import numpy as np
@@ -183,6 +183,7 @@ _NAMES: dict[str, Any] = {
     "torch._utils._rebuild_tensor_v2": Builder(_rebuild_tensor),
     "torch._utils._rebuild_parameter": Builder(_rebuild_parameter),
     "torch._tensor._rebuild_from_type_v2": Builder(_rebuild_from_type),
+    "collections.Counter": Builder(Counter),
     "collections.OrderedDict": Builder(lambda: OrderedDict()),
     "collections.defaultdict": Builder(lambda *factory: {}),
     "_codecs.encode": Builder(lambda text, encoding: text.encode("latin1")),

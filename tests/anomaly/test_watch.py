@@ -687,6 +687,15 @@ def test_an_error_about_a_value_that_was_born_before_names_the_birth() -> None:
     assert event.remedy.splitlines()[0] in note
 
 
+def test_a_nan_in_a_matrix_is_told_of_before_the_matrix() -> None:
+    x = rg.tensor([1.0, -1.0], requires_grad=True)
+    with pytest.raises(rg.linalg.LinAlgError) as raised, rg.anomaly.watch():
+        rg.linalg.cholesky(rg.diag(rg.log(x)) + rg.eye(2))
+    (note,) = raised.value.__notes__
+    assert "born in log" in note
+    assert "reached an argument of what raised LinAlgError" in note
+
+
 def test_a_finding_of_our_own_is_told_once() -> None:
     with pytest.raises(AnomalyError) as raised, rg.anomaly.watch() as watch:
         (rg.log(leaf(0.0)) * 0).sum().backward()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ import torch
 
 import retrograd as rg
 from tests.ops.harness import as_array, assert_same, flatten
+
+NAN, INF = np.nan, np.inf
 
 RNG = np.random.default_rng(5)
 
@@ -342,6 +345,42 @@ def test_tensor_equations_without_elements() -> None:
     ):
         got, expected = (function(lib, lib.zeros(0, 2, 1, 3, 0)) for lib in (rg, torch))
         assert got.shape == tuple(expected.shape)
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        [[NAN, 0.0], [0.0, 1.0]],
+        [[1.0, NAN], [NAN, 1.0]],
+        [[4.0, 2.0, 0.0], [2.0, 5.0, NAN], [0.0, NAN, 9.0]],
+        [[INF, INF], [INF, INF]],
+        [[1.0, INF], [INF, 1.0]],
+        [[1.0, 0.0], [0.0, INF]],
+        [[1.0, NAN], [0.0, 1.0]],
+    ],
+)
+@pytest.mark.parametrize("other", [[1.0, 1.0, 1.0], [1.0, -1.0, 1.0]], ids=["positive", "negative"])
+def test_matrices_with_nan_have_no_cholesky_factor(matrix: Any, upper: bool, other: list[float]) -> None:
+    batch = np.array([matrix, np.diag(other[: len(matrix)])])
+    ours = rg.linalg.cholesky_ex(rg.from_numpy(batch), upper=upper)
+    theirs = torch.linalg.cholesky_ex(torch.from_numpy(batch), upper=upper)
+    assert ours.info.tolist() == theirs.info.tolist()
+    for factor, info, expected in zip(ours.L.numpy(), theirs.info.tolist(), theirs.L.numpy(), strict=True):
+        np.testing.assert_array_equal(factor, np.full_like(factor, NAN) if info else expected)
+    assert rg.linalg.cholesky_ex(rg.from_numpy(batch[0]), upper=upper).info.item() == theirs.info[0].item()
+    for m, error in ((torch, torch.linalg.LinAlgError), (rg, rg.linalg.LinAlgError)):
+        with pytest.raises(error, match="not positive-definite") if any(theirs.info.tolist()) else nullcontext():
+            m.linalg.cholesky(m.from_numpy(batch), upper=upper)
+
+
+def test_samples_of_a_batch_have_cholesky_factors_of_their_own() -> None:
+    batch = np.stack([np.diag([4.0, 1.0]), np.diag([1.0, -1.0]), np.diag([NAN, 1.0])])
+    factor, info = rg.func.vmap(rg.linalg.cholesky_ex)(rg.from_numpy(batch))
+    assert info.tolist() == [0, 2, 1]
+    np.testing.assert_array_equal(factor.numpy()[0], np.diag([2.0, 1.0]))
+    with pytest.raises(rg.linalg.LinAlgError, match="minor of order 2"):
+        rg.func.vmap(rg.linalg.cholesky)(rg.from_numpy(batch))
 
 
 def test_logdet_where_there_is_none() -> None:

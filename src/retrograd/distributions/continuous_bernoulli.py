@@ -108,7 +108,7 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
     def cdf(self, value: Any) -> Any:
         self._validate_sample(value)
         small, falling, near, positive = self._falling()
-        x = value
+        x = broadcast_all(value, small)[0].clamp(0.0, 1.0)
         # Bernoulli's polynomials
         series = x + small * x * (x - 1) * (1 / 2 + small * (2 * x - 1) / 12 + small**2 * x * (x - 1) / 24)
         exact = (falling * x).expm1() / falling.expm1() * (falling * (1 - x)).exp().where(positive, 1.0)

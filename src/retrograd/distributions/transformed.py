@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from retrograd.autograd.grad_mode import no_grad
@@ -40,7 +40,7 @@ class TransformedDistribution(Distribution):
         transforms: Transform | Sequence[Transform],
         validate_args: bool | None = None,
     ) -> None:
-        self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
+        self.transforms = list(transforms) if isinstance(transforms, Iterable) else [transforms]
         if not all(isinstance(transform, Transform) for transform in self.transforms):
             raise ValueError(f"transforms must be a Transform or a list of Transforms, but was {transforms}")
         whole = ComposeTransform(self.transforms)

@@ -19,9 +19,9 @@ from retrograd.core.named_results import NamedResults
 from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
-from retrograd.ops._fused import sample_by_sample
+from retrograd.ops._fused import samples_in_front
 from retrograd.ops._matrices import adjoint, check_floating, check_info, check_matrix, check_square, columns_times
-from retrograd.ops._rules import conj, everywhere
+from retrograd.ops._rules import conj
 from retrograd.ops.linalg_triangular import substitute
 
 lapack: Any = without_flags(op)
@@ -93,35 +93,39 @@ def _check_phase(name: str, products: Any) -> None:
 # --- Cholesky ---------------------------------------------------------------------------------------------------------
 
 
+@samples_in_front
 def _factorise(A: Any, upper: bool) -> tuple[Any, Any]:
     """Cholesky factors, and for each matrix the order of its first minor that is not positive definite, or 0."""
-    factor = _factor_or_none(A, upper)
-    if factor is None:
-        return _factorise_one_by_one(A, upper)
-    return factor, np.zeros(A.shape[:-2], np.int32, like=A)
-
-
-@sample_by_sample
-def _factorise_one_by_one(A: Any, upper: bool) -> tuple[Any, Any]:
-    factor, info = np.full_like(A, np.nan), np.zeros(A.shape[:-2], np.int32, like=A)
-    for index in np.ndindex(info.shape):
-        order = 1
-        while order <= A.shape[-1] and _factor_or_none(A[index][:order, :order], upper) is not None:
-            order += 1
-        if order > A.shape[-1]:
-            factor[index] = np.linalg.cholesky(A[index], upper=upper)
-        else:
-            info[index] = order
-    return factor, info
-
-
-def _factor_or_none(A: Any, upper: bool) -> Any:
-    """The Cholesky factors; None if a matrix is not positive definite, which LAPACK does not say of one with NaN."""
+    info = np.zeros(A.shape[:-2], np.int32, like=A)
     try:
         factor = np.linalg.cholesky(A, upper=upper)
     except np.linalg.LinAlgError:
-        return None
-    return factor if everywhere(~np.isnan(_diagonal(factor))) else None
+        factor = np.full_like(A, np.nan)
+        for index in np.ndindex(info.shape):
+            order = 1
+            while order <= A.shape[-1] and _is_positive(A[index][:order, :order], upper):
+                order += 1
+            if order > A.shape[-1]:
+                factor[index] = np.linalg.cholesky(A[index], upper=upper)
+            else:
+                info[index] = order
+    # OpenBLAS stops neither at NaN nor at infinity, and what comes after these is not a factor
+    pivots = _diagonal(factor)
+    spoilt = ~np.isfinite(pivots)
+    missing = np.isnan(pivots) | (np.cumsum(spoilt, -1) > spoilt)
+    if missing.any():
+        failed = missing.any(-1)
+        info = np.where(failed & (info == 0), A.shape[-1] + 1 - missing.sum(-1), info).astype(np.int32)
+        factor[failed] = np.nan
+    return factor, info
+
+
+def _is_positive(A: Any, upper: bool) -> bool:
+    try:
+        np.linalg.cholesky(A, upper=upper)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 _NOT_POSITIVE = (

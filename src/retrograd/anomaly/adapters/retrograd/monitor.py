@@ -389,15 +389,15 @@ class RetrogradMonitor(Monitor):
 
     def explain(self, error: BaseException) -> NaNEvent | None:
         """The event of an error about numbers that are not finite; None for any other."""
-        birth = birth_of(error) if isinstance(error, LinAlgError) else None
-        if birth is not None:
-            return self.inquest([], births=[]).describer.failure(birth, error)
         for tensor in arguments_of(error):
             if holds_nan(tensor._data):
                 edge = tensor._resolve_edge()
                 event = self.inquest([] if edge is None else [edge]).of_loss(tensor._data)
                 if event.op != "unknown":
                     return replace(event, harmed=f"an argument of what raised {type(error).__name__}")
+        birth = birth_of(error) if isinstance(error, LinAlgError) else None
+        if birth is not None:
+            return self.inquest([], births=[]).describer.failure(birth, error)
         return self._refused_loss(error)
 
     def _refused_loss(self, error: BaseException) -> NaNEvent | None:
