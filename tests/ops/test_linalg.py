@@ -300,24 +300,6 @@ def test_a_matrix_with_nan_is_not_called_singular(library: Any, matrices: list[n
         assert results[2][1].tolist() == [[0.5], [0.25]]
 
 
-def test_a_matrix_with_nan_has_no_cholesky_factor() -> None:
-    """It is not positive definite; unless the NaN is in the triangle that is not read."""
-    matrices = np.stack([np.eye(3)] * 4)
-    matrices[1, 2, 1] = matrices[2, 0, 0] = matrices[3, 0, 2] = np.nan
-    for upper in (False, True):
-        infos = []
-        for library in (rg, torch):
-            A = library.from_numpy(matrices if not upper else np.swapaxes(matrices, 1, 2).copy())
-            factor, info = library.linalg.cholesky_ex(A, upper=upper)
-            assert factor[0].tolist() == factor[3].tolist() == np.eye(3).tolist()
-            infos.append(info.tolist())
-            for k, refused in enumerate(infos[-1]):
-                if refused:
-                    with pytest.raises(library.linalg.LinAlgError, match=f"leading minor of order {refused} "):
-                        library.linalg.cholesky(A[k], upper=upper)
-        assert infos[0] == infos[1] == [0, 3, 1, 0]
-
-
 def test_a_batch_of_hidden_samples_is_factorised_sample_by_sample() -> None:
     matrices = np.stack([np.eye(2), np.diag([1.0, -1.0]), 4 * np.eye(2), [[np.nan, 0.0], [0.0, 1.0]]])
     infos = []
@@ -370,17 +352,9 @@ def test_matrices_with_nan_have_no_cholesky_factor(matrix: Any, upper: bool, oth
         np.testing.assert_array_equal(factor, np.full_like(factor, NAN) if info else expected)
     assert rg.linalg.cholesky_ex(rg.from_numpy(batch[0]), upper=upper).info.item() == theirs.info[0].item()
     for m, error in ((torch, torch.linalg.LinAlgError), (rg, rg.linalg.LinAlgError)):
-        with pytest.raises(error, match="not positive-definite") if any(theirs.info.tolist()) else nullcontext():
+        first = next(filter(None, theirs.info.tolist()), None)
+        with pytest.raises(error, match=f"leading minor of order {first} ") if first else nullcontext():
             m.linalg.cholesky(m.from_numpy(batch), upper=upper)
-
-
-def test_samples_of_a_batch_have_cholesky_factors_of_their_own() -> None:
-    batch = np.stack([np.diag([4.0, 1.0]), np.diag([1.0, -1.0]), np.diag([NAN, 1.0])])
-    factor, info = rg.func.vmap(rg.linalg.cholesky_ex)(rg.from_numpy(batch))
-    assert info.tolist() == [0, 2, 1]
-    np.testing.assert_array_equal(factor.numpy()[0], np.diag([2.0, 1.0]))
-    with pytest.raises(rg.linalg.LinAlgError, match="minor of order 2"):
-        rg.func.vmap(rg.linalg.cholesky)(rg.from_numpy(batch))
 
 
 def test_logdet_where_there_is_none() -> None:

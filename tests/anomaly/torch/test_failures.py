@@ -40,6 +40,46 @@ def test_the_error_says_why_and_what_to_write_instead() -> None:
     assert str(raised.value) not in note, "the error is printed above its note"
 
 
+def test_a_nan_in_a_matrix_is_told_of_before_the_matrix() -> None:
+    x = torch.tensor([1.0, -1.0], requires_grad=True)
+    with pytest.raises(torch.linalg.LinAlgError) as raised, rg.anomaly.watch() as w:
+        kernel = torch.diag(torch.log(x)) + torch.eye(2)
+        torch.linalg.cholesky(kernel)
+    event = w.event
+    assert event is not None
+    assert (event.op, event.index, event.code_line) == ("log", (1,), "kernel = torch.diag(torch.log(x)) + torch.eye(2)")
+    (note,) = raised.value.__notes__
+    assert "reached an argument of what raised LinAlgError" in note
+
+
+class Covariance(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = nn.Parameter(torch.eye(2))
+
+    def forward(self) -> Tensor:
+        return torch.linalg.cholesky(self.factor @ self.factor.mT)
+
+
+def test_a_nan_in_a_weight_is_told_of_before_the_matrix() -> None:
+    net = Covariance()
+    with torch.no_grad():
+        net.factor[0, 1] = torch.nan
+    with pytest.raises(torch.linalg.LinAlgError), rg.anomaly.watch(net) as w:
+        net()
+    assert w.event is not None
+    assert (w.event.kind, w.event.operands) == ("leaf", {"factor": pytest.approx(torch.nan, nan_ok=True)})
+
+
+def test_a_nan_elsewhere_leaves_the_matrix_to_blame() -> None:
+    mask = torch.full((3, 3), -torch.inf)
+    with pytest.raises(torch.linalg.LinAlgError), rg.anomaly.watch() as w:
+        torch.linalg.inv(SINGULAR)
+    assert w.event is not None
+    assert w.event.op == "inv"
+    assert mask.isinf().all()
+
+
 def test_the_remedy_helps() -> None:
     kernel = SINGULAR.clone()
     with pytest.raises(torch.linalg.LinAlgError), rg.anomaly.watch() as w:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import FrameType
 from typing import Any
 
 import torch
 
-from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.place import place_fields, variables_read
 from retrograd.anomaly.adapters.torch.calls import is_bad
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.frames import MODULE_CALL, is_internal
 from retrograd.anomaly.adapters.torch.names import Names
-from retrograd.anomaly.adapters.variables import variables_left_by
+from retrograd.anomaly.adapters.variables import named_variables, variables_left_by
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.names import canonical
@@ -24,7 +24,34 @@ from retrograd.anomaly.surroundings import Operation, Surroundings
 _SAID = re.compile(r"(?:torch\.)?(?P<op>[\w.]+): (?:\(Batch element (?P<element>\d+)\))?")
 
 
-def refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
+def explanation(
+    error: BaseException,
+    watch: Watch,
+    model: Any,
+    context: dict[str, Any],
+    findings_at: Callable[[FrameType], Findings],
+) -> NaNEvent | None:
+    """The event of an error about numbers that are not finite; None for any other.
+
+    Parameters
+    ----------
+    error
+        As it was caught, with its traceback.
+    watch
+        The watch that has caught it.
+    model
+        For the names of modules; None if there is none.
+    context
+        What is known of the training beyond operations.
+    findings_at
+        How to look for what has gone wrong, as a frame sees it.
+    """
+    if not isinstance(error, torch.linalg.LinAlgError):
+        return _refused_loss(error, watch, findings_at)
+    return _refused_matrix(error, watch, findings_at) or _failure(error, model, context)
+
+
+def _refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
     """The event of a loss that is not finite, where the program itself has raised an error, as it does on seeing that.
 
     None if there is no such loss among the variables that the error has left behind, or if nothing is known of it.
@@ -33,27 +60,47 @@ def refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[Fram
         if isinstance(value, torch.Tensor) and value.grad_fn is not None and value.numel() == 1 and is_bad(value):
             if value.is_floating_point():
                 watch.loss_history.append(value.item())
-            event = findings_at(frame).in_forward([value])
-            return None if event.op == "unknown" else replace(event, step=watch.step + 1)
+            return _born_before(value, watch, findings_at(frame))
     return None
 
 
-def failure(error: BaseException, model: Any, context: dict[str, Any]) -> NaNEvent | None:
-    """The event of a ``torch.linalg.LinAlgError``; None for any other error.
-
-    Parameters
-    ----------
-    error
-        As it was caught, with its traceback.
-    model
-        For the names of modules; None if there is none.
-    context
-        What is known of the training beyond operations.
-    """
-    said = _SAID.match(str(error))
-    if not isinstance(error, torch.linalg.LinAlgError) or said is None:
+def _refused_matrix(
+    error: BaseException, watch: Watch, findings_at: Callable[[FrameType], Findings]
+) -> NaNEvent | None:
+    """The event of a number that is not finite in a matrix which linear algebra has refused; None if it is finite."""
+    user, _, _ = _places_of(error)
+    if user is None:
         return None
-    op = canonical(said["op"])
+    frame, at = user
+    read = variables_read(frame.f_code, at)
+    for name, value in _tensors(frame) if read else ():
+        if name in read and is_bad(value):
+            event = _born_before(value, watch, findings_at(frame))
+            return event and replace(event, harmed=f"an argument of what raised {_kind_of(error)}")
+    return None
+
+
+def _tensors(frame: FrameType) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors among the variables of a frame, those of modules included, with their names."""
+    for name, value in named_variables(frame):
+        if isinstance(value, torch.Tensor):
+            yield name, value
+        elif isinstance(value, torch.nn.Module):
+            for path, member in (*value.named_parameters(), *value.named_buffers()):
+                yield f"{name}.{path}", member
+
+
+def _born_before(value: torch.Tensor, watch: Watch, findings: Findings) -> NaNEvent | None:
+    event = findings.in_forward([value])
+    return None if event.op == "unknown" else replace(event, step=watch.step + 1)
+
+
+def _kind_of(error: BaseException) -> str:
+    return type(error).__name__.lstrip("_")  # torch's class is _LinAlgError
+
+
+def _places_of(error: BaseException) -> tuple[tuple[FrameType, int] | None, FrameType | None, list[Any]]:
+    """The user's innermost frame with the instruction in it, the innermost frame at all, and the modules under way."""
     user: tuple[FrameType, int] | None = None
     modules: list[Any] = []
     trace = error.__traceback__
@@ -65,6 +112,16 @@ def failure(error: BaseException, model: Any, context: dict[str, Any]) -> NaNEve
         elif not is_internal(frame.f_code):
             user = frame, trace.tb_lasti
         trace = trace.tb_next
+    return user, frame, modules
+
+
+def _failure(error: BaseException, model: Any, context: dict[str, Any]) -> NaNEvent | None:
+    """The event of a matrix that linear algebra has refused for what it is."""
+    said = _SAID.match(str(error))
+    if said is None:
+        return None
+    op = canonical(said["op"])
+    user, frame, modules = _places_of(error)
     place = {} if user is None else place_fields(user[0].f_code, user[1])
     operation = Operation(op=op, code_line=place.get("code_line"), lineno=place.get("lineno"))
     return NaNEvent(
@@ -72,7 +129,7 @@ def failure(error: BaseException, model: Any, context: dict[str, Any]) -> NaNEve
         op=op,
         is_backward=frame is not None and frame.f_globals.get("__name__") == "torch.autograd.graph",
         index=None if said["element"] is None else (int(said["element"]),),
-        note=f"{type(error).__name__.lstrip('_')}: {error}",
+        note=f"{_kind_of(error)}: {error}",
         surroundings=Surroundings(operation=operation, library="torch", context={**context, "error": str(error)}),
         **Names(model or (modules[-1] if modules else None), frame).layer(modules),
         **place,

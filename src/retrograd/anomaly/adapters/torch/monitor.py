@@ -19,7 +19,7 @@ from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.torch.calls import are_tensors, can_be_bad, is_bad
 from retrograd.anomaly.adapters.torch.compiling import in_use
 from retrograd.anomaly.adapters.torch.distributed import Agreement
-from retrograd.anomaly.adapters.torch.failures import failure, refused_loss
+from retrograd.anomaly.adapters.torch.failures import explanation
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
 from retrograd.anomaly.adapters.torch.frames import Steps, Turns, user_frame
@@ -563,8 +563,9 @@ class TorchMonitor:
     def explain(self, error: BaseException) -> NaNEvent | None:
         """The event of an error about numbers that are not finite; None for any other."""
         with self._at_work():
-            found = failure(error, self.model, self._context())
-            return found or refused_loss(error, self.watch, lambda frame: self._findings(frame=frame))
+            return explanation(
+                error, self.watch, self.model, self._context(), lambda frame: self._findings(frame=frame)
+            )
 
     # --- a second run ---------------------------------------------------------------------------------------------
 
