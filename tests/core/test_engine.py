@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from retrograd.core import engine
 from tests.parity import attempt, message, parity
 
 
@@ -99,6 +100,22 @@ def test_modes_belong_to_a_thread() -> None:
         thread.start()
         thread.join()
     assert seen == [True]
+
+
+def test_an_interrupt_before_the_first_node_runs_leaves_the_modes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a large graph it takes a while until the gradients are counted that each node has to wait for."""
+
+    def interrupted(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    y = leaf(rg, 1.0).exp()
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "_dependencies", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            y.backward()
+    assert rg.is_grad_enabled()
+    with pytest.raises(RuntimeError, match="during backward pass"):
+        rg.autograd.Variable._execution_engine.queue_callback(print)
 
 
 @parity

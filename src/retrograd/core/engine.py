@@ -62,18 +62,18 @@ def run(
             roots = [root for root in roots if root[0][0] in executed or root[0][0] in captures]
     monitor = state.monitor if told else None
     evaluating = state.local.evaluating
-    previous = state.set_grad_enabled(create_graph)
     within = state.local.graph_task
     saved_hooks = state.local.saved_hooks
     counts = _dependencies(roots, executed)
     # gradients that carry tangents are Tensors, recorded or not
     on_tensors = create_graph or state.local.tangents is not None
-    state.local.graph_task = task = GraphTask(counts, executed, captures, within)
+    task = GraphTask(counts, executed, captures, within)
     is_outermost = monitor is not None and within is None
-    if is_outermost:
-        state.local.reached = monitor.leaves()  # type: ignore[union-attr]
-    reached = state.local.reached
+    reached = monitor.leaves() if is_outermost else state.local.reached  # type: ignore[union-attr]
+    previous = state.set_grad_enabled(create_graph)
     try:
+        state.local.graph_task = task
+        state.local.reached = reached
         # NumPy's floating-point warnings would point into this package; a monitor reads the flags by itself
         with np.errstate(all="ignore") if monitor is None else monitor.errstate():
             n_inputs = 0 if inputs is None else len(inputs)
@@ -243,7 +243,7 @@ def _loop(
                 and (executed is None or (node in executed and node not in captures))
             ):
                 # The usual step, written out because it is where the time goes: an operation with one output and nobody
-                # listening. What it does is _step() and deliver() below.
+                # listening. What it does is _step() and _deliver() below.
                 saved = node.saved  # type: ignore[attr-defined]
                 if saved is None:
                     raise RuntimeError(FREED)
