@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import io
 import math
 import pickle
+import sys
 import threading
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
@@ -635,6 +637,22 @@ def test_threads_do_not_mix() -> None:
     assert not errors
     assert len(det.all_events) == 100
     assert {event.layer_name for event in det.all_events} == {"b"}
+
+
+def test_hooks_are_removed_even_if_the_last_report_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(32, "Broken pipe")  # as in "train.py 2>&1 | head"
+
+    model = named(a=nn.Linear(3, 3))
+    with watch(policy="ignore") as w:
+        det = NaNDetector(model, check_backward=True).attach()
+        model(ONES).backward(rg.full_like(ONES, NAN))
+        monkeypatch.setattr(sys, "stderr", Closed())
+        with pytest.raises(BrokenPipeError):
+            det.detach()
+        assert hooks_on(model) == 0
+        assert w.listeners == []
 
 
 def test_attaching_from_several_threads_hooks_once() -> None:

@@ -142,16 +142,18 @@ class NaNDetector:
     def detach(self) -> None:
         """Remove everything that :meth:`attach` put in place. What was found stays."""
         with self._lock:
-            self._settle()
-            blind = bool(self._handles) and self._is_blind()
-            for handle in reversed(self._handles):
-                handle.remove()
-            self._handles = []
-            if self._watch is not None:
-                self._watch.listeners.remove(self._on_found)
-            if self._own_watch is not None:
-                self._own_watch.stop()
-            self._watch = self._own_watch = None
+            try:
+                self._settle()
+                blind = bool(self._handles) and self._is_blind()
+            finally:
+                for handle in reversed(self._handles):
+                    handle.remove()
+                self._handles = []
+                if self._watch is not None:
+                    self._watch.listeners.remove(self._on_found)
+                if self._own_watch is not None:
+                    self._own_watch.stop()
+                self._watch = self._own_watch = None
         if blind:
             warnings.warn(_BLIND, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
 
