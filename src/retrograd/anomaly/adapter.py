@@ -14,7 +14,7 @@ class Adapter(Protocol):
         """Begin to observe."""
 
     def stop(self) -> None:
-        """Leave everything as it was before; works after any exception."""
+        """Leave everything as it was before; works after any exception, one in :meth:`start` or before it included."""
 
     def snapshot(self) -> Any:
         """Return what has to be put back to run the coming step again."""

@@ -149,13 +149,11 @@ class Watch:
         if self in _stack:
             raise RuntimeError("this watch was started already; stop() it first, or make another one with watch()")
         self._adapters = _adapters_for(self)
-        started: list[Adapter] = []
         try:
             for adapter in self._adapters:
                 adapter.start()
-                started.append(adapter)
         except BaseException:
-            for adapter in reversed(started):
+            for adapter in reversed(self._adapters):
                 adapter.stop()
             raise
         self._started = time.perf_counter()

@@ -19,6 +19,7 @@ import retrograd as rg
 from retrograd.anomaly.adapters import adapters_for
 from retrograd.anomaly.adapters.retrograd import RetrogradMonitor
 from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
+from retrograd.anomaly.adapters.torch.sites import SiteLog
 from tests.anomaly.torch.training import Net, batches, log_of_zero, root_of_zero, train, watched
 
 OPTIMIZER = sys.modules["torch.optim.optimizer"]
@@ -149,6 +150,20 @@ def test_a_watch_starts_again() -> None:
             torch.log(x).sum().backward()
     with pytest.raises(RuntimeError, match="started already"), w:
         w.start()
+
+
+@pytest.mark.parametrize("model", [True, False])
+def test_a_start_that_fails_leaves_nothing_behind(model: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(log: SiteLog) -> None:
+        raise OSError("no more memory")
+
+    before = surroundings()
+    with monkeypatch.context() as patch:
+        patch.setattr(SiteLog, "start", fail)
+        with pytest.raises(OSError, match="no more memory"):
+            rg.anomaly.watch(Net() if model else None).start()
+    assert surroundings() == before
+    assert rg.anomaly.current() is None
 
 
 def test_a_watch_that_is_over_says_so() -> None:

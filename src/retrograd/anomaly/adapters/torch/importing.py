@@ -75,9 +75,8 @@ class WhenImported:
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
         if self._running and self._monitor is None:
-            monitor = TorchMonitor(self._watch)
-            monitor.start()
-            self._monitor = monitor
+            self._monitor = TorchMonitor(self._watch)  # before it starts, so that it is stopped if that fails
+            self._monitor.start()
 
 
 class ImportHook:
