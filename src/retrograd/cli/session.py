@@ -9,7 +9,6 @@ from types import TracebackType
 
 from retrograd.anomaly import AnomalyError, watch
 from retrograd.anomaly.adapters.frameworks import steps_run_again
-from retrograd.anomaly.adapters.torch import attach_on_import
 from retrograd.anomaly.event import GradEvent, NaNEvent
 from retrograd.anomaly.messages import outcome_of
 from retrograd.anomaly.report import Report
@@ -33,7 +32,7 @@ def run_watched(
     failure: BaseException | None = None
     observer = watch(policy=policy, recorder=report, from_step=from_step)
     observer.again = again
-    attach_on_import(observer)
+    observer.rerun_loaders = True
     set_seeds(again.seed)
     observer.start()
     try:

@@ -10,12 +10,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 import retrograd as rg
-from retrograd.anomaly.adapters.torch import attach_on_import
 
 
 def watch(policy: str = "skip_step") -> Any:
     w = rg.anomaly.watch(policy=policy)
-    attach_on_import(w)
+    w.rerun_loaders = True
     return w
 
 

@@ -15,14 +15,13 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 import retrograd as rg
-from retrograd.anomaly.adapters.torch import attach_on_import
 from tests.anomaly.torch.training import line_of, state
 
 
 def script(policy: str = "skip_step") -> Any:
     """The watch as `retrograd run` starts it."""
     w = rg.anomaly.watch(policy=policy)
-    attach_on_import(w)
+    w.rerun_loaders = True
     return w
 
 

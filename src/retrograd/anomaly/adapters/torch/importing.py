@@ -115,11 +115,3 @@ class ImportHook:
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
-
-
-def attach_on_import(watch: Watch) -> None:
-    """Have an unmodified script's ``DataLoader`` loops run a tripped batch again, as ``watch.steps(loader)`` does.
-
-    To be called before ``watch.start()``; it makes no difference to a program that does not use torch.
-    """
-    watch.rerun_loaders = True
