@@ -635,6 +635,32 @@ def test_it_keeps_nothing_alive() -> None:
     assert gone() is None
 
 
+def test_copies_of_the_weights_go_when_it_stops() -> None:
+    """Those that tell how large an update was, and those by which a step is undone."""
+    weight = rg.ones(1 << 18).requires_grad_()
+
+    def trained(**policy: Any) -> Watch:
+        optimizer = rg.optim.SGD([weight], lr=1e-3)
+        with contextlib.suppress(AnomalyError), rg.anomaly.watch(optimizer=optimizer, **policy) as w:
+            for scale in w.steps([1.0, 2.0, -1.0]):
+                rg.log(weight * scale).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        assert w.triggered
+        weight.grad = None
+        return w
+
+    trained()  # what optimizers and threads keep from then on
+    tracemalloc.start()
+    try:
+        watches = [trained(), trained(policy={"spike": "record"})]
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < weight.nbytes / 2
+    finally:
+        tracemalloc.stop()
+    assert len(watches) == 2
+
+
 def test_looking_for_names_leaves_the_variables_alone() -> None:
     x = leaf(1.0)
     mine = locals()

@@ -129,6 +129,8 @@ class RetrogradMonitor(Monitor):
         self._withheld.clear()
         self._told = Told()
         self._snapshot = None
+        self._kept = []
+        self._growth, self._leaf_names = Growth(), LeafNames()
         sites.forget()
 
     def _forget(self) -> None:
@@ -539,10 +541,10 @@ class RetrogradMonitor(Monitor):
         return context
 
     @contextlib.contextmanager
-    def _timed(self) -> Iterator[Any]:
+    def _timed(self) -> Iterator[None]:
         start = time.perf_counter()
         try:
-            yield lambda: time.perf_counter() - start
+            yield
         finally:
             self.watch.spent(time.perf_counter() - start)
 
