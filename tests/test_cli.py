@@ -197,6 +197,8 @@ def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
         (("-m",), "nothing to run"),
         (("--polcy", "warn", "script.py"), "retrograd run: error: unrecognized arguments: --polcy"),
         (("--policy", "pray", "script.py"), "pray"),
+        (("--from-step", "0", "script.py"), "it must be the number of a step, counted from 1, but got '0'"),
+        (("--from-step", "soon", "script.py"), "it must be the number of a step, counted from 1, but got 'soon'"),
         (("--report", "script.py", "script.py"), "script.py"),
     ],
 )

@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--from-step",
         metavar="N",
-        type=_positive,
+        type=_step,
         help="from step N (a backward pass, counted from 1) on, record every operation, so that a birth is found where "
         "it happens; a finding that needs it names the number",
     )
@@ -159,11 +159,10 @@ def _watch(
     return run_watched(program, policy, report, again, from_step)
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"steps are counted from 1, but got {text}")
-    return number
+def _step(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"it must be the number of a step, counted from 1, but got {text!r}")
+    return int(text)
 
 
 def _report(arguments: argparse.Namespace) -> int:
