@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retrograd import anomaly
 from retrograd.anomaly.event import GradEvent, NaNEvent, event_from_json
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
@@ -234,3 +237,10 @@ def test_it_is_shown_by_what_is_known() -> None:
     assert eval(repr(event)) == event
     spike = GradEvent(batch_idx=None, layer_name="", param_name="w", grad_norm=3.0, threshold=1.0)
     assert eval(repr(spike)) == spike
+
+
+def test_the_keys_of_the_context_that_explanations_read_are_documented() -> None:
+    files = Path(anomaly.__file__).parent.rglob("*.py")
+    read = {key for file in files for key in re.findall(r'context(?:\.get\(|\[)"(\w+)"', file.read_text())}
+    assert len(read) > 20
+    assert [key for key in sorted(read) if f'``"{key}"``' not in (Surroundings.__doc__ or "")] == []

@@ -91,7 +91,8 @@ class Surroundings:
         What the monitor knows beyond operations. Keys, all optional:
 
         ``"leaf"``
-            ``"batch"``, ``"target"``, ``"parameter"`` or ``"buffer"``: what a non-finite leaf is.
+            ``"batch"``, ``"target"``, ``"parameter"``, ``"buffer"``, ``"gradient"`` (one that was given, or changed by
+            hand) or ``"setting"`` (of an optimizer): what a non-finite leaf is.
         ``"name"``
             The leaf's name: a variable such as ``"images"``, a parameter such as ``"encoder.0.weight"``.
         ``"untraced"``
@@ -126,6 +127,8 @@ class Surroundings:
             The last values, oldest first; None in steps in which nobody looked.
         ``"scale_history"``
             The last scales of a gradient scaler, oldest first; ``"scaled_on"``: the kind of device that the loss is on.
+        ``"autocast"``
+            The kind of device on which autocast made weights float16, around the birth or before it.
         ``"layers"``
             The layers of the last call of a model, as :class:`~retrograd.anomaly.NaNDetector` saw them: a dict for each
             with ``"layer"``, ``"absmin"`` and ``"absmax"`` of what it put out, and ``"before"``, the latter in earlier
