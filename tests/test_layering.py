@@ -70,7 +70,7 @@ LAYERS = [
 
 def layer_of(module: str) -> int:
     for number, prefixes in enumerate(LAYERS):
-        if any(module == prefix or module.startswith(prefix + ".") for prefix in prefixes[: len(prefixes)]):
+        if any(module == prefix or module.startswith(prefix + ".") for prefix in prefixes):
             return number
     raise AssertionError(f"{module} belongs to no layer; say in docs/architecture.md and here which")
 

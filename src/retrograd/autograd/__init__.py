@@ -69,6 +69,8 @@ def backward(
     RuntimeError
         If a tensor does not require grad; if it is no scalar and has no entry in ``grad_tensors``; if a shape does not
         fit; if a saved tensor was modified in place; if the graph was freed by an earlier backward.
+    TypeError
+        If something that is neither a tensor nor a place in the graph is given for one.
 
     Examples
     --------
@@ -151,6 +153,8 @@ def grad(
     ------
     RuntimeError
         As :func:`backward`, and if an input is unused and ``allow_unused`` is False.
+    TypeError
+        As :func:`backward`.
     ValueError
         If ``materialize_grads`` is True and ``allow_unused`` False.
 

@@ -179,7 +179,7 @@ class _Switch(_Mode):
 
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
-            raise TypeError(f"{type(self).__name__}(): argument 'mode' must be bool, not {type(mode).__name__}")
+            raise TypeError(f"{type(self).__name__}(): argument (position 1) must be bool, not {type(mode).__name__}")
         self.mode = mode
         self.prev = getattr(state.local, self._field)
         setattr(state.local, self._field, mode)

@@ -89,6 +89,8 @@ def set_num_threads(n: int) -> None:
 
     Raises
     ------
+    TypeError
+        If ``n`` is no int.
     RuntimeError
         If ``n`` is not positive.
     """

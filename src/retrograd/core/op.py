@@ -9,7 +9,7 @@
 A rule is one keyword per differentiable argument: a function of the incoming gradient ``g`` and of whatever it names:
 
 * an argument (a tensor is saved for backward and its version checked),
-* ``result`` (saved without a reference cycle; a tuple if there are several),
+* ``result`` (saved without a reference cycle; a list if there are several), or one of several by its own name,
 * ``input_shape``, ``input_dtype`` of an argument ``input`` (nothing is kept alive).
 
 Names are read once, at import; one that the operation does not have is an error there and then.

@@ -127,8 +127,8 @@ class Tensor(ArrayFace):
         Raises
         ------
         RuntimeError
-            If the dtype is neither floating point nor complex, or if the tensor is not a leaf and
-            ``requires_grad`` is False.
+            If the dtype is neither floating point nor complex, if the tensor is not a leaf and ``requires_grad`` is
+            False, or if it was made in inference mode and that has been left.
         TypeError
             If ``requires_grad`` is not a bool.
         """
