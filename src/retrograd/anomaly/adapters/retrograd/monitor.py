@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.optimizers import described
 from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.retrograd.births import (
     Birth,
@@ -43,7 +44,7 @@ from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapsho
 from retrograd.anomaly.adapters.retrograd.suspects import Suspects
 from retrograd.anomaly.adapters.retrograd.updates import Updates
 from retrograd.anomaly.adapters.retrograd.variables import Names
-from retrograd.anomaly.adapters.variables import construction_of, variables_left_by
+from retrograd.anomaly.adapters.variables import variables_left_by
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.flags import Flags
 from retrograd.anomaly.monitor import Watch, expected
@@ -530,14 +531,7 @@ class RetrogradMonitor(Monitor):
         optimizer = self._steps.only_optimizer() if self.watch.optimizer is None else self.watch.optimizer
         if optimizer is not None:
             groups: list[dict[str, Any]] = getattr(optimizer, "param_groups", None) or [{}]
-            settings = groups[0]  # a schedule changes these, not the defaults
-            context["optimizer"] = {"name": type(optimizer).__name__} | {
-                key: value for key, value in settings.items() if isinstance(value, (int, float, bool, tuple))
-            }
-            frame = sites.user_frame(sys._getframe(1))
-            made = None if frame is None else construction_of(frame, optimizer)
-            if made is not None:
-                context["optimizer"] |= {"code_line": made[0], "lineno": made[1]}
+            context["optimizer"] = described(optimizer, groups[0], sites.user_frame(sys._getframe(1)))
         return context
 
     @contextlib.contextmanager

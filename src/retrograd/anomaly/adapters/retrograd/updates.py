@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.optimizers import described
 from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.adapters.retrograd.births import Birth
 from retrograd.anomaly.adapters.retrograd.describe import result_of
@@ -30,7 +31,6 @@ from retrograd.anomaly.adapters.retrograd.elements import (
     value_at,
 )
 from retrograd.anomaly.adapters.retrograd.variables import Names
-from retrograd.anomaly.adapters.variables import construction_of
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.libraries import is_library
 from retrograd.anomaly.monitor import expected
@@ -174,12 +174,7 @@ class Update:
         """What happened, at the user's line that called the step."""
         name = self._name(harm, names)
         harmed = f"the update of {name}" if harm.key is None else f"{harm.key} of {name}"
-        settings = {key: value for key, value in harm.group.items() if isinstance(value, (int, float, bool, tuple))}
-        optimizer = {"name": type(self.optimizer).__name__, **settings, "updating": True}
-        made = None if self.frame is None else construction_of(self.frame, self.optimizer)
-        if made is not None:
-            optimizer |= {"code_line": made[0], "lineno": made[1]}
-        context = {**context, "optimizer": optimizer}
+        context = {**context, "optimizer": described(self.optimizer, harm.group, self.frame) | {"updating": True}}
         grad = None if harm.param._grad is None else harm.param._grad._data
         if grad is not None and is_bad(grad):
             return self._of_gradient(grad, f"{name}.grad", harmed, monitor)

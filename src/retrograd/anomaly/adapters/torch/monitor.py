@@ -47,7 +47,7 @@ from retrograd.anomaly.adapters.torch.sites import SiteLog
 from retrograd.anomaly.adapters.torch.snapshot import Snapshot, Withheld
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.torch.unhooked import leave_out
-from retrograd.anomaly.adapters.torch.updates import Divisions, described
+from retrograd.anomaly.adapters.torch.updates import Divisions, optimizer_fields
 from retrograd.anomaly.adapters.torch.warned import point_at_callers
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.monitor import Watch, expected
@@ -551,7 +551,7 @@ class TorchMonitor:
         context: dict[str, Any] = {"loss_history": tuple(self.watch.loss_history), "updates": self.updates}
         optimizer = self.watch.optimizer or self._optimizer
         if optimizer is not None:
-            context["optimizer"] = described(optimizer, user_frame(sys._getframe(1)))
+            context["optimizer"] = optimizer_fields(optimizer, user_frame(sys._getframe(1)))
         if self._clipping is not None:
             context["clip_grad_norm"] = self._clipping
         earlier, latest = self._updated

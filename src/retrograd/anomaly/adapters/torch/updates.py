@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.optimizers import described
 from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.adapters.torch.calls import is_bad
 from retrograd.anomaly.adapters.torch.describe import first_of, statistics, value_at
@@ -21,7 +22,6 @@ from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.recording import unseen
 from retrograd.anomaly.adapters.torch.recordings import Recordings
 from retrograd.anomaly.adapters.torch.snapshot import BeforeUpdate
-from retrograd.anomaly.adapters.variables import construction_of
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.monitor import Watch, expected
@@ -128,7 +128,7 @@ class Divisions:
                 library="torch",
                 context={
                     **self._context(),
-                    "optimizer": described(optimizer, frame) | settings_of(optimizer, group) | {"updating": True},
+                    "optimizer": optimizer_fields(optimizer, frame, group) | {"updating": True},
                 },
             ),
             **place,
@@ -136,18 +136,15 @@ class Divisions:
         )
 
 
-def settings_of(optimizer: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The name of an optimizer and its options, for the context of an event."""
-    plain = {key: value for key, value in options.items() if isinstance(value, (int, float, bool, tuple))}
-    own = {"own": True} if has_own_step(optimizer) else {}
-    return {"name": type(optimizer).__name__, **plain, **own}
-
-
-def described(optimizer: Any, frame: FrameType | None) -> dict[str, Any]:
-    """An optimizer with the options that it has now, which a schedule changes, and the line that made it."""
-    settings = settings_of(optimizer, (optimizer.param_groups or [optimizer.defaults])[0])
-    made = None if frame is None else construction_of(frame, optimizer)
-    return settings if made is None else settings | {"code_line": made[0], "lineno": made[1]}
+def optimizer_fields(
+    optimizer: Any, frame: FrameType | None, options: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """An optimizer as :func:`described`, by default with the options of its first group; and whether its step is the
+    user's own.
+    """
+    if options is None:
+        options = (optimizer.param_groups or [optimizer.defaults])[0]
+    return described(optimizer, options, frame) | ({"own": True} if has_own_step(optimizer) else {})
 
 
 def _may_divide_by_zero(optimizer: Any) -> bool:
