@@ -89,6 +89,19 @@ def test_an_update_too_large_is_told_with_its_ratio() -> None:
     assert watch.update_ratio is not None
 
 
+@pytest.mark.parametrize("library", [rg, torch], ids=["retrograd", "torch"])
+def test_an_update_too_large_explains_the_overflow_that_comes_of_it(library: Any) -> None:
+    weight = library.ones(4).requires_grad_()
+    optimizer = library.optim.SGD([weight], lr=1e18)
+    with rg.anomaly.watch(optimizer=optimizer, policy={"inf": "record", "spike": "record"}) as watch:
+        for _ in range(3):
+            optimizer.zero_grad()
+            (weight * weight).sum().backward()
+            optimizer.step()
+    assert watch.event is not None
+    assert "the last update was 2e+18 times as large as the weights" in (watch.event.cause or "")
+
+
 def test_leaves_without_a_model_have_their_variables_names() -> None:
     weight = torch.ones(3, requires_grad=True)
     with rg.anomaly.watch(policy={"spike": "skip_step"}) as watch:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.optimizers import described
+from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.retrograd.births import (
     Birth,
@@ -521,13 +522,7 @@ class RetrogradMonitor(Monitor):
 
     def context(self) -> dict[str, Any]:
         """What else is known, for the surroundings of an event."""
-        context: dict[str, Any] = {
-            "loss_history": tuple(self.watch.loss_history),
-            "grad_norm_history": tuple(self.watch.grad_norm_history),
-            "updates": self.watch.step - self._is_counted,
-        }
-        if self.watch.update_ratio is not None:
-            context["update_ratio"] = self.watch.update_ratio
+        context = {**progress(self.watch), "updates": self.watch.step - self._is_counted}
         optimizer = self._steps.only_optimizer() if self.watch.optimizer is None else self.watch.optimizer
         if optimizer is not None:
             groups: list[dict[str, Any]] = getattr(optimizer, "param_groups", None) or [{}]

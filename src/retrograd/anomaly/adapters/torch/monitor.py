@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.torch.calls import are_tensors, can_be_bad, is_bad
 from retrograd.anomaly.adapters.torch.compiling import in_use
@@ -548,9 +549,8 @@ class TorchMonitor:
         return any(named.get(name) in call.modules for name in self.watch.allow_modules if name in named)
 
     def _context(self) -> dict[str, Any]:
-        context: dict[str, Any] = {"loss_history": tuple(self.watch.loss_history), "updates": self.updates}
-        optimizer = self.watch.optimizer or self._optimizer
-        if optimizer is not None:
+        context = {**progress(self.watch), "updates": self.updates}
+        if (optimizer := self.watch.optimizer or self._optimizer) is not None:
             context["optimizer"] = optimizer_fields(optimizer, user_frame(sys._getframe(1)))
         if self._clipping is not None:
             context["clip_grad_norm"] = self._clipping

@@ -1,0 +1,16 @@
+"""How the training goes, for the context of an event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd.anomaly.monitor import Watch
+
+
+def progress(watch: Watch) -> dict[str, Any]:
+    """What a watch itself knows of the steps so far."""
+    context: dict[str, Any] = {
+        "loss_history": tuple(watch.loss_history),
+        "grad_norm_history": tuple(watch.grad_norm_history),
+    }
+    return context if watch.update_ratio is None else context | {"update_ratio": watch.update_ratio}
