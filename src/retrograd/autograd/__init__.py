@@ -70,7 +70,7 @@ def backward(
         If a tensor does not require grad; if it is no scalar and has no entry in ``grad_tensors``; if a shape does not
         fit; if a saved tensor was modified in place; if the graph was freed by an earlier backward.
     TypeError
-        If something that is neither a tensor nor a place in the graph is given for one.
+        If what is to be differentiated is neither a tensor nor a place in the graph, or a gradient no tensor.
 
     Examples
     --------
