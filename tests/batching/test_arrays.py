@@ -315,7 +315,7 @@ def test_there_must_be_room_for_what_is_written() -> None:
     ],
 )
 def test_what_is_made_in_row_major_order_can_be_written_to_as_a_vector(make: Any) -> None:
-    x = hide(np.ones((3, 4, 2)), -1, OUTER)
+    x = hide(np.ones((3, 2, 4)), 1, OUTER)
     made = make(x)
     made.reshape(-1)[5] = 7.0
     np.testing.assert_array_equal(made.array[:, *np.unravel_index(5, made.shape)], [7.0, 7.0])
