@@ -89,7 +89,7 @@ def _variant(array: np.ndarray, k: int) -> np.ndarray:
     if array.dtype.kind in "fc":
         with np.errstate(invalid="ignore"):  # infinities, where the row has them
             return np.asarray(array * (1 + 0.01 * k), array.dtype)
-    return np.asarray(np.flip(array)).copy() if k == 1 and array.ndim else array
+    return np.flip(array).copy() if k == 1 and array.ndim else array
 
 
 def cases(row: Row, sample: Sample) -> Iterator[Case]:
