@@ -22,6 +22,7 @@ from retrograd.core.op import kernel, view
 from retrograd.core.state import local, refresh
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import from_numpy_dtype
+from retrograd.random.generator import get_rng_state, set_rng_state
 from retrograd.tree import Structure, flatten, spread, unflatten
 
 # --- the borders of a batch -------------------------------------------------------------------------------------------
@@ -257,23 +258,16 @@ def vmap(
         leaves, dims, structure, size = _inputs(func, in_dims, args)
         if chunk_size is None or chunk_size >= size:
             return _map(func, leaves, dims, structure, size, out_dims, randomness, kwargs)
-        chunks = [
-            _map(
-                func,
-                [
-                    leaf if dim is None else leaf.narrow(dim, start, count)
-                    for leaf, dim in zip(leaves, dims, strict=True)
-                ],
-                dims,
-                structure,
-                count,
-                out_dims,
-                randomness,
-                kwargs,
-            )
-            for start in range(0, size, chunk_size)
-            for count in (min(chunk_size, size - start),)
-        ]
+        start_of_draws = get_rng_state() if randomness == "same" else None
+        chunks = []
+        for start in range(0, size, chunk_size):
+            if start_of_draws is not None:
+                set_rng_state(start_of_draws)  # what is drawn once for all samples is drawn again for every chunk
+            count = min(chunk_size, size - start)
+            part = [
+                leaf if dim is None else leaf.narrow(dim, start, count) for leaf, dim in zip(leaves, dims, strict=True)
+            ]
+            chunks.append(_map(func, part, dims, structure, count, out_dims, randomness, kwargs))
         return _joined(chunks, out_dims)
 
     return mapped

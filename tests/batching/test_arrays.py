@@ -302,6 +302,25 @@ def test_there_must_be_room_for_what_is_written() -> None:
         x[...] = v
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: np.zeros_like(x, order="C"),
+        lambda x: np.ones_like(x, shape=(4, 3), order="C"),
+        lambda x: np.empty_like(x, order="C"),
+        lambda x: np.full_like(x, 2.0, order="C"),
+        lambda x: np.full_like(1.0 * x, x[0, 0], order="C"),
+        lambda x: np.copy(x, order="C"),
+        lambda x: x.copy(),
+    ],
+)
+def test_what_is_made_in_row_major_order_can_be_written_to_as_a_vector(make: Any) -> None:
+    x = hide(np.ones((3, 2, 4)), 1, OUTER)
+    made = make(x)
+    made.reshape(-1)[5] = 7.0
+    np.testing.assert_array_equal(made.array[:, *np.unravel_index(5, made.shape)], [7.0, 7.0])
+
+
 # --- borders ----------------------------------------------------------------------------------------------------------
 
 

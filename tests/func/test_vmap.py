@@ -113,6 +113,18 @@ def test_in_place_writes_reach_the_batch(lib: Any) -> Any:
     return [lib.vmap(f)(a), a]
 
 
+@parity
+def test_samples_are_made_contiguous(lib: Any) -> Any:
+    pairs = lib.tensor(A[:2], requires_grad=True)
+    made = [
+        lib.vmap(lambda x: x.contiguous().view(-1), in_dims=2)(lib.tensor(B)),
+        lib.vmap(lambda x: x.T.clone(memory_format=lib.contiguous_format).view(-1), in_dims=1)(lib.tensor(B)),
+        lib.vmap(lambda x: lib.view_as_complex(x.contiguous()), in_dims=1)(pairs),
+    ]
+    made[-1].abs().sum().backward()
+    return [*made, pairs.grad]
+
+
 def test_iteration_indexing_and_python_operators() -> None:
     def f(x: Any) -> Any:
         first, *rest = x
@@ -445,6 +457,24 @@ def test_dropped_attention(mode: str) -> None:
     assert "randomness error mode" in message(lambda: rg.vmap(f)(rg.ones(6, 4, 3)))
 
 
+@parity
+def test_all_chunks_draw_the_same(lib: Any) -> Any:
+    made = lib.vmap(lambda x: lib.randn(3) + lib.rand(3), randomness="same", chunk_size=2)(lib.ones(5))
+    after = lib.rand(4)
+    apart = lib.vmap(lambda x: lib.randn(3), randomness="different", chunk_size=2)(lib.ones(5))
+    return [bool((made == made[0]).all()), bool((apart[:2] == apart[2:4]).any()), tuple(after.shape)]
+
+
+def test_chunks_draw_what_all_samples_would() -> None:
+    drawn = []
+    for size in (None, 1, 2):
+        rg.manual_seed(3)
+        drawn.append((rg.vmap(lambda x: rg.randn(3), randomness="same", chunk_size=size)(rg.ones(5)), rg.rand(4)))
+    for samples, after in drawn[1:]:
+        np.testing.assert_array_equal(samples, drawn[0][0])
+        np.testing.assert_array_equal(after, drawn[0][1])
+
+
 def test_inner_and_outer_randomness() -> None:
     def inner(x: Any) -> Any:
         return rg.vmap(lambda y: rg.rand(2), randomness="same")(rg.ones(4))
@@ -503,6 +533,10 @@ def test_errors_say_what_to_do() -> None:
     assert "new_zeros" in message(lambda: WRONG["writing to a tensor that is not batched"](rg))
     assert "where(mask, x, 0)" in message(lambda: WRONG["a mask"](rg))
     assert "nonzero" in message(lambda: WRONG["nonzero"](rg))
+    kept: list[rg.Tensor] = []
+    rg.vmap(lambda x: (kept.append(x), x)[1])(rg.tensor(A))
+    assert "make the tensor one of its results" in message(lambda: kept[0][0].item())
+    assert "one of its results" not in message(lambda: rg.vmap(lambda x: x[0].item())(rg.tensor(A)))
     assert "got sizes [5, 3]" in message(lambda: WRONG["sizes that differ"](rg))
 
 

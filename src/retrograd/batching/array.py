@@ -151,10 +151,12 @@ class BatchedArray(ArrayMethods):
         )
 
     def item(self) -> Any:
+        mapping = any(level.active for level in self.levels)
+        escaped = "" if mapping else " The mapped function has returned: make the tensor one of its results."
         raise RuntimeError(
             "vmap: It looks like you're calling .item() on a Tensor (or int(), float(), bool(), an `if` or a loop over "
             "its value). We don't support vmap over calling .item() on a Tensor: it has another value in every sample. "
-            "Keep it a tensor; for a branch, compute both sides and choose with where(condition, a, b)."
+            "Keep it a tensor; for a branch, compute both sides and choose with where(condition, a, b)." + escaped
         )
 
     tolist = item
@@ -247,7 +249,7 @@ class BatchedArray(ArrayMethods):
 
     def copy(self, order: Any = "C") -> BatchedArray:
         """A copy to write to: with room for every sample."""
-        return self._with(np.broadcast_to(self.array, full_sizes(self.levels) + self.shape).copy("K"))
+        return self._with(np.broadcast_to(self.array, full_sizes(self.levels) + self.shape).copy(order))
 
     def view(self, dtype: Any = None) -> BatchedArray:
         return self._with(self.array.view() if dtype is None else self.array.view(dtype))

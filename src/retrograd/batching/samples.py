@@ -206,9 +206,10 @@ def over_rows(function: Callable[..., Any], operands: Sequence[Any]) -> Any:
     """
     levels = levels_of(operands)
     sizes = full_sizes(levels)
-    merged = []
+    merged, rows = [], 0
     for operand in operands:
         if isinstance(operand, (BatchedArray, np.ndarray)) and operand.ndim == 2:
+            rows = operand.shape[0]
             operand = expanded(operand, levels).reshape(math.prod(sizes) * operand.shape[0], operand.shape[1])
         elif type(operand) is BatchedArray:
             if operand.array.size != operand.size:
@@ -217,7 +218,6 @@ def over_rows(function: Callable[..., Any], operands: Sequence[Any]) -> Any:
         merged.append(operand)
 
     def parted(result: Any) -> Any:
-        rows = result.shape[0] // max(math.prod(sizes), 1)
         return result.reshape(*sizes, rows, result.shape[1])
 
     result = function(*merged)
