@@ -111,17 +111,17 @@ def _new(a: Any, shape: Any) -> tuple[int, ...]:
 
 @rule(np.zeros_like)
 def _zeros_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any) -> Any:
-    return BatchedArray(np.zeros_like(a.array, dtype=dtype, shape=_new(a, shape)), a.levels)
+    return BatchedArray(np.zeros_like(a.array, dtype=dtype, order=order, shape=_new(a, shape)), a.levels)
 
 
 @rule(np.empty_like)
 def _empty_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any) -> Any:
-    return BatchedArray(np.empty_like(a.array, dtype=dtype, shape=_new(a, shape)), a.levels)
+    return BatchedArray(np.empty_like(a.array, dtype=dtype, order=order, shape=_new(a, shape)), a.levels)
 
 
 @rule(np.ones_like)
 def _ones_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any) -> Any:
-    return BatchedArray(np.ones_like(a.array, dtype=dtype, shape=_new(a, shape)), a.levels)
+    return BatchedArray(np.ones_like(a.array, dtype=dtype, order=order, shape=_new(a, shape)), a.levels)
 
 
 @rule(np.full_like)
@@ -129,7 +129,8 @@ def _full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any
 ) -> Any:
     levels = levels_of((a, fill_value))
-    made = np.empty_like(a.array, dtype=dtype, shape=full_sizes(levels) + _new(a, shape)[len(a.levels) :])
+    whole = full_sizes(levels) + _new(a, shape)[len(a.levels) :]
+    made = np.empty_like(a.array, dtype=dtype, order=order, shape=whole)
     made[...] = with_levels(fill_value, levels, made.ndim - len(levels))
     return BatchedArray(made, levels)
 
