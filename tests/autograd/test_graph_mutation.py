@@ -63,6 +63,18 @@ def test_writes_without_recording(lib: Any) -> Any:
 
 
 @parity
+def test_a_gradient_that_was_saved_is_added_to(lib: Any) -> Any:
+    x = lib.tensor([1.0, 2.0], requires_grad=True)
+    w = lib.ones(2, requires_grad=True)
+    x.grad = lib.ones(2)
+    with lib.autograd.graph.allow_mutation_on_saved_tensors():
+        product = (w * x.grad).sum()
+        (x * x).sum().backward()
+        product.backward()
+    return [x.grad, w.grad]
+
+
+@parity
 def test_a_write_between_two_uses(lib: Any) -> Any:
     with lib.autograd.graph.allow_mutation_on_saved_tensors():
         a = lib.tensor([1.0, 2.0], dtype=lib.float64, requires_grad=True)

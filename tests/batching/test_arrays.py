@@ -47,6 +47,7 @@ CALLS: dict[str, tuple[tuple[tuple[int, ...], ...], Callable[..., Any]]] = {
     ),
     "shape, ndim, size": (((2, 3),), lambda a: np.zeros((*np.shape(a), np.ndim(a), np.size(a), np.size(a, 0)))),
     "like": (((2, 3),), lambda a: (np.zeros_like(a), np.ones_like(a, shape=(2,)), np.full_like(a, 7.0, dtype=int))),
+    "like, in index order": (((2, 3),), lambda a: [_written_flat(make, a) for make in (np.zeros_like, np.ones_like)]),
     "made like it": (((2, 3),), lambda a: np.zeros_like(np.empty_like(a)) + np.zeros(3, like=a) + np.arange(3, like=a)),
     "copies and casts": (((2, 3),), lambda a: (a.copy(), np.copy(a), a.astype("f4"), np.astype(a, np.float32))),
     # joining and splitting
@@ -159,6 +160,13 @@ def _pd(a: Any) -> Any:
 
 def _product(u: Any, s: Any, vh: Any) -> Any:
     return (u * s[..., None, :]) @ vh
+
+
+def _written_flat(make: Any, a: Any) -> Any:
+    """What is made like columns, and written to by way of a flat view of it."""
+    made = make(a.T, order="C")
+    made.reshape(-1)[:2] = a[0, :2]
+    return made
 
 
 def _eigen(values: Any, vectors: Any) -> Any:

@@ -222,6 +222,29 @@ def test_first_gradient_is_never_shared() -> None:
     assert start.tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_retained_gradients_are_copies(create_graph: bool) -> None:
+    """A write to one of them changes no other gradient, nor what a hook has kept, nor what was passed to backward."""
+
+    @parity
+    def report(lib: Any) -> Any:
+        x = leaf(lib, 1.0, 2.0)
+        start = leaf(lib, 1.0, 1.0).detach()
+        y = x.clone()
+        z = y.clone()
+        kept = []
+        for tensor in (y, z):
+            tensor.retain_grad()
+            tensor.register_hook(kept.append)
+        z.backward(start, create_graph=create_graph)
+        with lib.no_grad():
+            z.grad.mul_(10)
+            y.grad.mul_(100)
+        return [start, *kept, x.grad, y.grad, z.grad]
+
+    report()
+
+
 def test_expanded_gradient_is_made_writable() -> None:
     x = rg.ones(2, 3, requires_grad=True)
     x.sum().backward()

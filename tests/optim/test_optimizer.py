@@ -277,6 +277,22 @@ def test_zero_grad(t: Any) -> Any:
 
 
 @parity
+def test_zeros_are_written_as_by_any_operation(t: Any) -> Any:
+    """Also to what has been expanded and repeats nothing, and what has saved the gradient hears of it."""
+    a, b = leaves(t)
+    optimizer = t.optim.SGD([a, b])
+    a.grad = t.ones_like(a).expand(1, *a.shape)[0]
+    optimizer.zero_grad(set_to_none=False)
+    report = [a.grad]
+    a.grad = t.ones_like(a)
+    with t.autograd.graph.allow_mutation_on_saved_tensors():
+        product = (b[0] * a.grad).sum()
+        optimizer.zero_grad(set_to_none=False)
+        product.backward()
+    return [*report, a.grad, b.grad]
+
+
+@parity
 def test_closure(t: Any) -> Any:
     a, _ = leaves(t)
     optimizer = t.optim.SGD([a], lr=0.1)

@@ -129,7 +129,8 @@ def _full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any
 ) -> Any:
     levels = levels_of((a, fill_value))
-    made = np.empty_like(a.array, dtype, order, shape=full_sizes(levels) + _new(a, shape)[len(a.levels) :])
+    whole = full_sizes(levels) + _new(a, shape)[len(a.levels) :]
+    made = np.empty_like(a.array, dtype=dtype, order=order, shape=whole)
     made[...] = with_levels(fill_value, levels, made.ndim - len(levels))
     return BatchedArray(made, levels)
 

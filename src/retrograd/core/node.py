@@ -417,6 +417,8 @@ class AccumulateGrad(Node):
                     g = _copy_laid_out_as(variable._data, g)
                 variable._grad = wrap(g)
             else:
+                if local.before_write is not None:
+                    local.before_write(grad)
                 try:
                     if type(g) is not np.ndarray or g.size < LARGE:
                         grad._data += g

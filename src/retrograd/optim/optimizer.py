@@ -17,7 +17,7 @@ from retrograd.core import state
 from retrograd.core.hooks import Hooks, RemovableHandle
 from retrograd.core.sites import warn_user
 from retrograd.core.state import local
-from retrograd.core.tensor import Tensor, bump
+from retrograd.core.tensor import Tensor
 from retrograd.creation import as_tensor, tensor
 from retrograd.queries import typename
 
@@ -285,8 +285,7 @@ class Optimizer:
                     grad.detach_()
                 else:
                     grad.requires_grad_(False)
-                grad._data.fill(0)
-                bump(grad)
+                grad.zero_()
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
