@@ -2,11 +2,13 @@
 
 In .npz and safetensors a flat dict of tensors, such as a module's state dict, is stored as just that. Anything else,
 such as the state dict of an optimizer or a checkpoint with several of them, is stored as its tensors, by dotted names,
-and a description in JSON of what they are part of.
+and a description in JSON of what they are part of. Every tensor is stored by itself there. Only torch's format knows
+of memory that tensors share, of objects that are met twice and of attributes of tensors.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -39,12 +41,20 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
     f
         The path. ``.npz`` and ``.safetensors`` at its end mean these formats; anything else means torch's, which
         ``torch.load`` reads. A file that is there is replaced at once, when the new one is complete. An open file gets
-        torch's format.
+        torch's format; it need not be more than a stream that can be written to.
+
+        In torch's format tensors that share memory, such as a tensor and a part of it, still do so when they are
+        loaded, one object comes back as one, and attributes of tensors are stored with them. The other formats hold
+        what each tensor contains.
 
     Raises
     ------
     TypeError
         If ``obj`` contains something else, such as an array; :func:`retrograd.from_numpy` makes a tensor of it.
+    RuntimeError
+        If the folder of the path does not exist.
+    AttributeError
+        If ``f`` is neither a path nor an open file.
 
     Examples
     --------
@@ -59,16 +69,18 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
     >>> checkpoint["epoch"]
     3
     """
+    path = "" if hasattr(f, "write") else _path("save", f)
     arrays: Arrays = {}
     description = _describe(obj, "", arrays)
     if hasattr(f, "write"):
         _torch_file.write(cast(IO[bytes], f), obj)
         return
-    path = os.fspath(f)
     layout = _format_of(path)
     is_flat = isinstance(obj, Mapping) and list(arrays) == list(obj)
     if not os.path.isdir(os.path.dirname(path) or "."):
         raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     partial = f"{path}.{os.getpid()}.{threading.get_ident()}.partial"
     try:
         if layout is None:
@@ -94,7 +106,7 @@ def load(
     ----------
     f
         The path. ``.npz`` and ``.safetensors`` at its end mean these formats, anything else means torch's. Or an open
-        file in torch's format.
+        file in torch's format, read from where it stands; a stream is read to its end.
     map_location
         The device to put the tensors on; the CPU by default, wherever they were. torch's functions and dicts, too, mean
         the CPU.
@@ -113,14 +125,26 @@ def load(
     ------
     ValueError
         If the file is damaged, or holds something else than tensors and plain data.
+    AttributeError
+        If ``f`` is neither a path nor an open file.
     """
     target = device(map_location) if isinstance(map_location, (str, device)) else None
     if hasattr(f, "read"):
         found = _torch_file.read(cast(IO[bytes], f), "the open file")
     else:
-        path = os.fspath(f)
+        path = _path("load", f)
         found = _torch_file.read(path, path) if _format_of(path) is None else _read_described(path)
     return found if target is None or target.type == "cpu" else _moved(found, target)
+
+
+def _path(function: str, f: Any) -> str:
+    try:
+        return os.fsdecode(f)
+    except TypeError:
+        advice = "; the path is the second argument" if function == "save" else ""
+        raise AttributeError(
+            f"{function}: expected 'f' to be a path or an open file, not {type(f).__name__}{advice}"
+        ) from None
 
 
 def _moved(value: Any, target: device) -> Any:
