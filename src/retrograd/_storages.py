@@ -11,7 +11,7 @@ import numpy as np
 from retrograd.core.tensor import Tensor
 from retrograd.unresolved import UnresolvedArray
 
-__all__ = ["Place", "held", "lay_out"]
+__all__ = ["Place", "lay_out"]
 
 Layout = tuple[int, tuple[int, ...], tuple[int, ...], np.dtype]  # address, shape, strides
 
@@ -24,7 +24,7 @@ class Place(NamedTuple):
     strides: tuple[int, ...]
 
 
-def held(tensor: Tensor) -> np.ndarray:
+def _held(tensor: Tensor) -> np.ndarray:
     """What the memory of a tensor holds, on the CPU; of a conjugate view, that is what it is the conjugate of."""
     data: Any = tensor._data
     if type(data) is UnresolvedArray:
@@ -39,7 +39,7 @@ def lay_out(tensors: Iterable[Tensor]) -> tuple[dict[int, Place], list[np.ndarra
     Tensors of one dtype whose memory overlaps lie on one storage, which is as long as they need; memory of a larger
     tensor beside them is not part of it. What shares its memory with no other and has gaps is closed up.
     """
-    arrays = {id(tensor): _countable(held(tensor)) for tensor in tensors}
+    arrays = {id(tensor): _countable(_held(tensor)) for tensor in tensors}
     by_layout: dict[Layout, tuple[np.ndarray, list[int]]] = {}
     for name, array in arrays.items():
         layout = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)

@@ -18,7 +18,7 @@ import numpy as np
 
 from retrograd import dtypes
 from retrograd._pickled import Builder, Encoder, encode_name, loads
-from retrograd._storages import held, lay_out
+from retrograd._storages import lay_out
 from retrograd.core.size import Size
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.device import device
@@ -313,9 +313,8 @@ _NO_HOOKS = _encode_call("collections", "OrderedDict")
 def _encode_on_storage(tensor: Tensor, key: str, count: int, offset: int, strides: tuple[int, ...]) -> bytes:
     """The arguments with which torch makes a tensor on a storage."""
     plain = Encoder(lambda value: value if isinstance(value, bytes) else None)  # bytes are encoded already
-    data = held(tensor)
-    storage = ("storage", encode_name("torch", _STORAGE_OF[data.dtype]), key, "cpu", count)
-    arguments = [plain.encode(storage) + b"Q", offset, data.shape, strides, tensor.requires_grad, _NO_HOOKS]
+    storage = ("storage", encode_name("torch", _STORAGE_OF[tensor.dtype.numpy]), key, "cpu", count)
+    arguments = [plain.encode(storage) + b"Q", offset, tuple(tensor.shape), strides, tensor.requires_grad, _NO_HOOKS]
     if type(tensor._data) is UnresolvedArray:
         arguments.append({"conj" if tensor.is_conj() else "neg": True})
     return plain.encode(tuple(arguments))

@@ -70,13 +70,13 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
     3
     """
     path = "" if hasattr(f, "write") else _path("save", f)
-    arrays: Arrays = {}
-    description = _describe(obj, "", arrays)
+    tensors: dict[str, Tensor] = {}
+    description = _describe(obj, "", tensors)
     if hasattr(f, "write"):
         _torch_file.write(cast(IO[bytes], f), obj)
         return
     layout = _format_of(path)
-    is_flat = isinstance(obj, Mapping) and list(arrays) == list(obj)
+    is_flat = isinstance(obj, Mapping) and list(tensors) == list(obj)
     if not os.path.isdir(os.path.dirname(path) or "."):
         raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
     if os.path.isdir(path):
@@ -86,6 +86,7 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
         if layout is None:
             _torch_file.write(partial, obj)
         else:
+            arrays = {name: tensor.numpy(force=True) for name, tensor in tensors.items()}
             layout.write(partial, arrays, None if is_flat else json.dumps(description))
         os.replace(partial, path)
     finally:
@@ -182,31 +183,31 @@ def _tensor(array: Any) -> Tensor:
 # In JSON a number, a string, None and a bool stand for themselves; all else is a list that begins with its kind.
 
 
-def _describe(value: Any, name: str, arrays: Arrays) -> Any:
-    """The description of a value; its tensors are added to ``arrays``."""
+def _describe(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
+    """The description of a value; its tensors are added to ``tensors``."""
     if isinstance(value, Tensor):
         name = name or "value"
-        while name in arrays or name == _STRUCTURE:  # {"a": {"b": x}, "a.b": y}
+        while name in tensors or name == _STRUCTURE:  # {"a": {"b": x}, "a.b": y}
             name += "_"
-        arrays[name] = value.numpy(force=True)
+        tensors[name] = value
         return ["tensor", name]
     if value is None or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, np.generic):
-        return _describe(value.item(), name, arrays)
+        return _describe(value.item(), name, tensors)
     if type(value) is complex:
         return ["complex", value.real, value.imag]
     if isinstance(value, Mapping):
-        return ["dict", *([_key(key), _describe(item, _join(name, key), arrays)] for key, item in value.items())]
+        return ["dict", *([_key(key), _describe(item, _join(name, key), tensors)] for key, item in value.items())]
     if isinstance(value, (device, dtype)):
         return ["device", str(value)] if isinstance(value, device) else ["dtype", value.name]
     if type(value) is bytes:
         return ["bytes", value.decode("latin1")]
     if isinstance(value, (list, tuple)):
         kind = "list" if isinstance(value, list) else "size" if isinstance(value, Size) else "tuple"
-        return [kind, *(_describe(item, _join(name, number), arrays) for number, item in enumerate(value))]
+        return [kind, *(_describe(item, _join(name, number), tensors) for number, item in enumerate(value))]
     if isinstance(value, set):
-        return ["set", *(_describe(item, _join(name, "item"), arrays) for item in value)]
+        return ["set", *(_describe(item, _join(name, "item"), tensors) for item in value)]
     advice = "; make a tensor of an array with from_numpy" if isinstance(value, np.ndarray) else ""
     raise TypeError(
         f"save: {name or 'the object'} is of type {type(value).__name__}; files hold tensors, numbers, strings, bytes, "
@@ -215,7 +216,7 @@ def _describe(value: Any, name: str, arrays: Arrays) -> Any:
 
 
 def _key(key: Any) -> Any:
-    tensors: Arrays = {}
+    tensors: dict[str, Tensor] = {}
     description = _describe(key, "a key", tensors)
     if tensors:
         raise TypeError(f"save: keys cannot contain tensors, but there is {key!r}")
