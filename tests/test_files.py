@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import io
 import json
+import os
 import pickle
+import re
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -244,7 +246,21 @@ def test_mistakes(tmp_path: Path) -> None:
         rg.save({"x": rg.ones(1, dtype=rg.complex128)}, tmp_path / "x.safetensors")
     with pytest.raises(FileNotFoundError):
         rg.load(tmp_path / "nothing.npz")
+    with pytest.raises(IsADirectoryError, match=re.escape(f"{str(tmp_path)!r}")):
+        rg.save({}, tmp_path)
+    with pytest.raises(AttributeError, match="save: expected 'f' to be a path or an open file, not dict; the path is"):
+        rg.save(str(tmp_path / "x.pt"), {})  # type: ignore[arg-type]
+    with pytest.raises(AttributeError, match="load: expected 'f' to be a path or an open file, not NoneType"):
+        rg.load(None)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_paths_may_be_bytes(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path / "x.pt")
+    rg.save({"x": rg.ones(2)}, path)  # type: ignore[arg-type]
+    assert same(rg.load(path), {"x": rg.ones(2)})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="opened as text"), open(path, encoding="latin1") as file:
+        rg.load(file)  # type: ignore[arg-type]
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:

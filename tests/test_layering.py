@@ -34,6 +34,7 @@ LAYERS = [
         "retrograd.queries",
         "retrograd._pickled",
         "retrograd._safetensors",
+        "retrograd._storages",
         "retrograd._torch_file",
         "retrograd.files",
         "retrograd.random",

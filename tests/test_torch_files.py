@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import gzip
 import io
 import pickle
 import pickletools
@@ -172,14 +173,199 @@ def test_what_torch_has_and_numpy_has_not() -> None:
     assert ours["negative"].tolist() == [-2.0]
 
 
-def test_views_share_memory_as_they_did() -> None:
-    base = torch.arange(6.0)
-    ours = from_torch([base, base[2:4], base.reshape(2, 3).t(), torch.ones(1).expand(3)])
-    ours[0][2] = 7
-    assert ours[1].tolist() == [7, 3]
-    assert ours[1]._version == 1
-    assert ours[2].tolist() == [[0, 3], [1, 4], [7, 5]]
-    assert ours[3].tolist() == [1, 1, 1]
+def passed_on(thing: Any, written: Any, read: Any) -> Any:
+    """What one library reads of what the other writes."""
+    buffer = io.BytesIO()
+    written.save(thing, buffer)
+    buffer.seek(0)
+    return read.load(buffer)
+
+
+BOTH = pytest.mark.parametrize(
+    ("written", "read"),
+    [(torch, rg), (rg, torch), (rg, rg)],
+    ids=["torch to retrograd", "retrograd to torch", "retrograd to retrograd"],
+)
+
+
+@BOTH
+def test_views_share_memory_as_they_did(written: Any, read: Any) -> None:
+    base = written.arange(6.0)
+    found = passed_on([base, base[2:4], base.reshape(2, 3).t(), base[::2], written.ones(1).expand(3)], written, read)
+    found[0][2] = 7
+    assert found[1].tolist() == [7, 3]
+    assert found[2].tolist() == [[0, 3], [1, 4], [7, 5]]
+    assert found[2].stride() == (1, 3)
+    assert found[3].tolist() == [0, 7, 4]
+    assert found[4].tolist() == [1, 1, 1]
+    assert found[4].stride() == (0,)
+    if read is rg:
+        assert found[1]._version == 1
+
+
+MOVES: dict[str, Any] = {
+    "transpose": lambda x: x.transpose(0, -1) if x.ndim else x,
+    "tail": lambda x: x[1:] if x.ndim and len(x) > 1 else x,
+    "step": lambda x: x[::2] if x.ndim else x,
+    "last": lambda x: x[-1] if x.ndim and len(x) else x,
+    "diagonal": lambda x: x.diagonal() if x.ndim > 1 else x,
+    "flat": lambda x: x.reshape(-1),
+}
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=3), st.lists(st.lists(st.sampled_from([*MOVES])), min_size=2))
+def test_any_views_share_memory_as_they_did(shape: list[int], moves: list[list[str]]) -> None:
+    """What is written to one of them shows in the others, in torch as here."""
+
+    def views(library: Any) -> list[Any]:
+        base = library.arange(float(np.prod(shape))).reshape(shape)
+        found = []
+        for names in moves:
+            view = base
+            for name in names:
+                view = MOVES[name](view)
+            found.append(view)
+        return found
+
+    def history(found: list[Any]) -> list[Any]:
+        states = [[view.tolist() for view in found]]
+        for view in found:
+            view.add_(100)
+            states.append([other.tolist() for other in found])
+        return states
+
+    expected = history(passed_on(views(torch), torch, torch))
+    for written, read in ((torch, rg), (rg, torch), (rg, rg)):
+        assert history(passed_on(views(written), written, read)) == expected
+
+
+def test_memory_that_no_tensor_needs_is_not_stored() -> None:
+    def size(thing: Any) -> int:
+        buffer = io.BytesIO()
+        rg.save(thing, buffer)
+        return len(buffer.getvalue())
+
+    large = rg.zeros(100, 100)
+    alone = size(rg.zeros(100))
+    assert size(large[3]) == alone
+    assert abs(size(large[:, 3]) - alone) < 10  # closed up
+    assert by_torch(large[:, 3]).is_contiguous()
+    halves = size([large[:50], large[50:], large[50:]])
+    assert 40_000 < halves < 42_000
+
+
+@BOTH
+def test_conjugate_views_share_memory_as_they_did(written: Any, read: Any) -> None:
+    x = written.tensor([1 + 2j, 3 - 1j])
+    negative = passed_on(x.conj().imag, written, read)
+    assert negative.is_neg()
+    assert negative.tolist() == [-2.0, 1.0]
+    found = passed_on([x, x.conj(), x.conj()[1:]], written, read)
+    assert [view.is_conj() for view in found] == [False, True, True]
+    found[0][1] = 5 + 6j
+    assert found[1].tolist() == [1 - 2j, 5 - 6j]
+    assert found[2].tolist() == [5 - 6j]
+
+
+@BOTH
+def test_one_object_stays_one_object(written: Any, read: Any) -> None:
+    x, p, inner = written.ones(2), written.nn.Parameter(written.ones(2)), [1]
+    found = passed_on({"x": [x, x], "p": (p, p), "inner": [inner, inner]}, written, read)
+    assert found["x"][0] is found["x"][1]
+    assert found["p"][0] is found["p"][1]
+    assert isinstance(found["p"][0], read.nn.Parameter)
+    assert found["inner"][0] is found["inner"][1]
+    many = [written.full((1,), float(n)) for n in range(300)]
+    found = passed_on([*many, *many], written, read)
+    assert all(first is second for first, second in zip(found[:300], found[300:], strict=True))
+    assert [float(tensor) for tensor in found[:300]] == list(range(300))
+
+
+@BOTH
+def test_attributes_come_along(written: Any, read: Any) -> None:
+    def named(tensor: Any, name: Any) -> Any:
+        tensor.label = name
+        return tensor
+
+    things = [
+        named(written.ones(2), "plain"),
+        named(written.nn.Parameter(written.ones(2)), {"of": "a parameter", "with": written.zeros(3)}),
+        named(written.ones(2, requires_grad=True), None),
+        written.nn.Buffer(written.ones(2), persistent=False),
+    ]
+    plain, parameter, leaf, buffer = passed_on(things, written, read)
+    assert plain.label == "plain" and not isinstance(plain, read.nn.Parameter)
+    assert parameter.label["of"] == "a parameter" and parameter.label["with"].tolist() == [0, 0, 0]
+    assert isinstance(parameter, read.nn.Parameter) and parameter.requires_grad
+    assert leaf.label is None and leaf.requires_grad
+    assert isinstance(buffer, read.nn.Buffer) and buffer.persistent is False
+
+
+def test_attributes_that_are_no_plain_data_are_named() -> None:
+    weight = rg.nn.Parameter(rg.ones(2))
+    weight.rule = abs  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match=r"attribute of a tensor of shape \[2\] cannot be stored.*rule.*detach"):
+        rg.save({"weight": weight}, io.BytesIO())
+    assert by_torch(weight.detach()).tolist() == [1, 1]
+
+
+def test_a_file_does_not_replace_methods() -> None:
+    x = torch.ones(2)
+    x.backward = 3  # type: ignore[assignment,method-assign]
+    with pytest.raises(ValueError, match="it sets backward of a tensor"):
+        from_torch(x)
+
+
+class Stream:
+    """A file that can do what torch asks for, and nothing else."""
+
+    def __init__(self, *methods: str, data: bytes = b"") -> None:
+        self.buffer = io.BytesIO(data)
+        for name in methods:
+            setattr(self, name, getattr(self.buffer, name))
+
+
+def test_streams(tmp_path: Path) -> None:
+    thing = {"x": rg.arange(5.0)}
+    stream = Stream("write")
+    rg.save(thing, stream)  # type: ignore[arg-type]
+    data = stream.buffer.getvalue()
+    assert torch.load(io.BytesIO(data))["x"].tolist() == [0, 1, 2, 3, 4]
+    for methods in (("read",), ("read", "readline", "seek", "tell")):
+        assert same(rg.load(Stream(*methods, data=data)), thing)  # type: ignore[arg-type]
+    with gzip.open(tmp_path / "x.pt.gz", "wb") as packed:
+        rg.save(thing, packed)  # type: ignore[arg-type]
+    for library in (rg, torch):
+        with gzip.open(tmp_path / "x.pt.gz", "rb") as packed:
+            assert library.load(packed)["x"].tolist() == [0, 1, 2, 3, 4]
+
+
+@BOTH
+def test_something_before_the_tensors(written: Any, read: Any) -> None:
+    buffer = io.BytesIO()
+    pickle.dump("first", buffer)
+    written.save(written.ones(2), buffer)
+    buffer.seek(0)
+    assert pickle.load(buffer) == "first"
+    assert read.load(buffer).tolist() == [1, 1]
+
+
+def test_two_saves_into_one_file() -> None:
+    buffer = io.BytesIO()
+    rg.save(rg.ones(2), buffer)
+    second = buffer.tell()
+    rg.save(rg.zeros(200), buffer)
+    buffer.seek(0)
+    with pytest.raises(ValueError, match=f"read from byte 0 on, but what was saved to it last begins at byte {second}"):
+        rg.load(buffer)
+    buffer.seek(second)
+    assert rg.load(buffer).shape == (200,)
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64", "float8_e5m2"])
+def test_dtypes_that_numpy_has_not_are_named(dtype: str) -> None:
+    with pytest.raises(ValueError, match=rf"cannot be read: it contains torch\.{dtype}"):
+        from_torch(torch.ones(2).to(getattr(torch, dtype)))
 
 
 def test_tied_weights_are_stored_once() -> None:

@@ -10,12 +10,12 @@ import math
 import pickletools
 import struct
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Builder", "dumps", "encode", "encode_name", "loads"]
+__all__ = ["Builder", "Encoder", "encode_name", "loads"]
 
 
 class Builder(NamedTuple):
@@ -146,62 +146,88 @@ def encode_name(module: str, name: str) -> bytes:
 _ORDERED_DICT = encode_name("collections", "OrderedDict") + b")R"
 
 
-def dumps(value: Any, other: Callable[[Any], bytes | None]) -> bytes:
-    """Return a pickle of protocol 2, with :func:`encode` for its parts."""
-    return b"\x80\x02" + encode(value, other) + b"."
-
-
-def encode(value: Any, other: Callable[[Any], bytes | None]) -> bytes:
-    """Return the part of a pickle that makes a value.
+class Encoder:
+    """Writes values as pickles of protocol 2; what is met again is named, so that it comes back as one object.
 
     Parameters
     ----------
-    value
-        None, a bool, number, string or bytes, or dicts, lists, tuples and sets of these.
     other
         Called first with every value; returns its encoding, or None to have it encoded as what it is.
-
-    Raises
-    ------
-    TypeError
-        If there is anything else in it.
     """
-    found = other(value)
-    if found is not None:
-        return found
-    if value is None:
-        return b"N"
-    if isinstance(value, bool):
-        return b"\x88" if value else b"\x89"
-    if isinstance(value, int):
-        return _encode_int(value)
-    if isinstance(value, float):
-        return struct.pack(">cd", b"G", value)
-    if isinstance(value, complex):
-        parts = struct.pack(">cdcd", b"G", value.real, b"G", value.imag)
-        return encode_name("__builtin__", "complex") + parts + b"\x86R"
-    if isinstance(value, str):
-        text = value.encode("utf-8", "surrogatepass")
-        return struct.pack("<cI", b"X", len(text)) + text
-    if isinstance(value, Mapping):
-        items = b"".join(encode(key, other) + encode(item, other) for key, item in value.items())
+
+    def __init__(self, other: Callable[[Any], bytes | None]) -> None:
+        self._other = other
+        self._memo: dict[int, tuple[int, Any]] = {}  # with the value, so that its id is not given to another
+
+    def dumps(self, value: Any) -> bytes:
+        """Return the whole pickle of a value."""
+        return b"\x80\x02" + self.encode(value) + b"."
+
+    def put(self, value: Any) -> bytes:
+        """Return what names the value that has just been made, for when it is met again."""
+        self._memo[id(value)] = len(self._memo), value
+        return _numbered(b"q", b"r", len(self._memo) - 1)
+
+    def encode(self, value: Any) -> bytes:
+        """Return the part of a pickle that makes a value.
+
+        Parameters
+        ----------
+        value
+            None, a bool, number, string or bytes, or dicts, lists, tuples and sets of these.
+
+        Raises
+        ------
+        TypeError
+            If there is anything else in it.
+        """
+        if id(value) in self._memo:
+            return _numbered(b"h", b"j", self._memo[id(value)][0])
+        found = self._other(value)
+        if found is not None:
+            return found
+        if value is None:
+            return b"N"
+        if isinstance(value, bool):
+            return b"\x88" if value else b"\x89"
+        if isinstance(value, int):
+            return _encode_int(value)
+        if isinstance(value, float):
+            return struct.pack(">cd", b"G", value)
+        if isinstance(value, complex):
+            parts = struct.pack(">cdcd", b"G", value.real, b"G", value.imag)
+            return encode_name("__builtin__", "complex") + parts + b"\x86R"
+        if isinstance(value, str):
+            text = value.encode("utf-8", "surrogatepass")
+            return struct.pack("<cI", b"X", len(text)) + text
+        if isinstance(value, Mapping):
+            return self._encode_mapping(value)
+        if isinstance(value, bytes):
+            text = self.encode(value.decode("latin1")) + self.encode("latin1")
+            return encode_name("_codecs", "encode") + text + b"\x86R"
+        if isinstance(value, list):
+            return b"]" + self.put(value) + b"(" + self._encode_all(value) + b"e"
+        if isinstance(value, tuple):
+            return b"(" + self._encode_all(value) + b"t"
+        if isinstance(value, set):
+            return encode_name("__builtin__", "set") + self.encode((list(value),)) + b"R" + self.put(value)
+        raise TypeError(f"a {type(value).__name__} is no plain data")
+
+    def _encode_all(self, values: Iterable[Any]) -> bytes:
+        return b"".join([self.encode(item) for item in values])
+
+    def _encode_mapping(self, value: Mapping[Any, Any]) -> bytes:
         if isinstance(value, Counter):  # as the scheduler MultiStepLR has it
-            return encode_name("collections", "Counter") + b"}(" + items + b"u\x85R"
-        if not isinstance(value, OrderedDict):
-            return b"}(" + items + b"u"
-        metadata = getattr(value, "_metadata", None)
-        state = b"" if metadata is None else encode({"_metadata": metadata}, other) + b"b"
-        return _ORDERED_DICT + b"(" + items + b"u" + state
-    if isinstance(value, bytes):
-        text = encode(value.decode("latin1"), other) + encode("latin1", other)
-        return encode_name("_codecs", "encode") + text + b"\x86R"
-    if isinstance(value, list):
-        return b"](" + b"".join(encode(item, other) for item in value) + b"e"
-    if isinstance(value, tuple):
-        return b"(" + b"".join(encode(item, other) for item in value) + b"t"
-    if isinstance(value, set):
-        return encode_name("__builtin__", "set") + encode((list(value),), other) + b"R"
-    raise TypeError(f"a {type(value).__name__} is no plain data")
+            return encode_name("collections", "Counter") + self.encode((dict(value),)) + b"R" + self.put(value)
+        is_ordered = isinstance(value, OrderedDict)
+        empty = (_ORDERED_DICT if is_ordered else b"}") + self.put(value)
+        items = b"(" + self._encode_all(part for item in value.items() for part in item) + b"u"
+        metadata = getattr(value, "_metadata", None) if is_ordered else None
+        return empty + items + (b"" if metadata is None else self.encode({"_metadata": metadata}) + b"b")
+
+
+def _numbered(short: bytes, long: bytes, number: int) -> bytes:
+    return struct.pack("<cB", short, number) if number < 256 else struct.pack("<cI", long, number)
 
 
 def _encode_int(value: int) -> bytes:

@@ -5,20 +5,24 @@ What the pickle may name is listed here: tensors and plain data, as with ``weigh
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import sys
 import zipfile
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from typing import IO, Any
 
 import numpy as np
 
 from retrograd import dtypes
-from retrograd._pickled import Builder, dumps, encode, encode_name, loads
+from retrograd._pickled import Builder, Encoder, encode_name, loads
+from retrograd._storages import lay_out
 from retrograd.core.size import Size
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.device import device
+from retrograd.unresolved import UnresolvedArray
 
 __all__ = ["read", "write"]
 
@@ -38,6 +42,7 @@ _STORAGES = {
     "ComplexDoubleStorage": dtypes.complex128.numpy,
     "BFloat16Storage": None,  # read as float32
 }
+_UNRESOLVED = {"conj": np.conjugate, "neg": np.negative}  # what torch says of a tensor whose memory holds these
 _STORAGE_OF = {dtype: name for name, dtype in _STORAGES.items()}
 _NAMED = "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128"
 DTYPES: dict[str, dtypes.dtype] = {name: getattr(dtypes, name) for name in _NAMED.split()}
@@ -71,22 +76,40 @@ def read(file: File, label: str) -> Any:
     ValueError
         If it is damaged, or contains anything but tensors and plain data.
     """
+    if not isinstance(file, str):
+        file = _sought(file, label)
+    start = 0 if isinstance(file, str) else file.tell()
     try:
         with zipfile.ZipFile(file) as members:
+            found = min((member.header_offset for member in members.infolist()), default=start)
+            if start < found:
+                raise ValueError(
+                    f"{label} is read from byte {start} on, but what was saved to it last begins at byte {found}; "
+                    "save one dict of all that belongs into one file, or seek to where it begins"
+                )
             return _contents(members, label)
     except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
-        if _beginning(file) == _LEGACY:
+        if _beginning(file, start) == _LEGACY:
             raise ValueError(
                 f"{label} is in the format that torch had before 1.6; load it in torch and save it again"
             ) from None
         raise ValueError(f"{label} is no file of torch.save, or is damaged: {error}") from error
 
 
-def _beginning(file: File) -> bytes:
+def _sought(file: IO[bytes], label: str) -> IO[bytes]:
+    """The open file, or what is left to be read of it, if that is all that can be done with it."""
+    if isinstance(file, io.TextIOBase):
+        raise TypeError(f"{label} was opened as text; open it with the mode 'rb'")
+    if hasattr(file, "seekable") and file.seekable():
+        return file
+    return io.BytesIO(file.read())
+
+
+def _beginning(file: File, start: int) -> bytes:
     if isinstance(file, str):
         with open(file, "rb") as stream:
             return stream.read(len(_LEGACY))
-    file.seek(0)
+    file.seek(start)
     return file.read(len(_LEGACY))
 
 
@@ -144,24 +167,37 @@ def _rebuild_tensor(
     if math.prod(size) > 0 and last >= elements.size:
         raise ValueError(f"a tensor of shape {size} and strides {stride} goes beyond its {elements.size} elements")
     steps = tuple(step * elements.itemsize for step in stride)
-    array = np.lib.stride_tricks.as_strided(elements[offset:], size, steps, writeable=0 not in stride)
+    overlaps = math.prod(size) > 0 and any(step == 0 and n > 1 for n, step in zip(size, stride, strict=True))
+    array: Any = np.lib.stride_tricks.as_strided(elements[offset:], size, steps, writeable=not overlaps)
+    unresolved = [ufunc for bit, ufunc in _UNRESOLVED.items() if metadata and metadata.get(bit)]
+    if len(unresolved) == 1:
+        array = UnresolvedArray(array, unresolved[0])
+    elif unresolved:
+        return _rebuild_tensor(_Storage(-np.conjugate(elements)), offset, size, stride, requires_grad, hooks)
     tensor = wrap(array, None, storage.cell)
-    if metadata and metadata.get("conj"):
-        tensor = wrap(array.conj())
-    if metadata and metadata.get("neg"):
-        tensor = wrap(np.negative(tensor._data))
     return tensor.requires_grad_() if requires_grad is True else tensor
 
 
-def _rebuild_parameter(data: Any, requires_grad: Any, hooks: Any) -> Tensor:
-    if not isinstance(data, Tensor):
-        raise ValueError(f"a parameter is made of a {type(data).__name__}")
-    data._is_param = True  # type: ignore[attr-defined]  # the mark by which nn.Parameter knows its instances
-    return data.requires_grad_() if requires_grad is True else data
+def _rebuild_parameter(data: Any, requires_grad: Any, hooks: Any, state: Any = None) -> Tensor:
+    tensor = _with_attributes(data, state)
+    tensor._is_param = True  # type: ignore[attr-defined]  # the mark by which nn.Parameter knows its instances
+    return tensor.requires_grad_() if requires_grad is True else tensor
 
 
-def _rebuild_from_type(function: Any, kind: Any, args: Any, state: Any) -> Any:
-    return function.build(*args)
+def _rebuild_from_type(function: Any, kind: Any, args: Any, state: Any) -> Tensor:
+    return _with_attributes(function.build(*args), state)
+
+
+def _with_attributes(tensor: Any, state: Any) -> Tensor:
+    """A tensor, with the attributes that the user attached to it; those in slots of a subclass stay with that."""
+    attributes = state[0] if isinstance(state, tuple) else state
+    if not isinstance(tensor, Tensor) or not isinstance(attributes, dict | None):
+        raise ValueError(f"a {type(tensor).__name__} should be a tensor with attributes, {type(state).__name__}")
+    for name in attributes or {}:
+        if hasattr(Tensor, name):
+            raise ValueError(f"it sets {name} of a tensor")
+    tensor.__dict__.update(attributes or {})
+    return tensor
 
 
 def _numpy_scalar(dtype: Any, data: bytes) -> Any:
@@ -181,7 +217,11 @@ _NAMES: dict[str, Any] = {
     "torch.device": Builder(device),
     "torch.Tensor": Tensor,
     "torch._utils._rebuild_tensor_v2": Builder(_rebuild_tensor),
+    # known, so that what is refused of tensors of dtypes that NumPy has not is the dtype
+    "torch._utils._rebuild_tensor_v3": None,
+    "torch.storage.UntypedStorage": dtypes.uint8.numpy,
     "torch._utils._rebuild_parameter": Builder(_rebuild_parameter),
+    "torch._utils._rebuild_parameter_with_state": Builder(_rebuild_parameter),
     "torch._tensor._rebuild_from_type_v2": Builder(_rebuild_from_type),
     "collections.Counter": Builder(Counter),
     "collections.OrderedDict": Builder(lambda: OrderedDict()),
@@ -206,29 +246,36 @@ def write(file: File, obj: Any) -> None:
     TypeError
         If there is something else in ``obj``.
     """
-    storages: dict[Any, tuple[str, np.ndarray]] = {}
+    tensors: list[Tensor] = []
 
-    def other(value: Any) -> bytes | None:
-        if isinstance(value, Tensor):
-            encoded = _encode_tensor(value, storages)
-            return _as_parameter(encoded, value.requires_grad) if "_is_param" in value.__dict__ else encoded
-        if isinstance(value, np.generic):
-            return encode(value.item(), other)
-        if isinstance(value, dtypes.dtype):
-            return encode_name("torch", value.name)
-        if isinstance(value, device):
-            return encode_name("torch", "device") + encode((str(value),), other) + b"R"
-        if isinstance(value, Size):
-            return encode_name("torch", "Size") + encode((tuple(value),), other) + b"R"
-        return None
+    def note(tensor: Tensor) -> bytes:
+        tensors.append(tensor)
+        return b""
 
-    structure = dumps(obj, other)
-    with zipfile.ZipFile(file, "w") as members:
+    _encoder(note).dumps(obj)
+    places, storages = lay_out(tensors)
+
+    def encode_place(tensor: Tensor) -> bytes:
+        key, offset, strides = places[id(tensor)]
+        return _encode_on_storage(tensor, str(key), storages[key].size, offset, strides)
+
+    structure = _encoder(encode_place).dumps(obj)
+    with zipfile.ZipFile(file if isinstance(file, str) else _OnlyWritten(file), "w") as members:  # type: ignore[call-overload]
         _add(members, "data.pkl", structure)
         _add(members, "byteorder", sys.byteorder.encode())
-        for key, array in storages.values():
-            _add(members, f"data/{key}", array.reshape(-1).view(np.uint8).data)
+        for key, elements in enumerate(storages):
+            _add(members, f"data/{key}", elements.view(np.uint8).data)
         _add(members, "version", b"3\n")
+
+
+class _OnlyWritten:
+    """An open file, to which no more is done than writing: it may be a stream, or contain something already."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.write = file.write
+
+    def flush(self) -> None:
+        """Whose file it is flushes it."""
 
 
 def _add(members: zipfile.ZipFile, name: str, data: Any) -> None:
@@ -236,29 +283,59 @@ def _add(members: zipfile.ZipFile, name: str, data: Any) -> None:
         member.write(data)
 
 
-def _encode_tensor(tensor: Tensor, storages: dict[Any, tuple[str, np.ndarray]]) -> bytes:
-    """A tensor, encoded; its elements are added to ``storages``, once for tensors that are the same memory."""
-    data = tensor.numpy(force=True)
-    place = (data.__array_interface__["data"][0], data.shape, data.strides, data.dtype)
-    # with the array, so that its memory is not given to another one meanwhile
-    key, _ = storages.setdefault(place, (str(len(storages)), np.ascontiguousarray(data)))
-    strides = tuple(math.prod(data.shape[dim + 1 :]) for dim in range(data.ndim))
+def _encoder(encode_arguments: Callable[[Tensor], bytes]) -> Encoder:
+    """What encodes all that files hold, given the arguments with which torch makes a tensor, encoded."""
 
-    storage = ("storage", encode_name("torch", _STORAGE_OF[data.dtype]), key, "cpu", data.size)
-    arguments = (
-        encode(storage, _encoded) + b"Q",
-        *(0, tuple(data.shape), strides, tensor.requires_grad),
-        encode_name("collections", "OrderedDict") + b")R",
-    )
-    return encode_name("torch._utils", "_rebuild_tensor_v2") + encode(arguments, _encoded) + b"R"
+    def other(value: Any) -> bytes | None:
+        if isinstance(value, Tensor):
+            return _encode_tensor(value, encode_arguments(value), encoder) + encoder.put(value)
+        if isinstance(value, np.generic):
+            return encoder.encode(value.item())
+        if isinstance(value, dtypes.dtype):
+            return encode_name("torch", value.name)
+        if isinstance(value, device):
+            return _encode_call("torch", "device", encoder.encode(str(value)))
+        if isinstance(value, Size):
+            return _encode_call("torch", "Size", encoder.encode(tuple(value)))
+        return None
 
-
-def _as_parameter(encoded: bytes, requires_grad: bool) -> bytes:
-    """A tensor, encoded, made a parameter."""
-    arguments = (encoded, requires_grad, encode_name("collections", "OrderedDict") + b")R")
-    return encode_name("torch._utils", "_rebuild_parameter") + encode(arguments, _encoded) + b"R"
+    encoder = Encoder(other)
+    return encoder
 
 
-def _encoded(value: Any) -> bytes | None:
-    """What is encoded already."""
-    return value if isinstance(value, bytes) else None
+def _encode_call(module: str, name: str, *arguments: bytes) -> bytes:
+    return encode_name(module, name) + b"(" + b"".join(arguments) + b"tR"
+
+
+_NO_HOOKS = _encode_call("collections", "OrderedDict")
+
+
+def _encode_on_storage(tensor: Tensor, key: str, count: int, offset: int, strides: tuple[int, ...]) -> bytes:
+    """The arguments with which torch makes a tensor on a storage."""
+    plain = Encoder(lambda value: value if isinstance(value, bytes) else None)  # bytes are encoded already
+    storage = ("storage", encode_name("torch", _STORAGE_OF[tensor.dtype.numpy]), key, "cpu", count)
+    arguments = [plain.encode(storage) + b"Q", offset, tuple(tensor.shape), strides, tensor.requires_grad, _NO_HOOKS]
+    if type(tensor._data) is UnresolvedArray:
+        arguments.append({"conj" if tensor.is_conj() else "neg": True})
+    return plain.encode(tuple(arguments))
+
+
+def _encode_tensor(tensor: Tensor, arguments: bytes, encoder: Encoder) -> bytes:
+    """A tensor or parameter, with the attributes that the user attached to it."""
+    attributes = {name: value for name, value in tensor.__dict__.items() if name != "_is_param"}
+    try:
+        state = encoder.encode(attributes) if attributes else b""
+    except TypeError as error:
+        raise TypeError(
+            f"save: an attribute of a tensor of shape {list(tensor.shape)} cannot be stored, as {error}; "
+            f"it has {', '.join(attributes)}. tensor.detach() is without them"
+        ) from None
+    bare = encode_name("torch._utils", "_rebuild_tensor_v2")
+    if "_is_param" in tensor.__dict__:
+        name = "_rebuild_parameter_with_state" if attributes else "_rebuild_parameter"
+        requires_grad = encoder.encode(tensor.requires_grad)
+        return _encode_call("torch._utils", name, bare + arguments + b"R", requires_grad, _NO_HOOKS, state)
+    if attributes:
+        kind = encode_name("torch", "Tensor")
+        return _encode_call("torch._tensor", "_rebuild_from_type_v2", bare, kind, arguments, state)
+    return bare + arguments + b"R"

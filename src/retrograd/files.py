@@ -2,11 +2,13 @@
 
 In .npz and safetensors a flat dict of tensors, such as a module's state dict, is stored as just that. Anything else,
 such as the state dict of an optimizer or a checkpoint with several of them, is stored as its tensors, by dotted names,
-and a description in JSON of what they are part of.
+and a description in JSON of what they are part of. Every tensor is stored by itself there. Only torch's format knows
+of memory that tensors share, of objects that are met twice and of attributes of tensors.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -39,12 +41,20 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
     f
         The path. ``.npz`` and ``.safetensors`` at its end mean these formats; anything else means torch's, which
         ``torch.load`` reads. A file that is there is replaced at once, when the new one is complete. An open file gets
-        torch's format.
+        torch's format; it need not be more than a stream that can be written to.
+
+        In torch's format tensors that share memory, such as a tensor and a part of it, still do so when they are
+        loaded, one object comes back as one, and attributes of tensors are stored with them. The other formats hold
+        what each tensor contains.
 
     Raises
     ------
     TypeError
         If ``obj`` contains something else, such as an array; :func:`retrograd.from_numpy` makes a tensor of it.
+    RuntimeError
+        If the folder of the path does not exist.
+    AttributeError
+        If ``f`` is neither a path nor an open file.
 
     Examples
     --------
@@ -59,21 +69,24 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
     >>> checkpoint["epoch"]
     3
     """
-    arrays: Arrays = {}
-    description = _describe(obj, "", arrays)
+    path = "" if hasattr(f, "write") else _path("save", f)
+    tensors: dict[str, Tensor] = {}
+    description = _describe(obj, "", tensors)
     if hasattr(f, "write"):
         _torch_file.write(cast(IO[bytes], f), obj)
         return
-    path = os.fspath(f)
     layout = _format_of(path)
-    is_flat = isinstance(obj, Mapping) and list(arrays) == list(obj)
+    is_flat = isinstance(obj, Mapping) and list(tensors) == list(obj)
     if not os.path.isdir(os.path.dirname(path) or "."):
         raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     partial = f"{path}.{os.getpid()}.{threading.get_ident()}.partial"
     try:
         if layout is None:
             _torch_file.write(partial, obj)
         else:
+            arrays = {name: tensor.numpy(force=True) for name, tensor in tensors.items()}
             layout.write(partial, arrays, None if is_flat else json.dumps(description))
         os.replace(partial, path)
     finally:
@@ -94,7 +107,7 @@ def load(
     ----------
     f
         The path. ``.npz`` and ``.safetensors`` at its end mean these formats, anything else means torch's. Or an open
-        file in torch's format.
+        file in torch's format, read from where it stands; a stream is read to its end.
     map_location
         The device to put the tensors on; the CPU by default, wherever they were. torch's functions and dicts, too, mean
         the CPU.
@@ -113,14 +126,26 @@ def load(
     ------
     ValueError
         If the file is damaged, or holds something else than tensors and plain data.
+    AttributeError
+        If ``f`` is neither a path nor an open file.
     """
     target = device(map_location) if isinstance(map_location, (str, device)) else None
     if hasattr(f, "read"):
         found = _torch_file.read(cast(IO[bytes], f), "the open file")
     else:
-        path = os.fspath(f)
+        path = _path("load", f)
         found = _torch_file.read(path, path) if _format_of(path) is None else _read_described(path)
     return found if target is None or target.type == "cpu" else _moved(found, target)
+
+
+def _path(function: str, f: Any) -> str:
+    try:
+        return os.fsdecode(f)
+    except TypeError:
+        advice = "; the path is the second argument" if function == "save" else ""
+        raise AttributeError(
+            f"{function}: expected 'f' to be a path or an open file, not {type(f).__name__}{advice}"
+        ) from None
 
 
 def _moved(value: Any, target: device) -> Any:
@@ -158,31 +183,31 @@ def _tensor(array: Any) -> Tensor:
 # In JSON a number, a string, None and a bool stand for themselves; all else is a list that begins with its kind.
 
 
-def _describe(value: Any, name: str, arrays: Arrays) -> Any:
-    """The description of a value; its tensors are added to ``arrays``."""
+def _describe(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
+    """The description of a value; its tensors are added to ``tensors``."""
     if isinstance(value, Tensor):
         name = name or "value"
-        while name in arrays or name == _STRUCTURE:  # {"a": {"b": x}, "a.b": y}
+        while name in tensors or name == _STRUCTURE:  # {"a": {"b": x}, "a.b": y}
             name += "_"
-        arrays[name] = value.numpy(force=True)
+        tensors[name] = value
         return ["tensor", name]
     if value is None or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, np.generic):
-        return _describe(value.item(), name, arrays)
+        return _describe(value.item(), name, tensors)
     if type(value) is complex:
         return ["complex", value.real, value.imag]
     if isinstance(value, Mapping):
-        return ["dict", *([_key(key), _describe(item, _join(name, key), arrays)] for key, item in value.items())]
+        return ["dict", *([_key(key), _describe(item, _join(name, key), tensors)] for key, item in value.items())]
     if isinstance(value, (device, dtype)):
         return ["device", str(value)] if isinstance(value, device) else ["dtype", value.name]
     if type(value) is bytes:
         return ["bytes", value.decode("latin1")]
     if isinstance(value, (list, tuple)):
         kind = "list" if isinstance(value, list) else "size" if isinstance(value, Size) else "tuple"
-        return [kind, *(_describe(item, _join(name, number), arrays) for number, item in enumerate(value))]
+        return [kind, *(_describe(item, _join(name, number), tensors) for number, item in enumerate(value))]
     if isinstance(value, set):
-        return ["set", *(_describe(item, _join(name, "item"), arrays) for item in value)]
+        return ["set", *(_describe(item, _join(name, "item"), tensors) for item in value)]
     advice = "; make a tensor of an array with from_numpy" if isinstance(value, np.ndarray) else ""
     raise TypeError(
         f"save: {name or 'the object'} is of type {type(value).__name__}; files hold tensors, numbers, strings, bytes, "
@@ -191,7 +216,7 @@ def _describe(value: Any, name: str, arrays: Arrays) -> Any:
 
 
 def _key(key: Any) -> Any:
-    tensors: Arrays = {}
+    tensors: dict[str, Tensor] = {}
     description = _describe(key, "a key", tensors)
     if tensors:
         raise TypeError(f"save: keys cannot contain tensors, but there is {key!r}")

@@ -253,8 +253,66 @@ def test_errors_name_the_layer(layer: str, inputs: tuple[Any, ...], words: tuple
         theirs(*as_tensors(torch, inputs))
     with pytest.raises(type(expected.value)) as got:
         ours(*as_tensors(rg, inputs))
+    said = "\n".join([str(got.value), *getattr(got.value, "__notes__", [])])
     for word in words:
-        assert word in str(got.value)
+        assert word in said
+
+
+def _set(name: str, value: Any) -> Any:
+    return lambda library, layer: setattr(layer, name, value(library))
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "breaks"),
+    [
+        ("Linear(3, 2)", (2, 3), _set("weight", lambda library: None)),
+        ("Linear(3, 2)", (2, 3), _set("weight", lambda library: library.nn.Parameter(library.ones(2, 2)))),
+        ("Linear(3, 2)", (2, 3), _set("bias", lambda library: library.nn.Parameter(library.ones(7)))),
+        ("Bilinear(3, 3, 2)", (2, 3), _set("bias", lambda library: library.nn.Parameter(library.ones(7)))),
+        ("BatchNorm1d(3)", (4, 3), _set("running_mean", lambda library: library.ones(5))),
+        ("BatchNorm1d(3)", (4, 3), _set("momentum", lambda library: "much")),
+        ("BatchNorm1d(3)", (1, 3), lambda library, layer: None),
+        ("GroupNorm(1, 3)", (4, 3), _set("weight", lambda library: library.nn.Parameter(library.ones(5)))),
+        ("LayerNorm(3)", (4, 3), _set("weight", lambda library: library.nn.Parameter(library.ones(5)))),
+        ("Conv1d(1, 1, 3)", (1, 1, 4), _set("stride", lambda library: (0,))),
+        ("Conv1d(1, 1, 5)", (1, 1, 4), lambda library, layer: None),
+        ("MaxPool1d(5)", (1, 1, 4), lambda library, layer: None),
+        ("PReLU(3)", (4, 3), _set("weight", lambda library: None)),
+        ("ReflectionPad1d(2)", (1, 1, 2), lambda library, layer: None),
+    ],
+)
+def test_an_input_of_the_right_shape_is_not_blamed(layer: str, shape: tuple[int, ...], breaks: Any) -> None:
+    theirs, ours = (module.float() for module in twins(lambda nn: eval(f"nn.{layer}", {"nn": nn})))
+    breaks(torch, theirs)
+    breaks(rg, ours)
+    operands = 2 if layer.startswith("Bilinear") else 1
+    with pytest.raises(Exception) as expected:
+        theirs(*[torch.ones(shape)] * operands)
+    with pytest.raises(type(expected.value)) as got:
+        ours(*[rg.ones(shape)] * operands)
+    assert "expects" not in str(got.value)
+    (note,) = got.value.__notes__
+    assert note.startswith(f"in {layer.split('(')[0]}(") and str(list(shape)) in note
+
+
+def test_what_a_parametrization_raises_is_not_about_the_input() -> None:
+    class Broken(rg.nn.Module):
+        def forward(self, weight: Any) -> Any:
+            if self.training:
+                return weight
+            raise ValueError("the weight is gone")
+
+    layer = rg.nn.Linear(3, 2)
+    rg.nn.utils.parametrize.register_parametrization(layer, "weight", Broken())
+    layer.eval()
+    with pytest.raises(ValueError, match="the weight is gone") as error:
+        layer(rg.ones(2, 3))
+    assert str(error.value) == "the weight is gone"
+
+
+def test_integers_are_told_the_dtype_of_the_layer() -> None:
+    with pytest.raises(RuntimeError, match=r"expects an input of shape \[\.\.\., 3\] and dtype float32, got .* int64"):
+        rg.nn.Linear(3, 2)(rg.ones(2, 3, dtype=rg.int64))
 
 
 def test_sequential_says_which_module_it_was() -> None:

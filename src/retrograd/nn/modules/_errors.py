@@ -1,7 +1,11 @@
-"""What a layer says about an input that it cannot take."""
+"""What a layer says about an input that it cannot take.
+
+In a shape, a number is a size that the layer has been made for; names stand for any size.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from retrograd.core.node import save_result, save_tensor
@@ -28,19 +32,51 @@ def _arose_in_saving(error: Exception) -> bool:
     return step is not None
 
 
-def misfit(layer: Any, expected: str, error: Exception, *inputs: Any) -> Exception:
+def has_shape(value: Any, *patterns: str) -> bool:
+    """Whether a value is a tensor of one of these shapes.
+
+    In a pattern such as ``"N, 3, H, W"`` a number is that size, a name is any, and ``...`` is any number of sizes.
+    """
+    return isinstance(value, Tensor) and any(_matches(value.shape, pattern.split(", ")) for pattern in patterns)
+
+
+def _matches(shape: Sequence[int], pattern: list[str]) -> bool:
+    if "..." in pattern:
+        gap = pattern.index("...")
+        more = len(shape) - len(pattern) + 1
+        pattern = pattern[:gap] + ["any"] * more + pattern[gap + 1 :]
+    return len(shape) == len(pattern) and all(
+        not size.isdigit() or n == int(size) for n, size in zip(shape, pattern, strict=True)
+    )
+
+
+def in_words(*patterns: str) -> str:
+    """The shapes of patterns, as they are read in an error."""
+    return " or ".join(f"[{pattern}]" for pattern in patterns)
+
+
+def misshaped(layer: Any, error: Exception, input: Any, *patterns: str) -> Exception:
+    """:func:`misfit` for a layer whose input has one of these shapes, and the dtype of its parameters."""
+    wanted = next((parameter.dtype for parameter in layer.parameters(recurse=False)), None)
+    expected, got = f"an input of shape {in_words(*patterns)}", describe(input)
+    fits = has_shape(input, *patterns)
+    if wanted is not None and isinstance(input, Tensor) and input.dtype is not wanted:
+        fits = False
+        expected += f" and dtype {wanted.name}"
+        got += f" of dtype {input.dtype.name}"
+    return misfit(layer, error, expected, got, fits=fits)
+
+
+def misfit(layer: Any, error: Exception, expected: str, got: str, *, fits: bool) -> Exception:
     """The same error, saying which layer it was, what that expects and what it got.
 
-    What a hook on saved tensors raises, or a tensor that must not be saved, has nothing to do with what is expected:
-    such an error is raised as it is.
+    Where the input is as expected, the reason is another: what was asked for, a parameter, a hook. Such an error is
+    raised as it is, with a note of where it came from. What arose in saving has nothing to do with the layer at all.
     """
     if _arose_in_saving(error):
         raise error
-    got = " and ".join(describe(value) for value in inputs)
-    wanted = next((parameter.dtype for parameter in layer.parameters(recurse=False)), None)
-    given = {value.dtype for value in inputs if isinstance(value, Tensor) and value.dtype.is_floating_point}
-    if wanted is not None and given - {wanted}:
-        expected += f" and dtype {wanted.name}"
-        got += f" of dtype {' and '.join(sorted(dtype.name for dtype in given))}"
+    if fits:
+        error.add_note(f"in {layer!r}, given {got}")
+        raise error
     kind = next(family for family in MISFITS if isinstance(error, family))
     return kind(f"{layer!r} expects {expected}, got {got}: {error}")

@@ -8,7 +8,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.creation import empty
 from retrograd.nn import functional as F
 from retrograd.nn import init
-from retrograd.nn.modules._errors import MISFITS, misfit
+from retrograd.nn.modules._errors import MISFITS, misshaped
 from retrograd.nn.modules.attention import MultiheadAttention
 from retrograd.nn.modules.module import Module
 from retrograd.nn.parameter import Parameter
@@ -434,8 +434,8 @@ class PReLU(Module):
         try:
             return F.prelu(input, self.weight)
         except MISFITS as error:
-            channels = "any shape" if self.num_parameters == 1 else f"shape [N, {self.num_parameters}, ...]"
-            raise misfit(self, f"an input of {channels}", error, input) from error
+            shape = "..." if self.num_parameters == 1 else f"N, {self.num_parameters}, ..."
+            raise misshaped(self, error, input, shape) from error
 
     def extra_repr(self) -> str:
         """Return the parameter."""

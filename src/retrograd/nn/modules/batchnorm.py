@@ -10,7 +10,7 @@ from retrograd.creation import empty, ones, tensor, zeros
 from retrograd.dtypes import int64
 from retrograd.nn import functional as F
 from retrograd.nn import init
-from retrograd.nn.modules._errors import MISFITS, misfit
+from retrograd.nn.modules._errors import MISFITS, in_words, misshaped
 from retrograd.nn.modules.module import Module
 from retrograd.nn.parameter import Parameter
 
@@ -35,7 +35,7 @@ class _ChannelNorm(Module):
     num_batches_tracked: Tensor | None
     # the numbers of dimensions an input may have, and how they are called
     _dimensions: tuple[int, ...]
-    _layout: str
+    _layouts: tuple[str, ...]  # as patterns of :mod:`_errors`, C for the channels
 
     def __init__(
         self,
@@ -85,12 +85,16 @@ class _ChannelNorm(Module):
         if input.ndim not in self._dimensions:
             expected = " or ".join(f"{ndim}D" for ndim in self._dimensions)
             raise ValueError(
-                f"{self!r} expects {self._layout}: expected {expected} input (got {input.ndim}D input of shape "
-                f"{list(input.shape)})"
+                f"{self!r} expects {in_words(*self._layouts)}: expected {expected} input "
+                f"(got {input.ndim}D input of shape {list(input.shape)})"
             )
 
     def _misfit(self, error: Exception, input: Any) -> Exception:
-        return misfit(self, f"an input of shape {self._layout} with C = {self.num_features}", error, input)
+        return misshaped(self, error, input, *self._input_shapes())
+
+    def _input_shapes(self) -> list[str]:
+        """What the input may look like, as patterns."""
+        return [layout.replace("C", str(self.num_features)) for layout in self._layouts]
 
     def extra_repr(self) -> str:
         """Return the parameters."""
@@ -184,21 +188,21 @@ class BatchNorm1d(_BatchNorm):
     """
 
     _dimensions = (2, 3)
-    _layout = "[N, C] or [N, C, L]"
+    _layouts = ("N, C", "N, C, L")
 
 
 class BatchNorm2d(_BatchNorm):
     """Normalise every channel of ``(N, C, H, W)`` over the batch and its places; see :class:`BatchNorm1d`."""
 
     _dimensions = (4,)
-    _layout = "[N, C, H, W]"
+    _layouts = ("N, C, H, W",)
 
 
 class BatchNorm3d(_BatchNorm):
     """Normalise every channel of ``(N, C, D, H, W)`` over the batch and its places; see :class:`BatchNorm1d`."""
 
     _dimensions = (5,)
-    _layout = "[N, C, D, H, W]"
+    _layouts = ("N, C, D, H, W",)
 
 
 class _InstanceNorm(_ChannelNorm):
@@ -227,8 +231,7 @@ class _InstanceNorm(_ChannelNorm):
             )
         elif input.shape[int(batched)] != self.num_features:
             raise ValueError(
-                f"{self!r} expects an input of shape {self._layout} with C = {self.num_features}, got "
-                f"{list(input.shape)}"
+                f"{self!r} expects an input of shape {in_words(*self._input_shapes())}, got {list(input.shape)}"
             )
         try:
             result = F.instance_norm(
@@ -250,18 +253,18 @@ class InstanceNorm1d(_InstanceNorm):
     """Normalise every channel of every sample (Ulyanov et al., 2016), for ``(N, C, L)`` or ``(C, L)``."""
 
     _dimensions = (2, 3)
-    _layout = "[C, L] or [N, C, L]"
+    _layouts = ("C, L", "N, C, L")
 
 
 class InstanceNorm2d(_InstanceNorm):
     """Normalise every channel of every sample, for ``(N, C, H, W)`` or ``(C, H, W)``."""
 
     _dimensions = (3, 4)
-    _layout = "[C, H, W] or [N, C, H, W]"
+    _layouts = ("C, H, W", "N, C, H, W")
 
 
 class InstanceNorm3d(_InstanceNorm):
     """Normalise every channel of every sample, for ``(N, C, D, H, W)`` or ``(C, D, H, W)``."""
 
     _dimensions = (4, 5)
-    _layout = "[C, D, H, W] or [N, C, D, H, W]"
+    _layouts = ("C, D, H, W", "N, C, D, H, W")

@@ -10,7 +10,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.creation import empty
 from retrograd.nn import functional as F
 from retrograd.nn import init
-from retrograd.nn.modules._errors import MISFITS, misfit
+from retrograd.nn.modules._errors import MISFITS, misshaped
 from retrograd.nn.modules.module import Module
 from retrograd.nn.modules.utils import ntuple
 from retrograd.nn.parameter import Parameter
@@ -85,7 +85,7 @@ class _ConvNd(Module):
     def _misfit(self, error: Exception, input: Any) -> Exception:
         places = ", ".join(("L", "H, W", "D, H, W")[self.spatial - 1 : self.spatial])
         channels = self.in_channels
-        return misfit(self, f"an input of shape [N, {channels}, {places}] or [{channels}, {places}]", error, input)
+        return misshaped(self, error, input, f"N, {channels}, {places}", f"{channels}, {places}")
 
     def extra_repr(self) -> str:
         """Return the parameters that are not those by default."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from retrograd.core.tensor import Tensor
 from retrograd.nn import functional as F
-from retrograd.nn.modules._errors import MISFITS, misfit
+from retrograd.nn.modules._errors import MISFITS, misshaped
 from retrograd.nn.modules.module import Module
 from retrograd.nn.modules.utils import ntuple
 
@@ -50,7 +50,7 @@ class _FractionalMaxPool(Module):
             )
         except MISFITS as error:
             places = "H, W" if self.spatial == 2 else "D, H, W"
-            raise misfit(self, f"an input of shape [N, C, {places}] or [C, {places}]", error, input) from error
+            raise misshaped(self, error, input, f"N, C, {places}", f"C, {places}") from error
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):

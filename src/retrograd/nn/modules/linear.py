@@ -9,7 +9,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.creation import empty
 from retrograd.nn import functional as F
 from retrograd.nn import init
-from retrograd.nn.modules._errors import MISFITS, misfit
+from retrograd.nn.modules._errors import MISFITS, describe, has_shape, in_words, misfit, misshaped
 from retrograd.nn.modules.module import Module
 from retrograd.nn.parameter import Parameter
 
@@ -84,7 +84,7 @@ class Linear(Module):
         try:
             return F.linear(input, self.weight, self.bias)
         except MISFITS as error:
-            raise misfit(self, f"an input of shape [..., {self.in_features}]", error, input) from error
+            raise misshaped(self, error, input, f"..., {self.in_features}") from error
 
     def extra_repr(self) -> str:
         """Return the sizes."""
@@ -138,8 +138,13 @@ class Bilinear(Module):
         try:
             return F.bilinear(input1, input2, self.weight, self.bias)
         except MISFITS as error:
-            expected = f"inputs of shapes [..., {self.in1_features}] and [..., {self.in2_features}]"
-            raise misfit(self, expected, error, input1, input2) from error
+            shapes = f"..., {self.in1_features}", f"..., {self.in2_features}"
+            expected = (
+                f"inputs of shapes {' and '.join(in_words(shape) for shape in shapes)}, of dtype {self.weight.dtype}"
+            )
+            fits = has_shape(input1, shapes[0]) and has_shape(input2, shapes[1])
+            got = f"{describe(input1)} and {describe(input2)}"
+            raise misfit(self, error, expected, got, fits=fits) from error
 
     def extra_repr(self) -> str:
         """Return the sizes."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from retrograd.core.tensor import Tensor
 from retrograd.nn import functional as F
-from retrograd.nn.modules._errors import MISFITS, misfit
+from retrograd.nn.modules._errors import MISFITS, misshaped
 from retrograd.nn.modules.linear import Linear
 from retrograd.nn.modules.module import Module
 
@@ -88,8 +88,7 @@ class LinearCrossEntropyLoss(Module):
                 options=self.options,
             )
         except MISFITS as error:
-            expected = f"an input of shape [N, {self.linear.in_features}] and a target"
-            raise misfit(self, expected, error, input, target) from error
+            raise misshaped(self, error, input, f"N, {self.linear.in_features}") from error
 
     def extra_repr(self) -> str:
         """Return the parameters."""

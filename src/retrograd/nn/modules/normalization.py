@@ -8,7 +8,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.creation import empty
 from retrograd.nn import functional as F
 from retrograd.nn import init
-from retrograd.nn.modules._errors import MISFITS, misfit
+from retrograd.nn.modules._errors import MISFITS, misshaped
 from retrograd.nn.modules.module import Module
 from retrograd.nn.parameter import Parameter
 
@@ -44,7 +44,7 @@ class _ShapeNorm(Module):
 
     def _misfit(self, error: Exception, input: Any) -> Exception:
         shape = ", ".join(["...", *map(str, self.normalized_shape)])
-        return misfit(self, f"an input of shape [{shape}]", error, input)
+        return misshaped(self, error, input, shape)
 
 
 class LayerNorm(_ShapeNorm):
@@ -193,7 +193,7 @@ class GroupNorm(Module):
         try:
             return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
         except MISFITS as error:
-            raise misfit(self, f"an input of shape [N, {self.num_channels}, ...]", error, input) from error
+            raise misshaped(self, error, input, f"N, {self.num_channels}, ...") from error
 
     def extra_repr(self) -> str:
         """Return the parameters."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from retrograd.core.tensor import Tensor
 from retrograd.nn import functional as F
-from retrograd.nn.modules._errors import MISFITS, misfit
+from retrograd.nn.modules._errors import MISFITS, misshaped
 from retrograd.nn.modules.fractional_pooling import FractionalMaxPool2d, FractionalMaxPool3d
 from retrograd.nn.modules.module import Module
 from retrograd.nn.modules.utils import ntuple
@@ -48,7 +48,7 @@ class _Pool(Module):
             return getattr(F, f"{self.function}{self.spatial}d")(input, *args)
         except MISFITS as error:
             places = _PLACES[self.spatial]
-            raise misfit(self, f"an input of shape [N, C, {places}] or [C, {places}]", error, input) from error
+            raise misshaped(self, error, input, f"N, C, {places}", f"C, {places}") from error
 
 
 class _MaxPool(_Pool):

@@ -7,9 +7,10 @@ from typing import Any, Self
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.tensor import Tensor
 from retrograd.creation import empty
+from retrograd.dtypes import int32, int64
 from retrograd.nn import functional as F
 from retrograd.nn import init
-from retrograd.nn.modules._errors import MISFITS, misfit
+from retrograd.nn.modules._errors import MISFITS, describe, misfit
 from retrograd.nn.modules.module import Module
 from retrograd.nn.parameter import Parameter
 
@@ -68,7 +69,9 @@ class _Table(Module):
                 self.weight[self.padding_idx].fill_(0)
 
     def _misfit(self, error: Exception, input: Any) -> Exception:
-        return misfit(self, f"a tensor of indices from 0 to {self.num_embeddings - 1}, of any shape", error, input)
+        expected = f"a tensor of indices from 0 to {self.num_embeddings - 1}, of any shape"
+        fits = isinstance(input, Tensor) and input.dtype in (int32, int64) and not isinstance(error, IndexError)
+        return misfit(self, error, expected, describe(input), fits=fits)
 
 
 class Embedding(_Table):

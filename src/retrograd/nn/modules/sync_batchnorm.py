@@ -25,7 +25,7 @@ class SyncBatchNorm(_BatchNorm):
         Kept, and not used.
     """
 
-    _layout = "[N, C, ...]"
+    _layouts = ("N, C, ...",)
 
     def __init__(
         self,
