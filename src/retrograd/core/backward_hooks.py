@@ -54,7 +54,8 @@ def run_tensor_hooks(node: Node, extras: Extras | None, g: Any, owned: set[Node]
             if tensor is not None and grad is not None:
                 owned.discard(node)
                 # a copy: a write to it changes no other gradient, nor one that the user passed
-                grad = grad.clone() if on_tensors else wrap(np.asanyarray(grad).copy())
+                grad = as_tensor(grad, on_tensors)
+                grad = grad.clone() if on_tensors else wrap(grad._data.copy())
                 tensor._grad = grad if tensor._grad is None else tensor._grad + grad
     return g
 
