@@ -227,14 +227,14 @@ def test_cov_without_degrees_of_freedom(correction: int) -> None:
 
 @pytest.mark.parametrize("name", ["var", "std", "var_mean", "std_mean"])
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2,), (1, 3), (3, 1), (0, 3)])
-@pytest.mark.parametrize("kwargs", [{}, {"dim": 0}, {"dim": -1, "correction": 0}, {"correction": 2}, {"correction": -3}])
-def test_spread_without_degrees_of_freedom(name: str, shape: tuple[int, ...], kwargs: dict[str, int]) -> None:
+@pytest.mark.parametrize("given", [{}, {"dim": 0}, {"dim": -1, "correction": 0}, {"correction": 2}, {"correction": -3}])
+def test_spread_without_degrees_of_freedom(name: str, shape: tuple[int, ...], given: dict[str, int]) -> None:
     """There is a warning exactly where torch has one, and it is about the user's line."""
 
     def warnings_of(library: Any) -> list[warnings.WarningMessage]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            getattr(library, name)(library.ones(shape), **kwargs)
+            getattr(library, name)(library.ones(shape), **given)
         return caught
 
     ours = warnings_of(rg)

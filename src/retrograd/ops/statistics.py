@@ -121,7 +121,8 @@ def var_mean(
 ) -> tuple[Any, Any]:
     """Return the variance and the mean over ``dim``."""
     dim, correction = _spread("var_mean", dim, unbiased, correction)
-    return _with_freedom("var_mean", _var(input, dim, correction, keepdim), input, correction), mean(input, dim, keepdim)
+    spread = _with_freedom("var_mean", _var(input, dim, correction, keepdim), input, correction)
+    return spread, mean(input, dim, keepdim)
 
 
 @composite(method=False)
@@ -130,7 +131,8 @@ def std_mean(
 ) -> tuple[Any, Any]:
     """Return the standard deviation and the mean over ``dim``."""
     dim, correction = _spread("std_mean", dim, unbiased, correction)
-    return _with_freedom("std_mean", _std(input, dim, correction, keepdim), input, correction), mean(input, dim, keepdim)
+    spread = _with_freedom("std_mean", _std(input, dim, correction, keepdim), input, correction)
+    return spread, mean(input, dim, keepdim)
 
 
 # --- medians ----------------------------------------------------------------------------------------------------------
