@@ -56,6 +56,7 @@ from tests.outcomes import NAMES, cases, compare
     lambda f, lib: f(np.array([2, 3])),
     lambda f, lib: f(lib.tensor([2, 3])),
     lambda f, lib: f((2, 3), 4),
+    lambda f, lib: f(2**62, 8),
     lambda f, lib: f(2, size=(3,)),
     lambda f, lib: f(size=2),
     lambda f, lib: f(2, foo=1),

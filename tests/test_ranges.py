@@ -57,6 +57,7 @@ from tests.outcomes import cases, compare
     lambda lib: lib.arange(-1),
     lambda lib: lib.arange(float("nan")),
     lambda lib: lib.arange(float("inf")),
+    lambda lib: lib.arange(1e-38, 1e38),
     lambda lib: lib.arange(lib.tensor([5])),
     lambda lib: lib.arange(1j),
     lambda lib: lib.arange("a"),
@@ -122,6 +123,14 @@ def test_arange_everywhere(dtype):
     lambda lib: lib.logspace(0, 2, -1),
     lambda lib: lib.logspace(0, 2),
     lambda lib: lib.logspace(0, 2, 3, dtype=lib.bool),
+    lambda lib: lib.linspace(0, float("nan"), 3, dtype=lib.int64),
+    lambda lib: lib.linspace(float("-inf"), 1, 3, dtype=lib.uint8),
+    lambda lib: lib.linspace(0, 300, 3, dtype=lib.int8),
+    lambda lib: lib.linspace(-3, 300, 3, dtype=lib.int16),
+    lambda lib: lib.linspace(1e30, 0, 3, dtype=lib.float16),
+    lambda lib: lib.linspace(1e60, 0, 3),
+    lambda lib: lib.logspace(0, float("inf"), 3, dtype=lib.int32),
+    lambda lib: lib.linspace(0, 1, 2**62),
 )
 def test_linspace_and_logspace(call):
     compare(call, 1e-6)
@@ -167,6 +176,10 @@ def test_arguments_of_triangles(name, call):
     lambda lib: lib.range(4, 1),
     lambda lib: lib.range(1, 4, 0),
     lambda lib: lib.range(3),
+    lambda lib: lib.range(-5, float("nan")),
+    lambda lib: lib.range(0, float("inf")),
+    lambda lib: lib.range(0, float("-inf"), -1, dtype=lib.int64),
+    lambda lib: lib.range(0, 1, float("nan")),
 )
 def test_range(call):
     compare(call, 1e-6)

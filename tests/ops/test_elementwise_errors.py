@@ -156,6 +156,37 @@ def outcome(function: Callable[[], Any]) -> Exception | None:
     return None
 
 
+LIMITS = {
+    "clamp": lambda library, x, number: library.clamp(x, 0, number),
+    "clamp_min": lambda library, x, number: library.clamp_min(x, number),
+    "clamp_max": lambda library, x, number: library.clamp_max(x, number),
+    "clamp_": lambda library, x, number: x.clamp_(max=number),
+    "where": lambda library, x, number: library.where(x > 0, x, number),
+    "where()": lambda library, x, number: library.where(x > 0, number, x),
+    "hardtanh": lambda library, x, number: library.nn.functional.hardtanh(x, 0, number),
+    "threshold": lambda library, x, number: library.nn.functional.threshold(x, 0, number),
+    "add": lambda library, x, number: x + number,
+    "ge": lambda library, x, number: x >= number,
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "int64"])
+@pytest.mark.parametrize("number", [100, 300, 2**31, -1, 1.5, 1e30])
+def test_numbers_that_do_not_fit(name: str, dtype: str, number: float) -> None:
+    """They are refused where torch refuses them, and wrap around where it lets them."""
+
+    def result(library: Any) -> Any:
+        try:
+            made = LIMITS[name](library, library.tensor([1, 0, 1], dtype=getattr(library, dtype)), number)
+        except (RuntimeError, ValueError):  # limits in the wrong order are torch's only ValueError here
+            return "refused"
+        return str(made.dtype).rpartition(".")[2], made.tolist()
+
+    with np.errstate(invalid="ignore"):
+        assert result(rg) == result(torch)
+
+
 def test_messages_say_what_is_accepted() -> None:
     with pytest.raises(NotImplementedError, match=r'"floor" not implemented for \'complex64\', only for integers'):
         rg.floor(rg.tensor([1j]))

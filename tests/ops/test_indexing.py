@@ -554,6 +554,20 @@ def test_an_index_without_entries(of: Any, shape: Any) -> None:
         assert [item.tolist() for item in gradients] == [rg.ones(of).tolist(), rg.zeros(of).tolist()]
 
 
+@pytest.mark.parametrize("reduce", ["sum", "mean", "prod", "amax"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_was_replaced_has_no_gradient(reduce: str, value: float) -> None:
+    """Not even where what came in its place is not finite."""
+
+    def gradient(library: Any) -> Any:
+        x = library.tensor([2.0, 5.0, -1.0], requires_grad=True)
+        src, index = library.tensor([value, 1.0]), library.tensor([0, 0])
+        x.scatter_reduce(0, index, src, reduce, include_self=False).sum().backward()
+        return x.grad.tolist()
+
+    assert gradient(rg) == gradient(torch) == [0.0, 1.0, 1.0]
+
+
 def test_gradients_of_as_strided_scatter() -> None:
     input = rg.arange(12.0, dtype=rg.float64).reshape(3, 4).requires_grad_()
     src = rg.ones(2, 3, dtype=rg.float64, requires_grad=True)

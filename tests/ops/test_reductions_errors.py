@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -222,6 +223,25 @@ def test_weights_of_bincount_have_a_derivative() -> None:
 def test_cov_without_degrees_of_freedom(correction: int) -> None:
     with pytest.warns(UserWarning, match="degrees of freedom"):
         assert not np.isfinite(rg.cov(rg.from_numpy(X.copy()), correction=correction).numpy()).any()
+
+
+@pytest.mark.parametrize("name", ["var", "std", "var_mean", "std_mean"])
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (2,), (1, 3), (3, 1), (0, 3)])
+@pytest.mark.parametrize("given", [{}, {"dim": 0}, {"dim": -1, "correction": 0}, {"correction": 2}, {"correction": -3}])
+def test_spread_without_degrees_of_freedom(name: str, shape: tuple[int, ...], given: dict[str, int]) -> None:
+    """There is a warning exactly where torch has one, and it is about the user's line."""
+
+    def warnings_of(library: Any) -> list[warnings.WarningMessage]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            getattr(library, name)(library.ones(shape), **given)
+        return caught
+
+    ours = warnings_of(rg)
+    assert len(ours) == len(warnings_of(torch))
+    for warning in ours:
+        assert str(warning.message).startswith(f"{name}(): degrees of freedom is <= 0")
+        assert warning.filename == __file__
 
 
 @pytest.mark.parametrize(

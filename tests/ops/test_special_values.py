@@ -154,3 +154,35 @@ WAYS: list[Callable[[Any, Any], Any]] = [
 @pytest.mark.parametrize(("space", "name"), [(space, name) for space, names in REDUCING.items() for name in names])
 def test_along_a_dimension(space: str, name: str) -> None:
     assert sum([compare(call, space, name, values) for values in VECTORS for call in WAYS])
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_log1p_of_small_complex_numbers_keeps_their_digits(dtype: str) -> None:
+    """Part by part, as one of them may be much smaller than the other."""
+    z = np.array([1e-20, -1e-20j, 1e-30 + 1e-20j, 1e-18 - 0.1j, 0.1 + 1e-18j, -0.3 + 0.2j, 0.4 + 0.4j, -1 + 2j], dtype)
+    ours, theirs = rg.log1p(rg.tensor(z)).numpy(), torch.log1p(torch.tensor(z)).numpy()
+    for part in ("real", "imag"):
+        rtol = 1e-5 if dtype == "complex64" else 1e-12
+        np.testing.assert_allclose(getattr(ours, part), getattr(theirs, part), rtol=rtol, atol=1e-35)
+    np.testing.assert_array_equal(np.signbit(np.log1p(rg.tensor([complex(1e-20, -0.0)])).numpy().imag), True)
+
+
+@pytest.mark.parametrize("x", [-2.0, -0.5, 0.5])
+@pytest.mark.parametrize("side", [0.0, -0.0])
+def test_the_derivative_of_acosh_is_that_of_its_side_of_the_branch_cut(x: float, side: float) -> None:
+    def value(real: float) -> Any:
+        return rg.acosh(rg.tensor([complex(real, side)], dtype=rg.complex128))
+
+    z = rg.tensor([complex(x, side)], dtype=rg.complex128, requires_grad=True)
+    (g,) = rg.autograd.grad(rg.acosh(z), z, rg.ones_like(z))
+    slope = (value(x + 1e-6) - value(x - 1e-6)) / 2e-6
+    np.testing.assert_allclose(g.conj().resolve_conj().numpy(), slope.numpy(), rtol=1e-8)
+
+
+@pytest.mark.parametrize("z", [complex(INF, 0.0), complex(-INF, -0.0), complex(0.0, INF)])
+def test_acosh_is_flat_at_infinity(z: complex) -> None:
+    def gradient(lib: Any) -> Any:
+        x = lib.tensor([z], dtype=lib.complex128, requires_grad=True)
+        return lib.autograd.grad(lib.acosh(x), x, lib.ones_like(x))[0].numpy()
+
+    np.testing.assert_array_equal(gradient(rg), gradient(torch))

@@ -48,6 +48,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], str]] = {
         "n_fft / 2 \\+ 1 = 5 when onesided=True, but got 3",
     ),
     "a gap": (lambda m: m.istft(m.ones(5, 9, dtype=m.complex64), 8, window=m.zeros(8)), "window overlap add min: 0"),
+    "no signal": (lambda m: m.istft(m.ones(5, 9, dtype=m.complex64), 8, window=m.ones(8), length=-1), "length > 0"),
     "frames apart": (lambda m: m.istft(m.ones(5, 9, dtype=m.complex64), 8, 9, window=m.ones(8)), "hop_length"),
 }
 

@@ -101,6 +101,7 @@ class Op:
         flagless: bool = False,
         quiet: bool = False,
         opmath: bool = True,
+        fitting: bool = False,
         heavy: bool = False,
     ) -> None:
         self.name = self.label = name or forward.__name__.rstrip("_")
@@ -119,6 +120,8 @@ class Op:
         self.large = HEAVY if heavy else LARGE
         self.in_blocks = in_blocks(self.forward, self.large) if heavy else self.forward
         self.int_to_float = int_to_float
+        # whether numbers must fit into the dtype of the result; elsewhere they wrap around
+        self.fitting = fitting
         # whether float16 is computed in float32; comparisons see the numbers as float16 has them, as in torch
         self.opmath = opmath and kind == "elementwise" and bool(rules) and outputs is None
         self.sequence = sequence
@@ -385,6 +388,7 @@ def _decorator(
         flagless: bool = False,
         quiet: bool = False,
         opmath: bool = True,
+        fitting: bool = False,
         heavy: bool = False,
         numpy: tuple[Any, ...] = (),
         **rules: Rule,
@@ -409,6 +413,7 @@ def _decorator(
                 flagless=flagless,
                 quiet=quiet,
                 opmath=opmath,
+                fitting=fitting,
                 heavy=heavy,
                 write=None if isinstance(inplace, bool) else inplace,
                 **fixed,

@@ -10,7 +10,7 @@ import numpy as np
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.creation.request import NumpyDType, Options, Request, as_int, as_number, as_real
-from retrograd.dtypes import default_complex, default_float, int64
+from retrograd.dtypes import default_complex, default_float, fits, int64
 
 __all__ = ["arange", "linspace", "logspace", "range", "tril_indices", "triu_indices"]
 
@@ -24,7 +24,7 @@ def arange(start: Any = None, end: Any = None, step: Any = None, **options: Unpa
     Raises
     ------
     RuntimeError
-        If ``step`` is zero or leads away from ``end``.
+        If ``step`` is zero or leads away from ``end``, or one of the numbers is not finite.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, **options: Unpack[Opti
     Raises
     ------
     RuntimeError
-        If ``step`` is zero or leads away from ``end``.
+        If ``step`` is zero or leads away from ``end``, or one of the numbers is not finite.
 
     Examples
     --------
@@ -84,6 +84,8 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, **options: Unpack[Opti
         raise TypeError('range() missing 1 required positional arguments: "end"')
     request = Request("range", options, default_float())
     first, last, by = (as_real("range", name, x) for name, x in (("start", start), ("end", end), ("step", step)))
+    if not all(map(math.isfinite, (first, last, by))):
+        raise RuntimeError(f"range(): unsupported range: {first} -> {last} by {by}")
     if request.dtype.kind in "iu":
         first, last, by = int(first), int(last), int(by)
     if by == 0:
@@ -115,7 +117,7 @@ def linspace(start: Any, end: Any, steps: int, **options: Unpack[Options]) -> Te
     Raises
     ------
     RuntimeError
-        If ``steps`` is negative, or ``start`` or ``end`` is a tensor with dimensions.
+        If ``steps`` is negative, or ``start`` or ``end`` is a tensor with dimensions or does not fit into the dtype.
 
     Examples
     --------
@@ -132,7 +134,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, **options: Un
     Raises
     ------
     RuntimeError
-        If ``steps`` is negative, or ``start`` or ``end`` is a tensor with dimensions.
+        If ``steps`` is negative, or ``start`` or ``end`` is a tensor with dimensions or does not fit into the dtype.
     """
     request, first, last, steps = _spaced("logspace", start, end, steps, options)
     base = as_real("logspace", "base", base)
@@ -168,6 +170,9 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, options: Options) -> tu
             f"{name}(): inferred dtype {default_complex().name} can't be safely cast to passed dtype "
             f"{request.dtype.name}"
         )
+    for argument, bound in zip(("start", "end"), bounds, strict=True):
+        if not fits(bound, request.dtype):
+            raise RuntimeError(f"{name}(): {argument}={bound} does not fit into {request.dtype.name}")
     if request.dtype.kind in "iu":
         bounds = [int(bound) for bound in bounds]
     return request, bounds[0], bounds[1], count

@@ -192,10 +192,13 @@ class Request:
         """Call ``function`` with the array module of the device, and deliver the array that it makes."""
         device = self.device
         xp: Any = array_module(device)
-        if device.type == "cpu" or device.index is None:
-            return self.deliver(function(xp))
-        with xp.cuda.Device(device.index):
-            return self.deliver(function(xp))
+        try:
+            if device.type == "cpu" or device.index is None:
+                return self.deliver(function(xp))
+            with xp.cuda.Device(device.index):
+                return self.deliver(function(xp))
+        except ValueError as error:  # of NumPy, about more elements than an index can count
+            raise RuntimeError(f"{self.name}(): {error}") from None
 
     def deliver(self, array: Any) -> Tensor:
         """The tensor around a new array, as asked for."""

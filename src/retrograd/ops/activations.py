@@ -28,6 +28,7 @@ from retrograd.ops._rows import (
 )
 from retrograd.ops._rules import conj, keep, tied
 from retrograd.ops._scipy import answers_for
+from retrograd.ops.copying import fill_value
 from retrograd.ops.special import SQRT_2PI, erf
 
 _LARGE = 1 << 12  # elements, from which on a way that has more overhead takes less time
@@ -101,8 +102,7 @@ def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0):
         raise RuntimeError(f"hardtanh: min_val cannot be greater than max_val, but got {min_val} and {max_val}")
     if input.dtype.kind == "u" and min_val < 0:
         raise RuntimeError(f"hardtanh: cannot clamp the unsigned {input.dtype} to negative limits")
-    number = input.dtype.type
-    return input.clip(number(min_val), number(max_val))
+    return input.clip(*(fill_value("hardtanh", limit, input.dtype) for limit in (min_val, max_val)))
 
 
 @elementwise(method=False, input=lambda g, input: zeroed_by(g, (input <= 0) | (input >= 6), input))
@@ -176,8 +176,8 @@ def threshold(input, threshold: float, value: float):
     """Return ``input`` where it exceeds ``threshold``, ``value`` elsewhere."""
     if input.dtype.kind in "bc":
         _check_float("threshold", input)
-    number = input.dtype.type
-    return np.where(input <= number(threshold), number(value), input)
+    least, value = (fill_value("threshold", number, input.dtype) for number in (threshold, value))
+    return np.where(input <= least, value, input)
 
 
 def shrunk_derivative(g: Any, input: Any, lambd: float) -> Any:

@@ -35,6 +35,7 @@ _LARGE = 1 << 13  # elements from which on it takes less time for any condition 
 @elementwise(
     name="where",
     method=False,
+    fitting=True,
     heavy=True,
     input=lambda g, condition: keep(g, condition),
     other=lambda g, condition: keep(g, np.logical_not(condition)),
@@ -170,7 +171,7 @@ def _clamp_max(g: Any, input: Any, min: Any, max: Any) -> Any:
     return keep(g, input > max if min is None else (input > max) | (max < min))
 
 
-@elementwise(aliases=("clip",), input=_clamp_input, min=_clamp_min, max=_clamp_max)
+@elementwise(aliases=("clip",), fitting=True, input=_clamp_input, min=_clamp_min, max=_clamp_max)
 def clamp(input, min=None, max=None):
     """Return ``input`` limited to the range from ``min`` to ``max``, which are numbers or tensors; None is no limit.
 
@@ -179,7 +180,7 @@ def clamp(input, min=None, max=None):
     Raises
     ------
     RuntimeError
-        If both limits are None.
+        If both limits are None, or a number among them does not fit into the dtype of the result.
 
     Examples
     --------
@@ -196,6 +197,7 @@ clip = clamp
 
 
 @elementwise(
+    fitting=True,
     input=lambda g, input, min: keep(g, input >= min),
     min=lambda g, input, min: keep(g, input < min),
 )
@@ -206,6 +208,7 @@ def clamp_min(input, min):
 
 
 @elementwise(
+    fitting=True,
     input=lambda g, input, max: keep(g, input <= max),
     max=lambda g, input, max: keep(g, input > max),
 )

@@ -13,6 +13,7 @@ from retrograd.core.op import elementwise, op
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor
 from retrograd.ops._rules import check_kind, conj, keep, zero
+from retrograd.ops.complex import _from_parts as from_parts
 
 LN2 = math.log(2)
 LN10 = math.log(10)
@@ -93,9 +94,23 @@ def log10(input):
     """Return the logarithm to base 10."""
 
 
-@elementwise(np.log1p, int_to_float=True, input=lambda g, input: g / (conj(input) + 1), node_name="Log1PBackward0")
+@elementwise(
+    int_to_float=True,
+    node_name="Log1PBackward0",
+    numpy=(np.log1p,),
+    input=lambda g, input: g / (conj(input) + 1),
+)
 def log1p(input):
     """Return ``log(1 + input)``, accurate for ``input`` near 0."""
+    return _complex_log1p(input) if input.dtype.kind == "c" else np.log1p(input)
+
+
+# NumPy adds 1 to a complex number first, and what is left of a small one is 0
+def _complex_log1p(input: Any) -> Any:
+    result = np.log1p(input)
+    near = np.abs(input) < 0.5
+    x, y = np.where(near, input.real, 0), np.where(near, input.imag, 0)
+    return np.where(near, from_parts(np.log1p(x * (2 + x) + y * y) / 2, result.imag), result)
 
 
 @elementwise(
@@ -117,7 +132,7 @@ def logaddexp(input, other):
 def _complex_logaddexp(input: Any, other: Any) -> Any:
     larger = np.where(input.real < other.real, other, input)
     smaller = np.where(input.real < other.real, input, other)
-    return np.where(larger.real == -np.inf, larger, larger + np.log1p(np.exp(smaller - larger)))
+    return np.where(larger.real == -np.inf, larger, larger + _complex_log1p(np.exp(smaller - larger)))
 
 
 @elementwise(

@@ -136,8 +136,8 @@ def _counts(index: Any, shape: tuple[int, ...], dim: int, include_self: bool) ->
 def _reduce_back_input(
     g: Any, input: Any, dim: int, index: Any, src: Any, result: Any, reduce: str, include_self: bool
 ) -> Any:
-    if not include_self:  # what was there does not count where it was replaced
-        g = blank_along(g, dim, index)
+    if not include_self:  # what was there stays where nothing came, and does not count elsewhere
+        return blank_along(g, dim, index)
     if reduce == "prod":
         return g * conj(reduced_at(np.ones_like(input), dim, index, src, "prod"))
     if reduce in ("amax", "amin"):

@@ -175,6 +175,8 @@ def istft(
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     if is_complex and not return_complex:
         raise RuntimeError("istft: a complex window needs return_complex=True")
+    if length is not None and length <= 0:
+        raise RuntimeError(f"istft: expected length > 0, but got length={length}")
     hop = n_fft // 4 if hop_length is None else hop_length
     frame_window, own_length = _checked_window("istft", window, n_fft, win_length)
     if not 0 < hop <= own_length:

@@ -71,6 +71,17 @@ def _spread(name: str, dim: Any, unbiased: bool | None, correction: float | None
     return dim, 1 if unbiased else 0
 
 
+def _with_freedom(name: str, result: Any, input: Any, correction: float) -> Any:
+    """``result``; torch warns where no degrees of freedom are left and it cannot be finite, and so do we."""
+    elements, results = math.prod(input.shape), math.prod(result.shape)
+    if elements <= correction * results:
+        warn_user(
+            f"{name}(): degrees of freedom is <= 0: each result is of {elements // max(results, 1)} elements, which "
+            f"must be more than correction={correction}; take more of them, or a smaller correction"
+        )
+    return result
+
+
 @composite()
 def var(
     input: Any,
@@ -86,7 +97,7 @@ def var(
     ``unbiased=False`` is another way to say ``correction=0``.
     """
     dim, correction = _spread("var", dim, unbiased, correction)
-    return _var(input, dim, correction, keepdim, out=out)
+    return _with_freedom("var", _var(input, dim, correction, keepdim, out=out), input, correction)
 
 
 @composite()
@@ -101,7 +112,7 @@ def std(
 ) -> Any:
     """Return the standard deviation over ``dim``, the root of :func:`var`. Its derivative where it is 0 is 0."""
     dim, correction = _spread("std", dim, unbiased, correction)
-    return _std(input, dim, correction, keepdim, out=out)
+    return _with_freedom("std", _std(input, dim, correction, keepdim, out=out), input, correction)
 
 
 @composite(method=False)
@@ -110,7 +121,8 @@ def var_mean(
 ) -> tuple[Any, Any]:
     """Return the variance and the mean over ``dim``."""
     dim, correction = _spread("var_mean", dim, unbiased, correction)
-    return _var(input, dim, correction, keepdim), mean(input, dim, keepdim)
+    spread = _with_freedom("var_mean", _var(input, dim, correction, keepdim), input, correction)
+    return spread, mean(input, dim, keepdim)
 
 
 @composite(method=False)
@@ -119,7 +131,8 @@ def std_mean(
 ) -> tuple[Any, Any]:
     """Return the standard deviation and the mean over ``dim``."""
     dim, correction = _spread("std_mean", dim, unbiased, correction)
-    return _std(input, dim, correction, keepdim), mean(input, dim, keepdim)
+    spread = _with_freedom("std_mean", _std(input, dim, correction, keepdim), input, correction)
+    return spread, mean(input, dim, keepdim)
 
 
 # --- medians ----------------------------------------------------------------------------------------------------------

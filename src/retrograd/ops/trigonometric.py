@@ -133,10 +133,11 @@ def asinh(input):
     """Return the inverse hyperbolic sine."""
 
 
-# of complex numbers, the square root of the product has the wrong sign in the left half-plane
+# of complex numbers, the square root of the product has the wrong sign in the left half-plane, and the product of the
+# roots is NaN at infinity; on the branch cut the sign of a zero tells the side, which adding 1 would lose
 def _acosh_rule(g: Any, input: Any) -> Any:
     if input.dtype.kind == "c":
-        return g / conj(np.sqrt(input - 1) * np.sqrt(input + 1))
+        return g / conj(np.sqrt(input - 1)) / conj(np.sqrt(input - -1))
     return g / np.sqrt(input * input - 1)
 
 
