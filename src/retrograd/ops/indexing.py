@@ -406,8 +406,6 @@ def _check_number(value: Any, dtype: np.dtype) -> None:
     """Raise if a number cannot be stored in ``dtype``."""
     if type(value) is not complex and -128 <= value <= 127:
         return
-    if dtype.kind in "bfiu" and type(value) is complex and not value.imag:
-        value = value.real
     if dtype != np.float16 or type(value) is complex:  # torch makes infinities there
         fill_value("__setitem__", value, dtype)
 
