@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.parity import parity
 
 
@@ -27,6 +29,27 @@ def test_results_over_a_transposed_tensor_can_be_viewed(lib: Any) -> Any:
     f = lib.nn.functional
     results = [x.sum(0), x.amax(1, keepdim=True), x.cumsum(0), x.softmax(-1), f.layer_norm(x, (3,)), x.roll(1, 0)]
     return [result.view(-1) for result in results]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (0, 2, 1)], ids=str)
+def test_picked_elements_lie_in_the_order_of_their_dimensions(order: tuple[int, ...]) -> None:
+    def program(lib: Any) -> Any:
+        x = lib.arange(60.0).reshape([(3, 4, 5)[dim] for dim in order]).permute(order).requires_grad_()
+        rows, columns = lib.tensor([0, 2, 2]), lib.tensor([[1], [0]])
+        results = [x[:, rows], x[:, columns], x[..., rows], x[:, rows, columns], x[rows, :, columns], x[rows, columns]]
+        results += [x[1, :, rows], x[:, x[0, :, 0] > 5], x[:, x[0] > 12], x[0, :, columns], x[None, rows], x[rows]]
+        weights = [lib.arange(float(result.numel())).reshape(result.shape) for result in results]
+        total = sum((result * weight).sum() for result, weight in zip(results, weights, strict=True))
+        return [results, [result.stride() for result in results], lib.autograd.grad(total, x)]
+
+    parity(program)()
+
+
+@parity
+def test_picked_rows_of_a_matrix_can_be_viewed(lib: Any) -> Any:
+    x = lib.arange(24.0).reshape(2, 3, 4)
+    expanded = lib.arange(4.0).expand(2, 3, 4)
+    return [x[:, [2, 0]].view(-1), x[..., [1, 3]].view(2, 6), x[:, x[0] > 3].view(-1), expanded[:, [0, 1]].view(16)]
 
 
 @parity

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 
 import retrograd as rg
 from tests.outcomes import cases, compare
+from tests.parity import parity
 
 
 @cases(
@@ -47,6 +49,8 @@ from tests.outcomes import cases, compare
     lambda lib: lib.arange(np.float32(5)),
     lambda lib: lib.arange(5, out=lib.empty(0, dtype=lib.int32)),
     lambda lib: lib.arange(5, out=lib.empty(5)),
+    lambda lib: lib.arange(6, out=lib.empty(2, 3)),
+    lambda lib: lib.arange(6.0, out=lib.empty(3, 2).t()),
     # errors
     lambda lib: lib.arange(),
     lambda lib: lib.arange(5, step=2),
@@ -98,6 +102,9 @@ def test_arange_everywhere(dtype):
     lambda lib: lib.linspace(float("nan"), 1, 3),
     lambda lib: lib.linspace(0, float("inf"), 3),
     lambda lib: lib.linspace(0, 1, 3, out=lib.empty(0, dtype=lib.float64)),
+    lambda lib: lib.linspace(0, 1, 6, out=lib.empty(2, 3)),
+    lambda lib: lib.linspace(0, 1, 4, out=lib.empty(1, 3)),
+    lambda lib: lib.logspace(0, 1, 6, out=lib.empty(2, 3)),
     lambda lib: lib.logspace(0, 2, 3),
     lambda lib: lib.logspace(0, 2, 3, 2),
     lambda lib: lib.logspace(0, 2, 3, base=2.5, dtype=lib.float64),
@@ -188,3 +195,10 @@ def test_range(call):
 def test_range_is_deprecated():
     with pytest.warns(UserWarning, match=r"retrograd\.range is deprecated .* use retrograd\.arange"):
         rg.range(0, 1)
+
+
+@parity
+def test_a_part_of_a_tensor_is_filled_in_order(lib: Any) -> Any:
+    x = lib.zeros(2, 3)
+    lib.linspace(0, 3, 4, out=x[:, 1:])
+    return x

@@ -10,6 +10,7 @@ import torch
 
 import retrograd as rg
 from tests.ops.harness import assert_same, to_ours, to_torch
+from tests.parity import attempt, parity
 
 NAMES = ["float16", "float32", "float64", "complex64", "complex128", "uint8", "int8", "int16", "int32", "int64", "bool"]
 FLOATING = NAMES[:5]
@@ -242,6 +243,27 @@ def test_numpys_fill() -> None:
     x = rg.zeros(2)
     assert x.fill(3) is None
     assert x.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+@pytest.mark.parametrize("value", [2 + 0j, 2 + 1j])
+@pytest.mark.filterwarnings("ignore:Casting complex values:UserWarning")
+def test_complex_numbers_that_are_real_fill_real_tensors(dtype: str, value: complex) -> None:
+    def program(lib: Any) -> Any:
+        x, mask, first = lib.ones(2, 2, dtype=getattr(lib, dtype)), lib.eye(2, dtype=lib.bool), lib.zeros(1, 1).long()
+        number = lib.tensor(value)
+        fills = [lambda: x.fill_(value), lambda: x.masked_fill(mask, value), lambda: x.masked_fill(mask, number)]
+        return [attempt(fill) for fill in (*fills, lambda: x.scatter(0, first, value))]
+
+    parity(program)()
+
+
+def test_the_gradient_of_a_complex_number_that_fills_a_real_tensor() -> None:
+    value = rg.tensor(2 + 0j, requires_grad=True)
+    rg.zeros(3).masked_fill(rg.tensor([True, False, True]), value).sum().backward()
+    assert value.grad.item() == 2
+    with pytest.raises(RuntimeError, match=r"2\+1j.*no imaginary part"):
+        rg.zeros(3).fill_(2 + 1j)
 
 
 @pytest.mark.parametrize("wrap", [False, True])

@@ -579,3 +579,23 @@ def test_gradients_of_as_strided_scatter() -> None:
     assert rg.autograd.gradgradcheck(scatter, (input, src))
     with pytest.raises(RuntimeError, match=r"src size = \[2, 3\], slice size = \[3, 3\]"):
         rg.as_strided_scatter(input, src, (3, 3), (4, 1))
+
+
+@pytest.mark.parametrize("indices", [(), (None,), (None, None)], ids=str)
+def test_index_put_without_an_index_is_about_all_elements(indices: Any) -> None:
+    x, values = rg.arange(6.0).reshape(2, 3).requires_grad_(), rg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    added = x.index_put(indices, values, accumulate=True)
+    assert added.tolist() == (x + values).tolist()
+    assert x.index_put(indices, values).tolist() == values.expand(2, 3).tolist()
+    added.sum().backward()
+    assert x.grad.tolist() == rg.ones(2, 3).tolist()
+    assert values.grad.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("shape", [(2, 2.0), 2.5, "ab", [[2], [3]], None], ids=str)
+def test_the_shape_of_unravel_index_consists_of_integers(shape: Any) -> None:
+    for lib in (torch, rg):
+        with pytest.raises(TypeError, match="shape"):
+            lib.unravel_index(lib.tensor([1]), shape)
+    with pytest.raises(TypeError, match=r"tensor\(\[2, 3\]\)"):
+        rg.unravel_index(rg.tensor([1]), rg.tensor([2, 3]))

@@ -14,6 +14,7 @@ import torch
 
 import retrograd as rg
 from tests.ops.harness import as_array, assert_same, flatten
+from tests.parity import parity
 
 NAN, INF = np.nan, np.inf
 
@@ -516,3 +517,13 @@ def test_results_have_names() -> None:
     assert rg.linalg.lu(x)._fields == ("P", "L", "U")
     assert rg.linalg.lu_factor(x)._fields == ("LU", "pivots")
     assert rg.linalg.inv_ex(x)._fields == ("inverse", "info")
+
+
+@pytest.mark.parametrize("dtypes", [("int64", "float32"), ("float64", "float32"), ("bool", "bool"), ("uint8", "int8")])
+@pytest.mark.parametrize("shapes", [((), (3,)), ((3,), ()), ((), ())])
+def test_the_inner_product_with_a_number_promotes_as_their_product(dtypes: Any, shapes: Any) -> None:
+    def program(lib: Any) -> Any:
+        x, y = (lib.ones(shape, dtype=getattr(lib, dtype)) for shape, dtype in zip(shapes, dtypes, strict=True))
+        return lib.inner(x, y)
+
+    parity(program)()

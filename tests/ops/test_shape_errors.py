@@ -59,6 +59,7 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
     ("broadcast_to", lambda t: t.broadcast_to(t.x, (3,))),
     ("broadcast_tensors", lambda t: t.broadcast_tensors(t.x, t.v)),
     ("broadcast_shapes", lambda t: t.broadcast_shapes((2,), (3,))),
+    ("broadcast_shapes", lambda t: t.broadcast_shapes(1.5)),
     ("sum_to_size", lambda t: t.x.sum_to_size(2)),
     ("permute", lambda t: t.x.permute(0)),
     ("permute", lambda t: t.x.permute(0, 0)),

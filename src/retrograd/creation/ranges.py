@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy as np
@@ -55,7 +56,7 @@ def arange(start: Any = None, end: Any = None, step: Any = None, **options: Unpa
     if by == 0:
         raise RuntimeError("arange(): step must be nonzero")
     length = -((first - last) // by) if isinstance(first + last + by, int) else math.ceil((last - first) / by)
-    return request.make(lambda xp: _progression(xp, first, by, length, request.dtype))
+    return _fill_in_order(request, lambda xp: _progression(xp, first, by, length, request.dtype))
 
 
 def range(start: Any = 0, end: Any = None, step: Any = 1, **options: Unpack[Options]) -> Tensor:
@@ -95,7 +96,18 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, **options: Unpack[Opti
             f"range(): upper bound and lower bound inconsistent with step sign: from {first} to {last} by {by}"
         )
     length = int((last - first) / by) + 1
-    return request.make(lambda xp: _progression(xp, first, by, length, request.dtype))
+    return _fill_in_order(request, lambda xp: _progression(xp, first, by, length, request.dtype))
+
+
+def _fill_in_order(request: Request, numbers: Callable[[Any], Any]) -> Tensor:
+    """The numbers as a vector, or in the shape of an ``out`` that has room for exactly as many."""
+    out = request.out
+
+    def make(xp: Any) -> Any:
+        made = numbers(xp)
+        return made if out is None or out.numel() != made.size else made.reshape(out.shape)
+
+    return request.make(make)
 
 
 def _progression(xp: Any, first: Any, by: Any, length: int, dtype: NumpyDType) -> Any:
@@ -125,7 +137,7 @@ def linspace(start: Any, end: Any, steps: int, **options: Unpack[Options]) -> Te
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     request, first, last, steps = _spaced("linspace", start, end, steps, options)
-    return request.make(lambda xp: _truncated(_even(xp, first, last, steps), request.dtype))
+    return _fill_in_order(request, lambda xp: _truncated(_even(xp, first, last, steps), request.dtype))
 
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, **options: Unpack[Options]) -> Tensor:
@@ -143,7 +155,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, **options: Un
         with np.errstate(all="ignore"):
             return _truncated(xp.power(base, _even(xp, first, last, steps)), request.dtype)
 
-    return request.make(make)
+    return _fill_in_order(request, make)
 
 
 def _spaced(name: str, start: Any, end: Any, steps: Any, options: Options) -> tuple[Request, Any, Any, int]:

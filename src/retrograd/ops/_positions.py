@@ -69,12 +69,12 @@ def of_index(indices: Sequence[Any], shape: Sequence[int]) -> Any:
     steps = _strides(shape)
     picking = [dim for dim, index in enumerate(each) if not isinstance(index, slice)]
     rest = [dim for dim in range(len(shape)) if dim not in picking]
-    positions: Any = 0
+    positions: Any = np.intp(0)
     for dim in picking:
         index = each[dim].astype(np.intp, copy=False)
         positions = positions + np.where(index < 0, index + shape[dim], index) * steps[dim]
     # the dimensions of the index stand where the picked ones stood, if those are neighbours, and come first otherwise
-    before = picking[0] if picking[-1] - picking[0] == len(picking) - 1 else 0
+    before = picking[0] if picking and picking[-1] - picking[0] == len(picking) - 1 else 0
     width = positions.ndim
     positions = np.reshape(positions, (*positions.shape, *(1,) * (len(rest) - before)))
     for k, dim in enumerate(rest):

@@ -293,7 +293,15 @@ def fill_value(name: str, value: Any, dtype: np.dtype) -> Any:
             f"{name} only supports a 0-dimensional value tensor, but got tensor with {np.ndim(value)} dimension(s)."
         )
     is_number = not hasattr(value, "dtype")
-    if not fits(value, dtype) if is_number else np.iscomplexobj(value) and dtype.kind != "c":
+    if not fits(value, dtype) if is_number else np.iscomplexobj(value) and dtype.kind not in "cb":
+        if np.iscomplexobj(value):
+            if not np.any(value.imag):
+                return fill_value(name, value.real, dtype)
+            if dtype.kind != "c":
+                raise RuntimeError(
+                    f"{name}: value {value} cannot be converted to type {dtype.name}, which has no imaginary part; "
+                    "give its real attribute"
+                )
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
             raise OverflowError(f"{name}: int {value} too big to convert")
         raise RuntimeError(

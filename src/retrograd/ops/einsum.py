@@ -13,6 +13,7 @@ import numpy as np
 from retrograd.core.layout import row_major
 from retrograd.core.op import kernel
 from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor
 from retrograd.dtypes import promote_types
 from retrograd.ops._matrices import check_same_dtype
 from retrograd.ops._reducing import checked_dim
@@ -146,9 +147,9 @@ def inner(input, other):
 
     Shapes: ``(..., k)`` and ``(*, k)`` give ``(..., *)``. If one of them is 0-d, they are multiplied.
     """
-    check_same_dtype("inner", input, other)
-    if input.ndim == 0 or other.ndim == 0:
+    if isinstance(input, Tensor) and isinstance(other, Tensor) and 0 in (input.ndim, other.ndim):
         return input * other
+    check_same_dtype("inner", input, other)
     if input.shape[-1] != other.shape[-1]:
         raise RuntimeError(
             "inner(): the last dimension must match on both input tensors, "

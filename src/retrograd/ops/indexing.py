@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from retrograd.batching import BatchedArray, as_array
-from retrograd.core.layout import dense_copy
+from retrograd.core.layout import dense_copy, dense_like
 from retrograd.core.op import kernel, linear, view
 from retrograd.core.registry import add_method
 from retrograd.core.sites import warn_user
@@ -87,9 +88,48 @@ def add_at(grad, shape: tuple[int, ...], indices: Sequence[Any]):
 @kernel(name="index", public=False, method=False, input=lambda g, input_shape, indices: add_at(g, input_shape, indices))
 def index_(input, indices: Sequence[Any]):
     """The elements at indices; each is an array of integers, a mask, or the slice of everything."""
-    if len(indices) == 1 and indices[0].dtype.kind != "b":
-        return input.take(indices[0], 0)
-    return input[tuple(indices)]
+    dim = _only_dimension(indices)
+    plain = type(input) is np.ndarray
+    # of nothing, NumPy's take would not say which index is out of bounds
+    if dim is not None and input.shape[dim] and (input.flags.c_contiguous if plain else not dim):
+        return input.take(indices[dim], dim)
+    result = input[tuple(indices)]
+    return _laid_out(input, indices, result) if plain else result
+
+
+def _only_dimension(indices: Sequence[Any]) -> int | None:
+    """The dimension along which alone integers pick elements, if that is what the indices do."""
+    dim = len(indices) - 1
+    if dim < 0 or _is_slice(indices[dim]) or indices[dim].dtype.kind == "b" or not all(map(_is_slice, indices[:dim])):
+        return None
+    return dim
+
+
+def _is_slice(index: Any) -> bool:
+    return type(index) is slice
+
+
+def _laid_out(input: Any, indices: Sequence[Any], result: Any) -> Any:
+    """The elements at indices, in the order in memory that their dimensions have in ``input``.
+
+    NumPy puts the dimensions of the indices in front in memory, wherever they stand in the shape.
+    """
+    picked = [dim for dim, picks in enumerate(_dimensions(indices)) if picks]
+    if not picked or (input.flags.c_contiguous and result.flags.c_contiguous):
+        return result
+    kept = [step for dim, step in enumerate(input.strides) if dim not in picked]
+    first = picked[0] if picked[-1] - picked[0] < len(picked) else 0
+    steps = (*kept[:first], *(0,) * (result.ndim - len(kept)), *kept[first:])
+    copy = dense_like(as_strided(input, result.shape, steps, writeable=False))
+    if copy.strides == result.strides:
+        return result
+    copy[...] = result
+    return copy
+
+
+def _dimensions(indices: Sequence[Any]) -> list[bool]:
+    """For each dimension that indices use up, whether elements are picked along it."""
+    return [not _is_slice(index) for index in indices for _ in range(_consumed(index))]
 
 
 def _with_slices(indices: Sequence[Any]) -> tuple[Any, ...]:
@@ -366,8 +406,6 @@ def _check_number(value: Any, dtype: np.dtype) -> None:
     """Raise if a number cannot be stored in ``dtype``."""
     if type(value) is not complex and -128 <= value <= 127:
         return
-    if dtype.kind in "bfiu" and type(value) is complex and not value.imag:
-        value = value.real
     if dtype != np.float16 or type(value) is complex:  # torch makes infinities there
         fill_value("__setitem__", value, dtype)
 

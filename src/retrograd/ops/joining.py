@@ -32,7 +32,7 @@ def _common_dtype(tensors: Sequence[Any]) -> np.dtype:
 
 
 def _cat_back(g: Any, tensors_shape: list[tuple[int, ...]], dim: int, needs: tuple[bool, ...]) -> list[Any]:
-    dim = normalize_dim(dim, g.ndim)
+    dim %= g.ndim  # where all are of shape (0,), it may be any number
     grads: list[Any] = []
     start = 0
     for shape, needed in zip(tensors_shape, needs, strict=True):
@@ -62,7 +62,8 @@ def cat(tensors: Sequence[Any], dim: int = 0):
     try:
         return _joined(tensors, dim, dtype)
     except ValueError:
-        return _joined(_fitting(tensors, dim), dim, dtype)
+        parts = _fitting(tensors, dim)
+        return _joined(parts or tensors, dim if parts else 0, dtype)
 
 
 def _joined(parts: Sequence[Any], dim: int, dtype: np.dtype) -> Any:
@@ -77,7 +78,9 @@ def _fitting(tensors: Sequence[Any], dim: int) -> Sequence[Any]:
             raise RuntimeError(
                 f"cat: zero-dimensional tensor (at position {k}) cannot be concatenated; use stack instead"
             )
-    parts = [tensor for tensor in tensors if tensor.shape != (0,)] or tensors
+    parts = [tensor for tensor in tensors if tensor.shape != (0,)]
+    if not parts:
+        return parts
     shape = parts[0].shape
     dim = normalize_dim(dim, len(shape))
     for k, part in enumerate(parts):

@@ -57,7 +57,12 @@ def unravel_index(indices, shape: Any) -> tuple[Tensor, ...]:
         raise TypeError(f"unravel_index(): argument 'indices' must be Tensor, not {type(indices).__name__}")
     if indices.dtype.kind not in "iu":
         raise TypeError(f"unravel_index(): expected 'indices' to be integer dtype, but got {indices.dtype}")
-    lengths = (shape,) if isinstance(shape, int) else tuple(int(length) for length in shape)
+    try:
+        lengths = tuple(map(operator.index, (shape,) if hasattr(shape, "__index__") else shape))
+    except TypeError:
+        raise TypeError(
+            f"unravel_index(): expected 'shape' to be an int or a sequence of ints, not {shape!r}"
+        ) from None
     if any(length < 0 for length in lengths):
         raise ValueError(f"unravel_index(): 'shape' cannot have negative values, but got {lengths}")
     left, found = indices._data.astype(np.int64, copy=False), []

@@ -236,7 +236,12 @@ def expand_as(input, other):
 @composite(method=False)
 def broadcast_shapes(*shapes: Any):
     """Return the shape that tensors of the given shapes broadcast to."""
-    sizes = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
+    try:
+        sizes = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
+    except TypeError:
+        raise RuntimeError(
+            f"broadcast_shapes: shapes must be ints, or tuples or lists of ints, but got {shapes}"
+        ) from None
     try:
         return Size(np.broadcast_shapes(*sizes))
     except ValueError:
