@@ -159,18 +159,17 @@ def bad_weight(scene: Scene) -> Finding | None:
     if _leaf(scene) not in ("parameter", "buffer"):
         return None
     name = _name(scene, "weight")
-    updates = scene.context.get("updates")
+    updates = max(scene.context.get("updates") or 0, (scene.event.step or 1) - 1)  # those by hand ask nobody
     when = f"after {updates} step{'' if updates == 1 else 's'}" if updates else "when training began"
     if name.endswith(("running_mean", "running_var")):
         return _poisoned_average(scene, name)
-    getter = "get_buffer" if _leaf(scene) == "buffer" else "get_parameter"
+    written = "a load, an in-place change, an update with a non-finite gradient or learning rate"
     return Finding(
         f"{name} itself holds {_bad(scene)} {when}: every result is NaN from here on, and no operation of this step "
-        "is to blame. Go back to a checkpoint from before, and look at what was written to it: a load, an in-place "
-        f"change, an update with a non-finite gradient or learning rate{_suspicion(scene)}. The line repairs the "
-        "elements, not the reason.",
+        "is to blame. What the numbers were is lost: go back to a checkpoint from before, and look at what was "
+        f"written to it: {written}{_suspicion(scene)}.",
         None,
-        f'{scene.model}.{getter}("{name}").data.nan_to_num_(0.0, 0.0, 0.0)',
+        None,  # other numbers in their place would hide the reason, and train a weight that nobody has learned
     )
 
 
