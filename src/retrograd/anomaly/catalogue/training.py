@@ -71,7 +71,8 @@ def bad_batch(scene: Scene) -> Finding | None:
         return None
     name = str(scene.context.get("name") or "")
     module = scene.spelling().library
-    plain = name if name.isidentifier() else "target" if role == "target" else "x"
+    entry = _entry(name)
+    plain = name if name.isidentifier() or entry else "target" if role == "target" else "x"
     called, user = name, None
     if not name:
         user = next((each for each in scene.surroundings.consumers if isinstance(each, Operation)), None)
@@ -94,7 +95,10 @@ def bad_batch(scene: Scene) -> Finding | None:
     drops &= (bool(name) or user is None) and not (assigned and _is_computed(assigned[0]))
     keep = f"{module}.isfinite({plain}).reshape(len({plain}), -1).all(1)"
     remedy, rest = f"{plain} = {plain}[{keep}]", "; drop their partners too"
-    if partners := scene.context.get("partners"):
+    if entry:
+        remedy = f"{entry} = {{key: each[{keep}] for key, each in {entry}.items()}}"
+        rest = f", with what belongs to them in {entry}"
+    elif partners := scene.context.get("partners"):
         remedy = f"{', '.join(partners)} = (each[{keep}] for each in ({', '.join(partners)}))"
         rest = f" and what belongs to them ({', '.join(each for each in partners if each != plain)})"
     return Finding(
@@ -107,6 +111,18 @@ def bad_batch(scene: Scene) -> Finding | None:
         None,
         remedy if drops else None,
     )
+
+
+def _entry(name: str) -> str | None:
+    """The dictionary of a batch, where a name is one of its entries: ``batch`` of ``batch['x']``."""
+    try:
+        read = ast.parse(name, mode="eval").body
+    except SyntaxError:
+        return None
+    of_text = (
+        isinstance(read, ast.Subscript) and isinstance(read.slice, ast.Constant) and isinstance(read.slice.value, str)
+    )
+    return read.value.id if of_text and isinstance(read.value, ast.Name) else None
 
 
 def _is_computed(assignment: str) -> bool:
