@@ -119,10 +119,10 @@ def _entry(name: str) -> str | None:
         read = ast.parse(name, mode="eval").body
     except SyntaxError:
         return None
-    of_text = (
-        isinstance(read, ast.Subscript) and isinstance(read.slice, ast.Constant) and isinstance(read.slice.value, str)
-    )
-    return read.value.id if of_text and isinstance(read.value, ast.Name) else None
+    if not isinstance(read, ast.Subscript) or not isinstance(read.value, ast.Name):
+        return None
+    of_text = isinstance(read.slice, ast.Constant) and isinstance(read.slice.value, str)
+    return read.value.id if of_text else None
 
 
 def _is_computed(assignment: str) -> bool:
