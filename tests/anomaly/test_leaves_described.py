@@ -91,7 +91,7 @@ def test_a_parameter_is_called_by_its_own_name(library: str) -> None:
     )
     event = only_event(run(library, text))
     assert event.operands.keys() == {"weight"}
-    assert "after the model was made and loaded" in " ".join(format_event(event).split())
+    assert "Mend where it comes from, then run again." in " ".join(format_event(event).split())
 
 
 LOADED = """
@@ -141,3 +141,22 @@ def test_samples_of_what_a_line_computes_are_not_dropped(library: str) -> None:
     event = only_event(run(library, text))
     assert "isfinite" not in (event.remedy or "")
     assert event.lineno == 3 or "Look at line 3" in (event.cause or "")
+
+
+ENTRIES = """
+w = torch.tensor([[1.0], [2.0]], requires_grad=True)
+x = [[1.0, 2.0], [float("nan"), 1.0], [3.0, 1.0]]
+for batch in [{"x": torch.tensor(x), "y": torch.tensor([[1.0], [2.0], [3.0]])}]:
+    loss = ((batch["x"] @ w - batch["y"]) ** 2).mean()
+    loss.backward()
+"""
+
+
+@libraries
+def test_samples_of_a_dictionary_are_dropped_from_all_its_entries(library: str) -> None:
+    event = only_event(run(library, ENTRIES))
+    assert "drops such samples, with what belongs to them in batch." in (event.cause or "")
+    lines = ENTRIES.splitlines()
+    lines.insert((event.lineno or 0) - 1, f"    {(event.remedy or '').replace('rg.', 'torch.')}")
+    mended = "\n".join(lines)
+    assert not run(library, f"{mended}\n    assert batch['y'].tolist() == [[1.0], [3.0]]").events

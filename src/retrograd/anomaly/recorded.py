@@ -34,16 +34,17 @@ def could_tell_more(event: NaNEvent) -> bool:
     context = event.surroundings.context if event.surroundings else {}
     computed = context.get("untraced") and context.get("leaf") in _FROM_OUTSIDE
     missing = event.op == "unknown" or event.lineno is None or any(map(context.get, _GAPS))
-    return bool(missing or computed or _was_written(context))
+    return bool(missing or computed or _was_written(event, context))
 
 
-def _was_written(context: Mapping[str, Any]) -> bool:
+def _was_written(event: NaNEvent, context: Mapping[str, Any]) -> bool:
     """Whether a weight was finite in the step before: that step, or this one, has written to it."""
-    return bool(context.get("untraced") and context.get("leaf") == "parameter" and context.get("updates"))
+    later = context.get("updates") or (event.step or 1) > 1  # updates by hand ask nobody
+    return bool(context.get("untraced") and context.get("leaf") == "parameter" and later)
 
 
 def first_step_of(event: NaNEvent) -> int:
     """The step from which on to record: that of the first operation that could have made the value."""
     context = event.surroundings.context if event.surroundings else {}
-    before = max(context.get("steps_before", 0), _was_written(context))
+    before = max(context.get("steps_before", 0), _was_written(event, context))
     return max(1, (event.step or 1) - before)

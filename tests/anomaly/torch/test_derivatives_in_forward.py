@@ -55,3 +55,22 @@ def test_a_function_of_the_users_own_stands_on_its_own_line() -> None:
             torch.autograd.grad(Root.apply(x).sum(), x, create_graph=True)[0].sum().backward()
     line = line_of("# the birth in backward", test_a_function_of_the_users_own_stands_on_its_own_line)
     assert w.event.lineno == line
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "steps"])
+def test_a_model_called_in_a_transform_is_not_run_again(again: bool) -> None:
+    """What came to its outputs has ended with the transform."""
+    net = torch.nn.Linear(3, 3, bias=False)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def direction(x: Tensor) -> Tensor:
+        y = net(x)
+        return y / (y.norm() + 1e-6)  # the norm's second derivative at 0
+
+    with rg.anomaly.watch(net, policy="record") as w:
+        for _ in w.steps([0]) if again else [0]:
+            torch.func.vmap(torch.func.jacrev(direction))(torch.zeros(2, 3)).pow(2).sum().backward()
+            optimizer.step()
+    (event,) = w.events
+    assert event.harmed == "the gradient of weight"
+    assert "failed" not in (event.note or "")

@@ -255,3 +255,26 @@ def test_data_that_comes_in_before_any_birth_is_to_blame() -> None:
         given = w * torch.tensor([float("nan"), 1.0])
         (given + torch.log(w - 1.0)).sum().backward()
     assert watch.event.kind == "leaf"
+
+
+def test_a_part_of_a_weight_that_is_written_to_twice() -> None:
+    """torch does not say whether such a view is a leaf; the program need not ask."""
+    weight = torch.ones(3, 2, requires_grad=True)
+    with rg.anomaly.watch(policy="record", from_step=1) as w:
+        with torch.no_grad():
+            weight[:, 1].mul_(2).neg_()
+        weight.log().sum().backward()  # the log of what was written
+    assert weight[:, 1].tolist() == [-2.0] * 3
+    assert (w.event.op, w.event.index, w.event.operands) == ("log", (0, 1), {"input": -2.0})
+
+
+def test_such_a_part_among_the_variables_of_a_program_that_fails() -> None:
+    weight = torch.zeros((), requires_grad=True)
+    with pytest.raises(FloatingPointError, match="the loss"), rg.anomaly.watch() as w:
+        with torch.no_grad():
+            part = weight.view(())
+            part.add_(1).neg_()
+        loss = torch.log(weight)
+        if not loss.isfinite():
+            raise FloatingPointError("the loss is not finite")
+    assert (w.event.op, w.event.operands) == ("log", {"input": -1.0})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
+from retrograd.anomaly.report import format_event
 from tests.anomaly.both import only_event, run
 
 RUNAWAY = """
@@ -60,11 +60,29 @@ for _ in range(2):
 def test_an_optimizer_of_the_programs_own_is_a_suspect() -> None:
     event = only_event(run("torch", OWN))
     assert "the step of Scaled, which is your own" in (event.cause or "")
-    assert event.remedy == 'net.get_parameter("weight").data.nan_to_num_(0.0, 0.0, 0.0)'
-    net = torch.nn.Linear(2, 1, bias=False)
-    net.weight.data.fill_(float("nan"))
-    exec(event.remedy, {"net": net})
-    assert torch.isfinite(net.weight).all()
+    assert event.remedy is None
+    assert event.rerun == "watch(..., from_step=1)"
+
+
+BY_HAND = """
+w = torch.ones(2, requires_grad=True)
+for _ in range(2):
+    (w * torch.tensor([1.0, 0.0])).sum().backward()
+    with torch.no_grad():
+        w -= 0.1 * w.grad / w.grad.abs()
+        w.grad = None
+"""
+
+
+def test_a_weight_that_was_spoilt_by_hand() -> None:
+    """It was good when training began, and no other number would be better than NaN."""
+    event = only_event(run("torch", BY_HAND))
+    assert (event.kind, event.step, event.remedy) == ("leaf", 2, None)
+    assert "after 1 step" in (event.cause or "")
+    assert event.rerun == "watch(..., from_step=1)"
+    report = format_event(event)
+    assert "instead" not in report
+    assert "Mend where it comes from, then run again." in report
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam", "AdamW"])

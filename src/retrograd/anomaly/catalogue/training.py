@@ -71,7 +71,8 @@ def bad_batch(scene: Scene) -> Finding | None:
         return None
     name = str(scene.context.get("name") or "")
     module = scene.spelling().library
-    plain = name if name.isidentifier() else "target" if role == "target" else "x"
+    entry = _entry(name)
+    plain = name if name.isidentifier() or entry else "target" if role == "target" else "x"
     called, user = name, None
     if not name:
         user = next((each for each in scene.surroundings.consumers if isinstance(each, Operation)), None)
@@ -94,7 +95,10 @@ def bad_batch(scene: Scene) -> Finding | None:
     drops &= (bool(name) or user is None) and not (assigned and _is_computed(assigned[0]))
     keep = f"{module}.isfinite({plain}).reshape(len({plain}), -1).all(1)"
     remedy, rest = f"{plain} = {plain}[{keep}]", "; drop their partners too"
-    if partners := scene.context.get("partners"):
+    if entry:
+        remedy = f"{entry} = {{key: each[{keep}] for key, each in {entry}.items()}}"
+        rest = f", with what belongs to them in {entry}"
+    elif partners := scene.context.get("partners"):
         remedy = f"{', '.join(partners)} = (each[{keep}] for each in ({', '.join(partners)}))"
         rest = f" and what belongs to them ({', '.join(each for each in partners if each != plain)})"
     return Finding(
@@ -107,6 +111,18 @@ def bad_batch(scene: Scene) -> Finding | None:
         None,
         remedy if drops else None,
     )
+
+
+def _entry(name: str) -> str | None:
+    """The dictionary of a batch, where a name is one of its entries: ``batch`` of ``batch['x']``."""
+    try:
+        read = ast.parse(name, mode="eval").body
+    except SyntaxError:
+        return None
+    if not isinstance(read, ast.Subscript) or not isinstance(read.value, ast.Name):
+        return None
+    of_text = isinstance(read.slice, ast.Constant) and isinstance(read.slice.value, str)
+    return read.value.id if of_text else None
 
 
 def _is_computed(assignment: str) -> bool:
@@ -159,18 +175,17 @@ def bad_weight(scene: Scene) -> Finding | None:
     if _leaf(scene) not in ("parameter", "buffer"):
         return None
     name = _name(scene, "weight")
-    updates = scene.context.get("updates")
+    updates = max(scene.context.get("updates") or 0, (scene.event.step or 1) - 1)  # those by hand ask nobody
     when = f"after {updates} step{'' if updates == 1 else 's'}" if updates else "when training began"
     if name.endswith(("running_mean", "running_var")):
         return _poisoned_average(scene, name)
-    getter = "get_buffer" if _leaf(scene) == "buffer" else "get_parameter"
+    written = "a load, an in-place change, an update with a non-finite gradient or learning rate"
     return Finding(
         f"{name} itself holds {_bad(scene)} {when}: every result is NaN from here on, and no operation of this step "
-        "is to blame. Go back to a checkpoint from before, and look at what was written to it: a load, an in-place "
-        f"change, an update with a non-finite gradient or learning rate{_suspicion(scene)}. The line repairs the "
-        "elements, not the reason.",
+        "is to blame. What the numbers were is lost: go back to a checkpoint from before, and look at what was "
+        f"written to it: {written}{_suspicion(scene)}.",
         None,
-        f'{scene.model}.{getter}("{name}").data.nan_to_num_(0.0, 0.0, 0.0)',
+        None,  # other numbers in their place would hide the reason, and train a weight that nobody has learned
     )
 
 

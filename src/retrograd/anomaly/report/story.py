@@ -183,6 +183,8 @@ def advice(event: NaNEvent) -> Iterator[str]:
         yield "The step was run again and did not show it: something differs between runs (threads, randomness, data)."
     if event.remedy:
         yield f"{_what_to_change(event, event.remedy)}, then run again."
+    elif _is_state(event):
+        yield "Mend where it comes from, then run again."
     elif event.lineno is not None and event.kind == "leaf":
         yield f"Mend it before line {event.lineno} uses it, then run again."
     elif event.lineno is not None and event.operands and not _is_unkept(event):
@@ -194,8 +196,7 @@ def advice(event: NaNEvent) -> Iterator[str]:
 def _what_to_change(event: NaNEvent, remedy: str) -> str:
     """What is to become of the remedy, which need not be the user's own line rewritten."""
     line = event.remedy_lineno or event.lineno
-    context = event.surroundings.context if event.surroundings else {}
-    if event.kind == "leaf" and line and context.get("leaf") not in ("parameter", "buffer"):
+    if event.kind == "leaf" and line and not _is_state(event):
         return f"Put the line above before line {line}, where the value is used"
     if event.kind == "leaf":
         return "Mend where it comes from, or put the line above after the model was made and loaded"
@@ -213,6 +214,12 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
     if remedy == "lr = lr / 10":
         return "Make the steps of the update smaller, as above"
     return f"Write what line {line} computes in the form above, with your own names"
+
+
+def _is_state(event: NaNEvent) -> bool:
+    """Whether a parameter or a buffer came in so."""
+    context = event.surroundings.context if event.surroundings else {}
+    return event.kind == "leaf" and context.get("leaf") in ("parameter", "buffer")
 
 
 def _is_unkept(event: NaNEvent) -> bool:

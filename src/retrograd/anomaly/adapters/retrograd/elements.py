@@ -63,7 +63,10 @@ def is_born(op: Op | None, output: ndarray, operands: Sequence[Any], flags: Sequ
     if not is_bad(operands):
         return True
     if op is not None and op.kind == "elementwise":
-        return bool(_born(output, numbers).any())
+        try:
+            return bool(_born(output, numbers).any())
+        except ValueError:  # in vmap the samples' axis stands in front, whatever the number of the others
+            return bool(flags)
     return bool(flags) and np.isnan(output).any() and not any(map(holds_nan, operands))
 
 

@@ -351,7 +351,8 @@ class Inquest:
                 event = self._origin(birth, way, harmed) or self.describer.backward(birth, way, harmed=harmed)
                 if event is not None:
                     return self._meeting(event, way, harmed) or event
-            return self._spoilt(leaves) or self._lost_to_gradients(leaves) or self._product(arrays[0], leaves)
+            event = self._spoilt(leaves) or (self._hidden(leaves) if any(map(holds_nan, arrays)) else None)
+            return event or self._lost_to_gradients(leaves) or self._product(arrays[0], leaves)
 
         return self._found(search) or self._unknown(arrays[0], self._harmed(leaves), leaves)
 
@@ -410,6 +411,21 @@ class Inquest:
                 way = self._way(node, leaves)
                 if way is not None:
                     return self.describer.leaf(data, "parameter", None, way, harmed=self._harmed(leaves))
+        return None
+
+    def _hidden(self, leaves: Sequence[AccumulateGrad]) -> NaNEvent | None:
+        """The birth of a NaN that was taken out of the loss, after an operation had saved it for its derivative.
+
+        Zero times NaN is NaN, and raises no flag.
+        """
+        for birth in self._last_those_meant(each for each in self.births if not each.is_backward):
+            made = self.graph.holder(birth.made_node(self.graph.nodes))
+            for node in self.graph.nodes if made is not None and holds_nan(result_of(birth)) else ():
+                back = self.graph.way(node, made) if _saves_numbers(node) else None  # type: ignore[arg-type]
+                way = None if back is None else self._way(node, leaves)
+                if back is not None and way is not None:
+                    path = [*back[:0:-1], *way]
+                    return self.describer.forward(birth, made, path, harmed=self._harmed(leaves))
         return None
 
     def _lost_to_gradients(self, leaves: Sequence[AccumulateGrad]) -> NaNEvent | None:
@@ -549,6 +565,13 @@ def _of_clipping(event: NaNEvent, clipping: dict[str, float]) -> NaNEvent:
     seen = event.surroundings or Surroundings(library="retrograd")
     context = {**seen.context, "clip_grad_norm": {**clipping, "code_line": event.code_line}}
     return replace(event, op="clip_grad_norm_", operands=clipping, surroundings=replace(seen, context=context))
+
+
+def _saves_numbers(node: Node) -> bool:
+    """Whether a node's derivative is made of its operands or results, and not of their places only."""
+    return isinstance(node, OpNode) and any(
+        slot in node.op.differentiable or slot in node.op.results for slot in node.op.slots
+    )
 
 
 def _explains(birth: Birth, data: ndarray) -> bool:

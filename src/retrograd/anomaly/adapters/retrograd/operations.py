@@ -56,7 +56,8 @@ class _Run:
             return inner_index(index, self.shape, own)
         if op is not None and op.view:
             numbered = evaluate(op, [np.arange(math.prod(own)).reshape(own), *list(self.arguments.values())[1:]])
-            fits = numbered and numbered[0].shape == self.shape
+            # in vmap an index has one dimension more than what its node knows of
+            fits = numbered and numbered[0].shape == self.shape and len(index) == len(self.shape)
             return tuple(map(int, np.unravel_index(int(numbered[0][index]), own))) if fits else None
         if own != self.shape or len(index) != len(own):  # in backward it may be an element of a longer operand
             return None

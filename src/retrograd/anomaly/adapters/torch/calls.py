@@ -187,6 +187,16 @@ def has_inf(tensor: Any) -> bool:
     return isinstance(tensor, Tensor) and can_be_bad(tensor) and bool(torch.isinf(dense(tensor)).any())
 
 
+def node_of(tensor: Tensor) -> Any:
+    """The node that made a tensor; None where torch does not say, as of a view of a parameter, made without gradients,
+    that has been written to.
+    """
+    try:
+        return tensor.grad_fn
+    except RuntimeError:
+        return None
+
+
 def seq_of(node: Any) -> int:
     """When a node was made; -1 for the accumulation into a leaf, which is older than every operation."""
     number = node._sequence_nr()

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from retrograd.anomaly.adapters.place import place_fields, variables_read
-from retrograd.anomaly.adapters.torch.calls import is_bad
+from retrograd.anomaly.adapters.torch.calls import is_bad, node_of
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.frames import MODULE_CALL, is_internal
 from retrograd.anomaly.adapters.torch.names import Names
@@ -57,7 +57,7 @@ def _refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[Fra
     None if there is no such loss among the variables that the error has left behind, or if nothing is known of it.
     """
     for frame, value in variables_left_by(error, is_internal):
-        if isinstance(value, torch.Tensor) and value.grad_fn is not None and value.numel() == 1 and is_bad(value):
+        if isinstance(value, torch.Tensor) and value.numel() == 1 and node_of(value) is not None and is_bad(value):
             if value.is_floating_point():
                 watch.loss_history.append(value.item())
             return _born_before(value, watch, findings_at(frame))

@@ -113,8 +113,12 @@ class ModelCalls:
             self._calls[-1].observe(output)
 
     def _is_heard(self) -> bool:
-        """Whether this is a call of the program's own: no second one, and no trace, of which a look would be a part."""
+        """Whether this is a call of the program's own: no second one, no trace, of which a look would be a part, and
+        none in a transform of ``torch.func``, whose tensors end with it.
+        """
         if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+            return False
+        if torch._C._functorch.peek_interpreter_stack() is not None:
             return False
         return torch.is_grad_enabled() and not self._running
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.calls import has_nan, is_bad
+from retrograd.anomaly.adapters.torch.calls import has_nan, is_bad, node_of
 from retrograd.anomaly.adapters.torch.frames import is_internal
 from retrograd.anomaly.adapters.variables import local_variables, named_variables
 
@@ -89,7 +89,7 @@ class Names:
         while frame is not None:
             if not is_internal(frame.f_code):
                 for _, value in named_variables(frame):
-                    if isinstance(value, Tensor) and not value.is_leaf:
+                    if isinstance(value, Tensor) and node_of(value) is not None:
                         yield value
             frame = frame.f_back
 

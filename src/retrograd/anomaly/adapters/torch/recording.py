@@ -155,7 +155,7 @@ class Recorder(TorchDispatchMode):
         writer = self._writers.get(_storage(value))
         if writer is not None and (made is None or made[0].order < writer.order):
             made = (writer, 0)
-        leaf = value if value.requires_grad and value.is_leaf else None
+        leaf = value if _is_leaf(value) else None
         if written and _storage(value) in written and value.numel() <= _COPIED:
             value, original = value.detach().clone(), value
         if made is None:
@@ -297,6 +297,14 @@ class Recorder(TorchDispatchMode):
                         variables=variables_at(frame),
                     )
         return result
+
+
+def _is_leaf(tensor: Tensor) -> bool:
+    """Whether gradients are gathered in a tensor."""
+    try:
+        return tensor.requires_grad and tensor.is_leaf
+    except RuntimeError:  # a view of a parameter, made without gradients, that has been written to: torch does not say
+        return False
 
 
 _recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
