@@ -10,6 +10,8 @@ import retrograd as rg
 from retrograd.anomaly import AnomalyError, NaNEvent, diagnose
 from tests.anomaly.disguises import HERE, marked_line, watched
 
+pytestmark = pytest.mark.filterwarnings("ignore:(std|var).* degrees of freedom:UserWarning")
+
 
 @dataclass(frozen=True)
 class Found:

@@ -9,6 +9,8 @@ from retrograd.anomaly.adapters.extent import extent
 from retrograd.anomaly.report import format_event
 from tests.anomaly.both import libraries, only_event, run, runs
 
+pytestmark = pytest.mark.filterwarnings("ignore:(std|var).* degrees of freedom:UserWarning")
+
 MODEL = "w = torch.tensor([[1.0], [2.0]], requires_grad=True)\n"
 
 

@@ -10,6 +10,8 @@ import retrograd as rg
 from retrograd.anomaly.adapters.retrograd.births import Birth, size_of
 from tests.anomaly.both import line, only_event, run, runs
 
+pytestmark = pytest.mark.filterwarnings("ignore:(std|var).* degrees of freedom:UserWarning")
+
 LEAF = "x = torch.tensor([1.0, 2.0], requires_grad=True)\ngood = torch.tensor([0.0, 2.0])\n"
 USE = "\nloss = (x * weight).sum()\nloss.backward()"
 

@@ -12,6 +12,8 @@ import retrograd as rg
 from retrograd.demo import load_digits
 from tests.test_examples import load
 
+pytestmark = pytest.mark.filterwarnings("ignore:(std|var).* degrees of freedom:UserWarning")
+
 F = rg.nn.functional
 INF = float("inf")
 PROGRAMS: list[Callable[[], None]] = []
