@@ -140,6 +140,9 @@ class Surroundings:
             True if something that went into the operation was not kept, so that the birth may lie in what made that.
         ``"unseen"``
             True if it was born where nothing was looked at.
+        ``"derived"``
+            True if a derivative, computed at the event's line, has called the operation, and it is not known whose
+            derivative that was.
         ``"steps_before"``
             How many steps before this one the first of the operations was called that have led to the harm.
         ``"gathered"``

@@ -82,7 +82,8 @@ class Findings:
         if origin is None:
             origin = self._bad_member() or self._in_graph(roots)
         nameless = origin is not None and self._is_nameless_data(origin)
-        if origin is None or not origin.sure or origin.call.code is None or nameless:
+        unsure = origin is None or not origin.sure or origin.call.code is None or self._is_derived(origin)
+        if unsure or nameless:
             again = self._origin(self._run_model_again(backward=False))
             if again is not None and not (nameless and self._is_nameless_data(again)):
                 origin = again
@@ -172,6 +173,11 @@ class Findings:
             return []
         return self._calls.run_again(backward)
 
+    def _is_derived(self, origin: Origin) -> bool:
+        """Whether a derivative has called the operation: then the line computes that, of whatever lies before."""
+        call = origin.call.forward or origin.call
+        return self._recorder is None and origin.leaf is None and self._sites.is_derived(call)
+
     def _is_nameless_data(self, origin: Origin) -> bool:
         """Whether data came in that no variable holds: the model itself may have computed it, without a gradient."""
         data = origin.leaf.itself if origin.leaf is not None else None
@@ -200,7 +206,8 @@ class Findings:
         call = origin.call
         inside = call.is_backward and call.applied is not None and call.inside is None  # a function of the user's own
         context = self._settled_context()
-        context |= {key: True for key, holds in (("unkept", not origin.sure), ("unseen", inside)) if holds}
+        gaps = {"unkept": not origin.sure, "unseen": inside, "derived": self._is_derived(origin)}
+        context |= {key: True for key, holds in gaps.items() if holds}
         if origin.leaf is not None and self._recorder is None:
             context["untraced"] = True
         spoilt = None if undone else self._bad_parameter()
