@@ -106,6 +106,8 @@ class Surroundings:
             Of a leaf: the indices that all its bad elements share, such as ``"[:, 2]"``; True if every sample has one.
         ``"bad_buffers"``
             The names of the buffers that are not finite, where a leaf has no name.
+        ``"bad_members"``
+            The names of the parameters and buffers that are not finite, of modules that may have made a leaf.
         ``"spoilt"``
             The name of a parameter that is not finite itself any more, where something else was to blame.
         ``"updates"``
