@@ -178,7 +178,8 @@ class NaNEvent(_Event):
         if self.op == "unknown":
             return f"{self.born} of unknown birth, seen{place}{element}"
         verb = "came in with" if self.kind == "leaf" else "born in"
-        return f"{self.born} {verb} {self.op}{place}{element}{values}"
+        what = f"the {self.op} of a derivative" if is_derived(self) else self.op
+        return f"{self.born} {verb} {what}{place}{element}{values}"
 
 
 def is_birth(event: NaNEvent) -> bool:
@@ -189,7 +190,12 @@ def is_birth(event: NaNEvent) -> bool:
 def is_certain(event: NaNEvent) -> bool:
     """Whether that is known for certain."""
     unkept = event.surroundings is not None and event.surroundings.context.get("unkept")
-    return is_birth(event) and not unkept
+    return is_birth(event) and not unkept and not is_derived(event)
+
+
+def is_derived(event: NaNEvent) -> bool:
+    """Whether a derivative, computed at the event's line, has called the operation, which is not written there."""
+    return bool(event.surroundings is not None and event.surroundings.context.get("derived"))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

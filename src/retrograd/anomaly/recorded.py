@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.messages import IN_STEPS
 
-_GAPS = ("unkept", "unseen")  # what the context of an event says if something of the step was not at hand
+_GAPS = ("unkept", "unseen", "derived")  # what the context of an event says if something of the step was not at hand
 _FROM_OUTSIDE = ("batch", "target")
 
 
@@ -38,9 +38,10 @@ def could_tell_more(event: NaNEvent) -> bool:
 
 
 def _was_written(event: NaNEvent, context: Mapping[str, Any]) -> bool:
-    """Whether a weight was finite in the step before: that step, or this one, has written to it."""
+    """Whether a weight may have been finite in the step before: that step, or this one, has written to it."""
     later = context.get("updates") or (event.step or 1) > 1  # updates by hand ask nobody
-    return bool(context.get("untraced") and context.get("leaf") == "parameter" and later)
+    state = context.get("untraced") and context.get("leaf") == "parameter"
+    return bool((state or context.get("bad_members")) and later)
 
 
 def first_step_of(event: NaNEvent) -> int:

@@ -106,6 +106,8 @@ class Surroundings:
             Of a leaf: the indices that all its bad elements share, such as ``"[:, 2]"``; True if every sample has one.
         ``"bad_buffers"``
             The names of the buffers that are not finite, where a leaf has no name.
+        ``"bad_members"``
+            The names of the parameters and buffers that are not finite, of modules that may have made a leaf.
         ``"spoilt"``
             The name of a parameter that is not finite itself any more, where something else was to blame.
         ``"updates"``
@@ -140,6 +142,9 @@ class Surroundings:
             True if something that went into the operation was not kept, so that the birth may lie in what made that.
         ``"unseen"``
             True if it was born where nothing was looked at.
+        ``"derived"``
+            True if a derivative, computed at the event's line, has called the operation, and it is not known whose
+            derivative that was.
         ``"steps_before"``
             How many steps before this one the first of the operations was called that have led to the harm.
         ``"gathered"``

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 import retrograd as rg
+from retrograd.anomaly.report import format_event
+from retrograd.anomaly.report.story import verdict
 from tests.anomaly.torch.training import line_of
 
 
@@ -19,6 +21,10 @@ def energy(w: Tensor, x: Tensor) -> Tensor:
 
 def by_autograd(w: Tensor, x: Tensor) -> Tensor:
     return torch.autograd.grad(energy(w, x), w, create_graph=True)[0]
+
+
+def by_transform(w: Tensor, x: Tensor) -> Tensor:
+    return torch.func.grad(energy)(w, x)
 
 
 def per_sample(w: Tensor, x: Tensor) -> Tensor:
@@ -74,3 +80,76 @@ def test_a_model_called_in_a_transform_is_not_run_again(again: bool) -> None:
     (event,) = w.events
     assert event.harmed == "the gradient of weight"
     assert "failed" not in (event.note or "")
+
+
+def _penalised(gradient: Any, **options: Any) -> Any:
+    w = torch.ones(3, requires_grad=True)
+    x = torch.tensor([1.0, 0.0, 2.0])
+    with rg.anomaly.watch(policy="skip_step", **options) as watch:
+        gradient(w, x).pow(2).sum().backward()
+    return watch.event
+
+
+@pytest.mark.parametrize("gradient", [by_autograd, by_transform])
+def test_without_a_record_it_is_no_operation_of_the_line_that_computes_the_derivative(gradient: Any) -> None:
+    event = _penalised(gradient)
+    assert (event.op, event.lineno) == ("div", line_of("energy", gradient))
+    assert "the div of a derivative" in str(event)
+    assert "the div of a derivative" in verdict(event)
+    assert f"line {line_of('# the birth in its derivative', energy)}" in event.cause
+    assert event.remedy is None
+    assert event.rerun == "watch(..., from_step=1)"
+    assert "must not meet" not in format_event(event)
+
+
+def test_what_the_command_records_is_exact() -> None:
+    event = _penalised(by_autograd, from_step=1)
+    assert (event.op, event.lineno) == ("SqrtBackward0", line_of("# the birth in its derivative", energy))
+    assert event.rerun is None
+    assert "+ 1e-12" in event.remedy
+
+
+def test_an_operation_of_the_line_itself_stands_on_it() -> None:
+    def gradient(w: Tensor, x: Tensor) -> Tensor:
+        return torch.autograd.grad((w * x).pow(2).sum(), w, create_graph=True)[0] / x  # the division by data
+
+    event = _penalised(gradient)
+    assert (event.op, event.lineno) == ("div", line_of("# the division by data", gradient))
+    assert event.rerun is None
+
+
+def test_what_the_backward_of_a_users_function_calls_stands_on_its_line_or_is_said_not_to() -> None:
+    class Root(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return x.sqrt()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            (x,) = ctx.saved_tensors
+            return grad / (2 * x.sqrt())  # the quotient in backward
+
+    def gradient(w: Tensor, x: Tensor) -> Tensor:
+        return torch.autograd.grad(Root.apply(w * x).sum(), w, create_graph=True)[0]
+
+    event = _penalised(gradient)
+    here = test_what_the_backward_of_a_users_function_calls_stands_on_its_line_or_is_said_not_to
+    is_exact = event.lineno == line_of("# the quotient in backward", here)
+    assert event.op == "div"
+    assert ("of a derivative" in str(event), event.rerun is None) == (not is_exact, is_exact)
+
+
+def test_a_model_that_computes_a_derivative_is_run_again() -> None:
+    class Force(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.ones(3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return by_autograd(self.w, x)
+
+    net = Force()
+    with rg.anomaly.watch(net, policy="skip_step") as w:
+        net(torch.tensor([1.0, 0.0, 2.0])).pow(2).sum().backward()
+    assert (w.event.op, w.event.lineno) == ("SqrtBackward0", line_of("# the birth in its derivative", energy))

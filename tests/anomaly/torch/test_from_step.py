@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import weakref
@@ -14,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from torch.utils.data import DataLoader, Dataset
 
 import retrograd as rg
+from retrograd.anomaly.messages import outcome_of
 from tests.anomaly.torch.training import line_of, state
 
 
@@ -278,3 +280,27 @@ def test_such_a_part_among_the_variables_of_a_program_that_fails() -> None:
         if not loss.isfinite():
             raise FloatingPointError("the loss is not finite")
     assert (w.event.op, w.event.operands) == ("log", {"input": -1.0})
+
+
+@pytest.mark.parametrize("policy", ["raise", "skip_step"])
+def test_a_leaf_that_was_spoilt_by_hand_is_not_clean(policy: str) -> None:
+    """It belongs to no model; the step before has written to it."""
+    w1, w2 = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    with contextlib.suppress(rg.anomaly.AnomalyError), rg.anomaly.watch(policy=policy, from_step=1) as watch:
+        for _ in range(2):
+            (w2 * w1 * torch.tensor([1.0, 0.0])).sum().backward()
+            with torch.no_grad():
+                w1 -= 0.1 * w1.grad / w1.grad.abs()  # the update by hand
+                w1.grad = w2.grad = None
+    event = watch.events[0]
+    assert (event.op, event.step) == ("div", 2)
+    assert event.lineno == line_of("# the update by hand", test_a_leaf_that_was_spoilt_by_hand_is_not_clean)
+    assert outcome_of("nan", event, policy).endswith(", but w1 is not clean")
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0])
+def test_a_leaf_that_is_finite_is_clean(scale: float) -> None:
+    w = torch.ones(2, requires_grad=True)
+    with rg.anomaly.watch(policy="skip_step", from_step=1) as watch:
+        (torch.sqrt(w - 1.0) * scale).sum().backward()
+    assert outcome_of("nan", watch.event, "skip_step").endswith("weights are clean")

@@ -19,6 +19,7 @@ import retrograd as rg
 from retrograd.anomaly.adapters import adapters_for
 from retrograd.anomaly.adapters.retrograd import RetrogradMonitor
 from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
+from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.sites import SiteLog
 from tests.anomaly.torch.training import Net, batches, log_of_zero, root_of_zero, train, watched
 
@@ -154,7 +155,7 @@ def test_a_watch_starts_again() -> None:
 
 @pytest.mark.parametrize("model", [True, False])
 def test_a_start_that_fails_leaves_nothing_behind(model: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(log: SiteLog) -> None:
+    def fail(log: SiteLog, patches: Patches) -> None:
         raise OSError("no more memory")
 
     before = surroundings()

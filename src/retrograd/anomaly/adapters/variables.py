@@ -11,7 +11,7 @@ from opcode import opmap
 from types import CodeType, FrameType
 from typing import Any
 
-from retrograd.anomaly.adapters.making import unpacked_with
+from retrograd.anomaly.adapters.making import made, unpacked_with
 from retrograd.anomaly.adapters.place import variables_read
 
 _MOST = 200  # items of a container that are looked through
@@ -95,6 +95,20 @@ def partners_of(frame: FrameType | None, code: CodeType | None, at: int, name: s
     variables = local_variables(frame)
     samples = {tuple(getattr(variables.get(each), "shape", ()))[:1] for each in names}
     return names if len(samples) == 1 and () not in samples else ()
+
+
+def modules_behind(frame: FrameType | None, code: CodeType | None, name: str) -> Iterator[tuple[str, Any]]:
+    """The modules, by the variables that hold them, that the lines read by which a function under way made a variable.
+
+    Any object that has parameters with names is one.
+    """
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    read = made(frame.f_code, name).variables if frame is not None else frozenset()
+    if frame is not None and read:
+        for variable, value in named_variables(frame):
+            if variable in read and hasattr(type(value), "named_parameters"):
+                yield variable, value
 
 
 def construction_of(frame: FrameType, thing: Any) -> tuple[str, int] | None:

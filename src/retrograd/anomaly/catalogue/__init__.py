@@ -28,6 +28,7 @@ from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
 from retrograd.anomaly.event import NaNEvent
 
 CAUSES: tuple[Cause, ...] = (
+    *unkept.CAUSES,
     *training.CAUSES,
     *library.CAUSES,
     *half_precision.CAUSES,

@@ -90,6 +90,17 @@ def bad_batch(scene: Scene) -> Finding | None:
     if buffers and not name:
         made = "they came in so, or were computed without a gradient, in this step or before. Look"
         line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
+    members = scene.context.get("bad_members")
+    if members:
+        by = f" by line {assigned[1]}, `{assigned[0]}`" if assigned else ""
+        return Finding(
+            f"{'The targets' if role == 'target' else 'The data'} held {_bad(scene)}{of} elements ({called}). They "
+            f"were computed{by} without a gradient, with a module that holds such numbers itself, in "
+            f"{_listed(members)}: no operation of this step need be to blame. Look at what was written there: an "
+            "update or an average by hand, a load.",
+            None,
+            None,
+        )
     place = scene.context.get("slice")
     drops = not scene.context.get("every") and not (buffers and not name)
     drops &= (bool(name) or user is None) and not (assigned and _is_computed(assigned[0]))
@@ -111,6 +122,11 @@ def bad_batch(scene: Scene) -> Finding | None:
         None,
         remedy if drops else None,
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    return f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
 
 
 def _entry(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What can be said where an operand was not kept: how far the known ones tell whose fault it is."""
+"""What can be said where nothing has kept what would tell more: an operand, or whose derivative it was."""
 
 from __future__ import annotations
 
@@ -11,6 +11,37 @@ from retrograd.anomaly.surroundings import Operand
 
 # Operations of two operands that give NaN only if one of them is not finite.
 _HARMLESS = frozenset(("add", "sub", "rsub", "mul"))
+
+
+@cause(None, "an operation of a derivative")
+def derived_operation(scene: Scene) -> Finding | None:
+    if not scene.context.get("derived"):
+        return None
+    op = f"{'The backward of ' if scene.backward else ''}{scene.op}"
+    given = ", ".join(f"{name}={value}" for name, value in scene.event.operands.items())
+    line = "the line" if scene.event.lineno is None else f"line {scene.event.lineno}"
+    before = _before(scene)
+    made = "" if before is None else f" The 0 was made of what line {before[0]}, `{before[1]}`, gave."
+    return Finding(
+        f"{op} gave {scene.event.born}{f' for {given}' if given else ''}. It is not written on {line}, which computes "
+        "a derivative that can be differentiated again: that derivative has called it, and nothing has kept whose it "
+        f"was.{made} Look for an operation whose derivative has a pole: a root or a norm at 0, a quotient, a log.",
+        None,
+        None,
+    )
+
+
+def _before(scene: Scene) -> tuple[int, str] | None:
+    """The line from which the operand came that is 0, and its text."""
+    waiting = [each for each in scene.birth.args if value(each) == 0.0]
+    for operand in waiting:
+        made = operand.producer
+        if made is None:
+            continue
+        if made.lineno is not None and made.lineno != scene.event.lineno and made.code_line:
+            return made.lineno, " ".join(made.code_line.split())
+        waiting += made.args
+    return None
 
 
 @cause(None, "an operand that was not kept")
@@ -63,4 +94,5 @@ def _called(operand: Operand) -> str:
     return operand.text or operand.leaf_name or f"its argument {operand.name}"
 
 
+CAUSES = (derived_operation,)
 FALLBACK = (unkept_operand,)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrograd.anomaly.event import GradEvent, NaNEvent
+from retrograd.anomaly.event import GradEvent, NaNEvent, is_derived
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.report.growth import History, remembered
 from retrograd.anomaly.report.layers import Rows, layers_of
@@ -128,7 +128,10 @@ def birth(event: NaNEvent) -> str:
         return f"{event.born} of unknown birth in {event.harmed or 'a step'}"
     if event.kind == "underflow":
         return f"underflow in {canonical(event.op)}"
-    return f"{event.born} born in {'the backward of ' if event.is_backward else ''}{canonical(event.op)}"
+    what = f"{'the backward of ' if event.is_backward else ''}{canonical(event.op)}"
+    if is_derived(event):
+        what = f"{what} of a derivative" if event.is_backward else f"the {what} of a derivative"
+    return f"{event.born} born in {what}"
 
 
 def place(event: NaNEvent) -> str:
@@ -187,7 +190,7 @@ def advice(event: NaNEvent) -> Iterator[str]:
         yield "Mend where it comes from, then run again."
     elif event.lineno is not None and event.kind == "leaf":
         yield f"Mend it before line {event.lineno} uses it, then run again."
-    elif event.lineno is not None and event.operands and not _is_unkept(event):
+    elif event.lineno is not None and event.operands and not (_is_unkept(event) or is_derived(event)):
         yield f"Look at the operands above: line {event.lineno} must not meet such values."
     if event.born != "NaN" and event.kind in ("divide", "overflow"):
         yield 'If the infinity is meant, say so: with retrograd.anomaly.expect_nonfinite("why"): around it.'

@@ -284,6 +284,8 @@ class Describer:
             context["bad_buffers"] = self.names.bad_buffers()
         if role in ("batch", "target"):
             context |= extent(~np.isfinite(data))
+            if members := self.names.bad_members_behind(itself):
+                context["bad_members"] = members
         consumer = next((node for node in path if not node.is_leaf), None)
         if consumer is not None and (
             partners := partners_of(self.names.frame, *sites.position_of(consumer), known or "")

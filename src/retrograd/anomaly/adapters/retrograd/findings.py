@@ -25,7 +25,7 @@ from retrograd.anomaly.adapters.retrograd.elements import (
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.lost import Lost, lost_data
 from retrograd.anomaly.adapters.retrograd.replay import flat
-from retrograd.anomaly.adapters.retrograd.unrecorded import maker_of
+from retrograd.anomaly.adapters.retrograd.unrecorded import maker_of, same_places
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.names import canonical, is_normalisation
@@ -131,13 +131,12 @@ class Inquest:
         """The birth that an update by hand has written to a leaf since the last backward."""
         for birth in self._unrecorded():
             result = result_of(birth)
-            if result is data or (result is not None and is_bad(result) and _same_places(result, data)):
+            if result is data or (result is not None and is_bad(result) and same_places(result, data)):
                 event = self.describer.forward(birth, None, path, harmed="loss")
                 if event is not None and event.surroundings is not None:
                     name = self.names.array(data) or f"a leaf of shape {list(data.shape)}"
-                    context = {**event.surroundings.context, "spoilt": name}
                     note = f"It was written to {name} when that was updated by hand."
-                    return replace(event, note=note, surroundings=replace(event.surroundings, context=context))
+                    return replace(event, note=note, surroundings=_with(event.surroundings, spoilt=name))
         return None
 
     def _unrecorded(self) -> list[Birth]:
@@ -165,15 +164,18 @@ class Inquest:
         place = (user.code, user.at) if isinstance(user, Birth) else sites.position_of(user)
         until = itertools.takewhile(lambda each: each is not user, self._unrecorded())
         births = [birth for birth in until if birth.seq <= getattr(user, "seq", 0) and _explains(birth, data)]
-        birth, name = maker_of(data, place, births, self.names) or (None, "")
-        note = _MADE.format(name)
-        if birth is None:
-            before = [birth for birth in self.before if _explains(birth, data)]
-            birth, name = maker_of(data, place, before, self.names) or (None, "")
-            note = _MADE_BEFORE.format(name)
+        before = [birth for birth in self.before if _explains(birth, data)]
+        birth, note = None, ""
+        maker, text = maker_of(data, place, births, self.names), _MADE
+        if maker is None:
+            maker, text = maker_of(data, place, before, self.names), _MADE_BEFORE
+        if maker is not None:
+            birth, note = maker.birth, (_WRITTEN if maker.is_written else text).format(maker.name)
         if birth is None and holds_nan(data) and self.names.array(data) is None:
             birth, note = next((each for each in births if holds_nan(result_of(each))), None), _WITHOUT_GRADIENT
         event = None if birth is None else self.describer.forward(birth, None, path, harmed=harmed)
+        if event is not None and event.surroundings is not None and maker is not None and maker.is_written:
+            event = replace(event, surroundings=_with(event.surroundings, spoilt=maker.name))
         return None if event is None else replace(event, note=note)
 
     def _lost(self, condition: Any) -> NaNEvent | None:
@@ -552,6 +554,7 @@ _MADE = (
     "It was computed without a gradient, of which nothing is recorded: this is the first such number that was born in "
     "the lines by which {} was made. "
 )
+_WRITTEN = "It was written to {}, which is called where the number was made that came in here. "
 _MADE_BEFORE = (
     "It was computed without a gradient in an earlier step, of which nothing is recorded: this is the last such number "
     "that was born in the lines by which {} was made. "
@@ -567,6 +570,11 @@ def _of_clipping(event: NaNEvent, clipping: dict[str, float]) -> NaNEvent:
     return replace(event, op="clip_grad_norm_", operands=clipping, surroundings=replace(seen, context=context))
 
 
+def _with(seen: Surroundings, **context: Any) -> Surroundings:
+    """Surroundings of which more is known."""
+    return replace(seen, context={**seen.context, **context})
+
+
 def _saves_numbers(node: Node) -> bool:
     """Whether a node's derivative is made of its operands or results, and not of their places only."""
     return isinstance(node, OpNode) and any(
@@ -578,11 +586,6 @@ def _explains(birth: Birth, data: ndarray) -> bool:
     """Whether data may have been made of what was born: an infinity becomes NaN, but no NaN an infinity."""
     result = result_of(birth)
     return result is not None and (is_bad(result) if holds_nan(data) else bool(np.isinf(result).any()))
-
-
-def _same_places(one: ndarray, other: ndarray) -> bool:
-    """Whether two arrays are of one shape and not finite in the same places."""
-    return one.shape == other.shape and np.array_equal(np.isfinite(one), np.isfinite(other))
 
 
 def _same(one: Any, other: ndarray) -> bool:

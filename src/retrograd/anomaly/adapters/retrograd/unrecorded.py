@@ -8,23 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.making import made, statement_at
 from retrograd.anomaly.adapters.place import variables_read
 from retrograd.anomaly.adapters.retrograd.births import Birth, as_array
+from retrograd.anomaly.adapters.retrograd.describe import result_of
 from retrograd.anomaly.adapters.retrograd.elements import is_bad
-from retrograd.anomaly.adapters.retrograd.variables import Names, is_data
-from retrograd.anomaly.adapters.variables import named_variables
+from retrograd.anomaly.adapters.retrograd.variables import Names, bad_members, is_data
+from retrograd.anomaly.adapters.variables import modules_behind, named_variables
 from retrograd.core import sites
 
 
-def maker_of(
-    data: ndarray, user: tuple[CodeType | None, int], births: Sequence[Birth], names: Names
-) -> tuple[Birth, str] | None:
-    """The first birth in the lines that made an array, and the variable that they made.
+class Maker(NamedTuple):
+    """A birth of which an array was made, what the lines made in which it happened, and whether they wrote to it."""
+
+    birth: Birth
+    name: str
+    is_written: bool = False
+
+
+def maker_of(data: ndarray, user: tuple[CodeType | None, int], births: Sequence[Birth], names: Names) -> Maker | None:
+    """The first birth in the lines that made an array, or that was written to a module which these lines call.
 
     Parameters
     ----------
@@ -43,12 +51,12 @@ def maker_of(
     for name in variables_read(code, at):
         lines |= made(code, name).lines
     birth = _first(births, code, lines)
-    return None if birth is None else (birth, f"what line {sites.line_of(code, at)} is given")
+    return None if birth is None else Maker(birth, f"what line {sites.line_of(code, at)} is given")
 
 
 def _maker(
     holders: Sequence[tuple[FrameType, str]], data: ndarray, births: Sequence[Birth], names: Names, seen: list[ndarray]
-) -> tuple[Birth, str] | None:
+) -> Maker | None:
     """The same for an array that variables hold; None if one that it was made of came in bad."""
     seen.append(data)
     found = None
@@ -60,10 +68,28 @@ def _maker(
                 if its is None:
                     return None
                 found = found or its
+        written = _writer(modules_behind(frame, frame.f_code, name), births)
         birth = _first(births, frame.f_code, how.lines)
+        if written is not None and next(each for each in births if each in (written.birth, birth)) is written.birth:
+            return written
         if birth is not None:
-            return birth, name
+            return Maker(birth, name)
     return found
+
+
+def _writer(modules: Iterator[tuple[str, Any]], births: Sequence[Birth]) -> Maker | None:
+    """The first birth whose result was written to a parameter or buffer of one of some modules."""
+    for name, member in (each for module in modules for each in bad_members(*module)):
+        for birth in births:
+            result = result_of(birth)
+            if result is member or (is_bad(result) and same_places(result, member)):  # type: ignore[arg-type]
+                return Maker(birth, name, is_written=True)
+    return None
+
+
+def same_places(one: ndarray, other: ndarray) -> bool:
+    """Whether two arrays are of one shape and not finite in the same places."""
+    return one.shape == other.shape and np.array_equal(np.isfinite(one), np.isfinite(other))
 
 
 def _data_in(frame: FrameType, wanted: frozenset[str]) -> Iterator[ndarray]:

@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.retrograd.births import as_array
 from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad
-from retrograd.anomaly.adapters.variables import named_variables
+from retrograd.anomaly.adapters.variables import modules_behind, named_variables
 from retrograd.core import sites
 from retrograd.core.tensor import Tensor
 
@@ -65,6 +65,12 @@ class Names:
         buffers = (each for module in modules if module is not None for each in module.named_buffers())
         return tuple(dict.fromkeys(name for name, buffer in buffers if holds_nan(buffer._data)))
 
+    def bad_members_behind(self, array: ndarray) -> tuple[str, ...]:
+        """The parameters and buffers with numbers that are not finite, of modules that may have made an array."""
+        frame, name = next(self.holders(array), (None, ""))
+        modules = () if frame is None else modules_behind(frame, frame.f_code, name)
+        return tuple(name for module in modules for name, _ in bad_members(*module))
+
     def _frames(self) -> Iterator[FrameType]:
         """Those of the user, from the innermost outwards."""
         frame = self.frame
@@ -117,6 +123,14 @@ def _member(model: Any, array: Any) -> str | None:
         return None
     members = [*model.named_parameters(), *model.named_buffers()]
     return next((name for name, member in members if member._data is array), None)
+
+
+def bad_members(variable: str, model: Any) -> Iterator[tuple[str, ndarray]]:
+    """The parameters and buffers of a module that are not finite, named after the variable that holds it."""
+    for name, member in (*model.named_parameters(), *model.named_buffers()):
+        array = as_array(member)
+        if isinstance(array, ndarray) and is_bad(array):
+            yield f"{variable}.{name}", array
 
 
 def _modules_in(model: Any) -> int:

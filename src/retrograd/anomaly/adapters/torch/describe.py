@@ -296,6 +296,8 @@ class Describer:
             context |= extent(wrong.cpu().numpy())
             if partners := partners_of(self.names.frame, origin.call.code, origin.call.at, name or ""):
                 context["partners"] = partners
+            if name is not None and (members := self.names.bad_members_behind(origin.call.code, name)):
+                context["bad_members"] = members
         layer = {"layer_name": member.rpartition(".")[0]} if member is not None and "." in member else {}
         index = first_of(None, tensor)
         place = self.names.layer(origin.call.modules) | layer

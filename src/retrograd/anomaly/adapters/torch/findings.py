@@ -13,7 +13,7 @@ from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.describe import Describer, first_of, statistics
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
-from retrograd.anomaly.adapters.torch.graph import nodes_behind, read
+from retrograd.anomaly.adapters.torch.graph import leaves_behind, nodes_behind, read
 from retrograd.anomaly.adapters.torch.lost import lost_data
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.origin import Origin, origin_of
@@ -71,9 +71,11 @@ class Findings:
         self._note = note
         self._trouble: str | None = None
         self._describer = Describer(names)
+        self._leaves: list[Tensor] = []  # that the step goes to
 
     def in_forward(self, roots: Sequence[Tensor]) -> NaNEvent:
         """Why a loss is not finite."""
+        self._leaves = leaves_behind(root.grad_fn for root in roots)
         return self._found(lambda: self._of_loss(roots)) or self._unknown(roots[0], "loss")
 
     def _of_loss(self, roots: Sequence[Tensor]) -> NaNEvent | None:
@@ -82,7 +84,8 @@ class Findings:
         if origin is None:
             origin = self._bad_member() or self._in_graph(roots)
         nameless = origin is not None and self._is_nameless_data(origin)
-        if origin is None or not origin.sure or origin.call.code is None or nameless:
+        unsure = origin is None or not origin.sure or origin.call.code is None or self._is_derived(origin)
+        if unsure or nameless:
             again = self._origin(self._run_model_again(backward=False))
             if again is not None and not (nameless and self._is_nameless_data(again)):
                 origin = again
@@ -92,6 +95,7 @@ class Findings:
         """Why gradients are not finite, which may be gone; ``losses`` are those that nobody has looked at yet."""
         lost = [loss for loss in losses if is_bad(loss)]
         parameters = [parameter for parameter, _ in wrong]
+        self._leaves = [*parameters, *leaves_behind([] if self._tail is None else self._tail.roots)]
         harmed = "loss" if lost else self._gradient_name(parameters)
         event = self._found(lambda: self._of_gradients(wrong, lost, harmed))
         return event or self._unknown(lost[0] if lost else wrong[0][1], harmed, parameters)
@@ -172,6 +176,11 @@ class Findings:
             return []
         return self._calls.run_again(backward)
 
+    def _is_derived(self, origin: Origin) -> bool:
+        """Whether a derivative has called the operation: then the line computes that, of whatever lies before."""
+        call = origin.call.forward or origin.call
+        return self._recorder is None and origin.leaf is None and self._sites.is_derived(call)
+
     def _is_nameless_data(self, origin: Origin) -> bool:
         """Whether data came in that no variable holds: the model itself may have computed it, without a gradient."""
         data = origin.leaf.itself if origin.leaf is not None else None
@@ -181,6 +190,12 @@ class Findings:
         """A parameter of the model that is not finite, with its name."""
         members = () if self.names.model is None else self.names.model.named_parameters()
         return next(((name, parameter) for name, parameter in members if is_bad(parameter)), None)
+
+    def _spoilt(self) -> tuple[str, Tensor] | None:
+        """The same, or a leaf of the step that belongs to no model, as where the program updates it by hand."""
+        leaf = next(filter(is_bad, self._leaves), None)
+        name = None if leaf is None else self.names.tensor(leaf) or f"a leaf of shape {list(leaf.shape)}"
+        return self._bad_parameter() or (None if leaf is None or name is None else (name, leaf))
 
     def _bad_member(self) -> Origin | None:
         """The same as an origin: then no operation of the step is to blame."""
@@ -200,10 +215,11 @@ class Findings:
         call = origin.call
         inside = call.is_backward and call.applied is not None and call.inside is None  # a function of the user's own
         context = self._settled_context()
-        context |= {key: True for key, holds in (("unkept", not origin.sure), ("unseen", inside)) if holds}
+        gaps = {"unkept": not origin.sure, "unseen": inside, "derived": self._is_derived(origin)}
+        context |= {key: True for key, holds in gaps.items() if holds}
         if origin.leaf is not None and self._recorder is None:
             context["untraced"] = True
-        spoilt = None if undone else self._bad_parameter()
+        spoilt = None if undone else self._spoilt()
         if spoilt is not None and (origin.leaf is None or origin.leaf.leaf is not spoilt[1]):
             context["spoilt"] = spoilt[0]
         event = self._describer.event(origin, harmed=harmed, context=context)

@@ -129,7 +129,7 @@ class TorchMonitor:
             self._calls.follow(self.model)
         if self.watch.listens_to("spike"):
             self._growth.start()
-        self._sites.start()
+        self._sites.start(self._patches)
         self._recordings.start(self._patches)
         self._last = time.perf_counter()
 

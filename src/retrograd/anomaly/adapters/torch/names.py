@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import has_nan, is_bad, node_of
 from retrograd.anomaly.adapters.torch.frames import is_internal
-from retrograd.anomaly.adapters.variables import local_variables, named_variables
+from retrograd.anomaly.adapters.variables import local_variables, modules_behind, named_variables
 
 
 class Names:
@@ -98,6 +98,15 @@ class Names:
         if self.model is None:
             return ()
         return tuple(name for name, buffer in self.model.named_buffers() if has_nan(buffer))
+
+    def bad_members_behind(self, code: CodeType | None, name: str) -> tuple[str, ...]:
+        """The parameters and buffers with numbers that are not finite, of modules that may have made a variable."""
+        return tuple(
+            f"{variable}.{member}"
+            for variable, module in modules_behind(self.frame, code, name)
+            for member, value in (*module.named_parameters(), *module.named_buffers())
+            if is_bad(value)
+        )
 
     def model_name(self) -> str | None:
         """The variable that holds the model: ``"model"``, ``"trainer.model"``; not what its methods call it."""

@@ -20,16 +20,20 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
-from retrograd.anomaly.adapters.torch.calls import seq_of
+from retrograd.anomaly.adapters.torch.calls import Call, seq_of
 from retrograd.anomaly.adapters.torch.compiling import in_use
+from retrograd.anomaly.adapters.torch.frames import user_frame
 from retrograd.anomaly.adapters.torch.graph import SiteOf, nodes_behind
 from retrograd.anomaly.adapters.torch.noting import FunctionNotes, Noted
+from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.tracing import InstructionNotes
+from retrograd.core.sites import line_of
 
 _FIRST = 3  # steps that are all noted
 _LONGEST_PAUSE = 1000  # steps
 _KINDS = 4  # of steps, for which notes are kept
 _REMEMBERED = 64  # steps that have ended, about which somebody may still ask
+_DERIVATIVES = 1 << 12  # that were recorded themselves, about whose operations somebody may ask
 _ALIKE = 8  # nodes before one and after it that must have the same names as those of another in its place
 
 _next_seq = torch.autograd._get_sequence_nr
@@ -93,6 +97,21 @@ class _Step(NamedTuple):
         return _found(self.noted, self.seqs[index])
 
 
+class _Derivative(NamedTuple):
+    """The nodes that a backward pass has made, as with ``create_graph=True``, and the instruction that called it."""
+
+    begin: int
+    end: int
+    code: CodeType
+    at: int
+
+    def has_called(self, call: Call) -> bool:
+        """Whether an operation was called by the engine, not by a function of the user's own that the engine called."""
+        if call.seq is None or not self.begin <= call.seq < self.end or call.code is not self.code:
+            return False
+        return line_of(call.code, call.at) == line_of(self.code, self.at)
+
+
 class SiteLog:
     """Tells for the sequence number of a node where its operation was called.
 
@@ -115,14 +134,16 @@ class SiteLog:
         self._base = 0
         self._noted: list[_Step] = []  # the last one of every kind
         self._ended: deque[int] = deque(maxlen=_REMEMBERED)  # the first nodes of steps, the latest first
+        self._derivatives: deque[_Derivative] = deque(maxlen=_DERIVATIVES)  # the latest last
         self._steps = 0
         self._pause = 0
         self._began = 0.0
         self._usual = 0.0  # seconds of a step that was not noted
 
-    def start(self) -> None:
+    def start(self, patches: Patches) -> None:
         self._notes = InstructionNotes.if_possible() or FunctionNotes()
         self._notes.start()
+        patches.wrap(torch.autograd, "_engine_run_backward", self._run_backward)
         self._base = _next_seq()
         self._began = time.perf_counter()
         self.enter()
@@ -130,6 +151,7 @@ class SiteLog:
     def stop(self) -> None:
         self._notes.stop()
         self._noted = []
+        self._derivatives.clear()
 
     def enter(self) -> None:
         """Note the calls from here on, if those of this step are wanted; never in a program that compiles, because
@@ -142,6 +164,20 @@ class SiteLog:
     def leave(self) -> None:
         """Note nothing until :meth:`enter`."""
         self._notes.leave()
+
+    def _run_backward(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """Every backward pass, also that of a transform: nodes that it makes are operations of a derivative."""
+        begin = _next_seq()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            frame = user_frame(sys._getframe(1)) if _next_seq() != begin else None
+            if frame is not None:
+                self._derivatives.append(_Derivative(begin, _next_seq(), frame.f_code, frame.f_lasti))
+
+    def is_derived(self, call: Call) -> bool:
+        """Whether a derivative has called an operation, which then is not written on the line that it stands on."""
+        return any(each.has_called(call) for each in self._derivatives)
 
     @property
     def on(self) -> bool:
