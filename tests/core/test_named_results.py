@@ -7,11 +7,13 @@ import operator
 import pickle
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import torch
 
 import retrograd as rg
+from tests.parity import attempt, parity
 
 X = [[4.0, 1.0], [1.0, 3.0]]
 CALLS = {
@@ -58,3 +60,25 @@ def test_an_operator_names_them() -> None:
 def test_a_name_that_is_none() -> None:
     with pytest.raises(AttributeError, match="return_types"):
         rg.return_types.exp  # noqa: B018
+
+
+@parity
+def test_classes_tell_their_names_and_lengths(lib: Any) -> Any:
+    kind = lib.return_types.max
+    return kind.__name__, kind.__qualname__, kind.n_fields, kind.n_sequence_fields, kind.n_unnamed_fields
+
+
+@parity
+def test_they_are_made_of_one_sequence(lib: Any) -> Any:
+    kind = lib.return_types.max
+    made = kind([lib.tensor(2.0), lib.tensor(1)])
+    return made.values, made.indices, kind(x for x in (1, 2)).indices, attempt(lambda: kind([1, 2, 3]))
+
+
+def test_they_are_named_tuples_too() -> None:
+    kind = rg.return_types.max
+    assert kind(1, 2) == kind([1, 2]) == kind._make([1, 2]) == kind([3, 2])._replace(values=1) == (1, 2)
+    with pytest.raises(
+        TypeError, match=r"return_types\.max\(\) takes a 2-sequence \(3-sequence given\): values, indices"
+    ):
+        kind(1, 2, 3)

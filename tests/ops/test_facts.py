@@ -52,6 +52,7 @@ def test_python_functions_of_the_elements(m: Any) -> list[Any]:
         attempt(lambda: leaf.apply_(abs)),
         attempt(lambda: m.ones(2).map_(leaf, max)),
         attempt(lambda: m.ones(3).map_(m.ones(2, 3), max)),
+        attempt(lambda: m.ones(2, 3).map_(m.ones(3, 2), max)),
     ]
 
 

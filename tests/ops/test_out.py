@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 import retrograd as rg
 from tests.parity import attempt, parity
@@ -93,3 +94,39 @@ def test_several_results(lib: Any) -> Any:
         attempt(lambda: lib.sort(x, out=(lib.zeros(3),))),
         attempt(lambda: lib.aminmax(x, out=lib.zeros(()))),
     ]
+
+
+REDUCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    name: lambda lib, x, out, name=name: getattr(lib, name)(x, 0, out=out)  # type: ignore[misc]
+    for name in ("sum", "mean", "nansum", "nanmean", "prod", "cumsum", "cumprod")
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*discards the imaginary part:UserWarning")
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("float32", "float64"), ("float64", "float32"), ("int32", "int32"), ("int64", "int32"), ("bool", "int16")],
+)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_the_dtype_of_out_is_the_one_to_compute_in(name: str, source: str, target: str) -> None:
+    def computed(lib: Any) -> Any:
+        values = [0.1, 0.2, 0.7] if source.startswith("float") else [2**30, 2**30, 7]
+        x = lib.tensor(values, dtype=lib.float64).to(getattr(lib, source))
+        out = lib.zeros((3,) if name.startswith("cum") else (), dtype=getattr(lib, target))
+        return attempt(lambda: REDUCTIONS[name](lib, x, out).tolist())
+
+    assert computed(rg) == computed(torch)
+
+
+@parity
+def test_another_dtype_than_that_of_out_is_refused(lib: Any) -> Any:
+    out = lib.zeros(())
+    return [
+        attempt(lambda: lib.sum(lib.ones(3), 0, dtype=lib.float64, out=out)),
+        lib.sum(lib.ones(3, dtype=lib.float64), 0, dtype=lib.float32, out=out),
+    ]
+
+
+@parity
+def test_numbers_wrap_around_in_out(lib: Any) -> Any:
+    return lib.add(lib.tensor(2**40), 1, out=lib.tensor(0, dtype=lib.int32))

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import retrograd as rg
+from tests.parity import attempt, parity
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -159,3 +160,22 @@ def test_absolute_values_have_no_slope_at_nan(function: Any) -> None:
         (curvature,) = lib.autograd.grad(slope.sum(), x)
         found.append([slope.tolist(), (curvature + 0).tolist()])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (0, 2), (0,), (0, 0)])
+@pytest.mark.parametrize("p", [0, 1, 2, 3, -1, -2, np.inf, -np.inf])
+@pytest.mark.parametrize("dim", [None, 0, -1])
+def test_norms_of_nothing(shape: tuple[int, ...], p: float, dim: int | None) -> None:
+    @parity
+    def compare(lib: Any) -> Any:
+        x = lib.zeros(shape)
+        return [attempt(lambda: lib.norm(x, p, dim)), attempt(lambda: lib.linalg.vector_norm(x, p, dim))]
+
+    compare()
+
+
+def test_the_edges_of_a_histogram_must_increase() -> None:
+    bins = rg.tensor([1.0, 3.0, 2.5, 4.0])
+    with pytest.raises(RuntimeError, match=r"must increase, but edge 1 is 3 and edge 2 is 2\.5; sort them"):
+        rg.histogram(rg.ones(3), bins)
+    assert rg.histogram(rg.ones(3), bins.sort().values).hist.tolist() == [3, 0, 0]

@@ -155,6 +155,7 @@ CALLS: list[tuple[str, Callable[[Any], Any]]] = [
     ("cat", lambda t: t.dstack([t.v, t.x])),
     ("block_diag", lambda t: t.block_diag(t.x[None])),
     ("meshgrid", lambda t: t.meshgrid(t.v, t.n[0])),
+    ("meshgrid", lambda t: t.meshgrid()),
     ("meshgrid", lambda t: t.meshgrid(t.x, t.x)),
     ("meshgrid", lambda t: t.meshgrid(t.v, indexing="unknown")),
     ("cartesian_prod", lambda t: t.cartesian_prod(t.x)),

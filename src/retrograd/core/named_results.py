@@ -22,15 +22,47 @@ class NamedResults:
     @cached_property
     def type(self) -> Any:
         """Their class; made when first needed, because making one takes long."""
-        kind: Any = namedtuple(self.name, self.fields, module="retrograd.return_types")  # type: ignore[misc]
-        kind.__name__ = f"retrograd.return_types.{self.name}"  # what an operator that cannot take it complains about
-        kind.__repr__ = _show  # type: ignore[method-assign]
+        length = len(self.fields)
+        members = {
+            "__slots__": (),
+            "__new__": _new,
+            "__repr__": _show,
+            "__module__": _MODULE,
+            "n_fields": length,
+            "n_sequence_fields": length,
+            "n_unnamed_fields": 0,
+        }
+        # the full name is the one that an operator which cannot take it complains about
+        kind = _Kind(f"{_MODULE}.{self.name}", (namedtuple(self.name, self.fields),), members)
+        kind.__qualname__ = self.name
         return kind
 
     def __call__(self, results: Iterable[Any]) -> Any:
         return self.type._make(results)
 
 
+_MODULE = "retrograd.return_types"
+
+
+class _Kind(type):
+    """The class of these classes, whose name for programs is the short one."""
+
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        return cls.__qualname__
+
+
+def _new(cls: Any, *results: Any) -> Any:
+    """Several results, given one by one as to named tuples, or in one sequence."""
+    given = tuple(results[0]) if len(results) == 1 and isinstance(results[0], Iterable) else results
+    if len(given) != cls.n_fields:
+        raise TypeError(
+            f"{_MODULE}.{cls.__name__}() takes a {cls.n_fields}-sequence ({len(given)}-sequence given): "
+            f"{', '.join(cls._fields)}"
+        )
+    return tuple.__new__(cls, given)
+
+
 def _show(results: Any) -> str:
     fields = ",\n".join(f"{name}={value!r}" for name, value in zip(results._fields, results, strict=True))
-    return f"{type(results).__name__}(\n{fields})"
+    return f"{_MODULE}.{type(results).__name__}(\n{fields})"

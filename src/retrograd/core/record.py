@@ -26,7 +26,7 @@ from retrograd.core.sites import caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Edge, Tensor, wrap
 from retrograd.core.views import new_view
-from retrograd.dtypes import default_float, fits, from_numpy_dtype, result_dtype
+from retrograd.dtypes import as_dtype, default_float, fits, from_numpy_dtype, result_dtype
 from retrograd.gpu import DeviceArray
 
 if TYPE_CHECKING:
@@ -104,8 +104,10 @@ def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
             return observed_operation(observer, token, op.call, bound)
         observer.forward_writes(token, out)
         return observed_operation(observer, token, functools.partial(op.call, out=out), bound)
-    if out is not None and local.tangents is not None:
-        local.tangents.refuse_out(op, [*bound, out])
+    if out is not None:
+        bound = _in_dtype_of(out, op, bound)
+        if local.tangents is not None:
+            local.tangents.refuse_out(op, [*bound, out])
     arrays, found = to_arrays(bound)
     if not found:
         if op.arrays_too:
@@ -126,6 +128,20 @@ def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
     if local.tangents is not None and op.rules:
         local.tangents.propagate(op, bound, made)
     return made
+
+
+def _in_dtype_of(out: Any, op: Op, bound: list[Any]) -> list[Any]:
+    """The arguments with the dtype of ``out`` to compute in, for an operation that can be told one."""
+    position = op.positions.get("dtype")
+    if position is None or not isinstance(out, Tensor):
+        return bound
+    wanted = bound[position]
+    if wanted is not None and as_dtype(wanted) != out.dtype:
+        raise RuntimeError(
+            f"{op.name}(): Expected out tensor to have dtype {as_dtype(wanted)}, but got {out.dtype} instead; "
+            "leave dtype= away to compute in that of out"
+        )
+    return [*bound[:position], out.dtype, *bound[position + 1 :]]
 
 
 def run_forward(op: Op, operands: Sequence[Any], function: Callable[..., Any] | None = None) -> Any:
@@ -280,7 +296,7 @@ def finish(op: Op, bound: list[Any], arrays: list[Any], result: Any, out: Tensor
         _inplace.check_out(op.name, out, edges is not None)
         if op.kind == "elementwise" and any(value is out for value in bound):
             _inplace.check_shape(op.name, out, np.shape(result))  # an operand is not resized
-        written = _inplace.write_out(op.name, out, result)
+        written = _inplace.write_out(op.name, out, settle(result))  # a number would have to fit its dtype
         return written if isinstance(written, Tensor) else op.output_type(written)
     if type(result) in (tuple, list):
         return _finish_several(op, bound, arrays, [settle(item) for item in result], edges)

@@ -81,9 +81,13 @@ def _computed(self: Tensor, name: str, function: Callable[..., Any], *others: Te
                 f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
             )
     check_writable(self, name)
-    operands = np.broadcast_arrays(self._data, *(other._data for other in others))
-    if operands[0].shape != self._data.shape:
-        raise RuntimeError(f"{name}: {list(operands[0].shape)} does not fit into the shape {list(self._data.shape)}")
+    shape = self._data.shape
+    try:
+        operands = [np.broadcast_to(tensor._data, shape) for tensor in (self, *others)]
+    except ValueError:
+        raise RuntimeError(
+            f"{name}: the shape {list(others[0].shape)} does not fit into the shape {list(shape)} that is written to"
+        ) from None
     values = [function(*items) for items in zip(*(operand.ravel().tolist() for operand in operands), strict=True)]
     self._data[...] = np.array(values, self._data.dtype).reshape(self._data.shape)
     bump(self)

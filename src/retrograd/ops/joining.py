@@ -201,7 +201,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij"):
     """
     vectors = _tensors(tensors)
     if not vectors:
-        raise ValueError("meshgrid expects a non-empty TensorList")
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for vector in vectors:

@@ -259,13 +259,14 @@ def solve(A, B, *, left: bool = True):
 def _solve(name: str, A: Any, B: Any, left: bool, solve_matrices: Callable[[Any, Any], Any]) -> Any:
     check_square(name, A)
     check_floating(name, A, B)
-    vector = left and (B.ndim == 1 or B.shape == A.shape[:-1])
+    vector = B.ndim == 1 or B.shape == A.shape[:-1]
+    given = f"{list(B.shape)}, which counts as vectors that are columns" if vector else list(B.shape)
     if vector:
         B = B[..., None]
-    if B.ndim < 2 or B.shape[-2 if left else -1] != A.shape[-1]:
+    if B.shape[-2 if left else -1] != A.shape[-1]:
         raise RuntimeError(
             f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
-            f"({list(A.shape)} and {list(B.shape)})"
+            f"({list(A.shape)} and {given})"
         )
     X = solve_matrices(A, B) if left else solve_matrices(A.mT, B.mT).mT.contiguous()
     return X[..., 0] if vector else X

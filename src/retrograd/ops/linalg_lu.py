@@ -13,7 +13,7 @@ from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.gpu import computed_on_cpu
 from retrograd.ops._matrices import adjoint as adjoint_of
-from retrograd.ops._matrices import check_floating, check_info, check_matrix
+from retrograd.ops._matrices import check_floating, check_info, check_matrix, check_square
 from retrograd.ops.linalg_triangular import substitute
 
 lapack: Any = without_flags(op)
@@ -173,12 +173,18 @@ def lu_solve(LU, pivots, B, *, left: bool = True, adjoint: bool = False):
 
     With ``adjoint`` it is a solution for ``Aᴴ`` in place of ``A``.
     """
-    check_matrix("linalg.lu_solve", LU, B)
+    check_square("linalg.lu_solve", LU)
+    check_matrix("linalg.lu_solve", B)
     check_floating("linalg.lu_solve", LU, B)
     if LU.shape[-1] != B.shape[-2 if left else -1]:
         raise RuntimeError(
             f"linalg.lu_solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
             f"({list(LU.shape)} and {list(B.shape)})"
+        )
+    if pivots.shape != LU.shape[:-1]:
+        raise RuntimeError(
+            f"linalg.lu_solve: pivots must have the shape of LU without its last dimension, {list(LU.shape[:-1])}, "
+            f"but have {list(pivots.shape)}; give both as linalg.lu_factor returns them"
         )
     if not left:  # (X A)ᴴ = Aᴴ Xᴴ
         return adjoint_of(_solve_factored(LU, pivots, adjoint_of(B), not adjoint)).contiguous()

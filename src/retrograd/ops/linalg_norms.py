@@ -61,8 +61,7 @@ def vector_norm(x, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, d
                 f"{name} cannot compute the {ord} norm of an empty tensor of shape {list(x.shape)} "
                 "because the operation does not have an identity"
             )
-    # whatever the order, the norm of nothing is 0
-    return p_norm(x, ord if x.numel() else 1, dim, keepdim, dtype)
+    return p_norm(x, ord, dim, keepdim, dtype)
 
 
 @composite(name="linalg.matrix_norm", method=False, out=True)

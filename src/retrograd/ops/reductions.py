@@ -201,8 +201,14 @@ def vector_norm(input, p: float, dim: Dims, keepdim: bool, dtype: Any):
 def norm_of(x: Any, p: float, axis: Any, keepdims: bool) -> Any:
     """The p-norm of a floating-point array."""
     extents = x.shape if axis is None else [x.shape[dim] for dim in normalize_dims(axis, x.ndim)]
-    if math.prod(extents) == 1 and p != 0:
-        p = 1  # the absolute value, in whose powers a number may overflow or vanish
+    count = math.prod(extents)
+    if count == 0 and (p < 0 or p == math.inf):
+        raise RuntimeError(
+            f"norm(): cannot compute the {p} norm of an empty tensor of shape {list(x.shape)} "
+            "because the operation does not have an identity"
+        )
+    if x.size == 0 or (count == 1 and p != 0):
+        p = 1  # the norm of nothing is 0; that of a number its absolute value, whose powers may overflow or vanish
     if p == 2:
         return np.sqrt(sum_of_squares(x, axis, keepdims))
     size = np.abs(x)
@@ -211,11 +217,6 @@ def norm_of(x: Any, p: float, axis: Any, keepdims: bool) -> Any:
     if p == 1:
         return add_reduce(size, axis, keepdims)
     if abs(p) == math.inf:
-        if x.size == 0:
-            raise RuntimeError(
-                f"norm(): cannot compute the {p} norm of an empty tensor of shape {list(x.shape)} "
-                "because the operation does not have an identity"
-            )
         return reduce(np.maximum if p > 0 else np.minimum, size, axis, keepdims)
     return add_reduce(size**p, axis, keepdims) ** (1 / p)
 

@@ -340,6 +340,12 @@ def histogram(input, bins=100, range: tuple[float, float] | None = None, weight=
         )
     if np.ndim(bins) > 1:
         raise RuntimeError(f"histogram(): bins tensor should have one dimension, but got {np.ndim(bins)} dimensions")
+    if np.ndim(bins) and np.any(bins[1:] < bins[:-1]):
+        place = int(np.argmax(bins[1:] < bins[:-1]))
+        raise RuntimeError(
+            f"histogram(): the edges of the bins must increase, but edge {place} is {bins[place]:.6g} and edge "
+            f"{place + 1} is {bins[place + 1]:.6g}; sort them first, as in bins.sort().values"
+        )
     if weight is not None and weight.dtype != input.dtype:
         raise RuntimeError(
             "histogram(): if weight tensor is provided, input tensor and weight tensor should have the same dtype, "
