@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.array_methods import ArrayBefore
+from retrograd.batching.array import BatchedArray
 
 # Functions of an array's arrangement, which give views where they can, or nothing but facts about it.
 _ARRANGING = frozenset(
@@ -227,13 +228,17 @@ def _stored(value: Any) -> Any:
 def apply_lazily(ufunc: np.ufunc, array: Any) -> Any:
     """``ufunc(array)`` for ``np.conjugate`` or ``np.negative``, as a view of the same memory.
 
-    Arrays of other kinds than NumPy's are computed at once.
+    In a batch it is a view of the memory of all samples. Arrays on a GPU are computed at once.
     """
+    if type(array) is BatchedArray:
+        return BatchedArray(apply_lazily(ufunc, array.array), array.levels)
     if type(array) is UnresolvedArray:
         return array.array.view() if array.ufunc is ufunc else UnresolvedArray(array.resolved(), ufunc)
     return UnresolvedArray(array, ufunc) if type(array) is np.ndarray else ufunc(array)
 
 
 def resolve(array: Any) -> Any:
-    """The array with its own numbers in memory: itself, unless it is an :class:`UnresolvedArray`."""
+    """The array with its own numbers in memory: itself, unless it is an :class:`UnresolvedArray` or a batch of one."""
+    if type(array) is BatchedArray:
+        return BatchedArray(resolve(array.array), array.levels)
     return array.resolved() if type(array) is UnresolvedArray else array

@@ -130,6 +130,19 @@ def mapping(level: Level) -> Iterator[Level]:
         refresh()
 
 
+@contextlib.contextmanager
+def mapping_again(levels: tuple[Level, ...]) -> Iterator[None]:
+    """Within the block, ``levels`` and no others are being mapped over, as when their calls were under way."""
+    before = local.vmaps, local.lift
+    local.vmaps, local.lift = levels, _lift_operands if levels else None
+    refresh()
+    try:
+        yield
+    finally:
+        local.vmaps, local.lift = before
+        refresh()
+
+
 class VmapInfo(NamedTuple):
     """What :meth:`retrograd.autograd.Function.vmap` is told."""
 

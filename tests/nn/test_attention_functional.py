@@ -24,6 +24,8 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
 
 MASK = np.random.default_rng(0).random((4, 4)) < 0.6
 MASK[0], MASK[1] = True, False  # a query that attends to everything, and one that attends to nothing
+FAINT = np.zeros((5, 9))
+FAINT[1], FAINT[3] = np.finfo(np.float64).min, -1e17
 
 Shape = tuple[int, ...]
 SAME: tuple[Shape, Shape, Shape] = ((2, 3, 4, 8),) * 3
@@ -41,6 +43,8 @@ CASES: dict[str, tuple[tuple[Shape, Shape, Shape], np.ndarray | None, dict[str, 
     "numbers per query": (SAME, normal(2, 1, 4, 1), {}),
     "minus infinity": (SAME, np.where(MASK, 0.0, -np.inf), {}),
     "shared heads": (((2, 6, 4, 8), (2, 3, 4, 8), (2, 3, 4, 8)), None, {"enable_gqa": True}),
+    # what is masked entirely, by the smallest number or a large one, is averaged
+    "rows masked by numbers": (((2, 5, 4), (2, 9, 4), (2, 9, 4)), FAINT, {}),
     "a mask of one dimension": (((4, 8), (4, 8), (4, 8)), normal(4), {}),
 }
 

@@ -67,6 +67,65 @@ def test_several_steps_are_rounded_once(name: str) -> None:
     np.testing.assert_array_max_ulp(ours(rg.tensor(x)).numpy(), theirs(torch.tensor(x)).numpy(), maxulp=1)
 
 
+@pytest.mark.parametrize("name", ["gelu", "gelu_tanh", "silu", "mish", "hardswish", "softplus", "logsigmoid", "selu"])
+def test_derivatives_of_several_steps_are_rounded_once(name: str) -> None:
+    """Backward, recorded or not, and forward mode: what float32 gives, rounded."""
+    x = np.concatenate([np.linspace(-15, 15, 301), [-60000, -1000, -300, 300, 1000, 60000]])
+
+    def f(x: rg.Tensor) -> rg.Tensor:
+        function = getattr(rg.nn.functional, name.removesuffix("_tanh"))
+        return function(x, approximate="tanh") if name.endswith("tanh") else function(x)
+
+    def slopes(dtype: type) -> list[np.ndarray]:
+        half = x.astype(np.float16).astype(dtype)
+        leaf, ones = rg.tensor(half, requires_grad=True), rg.ones_like(rg.tensor(half))
+        (plain,) = rg.autograd.grad(f(leaf).sum(), leaf)
+        (recorded,) = rg.autograd.grad(f(leaf).sum(), leaf, create_graph=True)
+        _, tangent = rg.func.jvp(f, (leaf.detach(),), (ones,))
+        return [plain.numpy(), recorded.detach().numpy(), tangent.numpy()]
+
+    for ours, exact in zip(slopes(np.float16), slopes(np.float32), strict=True):
+        assert ours.dtype == np.float16
+        np.testing.assert_array_max_ulp(ours, exact.astype(np.float16), maxulp=1)
+
+
+@pytest.mark.parametrize(
+    "total",
+    [
+        lambda lib, x, index: lib.zeros(1, dtype=x.dtype).scatter_add(0, index, x),
+        lambda lib, x, index: lib.zeros(1, dtype=x.dtype).index_add(0, index, x),
+        lambda lib, x, index: lib.zeros(1, dtype=x.dtype).put(index, x, accumulate=True),
+        lambda lib, x, index: lib.nn.functional.embedding_bag(
+            lib.arange(len(x))[None], x[:, None], mode="sum", padding_idx=None
+        )[0],
+        lambda lib, x, index: lib.func.grad(lambda w: (w[index] * x).sum())(lib.ones(1, dtype=x.dtype)),
+        lambda lib, x, index: lib.func.grad(lambda w: (w.gather(0, index) * x).sum())(lib.ones(1, dtype=x.dtype)),
+    ],
+)
+@pytest.mark.parametrize("values", [[1.0] * 4097, [40000.0, 40000.0, -40000.0]])
+def test_sums_at_indices_are_rounded_once(total: Callable[[Any, Any, Any], Any], values: list[float]) -> None:
+    """In float16, 2048 + 1 is 2048, and 40000 + 40000 infinite."""
+    x = rg.tensor(values, dtype=rg.float16)
+    result = total(rg, x, rg.zeros(len(values), dtype=rg.int64))
+    assert result.dtype is rg.float16
+    assert result.tolist() == [np.float16(sum(values))]
+
+
+@parity
+def test_renorm_beyond_the_norms_of_float16(m: Any) -> list[Any]:
+    x = m.tensor([[30000.0] * 9, [1.0] * 9], dtype=m.float16, requires_grad=True)
+    large = m.tensor([[1e30] * 9, [1.0] * 9], requires_grad=True)
+    results = [m.renorm(x, 2, 0, 5.0), m.renorm(large, 1, 0, 5.0)]
+    gradients = m.autograd.grad([result[0, :5].sum() for result in results], [x, large])
+    return [*results, *[gradient > 0 for gradient in gradients]]
+
+
+@parity
+def test_addcmul_scales_before_it_multiplies(m: Any) -> list[Any]:
+    x, zero = m.tensor([1e20, 1e20]), m.zeros(2)
+    return [m.addcmul(zero, x, x, value=1e-10), m.addcdiv(zero, x, m.tensor([1e-20, 1e20]), value=1e-10)]
+
+
 @parity
 def test_comparisons_and_dtype_dependent_operations(m: Any) -> list[Any]:
     h = m.tensor([float("inf"), 0.1, 65504.0, 0.0, 1.0], dtype=m.float16)

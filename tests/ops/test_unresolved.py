@@ -213,6 +213,58 @@ def test_batched(lib: Any) -> Any:
     ]
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda w, b: w.conj().mul_(b),
+        lambda w, b: w.conj().__setitem__(1, b[0]),
+        lambda w, b: w.mH.mul_(b),
+        lambda w, b: w.conj().imag.mul_(b.real),
+        lambda w, b: w.conj().copy_(b),
+        lambda w, b: w[:, 1].conj().add_(b[0]),
+        lambda w, b: w.conj().imag.neg_(),
+        lambda w, b: w.conj().conj().mul_(1j),
+        lambda w, b: w.T.conj().real.add_(1.0),
+        lambda w, b: w.conj()[0].zero_(),
+        lambda w, b: w.conj().diagonal().mul_(b[0]),
+    ],
+)
+def test_writes_in_a_batch_show_on_the_other_side(write: Callable[[Any, Any], Any]) -> None:
+    """As they do for each sample alone, in values and gradients."""
+    rng = np.random.default_rng(0)
+    x, b = (rg.tensor(rng.normal(size=(2, 3, 3)) + 1j * rng.normal(size=(2, 3, 3))) for _ in range(2))
+
+    def written(x: Any, b: Any) -> Any:
+        w = x.clone()
+        write(w, b)
+        return w
+
+    def norm(x: Any, b: Any) -> Any:
+        return (written(x, b).abs() ** 3).sum()
+
+    for f in (written, rg.func.grad(norm)):
+        batched = rg.func.vmap(f)(x, b)
+        one_by_one = rg.stack([f(*sample) for sample in zip(x, b, strict=True)])
+        rg.testing.assert_close(batched.resolve_conj(), one_by_one.resolve_conj())
+
+
+@parity
+def test_batched_views_know_what_they_are(lib: Any) -> Any:
+    x = matrix(lib)
+    seen = []
+
+    def f(x: Any) -> Any:
+        seen.extend([x.conj().is_conj(), x.conj().conj().is_conj(), x.conj().resolve_conj().is_conj()])
+        with pytest.raises(RuntimeError, match="view_as_real doesn't work on unresolved conjugated tensors"):
+            lib.view_as_real(x.conj())
+        with pytest.raises(RuntimeError, match="not supported for conjugate view tensors"):
+            x.conj().view(lib.float64)
+        return x.conj()
+
+    result = lib.func.vmap(f)(x)
+    return [seen, result.is_conj(), result.resolve_conj()]
+
+
 @parity
 def test_stale_views_are_refused(lib: Any) -> Any:
     x = matrix(lib).requires_grad_().clone()

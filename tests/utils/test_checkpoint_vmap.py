@@ -68,3 +68,25 @@ def test_the_gradient_of_a_checkpoint_inside_of_vmap() -> None:
     again = rg.vmap(rg.func.grad(lambda x: rg_checkpoint(one, x, rg.tensor(W), use_reentrant=False)))(rg.tensor(X))
     plain = torch.vmap(torch.func.grad(lambda x: one(x, torch.tensor(W))))(torch.tensor(X))
     np.testing.assert_allclose(again.numpy(), plain.numpy())
+
+
+@pytest.mark.parametrize("randomness", ["same", "different"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: rg.nn.functional.dropout(x, 0.5).sin(),
+        lambda x: x * x * rg.randn(*x.shape),
+        lambda x: rg.nn.functional.scaled_dot_product_attention(x, x, x * x, dropout_p=0.5),
+    ],
+)
+def test_random_numbers_are_drawn_again_for_each_sample(function: Callable[[Any], Any], randomness: str) -> None:
+    """Also by a backward after the call of ``vmap``."""
+
+    def result_and_gradient(function: Callable[[Any], Any]) -> list[Any]:
+        rg.manual_seed(0)
+        x = rg.tensor(np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32), requires_grad=True)
+        result = rg.vmap(function, randomness=randomness)(x)
+        return [result.detach(), *rg.autograd.grad(result.sum(), x)]
+
+    again = result_and_gradient(lambda x: rg_checkpoint(function, x, use_reentrant=False))
+    rg.testing.assert_close(again, result_and_gradient(function))

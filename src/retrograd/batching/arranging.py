@@ -12,6 +12,7 @@ from retrograd.batching.array import BatchedArray, expanded, full_sizes, levels_
 from retrograd.batching.samples import change_samples, depends_on_data
 from retrograd.batching.table import RULES, rule
 from retrograd.batching.ufuncs import aligned, check_target, from_the_end
+from retrograd.unresolved import UnresolvedArray
 
 # NumPy's stubs know nothing of batched arrays.
 numpy: Any = np
@@ -282,7 +283,7 @@ def _rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
 @rule(np.diagonal)
 def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     diagonal = np.diagonal(a.array, offset, *_each_from_the_end((axis1, axis2), a.ndim))
-    if a.array.flags.writeable and isinstance(diagonal, np.ndarray):
+    if a.array.flags.writeable and isinstance(diagonal, (np.ndarray, UnresolvedArray)):
         diagonal.flags.writeable = True
     return BatchedArray(diagonal, a.levels)
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from retrograd.core.layout import dense_copy
+
 if TYPE_CHECKING:
     from retrograd.core.op import Op
 
@@ -36,6 +38,20 @@ def rounded(function: Callable[..., Any]) -> Callable[..., Any]:
 def _round(function: Callable[..., Any], *operands: Any) -> Any:
     result = function(*operands)
     return result.astype(HALF) if result.dtype == SINGLE else result
+
+
+def in_single(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """``rule``, which is called with float16, computed in float32; its gradient is rounded where it is made to fit."""
+
+    def rule_in_single(g: Any, *values: Any) -> Any:
+        return rule(single(g), *map(single, values))
+
+    return rule_in_single
+
+
+def single(value: Any) -> Any:
+    """A float16 array or Tensor in float32; anything else as it is."""
+    return dense_copy(value, SINGLE) if getattr(value, "dtype", None) == HALF else value
 
 
 def exact_numbers(bound: list[Any]) -> list[Any]:

@@ -25,6 +25,7 @@ from retrograd.core import state
 from retrograd.core.blocks import run_blocked
 from retrograd.core.engine import run
 from retrograd.core.fit import fit
+from retrograd.core.half import HALF
 from retrograd.core.node import MultiOpNode, Node
 from retrograd.core.record import apply, settle
 from retrograd.core.state import local, set_grad_enabled
@@ -128,9 +129,10 @@ def _of_pointwise(op: Op, bound: list[Any], result: Tensor, tangents: Tangents) 
 def _sum_of_rules(op: Op, bound: list[Any], result: Tensor, tangents: Tangents, convert: Callable[[Any], Any]) -> Any:
     """The sum of what every tangent contributes; on arrays or on Tensors, as ``convert`` says."""
     shape, kind = result._data.shape, result._data.dtype.kind
+    rules = op.half_class.rules if result._data.dtype == HALF else op.rules
     needs = tuple(tangent is not None for tangent in tangents)
     total: Any = None
-    for (rule, slots), tangent in zip(op.rules, tangents, strict=True):
+    for (rule, slots), tangent in zip(rules, tangents, strict=True):
         if tangent is None:
             continue
         values = [convert(_named(op, slot)(bound, [result], needs)) for slot in slots]

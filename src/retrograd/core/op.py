@@ -27,6 +27,7 @@ import numpy as np
 from retrograd.core import calls, record, registry
 from retrograd.core.blocks import HEAVY, LARGE, in_blocks
 from retrograd.core.errors import mention_numpy, no_keepdim
+from retrograd.core.half import in_single
 from retrograd.core.monitor import looked_at, silenced
 from retrograd.core.named_results import NamedResults
 from retrograd.core.node import (
@@ -211,6 +212,14 @@ class Op:
             members["_saved_self"] = members["_saved_input"]
             members["_raw_saved_self"] = members["_raw_saved_input"]
         return type(self.node_name, (base,), members)
+
+    @functools.cached_property
+    def half_class(self) -> type[OpNode]:
+        """The class of its nodes whose results are float16: what is computed in float32 has its rules there, too."""
+        if not self.opmath or self.ufunc is not None:
+            return self.node_class
+        rules = tuple((in_single(rule), slots) for rule, slots in self.rules)
+        return type(self.node_name, (self.node_class,), {"__slots__": (), "rules": rules})
 
     @functools.cached_property
     def _synonyms(self) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.half import HALF, single
 from retrograd.core.views import shares_memory
 
 ALL = slice(None)
@@ -92,7 +93,12 @@ def write_flat(target: Any, change: Callable[[Any], None]) -> None:
 
 
 def combine_at(ufunc: np.ufunc, target: Any, positions: Any, values: Any) -> None:
-    """Combine ``values`` into ``target`` at ``positions``, one after the other, in place."""
+    """Combine ``values`` into ``target`` at ``positions``, one after the other, in place; float16 by way of float32."""
+    if target.dtype == HALF:
+        combined = single(target)
+        combine_at(ufunc, combined, positions, single(values))
+        target[...] = combined
+        return
     if not isinstance(values, (bool, int, float, complex)):
         values = np.broadcast_to(values, positions.shape).reshape(-1)
     write_flat(target, lambda flat: ufunc.at(flat, positions.reshape(-1), values))
@@ -112,6 +118,11 @@ def add_rows(target: Any, index: Any, rows: Any) -> bool:
     count = index.size
     if not type(target) is type(index) is type(rows) is np.ndarray or rows.size < max(_MANY, _WIDE * count):
         return False
+    if target.dtype == HALF:
+        combined = single(target)
+        add_rows(combined, index, single(rows))
+        target[...] = combined
+        return True
     wide, flat = rows.reshape(count, -1), target.reshape(len(target), -1)
     numbers = np.where(index < 0, index + len(target), index).reshape(-1)
     order = numbers.argsort(kind="stable")

@@ -1,8 +1,8 @@
 """Scaled dot-product attention (Vaswani et al., 2017), some queries at a time.
 
-The matrix of scores, queries times keys, is never there as a whole: backward computes it again, from the logarithm of
-the sum of every row's exponentials, as in Dao et al., "FlashAttention", 2022. Only where there are so few keys that the
-weights take no more room than the result are they kept instead.
+The matrix of scores, queries times keys, is never there as a whole: backward computes it again, from the largest score
+of every row and the sum of its exponentials, as in Dao et al., "FlashAttention", 2022. Only where there are so few keys
+that the weights take no more room than the result are they kept instead.
 """
 
 from __future__ import annotations
@@ -180,14 +180,14 @@ def _compose(query: Any, key: Any, value: Any, mask: Any, allowed: Any, options:
     return weights @ value
 
 
-def _attention_gradients(g, tensors, allowed, options, result, logarithms, weights, needs):
+def _attention_gradients(g, tensors, allowed, options, result, largest, sums, weights, needs):
     """The gradients of query, key, value and, if there is one, of a mask of numbers."""
-    if logarithms is None:
+    if sums is None:
         with_mask = [*tensors, *[None] * (4 - len(tensors))]
         wanted = tuple(position for position, needed in enumerate(needs) if needed)
         found = gradients_of(_compose, g, [*with_mask, allowed, options], wanted)
         return [found[wanted.index(position)] if needed else None for position, needed in enumerate(needs)]
-    return _gradients(g, tensors, allowed, options, result, logarithms, weights, needs)
+    return _gradients(g, tensors, allowed, options, result, largest, sums, weights, needs)
 
 
 @samples_in_front
@@ -197,7 +197,8 @@ def _gradients(
     allowed: Any,
     options: Options,
     result: Any,
-    logarithms: Any,
+    largest: Any,
+    sums: Any,
     all_weights: Any,
     needs: tuple[bool, ...],
 ) -> list[Any]:
@@ -217,8 +218,9 @@ def _gradients(
             own, keys, scaled = part.of_queries(g), part.of_keys(x.key), part.of_queries(x.query) * scale
             if all_weights is None:
                 weights = x.scores(scaled, part, causal)
-                weights -= part.of_queries(logarithms)
+                weights -= part.of_queries(largest)
                 np.exp(weights, out=weights)
+                own = own / part.of_queries(sums)  # instead of the weights, which are more
             else:
                 weights = part.of_scores(all_weights)
             of_scores = own @ part.of_keys(x.value).mT
@@ -270,7 +272,7 @@ def _place_for_result(x: _Operands, options: Options) -> Any:
     public=False,
     method=False,
     sequence="tensors",
-    byproducts=("logarithms", "weights"),
+    byproducts=("largest", "sums", "weights"),
     tensors=_attention_gradients,
 )
 @samples_in_front
@@ -286,7 +288,8 @@ def attend(tensors, allowed, options: Options):
     """
     x = _Operands(tensors, allowed)
     result = _place_for_result(x, options)
-    logarithms = np.empty((*x.query.shape[:-1], 1), x.query.dtype, like=x.query)
+    # not one number, the largest plus the logarithm of the sum: of the latter nothing is left beside a mask of -1e9
+    all_largest, all_sums = (np.empty((*x.query.shape[:-1], 1), x.query.dtype, like=x.query) for _ in range(2))
     keys, width = x.value.shape[-2:]
     all_weights = np.zeros((*x.query.shape[:-1], keys), x.query.dtype, like=x.query) if keys <= width else None
 
@@ -300,10 +303,8 @@ def attend(tensors, allowed, options: Options):
             np.exp(weights, out=weights)
             sums = weights @ np.ones((part.keys, 1), weights.dtype)  # twice as fast as a sum
             sums[dead] = 1
-            logarithms_here = np.log(sums)
-            logarithms_here += largest
-            logarithms_here[dead] = np.inf
-            part.of_queries(logarithms)[...] = logarithms_here
+            part.of_queries(all_largest)[...] = largest
+            part.of_queries(all_sums)[...] = sums
             if all_weights is not None:
                 np.divide(weights, sums, out=part.of_scores(all_weights))
             if options.dropout:
@@ -314,7 +315,8 @@ def attend(tensors, allowed, options: Options):
 
     _share(work, _parts(x.shape, options.causal), x.shape)
     ndim = _ndim(tensors, allowed)
-    return result.reshape(result.shape[-ndim:]).astype(tensors[0].dtype, copy=False), logarithms, all_weights
+    made = result.reshape(result.shape[-ndim:]).astype(tensors[0].dtype, copy=False)
+    return made, all_largest, all_sums, all_weights
 
 
 def check_attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching.array import unbatched
 from retrograd.core.calls import inplace
 from retrograd.core.layout import unexpanded
 from retrograd.core.op import elementwise, kernel, linear, op, view
@@ -173,7 +174,7 @@ def resolve_neg(input: Tensor) -> Tensor:
 
 
 def _is_unresolved(name: str, input: Tensor, ufunc: np.ufunc) -> bool:
-    data = check_tensor(name, input)._data
+    data = unbatched(check_tensor(name, input)._data)
     return type(data) is UnresolvedArray and data.ufunc is ufunc
 
 
@@ -225,7 +226,7 @@ def view_as_real(input):
     """
     if input.dtype.kind != "c":
         raise RuntimeError(f"view_as_real is only supported for complex tensors, not {input.dtype}")
-    if type(input) is UnresolvedArray:
+    if type(unbatched(input)) is UnresolvedArray:
         raise RuntimeError(
             "view_as_real doesn't work on unresolved conjugated tensors. To resolve the conjugate tensor so you can "
             "view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT alias "

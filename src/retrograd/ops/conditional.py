@@ -306,8 +306,7 @@ def lerp(input, end, weight):
 def addcmul(input, tensor1, tensor2, value: Any = 1):
     """Return ``input + value * tensor1 * tensor2``."""
     check_kind("addcmul", "iufc", input)
-    product = tensor1 * tensor2
-    return input + (product if value == 1 else input.dtype.type(value) * product)
+    return input + (tensor1 if value == 1 else input.dtype.type(value) * tensor1) * tensor2
 
 
 @elementwise(
@@ -328,5 +327,4 @@ def addcdiv(input, tensor1, tensor2, value: Any = 1):
             f"addcdiv: Integer division with addcdiv is no longer supported (dtype {input.dtype}); "
             "use input + value * (tensor1 / tensor2) instead"
         )
-    quotient = tensor1 / tensor2
-    return input + (quotient if value == 1 else input.dtype.type(value) * quotient)
+    return input + (tensor1 if value == 1 else input.dtype.type(value) * tensor1) / tensor2

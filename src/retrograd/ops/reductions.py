@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.half import single
 from retrograd.core.layout import row_major
 from retrograd.core.op import kernel, linear, op
 from retrograd.core.record import settle
@@ -251,14 +252,15 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
 
 
 def _renorm_parts(x: Any, p: float, dim: int, maxnorm: float) -> Any:
-    """The norms of the slices, what they are scaled by, and the derivative of that."""
+    """The norms of the slices, what they are scaled by, and the derivative of that; of float16, in float32."""
     others = tuple(k for k in range(x.ndim) if k != normalize_dim(dim, x.ndim))
     norms = vector_norm(x, p, others, True, None)
     above, safe = norms > maxnorm, norms + 1e-7
-    return others, norms, np.where(above, maxnorm / safe, 1), np.where(above, -maxnorm / safe**2, 0)
+    return others, norms, np.where(above, maxnorm / safe, 1), np.where(above, -maxnorm / safe / safe, 0)
 
 
 def _renorm_rule(g, input, p, dim, maxnorm):
+    g, input = single(g), single(input)
     others, norms, scale, slope = _renorm_parts(input, p, dim, maxnorm)
     along_norms = slope * np.sum(np.real(g * conj(input)), axis=others, keepdims=True)
     return g * scale + _norm_rule(along_norms, input, norms, p, others, True)
@@ -273,8 +275,9 @@ def renorm(input, p: float, dim: int, maxnorm: float):
         raise RuntimeError(f"renorm(): non-positive norm {p} is not supported")
     if maxnorm < 0:
         raise RuntimeError(f"renorm(): expected maxnorm to be >= 0 but got {maxnorm}")
-    _, _, scale, _ = _renorm_parts(input, p, dim, maxnorm)
-    return row_major(input * scale.astype(input.real.dtype, copy=False))
+    x = single(input)
+    _, _, scale, _ = _renorm_parts(x, p, dim, maxnorm)
+    return row_major((x * scale.astype(x.real.dtype, copy=False)).astype(input.dtype, copy=False))
 
 
 # --- truth ------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from retrograd.batching.array import unbatched
 from retrograd.core.fit import sum_to
 from retrograd.core.inplace import check_writable
 from retrograd.core.layout import row_major
@@ -80,8 +81,9 @@ def _view_dtype(input: Tensor, dtype: Any) -> Tensor:
     """The same memory and its writes; not a view to autograd, because no gradient can pass through it."""
     wanted = as_dtype(dtype).numpy
     data: Any = input._data
-    if type(data) is UnresolvedArray and data.dtype != wanted:
-        state, resolve = data.torch_names
+    stored = unbatched(data)
+    if type(stored) is UnresolvedArray and stored.dtype != wanted:
+        state, resolve = stored.torch_names
         raise RuntimeError(
             f"Tensor.view is not supported for {state} view tensors when converting to a different dtype "
             f"({input.dtype} to {wanted}); use {resolve}() first"

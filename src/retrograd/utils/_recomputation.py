@@ -25,6 +25,7 @@ from retrograd.core.observer import Observer, pop, push
 from retrograd.core.sites import user_frame
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.random import fork_rng, get_rng_state, set_rng_state
+from retrograd.vectorize import mapping_again
 
 Facts = Callable[[Tensor], Any]
 
@@ -122,6 +123,7 @@ class Region:
         self.function = function
         self.kwargs = kwargs
         self.forward_context, self.again_context = contexts
+        self.vmaps = state.local.vmaps
         self.rng_state = get_rng_state() if preserve_rng_state else None
         self.facts = facts
         self.early_stop = early_stop
@@ -204,6 +206,7 @@ class Region:
             saved_tensors_hooks(pack, lambda tensor: tensor),
             enable_grad(),
             fork_rng(enabled=self.rng_state is not None),
+            mapping_again(self.vmaps),  # or random numbers would be the same for all samples
         ):
             if self.rng_state is not None:
                 set_rng_state(self.rng_state)
