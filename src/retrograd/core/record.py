@@ -395,10 +395,11 @@ def new_node(
     if op.node_class.outputs != 1:  # several results in general, one in this call
         return new_multi_node(op, bound, arrays, edges, [tensor])
     data = tensor._data
-    node = object.__new__(op.node_class if data.dtype is not HALF else op.half_class)
+    dtype = data.dtype
+    node = object.__new__(op.node_class if dtype is not HALF else op.half_class)
     node.next = edges
     node.shape = data.shape
-    node.dtype = data.dtype
+    node.dtype = dtype
     node.seq = next_sequence_nr()
     node.extras = None
     if state.monitor is not None or local.anomaly is not None:
