@@ -113,6 +113,23 @@ def test_many_right_classes(library: Any) -> Any:
     return loss, x.grad
 
 
+@parity
+def test_one_sample_or_class_as_a_number_or_a_vector(library: Any) -> Any:
+    """The losses of several classes have the shape of the targets; those of several right classes of the samples."""
+    f, report = library.nn.functional, []
+    for reduction in ("none", "mean", "sum"):
+        for shape, targets in (((), ()), ((), (1,)), ((1,), ()), ((1,), (1,)), ((3,), ()), ((3,), (1,)), ((1, 3), ())):
+            target = library.zeros(targets, dtype=library.int64)
+            for loss in (f.multi_margin_loss, f.multilabel_margin_loss):
+                x = library.full(shape, 0.3, requires_grad=True)
+                value = attempt(lambda loss=loss, x=x, target=target: loss(x, target, reduction=reduction))
+                if not isinstance(value, str):
+                    value.sum().backward()
+                    report += [value.shape, x.grad]
+                report.append(value)
+    return report
+
+
 def test_a_distance_of_ones_own() -> None:
     def distance(x: rg.Tensor, y: rg.Tensor) -> rg.Tensor:
         return (x - y).abs().sum(-1)
