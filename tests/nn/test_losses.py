@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -122,7 +123,7 @@ def test_one_sample_or_class_as_a_number_or_a_vector(library: Any) -> Any:
             target = library.zeros(targets, dtype=library.int64)
             for loss in (f.multi_margin_loss, f.multilabel_margin_loss):
                 x = library.full(shape, 0.3, requires_grad=True)
-                value = attempt(lambda loss=loss, x=x, target=target: loss(x, target, reduction=reduction))
+                value = attempt(functools.partial(loss, x, target, reduction=reduction))
                 if not isinstance(value, str):
                     value.sum().backward()
                     report += [value.shape, x.grad]
