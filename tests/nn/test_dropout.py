@@ -154,5 +154,5 @@ def test_gumbel_softmax_samples_by_probability() -> None:
 def test_dtypes_that_cannot_be_scaled(name: str, dtype: str) -> None:
     for library in (torch, rg):
         x = library.ones(4, 3, dtype=getattr(library, dtype))
-        with pytest.raises(RuntimeError, match="bool|int64|Bool|Long"):
+        with pytest.raises(RuntimeError, match=r"bool|int64|Bool|Long"):
             getattr(library.nn.functional, name)(x, 0.5, training=True)
