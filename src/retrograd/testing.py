@@ -61,7 +61,7 @@ def assert_close(
     AssertionError
         If they are not close.
     ValueError
-        If only one tolerance is given.
+        If only one tolerance is given, or one is negative.
 
     Examples
     --------
@@ -77,6 +77,9 @@ def assert_close(
     """
     if (rtol is None) != (atol is None):
         raise ValueError(f"rtol and atol must both be specified or both be unspecified, but got {rtol=} and {atol=}")
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if tolerance is not None and not tolerance >= 0:
+            raise ValueError(f"{name} must be a number from 0, but got {tolerance}; use 0 for equality")
 
     def compare(actual: Any, expected: Any, where: str) -> None:
         if isinstance(actual, Mapping) and isinstance(expected, Mapping):

@@ -112,6 +112,20 @@ def test_no_classes(library: Any) -> Any:
     return report
 
 
+@parity
+def test_no_classes_and_nothing_but_ignored_targets(library: Any) -> Any:
+    report = []
+    for shape, targets in (((2, 0), (2,)), ((0,), ()), ((0, 0), (0,)), ((2, 0, 0), (2, 0)), ((0, 3), (0,))):
+        target = library.full(targets, -100)
+        for name in ("nll_loss", "cross_entropy"):
+            for reduction in ("none", "mean", "sum"):
+                x = library.zeros(shape, requires_grad=True)
+                loss = getattr(library.nn.functional, name)(x, target, reduction=reduction)
+                loss.sum().backward()
+                report += [loss.shape, loss.isnan(), loss.nan_to_num(), x.grad.shape]
+    return report
+
+
 def test_the_graph_can_be_kept() -> None:
     x = rg.randn(5, 3, requires_grad=True)
     loss = F.cross_entropy(x, rg.tensor([0, 1, 2, 0, 1]))

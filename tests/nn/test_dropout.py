@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import retrograd as rg
 from tests.parity import attempt, parity
@@ -146,3 +147,12 @@ def test_gumbel_softmax_samples_by_probability() -> None:
     assert (soft.sum(-1) - 1).abs().max() < 1e-12
     (hard * rg.arange(3)).sum().backward()
     assert (logits.grad != 0).any()
+
+
+@pytest.mark.parametrize("name", ["dropout", "dropout1d", "alpha_dropout", "feature_alpha_dropout"])
+@pytest.mark.parametrize("dtype", ["int64", "bool"])
+def test_dtypes_that_cannot_be_scaled(name: str, dtype: str) -> None:
+    for library in (torch, rg):
+        x = library.ones(4, 3, dtype=getattr(library, dtype))
+        with pytest.raises(RuntimeError, match=r"bool|int64|Bool|Long"):
+            getattr(library.nn.functional, name)(x, 0.5, training=True)

@@ -161,6 +161,11 @@ def test_errors_are_torchs(mistake: str) -> None:
         (lambda: F.embedding(rg.tensor([1, 7]), rg.ones(5, 3)), ["out of range", "7", "5 rows"]),
         (lambda: F.embedding(rg.tensor([1.0]), rg.ones(5, 3)), ["float32", ".long()"]),
         (lambda: F.embedding_bag(rg.tensor([1, 7]), rg.ones(5, 3), rg.tensor([0])), ["7", "5 rows"]),
+        (lambda: F.embedding_bag(rg.tensor([1, 2, 3]), rg.ones(5, 3), rg.tensor([0, 2, 1])), ["1 follows 2", "bag 1"]),
+        (
+            lambda: F.embedding_bag(rg.tensor([1, 2]), rg.ones(5, 3), rg.tensor([0, -1])),
+            ["-1 follows 0", "offset of bag 0"],
+        ),
         (lambda: F.one_hot(rg.tensor([1, 7]), 3), ["smaller than num_classes, 3", "7"]),
     ],
 )

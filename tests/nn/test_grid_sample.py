@@ -48,7 +48,6 @@ def test_a_place_that_is_nan_gives_nan_and_no_other(mode: str, padding_mode: str
     assert sampled[..., 1].isfinite().all()
 
 
-@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 def test_places_far_outside(mode: str) -> None:
     grid = rg.tensor([[[[math.inf, 0.0], [-math.inf, 0.0], [1e300, 0.0]]]], dtype=rg.float64, requires_grad=True)
@@ -142,3 +141,12 @@ def test_pdist_errors_and_equal_rows(m: Any) -> Any:
     m.pdist(same).sum().backward()
     refused = [lambda: m.pdist(m.ones(3)), lambda: m.pdist(m.ones(2, 2), -1.0), lambda: m.pdist(m.ones(2, 2).int())]
     return [same.grad, *map(attempt, refused)]
+
+
+@parity
+def test_distances_of_order_0_have_zero_gradients(m: Any) -> Any:
+    values = [[0.5, -1.0, 0.0], [0.5, 2.0, 0.0], [float("nan"), 1.0, 3.0]]
+    x, y = m.tensor(values, requires_grad=True), m.ones(2, 3, requires_grad=True)
+    pairs, between = m.pdist(x, 0), m.cdist(x, y, 0)
+    (pairs.sum() + between.sum()).backward()
+    return [[repr(d) for d in pairs.tolist()], repr(between.tolist()), x.grad, y.grad]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 
 import retrograd as rg
 from tests.nn.twins import assert_alike, twins
+from tests.parity import parity
 
 
 def x(*shape: int, seed: int = 0) -> np.ndarray:
@@ -374,3 +376,37 @@ def test_constructors_refuse_what_torchs_do(layer: str) -> None:
         eval(f"nn.{layer}", {"nn": torch.nn})
     with pytest.raises(type(expected.value)):
         eval(f"nn.{layer}", {"nn": rg.nn})
+
+
+@parity
+def test_layers_made_of_a_convolution(m: Any) -> Any:
+    class Standardized(m.nn.Conv2d):  # type: ignore[misc]
+        """Calls the convolution with a weight of its own."""
+
+        def forward(self, input: Any) -> Any:
+            weight = self.weight - self.weight.mean(dim=(1, 2, 3), keepdim=True)
+            return self._conv_forward(input, weight, self.bias)
+
+    class Doubled(m.nn.Conv1d):  # type: ignore[misc]
+        """Puts another convolution in its place."""
+
+        def _conv_forward(self, input: Any, weight: Any, bias: Any) -> Any:
+            padded = m.nn.functional.pad(input, self._reversed_padding_repeated_twice)
+            return m.nn.functional.conv1d(padded, 2 * weight, bias, self.stride, 0, self.dilation, self.groups)
+
+    layers = [
+        Standardized(2, 3, (2, 3), padding=(0, 1), padding_mode="circular", dtype=m.float64),
+        Standardized(2, 3, 3, padding="same", bias=False, dtype=m.float64),
+        Doubled(2, 3, 4, padding="same", dilation=3, dtype=m.float64),
+    ]
+    report = []
+    for layer in layers:
+        with m.no_grad():
+            for parameter in layer.parameters():
+                parameter.copy_(m.linspace(-1, 1, parameter.numel(), dtype=m.float64).reshape(parameter.shape))
+        shape = (2, 2, 5, 6)[: layer.weight.ndim]
+        input = m.linspace(-1, 2, math.prod(shape), dtype=m.float64).reshape(shape).requires_grad_()
+        output = layer(input)
+        output.square().sum().backward()
+        report += [layer._reversed_padding_repeated_twice, output, input.grad, layer.weight.grad]
+    return report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -111,6 +112,23 @@ def test_many_right_classes(library: Any) -> Any:
     loss = library.nn.functional.multilabel_margin_loss(x, library.tensor([[1, 3, 1, -1]]))
     loss.backward()
     return loss, x.grad
+
+
+@parity
+def test_one_sample_or_class_as_a_number_or_a_vector(library: Any) -> Any:
+    """The losses of several classes have the shape of the targets; those of several right classes of the samples."""
+    f, report = library.nn.functional, []
+    for reduction in ("none", "mean", "sum"):
+        for shape, targets in (((), ()), ((), (1,)), ((1,), ()), ((1,), (1,)), ((3,), ()), ((3,), (1,)), ((1, 3), ())):
+            target = library.zeros(targets, dtype=library.int64)
+            for loss in (f.multi_margin_loss, f.multilabel_margin_loss):
+                x = library.full(shape, 0.3, requires_grad=True)
+                value = attempt(functools.partial(loss, x, target, reduction=reduction))
+                if not isinstance(value, str):
+                    value.sum().backward()
+                    report += [value.shape, x.grad]
+                report.append(value)
+    return report
 
 
 def test_a_distance_of_ones_own() -> None:

@@ -95,6 +95,8 @@ ACTIVATIONS = cases(
     ("relu6", lambda m, ones: m.relu6(ones(2, dtype="bool"))),
     ("hardtanh", lambda m, ones: m.hardtanh(ones(2, dtype="complex64"))),
     ("hardtanh", lambda m, ones: m.hardtanh(ones(2, dtype="uint8"))),
+    ("hardtanh", lambda m, ones: m.hardtanh(ones(2), 1.0, -1.0)),
+    ("hardtanh", lambda m, ones: m.hardtanh(ones(2), 1.0, -1.0, inplace=True)),
     ("softshrink", lambda m, ones: m.softshrink(ones(2), -1.0)),
     ("gelu", lambda m, ones: m.gelu(ones(2), approximate="exact")),
     ("celu", lambda m, ones: m.celu(ones(2), 0.0)),

@@ -67,6 +67,8 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 @_like(ops.hardtanh)
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    if min_val > max_val:
+        raise ValueError(f"hardtanh: min_val cannot be greater than max_val, but got {min_val} and {max_val}")
     return (ops.hardtanh_ if inplace else ops.hardtanh)(input, min_val, max_val)
 
 

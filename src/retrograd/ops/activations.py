@@ -98,8 +98,6 @@ def hardtanh_derivative(g: Any, input: Any, min_val: float, max_val: float) -> A
 def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0):
     """Return ``input`` clamped to ``[min_val, max_val]``; the derivative at the ends is 0."""
     _check_real("hardtanh", input)
-    if min_val > max_val:
-        raise RuntimeError(f"hardtanh: min_val cannot be greater than max_val, but got {min_val} and {max_val}")
     if input.dtype.kind == "u" and min_val < 0:
         raise RuntimeError(f"hardtanh: cannot clamp the unsigned {input.dtype} to negative limits")
     return input.clip(*(fill_value("hardtanh", limit, input.dtype) for limit in (min_val, max_val)))

@@ -200,9 +200,7 @@ def _unpooled_size(
 ) -> tuple[int, ...]:
     n = len(sizes)
     usual = tuple((s - 1) * step + k - 2 * pad for s, k, step, pad in zip(sizes, kernel, stride, padding, strict=True))
-    if wanted is None:
-        return usual
-    given = tuple(wanted)
+    given = usual if wanted is None else tuple(wanted)
     size = given[2:] if len(given) == n + 2 else given
     if len(size) != n:
         raise ValueError(
@@ -214,6 +212,11 @@ def _unpooled_size(
             raise ValueError(
                 f'invalid output_size "{size}" (dim {dim} must be between {middle - step} and {middle + step})'
             )
+    if min(size) < 0:
+        raise ValueError(
+            f"max_unpool: the output would have the size {list(size)}; a kernel of {list(kernel)} with stride "
+            f"{list(stride)} leaves nothing of {list(sizes)} for a padding of {list(padding)}"
+        )
     return size
 
 

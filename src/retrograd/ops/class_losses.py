@@ -134,6 +134,8 @@ def _positions(target: Any, shape: tuple[int, ...]) -> Any:
 @kernel(public=False, method=False, input=lambda g, input_shape, target: place_classes(g, target, input_shape))
 def pick_classes(input, target):
     """The elements of ``input`` at the classes in the row ``target``."""
+    if not input.size:  # no samples, or no classes because all targets are ignored
+        return np.zeros_like(input, shape=target.shape)
     return input.reshape(-1).take(_positions(target, input.shape))
 
 
@@ -141,7 +143,8 @@ def pick_classes(input, target):
 def place_classes(g, target, shape):
     """Zeros of ``shape`` with the elements of ``g``, or the only one, at the classes in the row ``target``."""
     placed = np.zeros_like(g, shape=shape)
-    placed.reshape(-1)[_positions(target, shape)] = g
+    if placed.size:
+        placed.reshape(-1)[_positions(target, shape)] = g
     return placed
 
 
@@ -329,6 +332,8 @@ def cross_entropy(
     _check_targets("cross_entropy", input, target, weight)
     if label_smoothing > 0:
         return _of_smoothed_classes(input, target, weight, ignore_index, reduction, label_smoothing)
+    if not input._data.size:  # there is no softmax of no logits
+        return _nll_loss(input, target, weight, ignore_index, reduction)
     return _cross_entropy(input, target, weight, ignore_index, reduction)
 
 
@@ -386,4 +391,4 @@ def _of_smoothed_classes(
     if reduction == "mean":
         weights = counts if weight is None else np.where(counts, weight[np.where(counts, target, 0)], 0.0)
         everywhere = everywhere / weights.sum()
-    return at_target * (1 - label_smoothing) + everywhere * (label_smoothing / number)
+    return at_target * (1 - label_smoothing) + everywhere * (label_smoothing / max(number, 1))

@@ -6,7 +6,7 @@ import numpy as np
 
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor, wrap
-from retrograd.ops.linalg_norms import vector_norm
+from retrograd.ops.linalg_norms import distances
 from retrograd.ops.selecting import index_select
 
 
@@ -36,4 +36,4 @@ def pdist(input, p: float = 2.0) -> Tensor:
         raise RuntimeError(f"pdist only supports non-negative p values, but got {p}")
     pairs = np.triu_indices(input.shape[0], 1)
     first, second = (wrap(np.asarray(index, np.int64, like=input._data)) for index in pairs)
-    return vector_norm(index_select(input, 0, first) - index_select(input, 0, second), p, dim=1)
+    return distances(index_select(input, 0, first) - index_select(input, 0, second), p)

@@ -140,7 +140,14 @@ def _bags(offsets: Any, count: int, include_last_offset: bool) -> tuple[Any, int
     ends = np.append(offsets[1:], count)
     if include_last_offset:  # what lies behind the last one belongs to the bag before it
         offsets, ends = offsets[:-1], np.append(ends[:-2], count)
-    return np.repeat(np.arange(len(offsets), like=offsets), ends - offsets), len(offsets)
+    lengths = ends - offsets
+    if not everywhere(lengths >= 0):
+        bag = int(np.argmax(lengths < 0))
+        raise RuntimeError(
+            f"embedding_bag: offsets must not decrease, but {ends[bag]} follows {offsets[bag]}, the offset of "
+            f"bag {bag}; sort them"
+        )
+    return np.repeat(np.arange(len(offsets), like=offsets), lengths), len(offsets)
 
 
 def _largest(rows: Any, bag_of: Any, number: int) -> tuple[Any, Any]:

@@ -112,15 +112,16 @@ def _confined(places: Any, size: int, padding_mode: str, align_corners: bool) ->
     return np.clip(places, 0, size - 1), np.where(inside, slopes, 0)
 
 
-@op(public=False, method=False, input=lambda g, slopes: g * slopes)
-def _moved(input, values, slopes):
-    """``values``, which follow ``input`` with ``slopes``."""
-    return values.astype(input.dtype)
-
-
-def _move(places: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
-    values, slopes = _confined(places._data, size, padding_mode, align_corners)
-    return _moved(places, values, slopes.astype(places._data.dtype))
+@op(
+    public=False,
+    method=False,
+    outputs=("places", "slopes"),
+    differentiable_outputs=(0,),
+    input=lambda g, slopes: g[0] * slopes,
+)
+def _move(input, size: int, padding_mode: str, align_corners: bool):
+    """Places as ``padding_mode`` has them, and how fast they follow those given."""
+    return tuple(part.astype(input.dtype) for part in _confined(input, size, padding_mode, align_corners))
 
 
 def _in_pixels(coordinate: Tensor, size: int, align_corners: bool) -> Tensor:
@@ -147,9 +148,9 @@ def _keys_weights(t: Tensor) -> list[Tensor]:
 def _taps(places: Tensor, size: int, mode: str, padding_mode: str, align_corners: bool) -> tuple[Tensor, Any]:
     """Weights and indices ``(N, K, P)`` of the taps along one dimension; taps outside weigh nothing."""
     if mode != "bicubic":
-        places = _move(places, size, padding_mode, align_corners)
+        places, _ = _move(places, size, padding_mode, align_corners)
     elif padding_mode != "reflection":  # the taps are padded later, each by itself
-        places = _move(places, size, "zeros", align_corners)
+        places, _ = _move(places, size, "zeros", align_corners)
     if mode == "nearest":
         places = round_(places)
     data = places._data

@@ -263,6 +263,8 @@ def _target(
             raise TypeError(f"interpolate(): expected size to be an int or one for each dimension, but got {size!r}")
         counts, scales = [operator.index(item) for item in wanted], [None] * n
     else:
+        if not all(math.isfinite(factor) for factor in wanted):
+            raise RuntimeError(f"interpolate(): scale_factor must be finite, but got {scale_factor!r}")
         counts = [math.floor(length * factor) for length, factor in zip(sizes, wanted, strict=True)]
         scales = [None] * n if recompute or mode == "area" else wanted
     return counts, scales

@@ -218,8 +218,14 @@ def cdist(x1, x2, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if
         raise ValueError(f"cdist: {compute_mode} is not a valid value for compute_mode; use one of {list(_BY_PRODUCT)}")
     if p == 2 and _BY_PRODUCT[compute_mode](x1.shape[-2], x2.shape[-2]):
         return euclidean_by_product(x1, x2)
-    differences = x1[..., :, None, :] - x2[..., None, :, :]
-    return vector_norm(differences, p, -1) if x1.shape[-1] else np.sum(differences, axis=-1)
+    return distances(x1[..., :, None, :] - x2[..., None, :, :], p)
+
+
+def distances(differences: Any, p: float) -> Any:
+    """The ``p``-norms over the last dimension; of order 0, how many are not zero, which no difference changes."""
+    if p == 0 or not differences.shape[-1]:
+        return np.sum(np.abs(np.sign(differences)), axis=-1)
+    return vector_norm(differences, p, -1)
 
 
 @composite(method=False)

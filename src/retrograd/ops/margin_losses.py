@@ -94,8 +94,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
         raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, got {p}")
     check_constant("multi_margin_loss", weight=weight)
     check_kind("multi_margin_loss", "f", input)
-    single = input.ndim < 2
-    x = input.reshape((1, -1)) if single else input
+    x = input.reshape((1, -1)) if input.ndim < 2 else input
     if x.ndim != 2 or target.numel() != len(x) or target.ndim > 1:
         raise RuntimeError(
             f"multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples. Expected "
@@ -114,7 +113,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
         losses = losses * weight[index]
     right = np.arange(number) == index._data
     losses = np.where(right, 0.0, losses).sum(1) / number
-    return reduce_losses(losses.reshape(()) if single else losses, reduction)
+    return reduce_losses(losses.reshape(target.shape), reduction)
 
 
 def _check_indices(name: str, target: Any, lowest: int, number: int) -> None:
@@ -156,12 +155,12 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     reduction = reduction_of(size_average, reduce, reduction)
     check_reduction(reduction)
     check_kind("multilabel_margin_loss", "f", input)
-    if target.shape != input.shape or input.ndim > 2:
+    single = input.ndim < 2 and target.ndim < 2  # one class may be given as a number or as a vector
+    if input.ndim > 2 or (target.numel() != input.numel() if single else target.shape != input.shape):
         raise RuntimeError(
             f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: "
             f"{list(input.shape)}"
         )
-    single = input.ndim < 2
     x = input.reshape((1, -1)) if single else input
     number = x.shape[1]
     _check_indices("multilabel_margin_loss", target, -1, number)

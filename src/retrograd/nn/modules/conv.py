@@ -69,10 +69,22 @@ class _ConvNd(Module):
                 raise ValueError(f"Invalid padding string {padding!r}, should be one of 'valid', 'same'")
             if padding == "same" and any(step != 1 for step in self.stride):
                 raise ValueError("padding='same' is not supported for strided convolutions")
+        self._reversed_padding_repeated_twice = self._padding_around()
         outer, inner = (in_channels, out_channels) if transposed else (out_channels, in_channels)
         self.weight = Parameter(empty(outer, inner // groups, *self.kernel_size, device=device, dtype=dtype))
         self.register_parameter("bias", Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
+
+    def _padding_around(self) -> list[int]:
+        """What :func:`~retrograd.nn.functional.pad` wants: both sides of every dimension, the last one first."""
+        sides: list[int] = []
+        for k in reversed(range(self.spatial)):
+            if self.padding == "same":
+                total = self.dilation[k] * (self.kernel_size[k] - 1)
+                sides += [total // 2, total - total // 2]
+            else:
+                sides += [0, 0] if self.padding == "valid" else [int(self.padding[k])] * 2
+        return sides
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew, uniform on ``±1 / sqrt(fan_in)``."""
@@ -134,27 +146,18 @@ class _Conv(_ConvNd):
             dtype,
         )
 
-    def _padding_around(self) -> list[int]:
-        """What :func:`~retrograd.nn.functional.pad` wants: both sides of every dimension, the last one first."""
-        sides: list[int] = []
-        for k in reversed(range(self.spatial)):
-            if self.padding == "same":
-                total = self.dilation[k] * (self.kernel_size[k] - 1)
-                sides += [total // 2, total - total // 2]
-            else:
-                sides += [0, 0] if self.padding == "valid" else [int(self.padding[k])] * 2
-        return sides
-
-    def _convolve(self, input: Tensor, padding: Any) -> Tensor:
+    # layers made of this one call it with weights of their own, or put another in its place, as they do in torch
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         convolution = getattr(F, f"conv{self.spatial}d")
-        return convolution(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), 0
+        return convolution(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the convolution of ``input``."""
         try:
-            if self.padding_mode == "zeros":
-                return self._convolve(input, self.padding)
-            return self._convolve(F.pad(input, self._padding_around(), mode=self.padding_mode), 0)
+            return self._conv_forward(input, self.weight, self.bias)
         except MISFITS as error:
             raise self._misfit(error, input) from error
 
