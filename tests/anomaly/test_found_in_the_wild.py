@@ -378,3 +378,46 @@ def test_a_number_of_python_that_is_zero(number: str, library: str) -> None:
     assert run(library, "\n".join(lines)).events == ()
     healthy = "\n".join(lines).replace(" 1\n", " 3\n").replace("1.0", "3.0").replace("tensor(1)", "tensor(3)")
     assert run(library, f"{healthy}\nassert loss.item() == 2\nassert x.grad.tolist() == [1, 1]").events == ()
+
+
+ATTENTION_IN_HALF = """
+q = torch.full((2, 4), 200.0, dtype=torch.float16, requires_grad=True)
+v = torch.ones(2, 3, dtype=torch.float16)
+scores = q @ q.T  # born here
+weights = torch.softmax(scores, 1)
+loss = (weights @ v).sum()
+loss.backward()
+"""
+
+
+@libraries
+def test_scores_computed_in_float32_are_to_meet_float16_again(library: str) -> None:
+    """The line in float32 is not enough, where the products that follow take one dtype only."""
+    event = only_event(run(library, ATTENTION_IN_HALF))
+    assert event.remedy is not None
+    assert event.code_line is not None
+    better = ATTENTION_IN_HALF.replace(event.code_line, event.remedy)
+    with pytest.raises(RuntimeError, match="dtype"):
+        run(library, better)
+    assert "back to float16 (.half())" in (event.cause or "")
+    assert not run(library, better.replace("(scores, 1)", "(scores, 1).half()")).events
+
+
+SOFTMAX_PICKED = """
+logits = torch.tensor([[1.0, 200.0, 2.0]], requires_grad=True)
+e = torch.exp(logits)  # born here
+p = e / e.sum(1, keepdim=True)
+loss = -torch.log(p[0, 0] + 1e-8)
+loss.backward()
+"""
+
+
+@libraries
+def test_an_infinity_is_explained_by_what_had_kept_it_for_its_derivative(library: str) -> None:
+    """The loss is finite; the infinity comes back from the quotient, whose other operand it has made."""
+    event = only_event(run(library, SOFTMAX_PICKED))
+    assert (event.op, event.lineno) == ("exp", line(SOFTMAX_PICKED))
+    assert "Subtracting the largest x first" in (event.cause or "")
+    assert event.remedy is not None
+    assert event.code_line is not None
+    assert not run(library, SOFTMAX_PICKED.replace(event.code_line, event.remedy)).events

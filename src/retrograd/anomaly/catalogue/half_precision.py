@@ -138,7 +138,7 @@ def overflow(scene: Scene) -> Finding | None:
         if scene.op in ("pow", "mul", "square")
         else f"y = x{wider}.{scene.op}()"
     )
-    back = ""
+    back = "" if spelling.numpy else " Convert what is made of them back to float16 (.half()) where it meets float16."
     if _goes_back(scene):
         without = _without_autocast(scene)
         if rewritten is not None:

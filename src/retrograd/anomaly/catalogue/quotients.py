@@ -59,6 +59,7 @@ def written_out_softmax(scene: Scene) -> Finding | None:
         elif place and text:
             line = place.written.line
             lineno = place.lineno if place.node is place.written.node else exp.lineno
+            spelling = scene.spelling(place)
             largest = _largest(
                 text, "" if whole or summed is None else dims(summed, None, numpy=spelling.numpy), spelling
             )

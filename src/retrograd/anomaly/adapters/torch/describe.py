@@ -236,6 +236,9 @@ class Describer:
         """From the birth to the harm; for one in backward, the way on which the gradient came."""
         if not origin.call.is_backward:
             way = [each for each in origin.path[1:] if not each.is_backward]
+            derived = next((each for each in origin.path[1:] if each.is_backward), None)
+            if derived is not None and derived.forward is not None:  # that had kept the value for its derivative
+                way.append(derived.forward)
             return tuple(self.operation(each, depth=AROUND) for each in way[:DEPTH])
         found: list[Operation] = []
         call: Call | None = origin.call
