@@ -26,6 +26,7 @@ UNSUPPORTED = {
     "allclose": "disagree about a condition",
     "argwhere": DEPENDS,
     "as_strided": "no memory of its own",
+    "as_strided_copy": "no memory of its own",
     "as_strided_scatter": "vmap",  # as as_strided, and it writes
     "batch_norm": "vmapped over",  # running statistics
     "bincount": DEPENDS,
@@ -47,7 +48,7 @@ UNSUPPORTED = {
     "where": DEPENDS,  # of a condition only
 }
 # These are for samples that lie in memory as they are to be seen, and refused as those are outside of vmap.
-NEED_A_LAYOUT = ("view", "view_as_complex")
+NEED_A_LAYOUT = ("view", "view_as_complex", "view_as_complex_copy")
 UNSUPPORTED.update(dict.fromkeys(NEED_A_LAYOUT, "contiguous"))
 # Without samples, the shape of a result is that for ones and zeros, which these refuse.
 NEED_VALUES = ("linalg.ldl_solve",)

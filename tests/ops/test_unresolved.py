@@ -34,7 +34,8 @@ def unresolved(array: np.ndarray) -> rg.Tensor:
 
 
 # operations that tell of the memory, not of the numbers
-OF_MEMORY = {"as_strided", "is_conj", "is_neg", "view_as_complex", "view_as_real"}
+VIEWS_OF_MEMORY = ("as_strided", "view_as_complex", "view_as_real")
+OF_MEMORY = {"is_conj", "is_neg"} | {f"{name}{kind}" for name in VIEWS_OF_MEMORY for kind in ("", "_copy")}
 
 
 def wide(case: Any) -> bool:

@@ -237,8 +237,9 @@ class Describer:
         if not origin.call.is_backward:
             way = [each for each in origin.path[1:] if not each.is_backward]
             derived = next((each for each in origin.path[1:] if each.is_backward), None)
-            if derived is not None and derived.forward is not None:  # that had kept the value for its derivative
-                way.append(derived.forward)
+            kept = None if derived is None else derived.forward  # it had kept the value for its derivative
+            if kept is not None and kept is not origin.call and kept not in way:
+                way.append(kept)
             return tuple(self.operation(each, depth=AROUND) for each in way[:DEPTH])
         found: list[Operation] = []
         call: Call | None = origin.call
