@@ -171,6 +171,13 @@ def test_a_learning_rate_too_high() -> None:
     assert remedied(runaway(grad_norm_history=(1.0, 50.0, 1e4)), 47)
 
 
+def test_two_steps_are_enough_for_weights_to_run_away() -> None:
+    event = runaway(loss_history=(2.5e3, 1.7e15, math.inf), grad_norm_history=(2e3, 1.8e12, None))
+    assert "2e+03, 1.8e+12." in diagnose(event).cause
+    assert remedied(event, 47)
+    assert diagnose(runaway(loss_history=(2.0, 900.0, math.inf))).number == 53
+
+
 def test_healthy_growth_is_not_a_runaway() -> None:
     event = runaway(update_ratio=1e-3, loss_history=(2.0, 1.9, 1.8), optimizer={"name": "SGD", "lr": 0.1})
     assert diagnose(event).number == 53

@@ -380,6 +380,16 @@ class Watch:
         message = f"{message_of(self._completed(event))}\n{ONCE}"
         warnings.warn(message, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
 
+    def remember_loss(self, value: float | None) -> None:
+        """Begin a step in the histories; how large its gradients are is known later."""
+        self.loss_history.append(value)
+        self.grad_norm_history.append(None)
+
+    def remember_grad_norm(self, value: float | None) -> None:
+        """Say how large the gradients of the last step are."""
+        if self.grad_norm_history:
+            self.grad_norm_history[-1] = value
+
     def measured(self, norms: Mapping[str, float], update_ratio: float | None = None) -> str:
         """Take over how large the gradients of a step are; say what is to be done, as :meth:`found` does.
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import retrograd as rg
-from retrograd.anomaly.adapters.torch.gradients import all_finite
+from retrograd.anomaly.adapters.torch.gradients import finite_norm
 from tests.anomaly.torch.training import (
     Net,
     batches,
@@ -97,8 +97,48 @@ def test_all_finite(dtype: torch.dtype, value: float | None) -> None:
     tensors = [torch.full((300,), 6e4 if dtype == torch.float16 else 1e30).to(dtype), torch.zeros(0), torch.ones(2, 3)]
     if value is not None:
         tensors[0][17] = value
-    assert all_finite(tensors) == (value is None)
-    assert all_finite([torch.ones(2)], [torch.tensor(1.0 if value is None else value)]) == (value is None)
+    assert (finite_norm(tensors) is not None) == (value is None)
+    loss = torch.tensor(1.0 if value is None else value)
+    assert (finite_norm([torch.ones(2)], [loss]) is not None) == (value is None)
+
+
+@pytest.mark.parametrize("clip", [False, True])
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_the_norms_of_the_gradients_are_remembered(clip: bool, by_hand: bool) -> None:
+    net, norms = Net(), []
+    optimizer = torch.optim.SGD(net.parameters(), 0.01)
+    with rg.anomaly.watch(net, None if by_hand else optimizer, budget=1e9) as w:
+        for batch in batches(4):
+            net(batch).square().sum().backward()
+            norms.append(nn.utils.get_total_norm([each.grad for each in net.parameters() if each.grad is not None]))
+            if clip:
+                nn.utils.clip_grad_norm_(net.parameters(), 0.01)
+            if by_hand:
+                with torch.no_grad():
+                    for each in net.parameters():
+                        each -= 0.01 * each.grad
+            else:
+                optimizer.step()
+            net.zero_grad()
+    known = [0.0 if each is None else each for each in w.grad_norm_history]
+    assert len(known) == len(w.loss_history) == 4
+    assert known == pytest.approx([each.item() for each in norms])
+
+
+def test_a_runaway_is_seen_in_the_norms_of_gradients() -> None:
+    """Where backward starts from many numbers, there is no loss that could tell."""
+    weight = nn.Parameter(torch.full((4,), 3.0))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    with pytest.raises(rg.anomaly.AnomalyError) as caught, rg.anomaly.watch(optimizer=optimizer):
+        for _ in range(20):
+            optimizer.zero_grad()
+            y = weight.square().square()
+            y.backward(torch.ones(4))
+            optimizer.step()
+    event = caught.value.event
+    assert event.op == "pow"
+    assert "The weights ran away" in (event.cause or "")
+    assert "gradient norm went" in (event.cause or "")
 
 
 def test_sparse_gradients() -> None:
@@ -235,7 +275,7 @@ def test_clipping_that_was_looked_at_saves_the_second_look(monkeypatch: pytest.M
     from retrograd.anomaly.adapters.torch import monitor
 
     looks = []
-    monkeypatch.setattr(monitor, "all_finite", lambda *args: looks.append(1) or True)
+    monkeypatch.setattr(monitor, "finite_norm", lambda *args: looks.append(1) or 1.0)
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with rg.anomaly.watch(net, optimizer):

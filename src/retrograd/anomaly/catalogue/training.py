@@ -307,15 +307,17 @@ def opposed_gradients(scene: Scene) -> Finding | None:
 def _rising(history: object, factor: float) -> bool:
     """Whether the last values rise steadily, by a large factor in all, and to more than there has been.
 
-    A loss near zero rises by large factors all the time, and nothing has run away.
+    A loss near zero rises by large factors all the time, and nothing has run away. One rise tells less than two: where
+    there have been but two steps, it is to be the larger.
     """
-    if not isinstance(history, Sequence) or len(history) < 3:
+    if not isinstance(history, Sequence):
         return False
     known = [abs(value) for value in map(number, history) if value is not None and math.isfinite(value)]
     tail = known[-3:]
-    if len(tail) < 3 or not tail[0] < tail[1] < tail[2]:
+    if len(tail) < 2 or not all(before < after for before, after in itertools.pairwise(tail)):
         return False
-    return tail[2] >= max(known) and tail[2] > factor * max(min(known[-8:]), 1e-30)
+    needed = factor if len(tail) == 3 else factor**2
+    return tail[-1] >= max(known) and tail[-1] > needed * max(min(known[-8:]), 1e-30)
 
 
 def _is_of_large_numbers(scene: Scene) -> bool:
@@ -331,7 +333,8 @@ def _is_of_large_numbers(scene: Scene) -> bool:
 def runaway(scene: Scene) -> Finding | None:
     optimizer = _optimizer(scene)
     ratio = number(scene.context.get("update_ratio"))
-    grown = _rising(scene.context.get("grad_norm_history"), 100.0) or _rising(scene.context.get("loss_history"), 100.0)
+    histories = {"gradient norm": "grad_norm_history", "loss": "loss_history"}
+    grown = next((name for name, key in histories.items() if _rising(scene.context.get(key), 100.0)), None)
     if scene.half or not _is_of_large_numbers(scene) or not (grown or (ratio is not None and ratio >= 1.0)):
         return None
     evidence = (
@@ -340,16 +343,9 @@ def runaway(scene: Scene) -> Finding | None:
         else ""
     )
     if grown:
-        history = (
-            scene.context.get("grad_norm_history")
-            if _rising(scene.context.get("grad_norm_history"), 100.0)
-            else scene.context.get("loss_history")
-        )
-        name = "gradient norm" if history is scene.context.get("grad_norm_history") else "loss"
-        rise = ", ".join(
-            f"{value:.3g}" for value in [each for each in map(number, history or ()) if each is not None][-4:]
-        )
-        evidence = f"{evidence + '; ' if evidence else ''}the {name} went {rise}"
+        history = [each for each in map(number, scene.context[histories[grown]]) if each is not None]
+        rise = ", ".join(f"{value:.3g}" for value in history[-4:])
+        evidence = f"{evidence + '; ' if evidence else ''}the {grown} went {rise}"
     rate = number(optimizer.get("lr"))
     smaller = f"{(number(optimizer.get('initial_lr')) or rate) / 10:g}" if rate else "lr / 10"
     line = Line.parse(optimizer.get("code_line"))

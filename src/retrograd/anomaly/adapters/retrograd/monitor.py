@@ -241,8 +241,7 @@ class RetrogradMonitor(Monitor):
         counts = is_step and not self._rehearsing
         if counts:
             self._is_counted = False
-            self.watch.loss_history.append(losses[0])
-            self.watch.grad_norm_history.append(None)  # until the gradients are looked at
+            self.watch.remember_loss(losses[0])
         if not bad or expected.depth:
             return True
         goes_on = False
@@ -333,8 +332,8 @@ class RetrogradMonitor(Monitor):
             leaves, grads = [], results
         arrays = [all_samples(each._data) for each in grads if each is not None]
         squares = sum(map(sum_of_squares, arrays))
-        if results is None and not self._rehearsing and self.watch.grad_norm_history:
-            self.watch.grad_norm_history[-1] = math.sqrt(squares) if squares >= 0 else squares
+        if results is None and not self._rehearsing:
+            self.watch.remember_grad_norm(math.sqrt(squares) if squares >= 0 else squares)
         bad = [] if math.isfinite(squares) else [place for place, array in enumerate(arrays) if not is_finite(array)]
         if bad and self._told and leaves and not self._births:
             bad = [place for place in bad if not self._told.has(leaves[place])]
@@ -409,8 +408,7 @@ class RetrogradMonitor(Monitor):
         for frame, value in variables_left_by(error, sites.is_internal):
             edge = value._resolve_edge() if isinstance(value, Tensor) and value.numel() == 1 else None
             if edge is not None and not edge[0].is_leaf and is_bad(value._data):
-                self.watch.loss_history.append(loss_of(value._data))
-                self.watch.grad_norm_history.append(None)
+                self.watch.remember_loss(loss_of(value._data))
                 event = self.inquest([edge], Names(self.watch.model, frame)).of_loss(value._data)
                 return None if event.op == "unknown" else replace(event, step=self.watch.step + 1)
         return None

@@ -59,7 +59,7 @@ def _refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[Fra
     for frame, value in variables_left_by(error, is_internal):
         if isinstance(value, torch.Tensor) and value.numel() == 1 and node_of(value) is not None and is_bad(value):
             if value.is_floating_point():
-                watch.loss_history.append(value.item())
+                watch.remember_loss(value.item())
             return _born_before(value, watch, findings_at(frame))
     return None
 

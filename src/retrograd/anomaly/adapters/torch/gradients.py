@@ -25,18 +25,24 @@ def gradients_of(optimizer: Any) -> list[tuple[Tensor, Tensor]]:
     ]
 
 
-def all_finite(gradients: Sequence[Tensor], losses: Sequence[Tensor] = ()) -> bool:
-    """Whether every element of some gradients, and of losses beside them, is finite.
+def finite_norm(gradients: Sequence[Tensor], losses: Sequence[Tensor] = ()) -> float | None:
+    """The Euclidean norm of gradients together; None if an element of one, or of a loss beside them, is not finite.
 
-    One norm per tensor, launched together for each device and type, and one number read from each device. A norm that
-    is finite proves that all elements are; one that is not may have overflowed, so that the elements decide.
+    One norm per tensor, launched together for each device and type, and read from each device in one go. Norms that are
+    finite prove that all elements are; one that is not may have overflowed, so that the elements decide.
     """
-    if _norms_finite(gradients, losses):
-        return True
-    return not any(is_bad(each) for each in (*gradients, *losses))
+    norms, numbers = _norms(gradients), []
+    for device in dict.fromkeys([*norms, *(loss.device for loss in losses)]):
+        launched = norms.get(device, [])
+        read = numbers_on(device, [*launched, *(loss.abs().sum() for loss in losses if loss.device == device)])
+        if not all(map(math.isfinite, read)) and any(is_bad(each) for each in (*gradients, *losses)):
+            return None
+        numbers += read[: len(launched)]
+    return math.hypot(*numbers)
 
 
-def _norms_finite(gradients: Sequence[Tensor], losses: Sequence[Tensor]) -> bool:
+def _norms(gradients: Sequence[Tensor]) -> dict[torch.device, list[Tensor]]:
+    """The norm of each gradient, by device."""
     groups: dict[Any, list[Tensor]] = {}
     for gradient in gradients:
         if type(gradient) is not Tensor or gradient.layout is not torch.strided or gradient.requires_grad:
@@ -46,9 +52,7 @@ def _norms_finite(gradients: Sequence[Tensor], losses: Sequence[Tensor]) -> bool
     for (device, dtype), group in groups.items():
         wide = torch.float32 if dtype in _NARROW else None
         norms.setdefault(device, []).extend(torch._foreach_norm(group, 2.0, wide))
-    for loss in losses:
-        norms.setdefault(loss.device, []).append(loss.abs().sum())
-    return all(finite_numbers(device, each) for device, each in norms.items())
+    return norms
 
 
 class Seen:
@@ -77,11 +81,11 @@ class Seen:
         return reference is not None and reference() is gradient and version == gradient._version
 
 
-def finite_numbers(device: torch.device, numbers: Sequence[Tensor]) -> bool:
-    """Whether tensors of one element on one device are finite, read in one go."""
+def numbers_on(device: torch.device, numbers: Sequence[Tensor]) -> list[float]:
+    """What tensors of one element on one device hold, read in one go."""
     if device.type == "cpu":
-        return all(map(math.isfinite, map(Tensor.item, numbers)))
-    return math.isfinite(torch.stack([number.float() for number in numbers]).sum().item())
+        return list(map(Tensor.item, numbers))
+    return torch.stack([number.float() for number in numbers]).tolist()
 
 
 def bad_ones(gradients: Iterable[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:

@@ -26,12 +26,12 @@ from retrograd.anomaly.adapters.torch.forward import ModelCalls
 from retrograd.anomaly.adapters.torch.frames import Steps, Turns, user_frame
 from retrograd.anomaly.adapters.torch.gradients import (
     Seen,
-    all_finite,
     bad_ones,
-    finite_numbers,
+    finite_norm,
     gradients_of,
     is_finite_number,
     kind_of,
+    numbers_on,
 )
 from retrograd.anomaly.adapters.torch.graph import leaves_behind
 from retrograd.anomaly.adapters.torch.growth import Growth
@@ -39,6 +39,7 @@ from retrograd.anomaly.adapters.torch.lagging import Lag, LateStep
 from retrograd.anomaly.adapters.torch.loaders import rerun
 from retrograd.anomaly.adapters.torch.models import Models
 from retrograd.anomaly.adapters.torch.names import Names
+from retrograd.anomaly.adapters.torch.pace import Pace
 from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.preconditions import check_watchable
 from retrograd.anomaly.adapters.torch.recording import Recorder, unseen
@@ -54,8 +55,6 @@ from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.monitor import Watch, expected
 from retrograd.anomaly.names import canonical
 
-LONGEST_PAUSE = 64  # steps between two looks at the gradients where a bad one may be applied
-WARM_UP = 3  # steps after which it is known how long one takes
 _LARGEST_ROOT = 1 << 16  # elements of what backward starts from, if it is not one number
 
 _graph_task = torch._C._current_graph_task_id
@@ -100,9 +99,7 @@ class TorchMonitor:
         self._waiting: list[Tensor] = []  # losses on a device, to be read with the gradients
         self._checked: Seen | None = None  # what clipping has shown to be finite
         self._clipping: dict[str, Any] | None = None
-        self._pause = 0
-        self._last = 0.0
-        self._step_time = 0.0
+        self._pace = Pace(watch)
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -131,7 +128,7 @@ class TorchMonitor:
             self._growth.start()
         self._sites.start(self._patches)
         self._recordings.start(self._patches)
-        self._last = time.perf_counter()
+        self._pace.begin()
 
     def stop(self) -> None:
         self._recordings.stop()
@@ -197,7 +194,7 @@ class TorchMonitor:
         """Look at what backward starts from, and say whether it may start."""
         if expected.depth:
             return True
-        wrong = []
+        wrong, known = [], []
         for root in roots:
             loss = self._scaling.unscaled(root)
             if not can_be_bad(loss):
@@ -206,12 +203,14 @@ class TorchMonitor:
                 self._waiting.append(loss.detach())
             elif loss.numel() == 1 and loss.device.type == "cpu":
                 value = loss.item()
-                if type(value) is float and not self._recordings.rehearsing:
-                    self.watch.loss_history.append(value)
+                if type(value) is float:
+                    known.append(value)
                 if not is_finite_number(value):
                     wrong.append(root)
             elif loss.numel() <= _LARGEST_ROOT and is_bad(loss):
                 wrong.append(root)
+        if not (self._recordings.rehearsing or self._reads_later):
+            self.watch.remember_loss(known[0] if known else None)
         return not wrong or self._bad_loss(wrong)
 
     def _bad_loss(self, roots: Sequence[Tensor]) -> bool:
@@ -270,9 +269,7 @@ class TorchMonitor:
         elif by_hand and not self._scaling.active:
             leaves = leaves_behind(root.grad_fn for root in roots)
             self._look([(leaf, leaf.grad) for leaf in leaves if leaf.grad is not None])
-        now = time.perf_counter()
-        elapsed, self._last = now - self._last, now
-        self._step_time = elapsed if self._step_time == 0 else 0.5 * (self._step_time + elapsed)
+        self._pace.step_ended()
         self._sites.step_ended([root.grad_fn for root in roots])
         self.watch.spent(self._sites.spent)
         self._sites.enter()
@@ -307,24 +304,22 @@ class TorchMonitor:
             return True
         began = time.perf_counter()
         waiting, self._waiting = self._waiting, []
-        fine = all_finite([gradient for _, gradient in gradients], waiting) and self._deferred is None
+        norm = finite_norm([gradient for _, gradient in gradients], waiting)
+        self._remember(norm)
+        fine = norm is not None and self._deferred is None
         fine = self._agreement.everywhere(fine)
-        self._spent_looking(time.perf_counter() - began)
+        self._pace.looked(time.perf_counter() - began)
         return fine or self._bad_gradients(gradients, waiting)
 
-    def _spent_looking(self, seconds: float) -> None:
-        """Half of the budget is for looks that are not necessary, the other half for noting lines."""
-        self.watch.spent(seconds)
-        if self.watch.step >= WARM_UP:
-            affordable = 0.5 * self.watch.budget * self._step_time
-            self._pause = min(LONGEST_PAUSE, math.ceil(seconds / max(affordable, 1e-9)))
+    def _remember(self, grad_norm: float | None) -> None:
+        if not self._recordings.rehearsing:
+            self.watch.remember_grad_norm(grad_norm)
 
     def _is_due(self) -> bool:
         """Whether to look at the gradients of this step: always where a bad one must not be applied or is asked for."""
         if self._must_not_pass or self.watch.replaying or self._agreement.active or self._recorder is not None:
             return True
-        self._pause -= 1
-        return self._pause <= 0
+        return self._pace.is_due()
 
     @property
     def _must_not_pass(self) -> list[str]:
@@ -365,16 +360,18 @@ class TorchMonitor:
             clipped()
             return
         losses = [loss.abs().sum() for loss in self._waiting if loss.device == total_norm.device]
-        if finite_numbers(total_norm.device, [total_norm.detach(), *losses]):
+        norm, *sums = numbers_on(total_norm.device, [total_norm.detach(), *losses])
+        if math.isfinite(norm) and all(map(math.isfinite, sums)):
+            self._remember(norm)
             go_on()
             self._waiting = []
             self._checked = Seen(gradients)
             return
-        if all_finite([gradient for _, gradient in gradients], self._waiting):
+        if finite_norm([gradient for _, gradient in gradients], self._waiting) is not None:
             go_on()
             return
         frame = user_frame(sys._getframe(1))
-        self._clipping = {"total_norm": total_norm.item(), "max_norm": float(max_norm)}
+        self._clipping = {"total_norm": norm, "max_norm": float(max_norm)}
         if frame is not None:
             self._clipping["place"] = frame.f_code, frame.f_lasti
         if self._bad_gradients(gradients, self._waiting):
@@ -497,7 +494,7 @@ class TorchMonitor:
         began = time.perf_counter()
         must_not_pass, watch = self._must_not_pass, self.watch
         done = self._lag.look(optimizer, gradients, self._waiting, must_not_pass, watch.step, watch.batch_idx)
-        self._spent_looking(time.perf_counter() - began)
+        self._pace.looked(time.perf_counter() - began)
         return done
 
     def settle(self) -> None:
@@ -505,7 +502,8 @@ class TorchMonitor:
         self._lag.settle()
 
     def _known_later(self, step: LateStep, losses: Sequence[float]) -> None:
-        self.watch.loss_history.extend(losses)
+        for loss in losses:
+            self.watch.remember_loss(loss)
         bad = [each for each in (*step.largest, *losses) if not math.isfinite(each)]
         kind = "nan" if any(map(math.isnan, bad)) else "inf"
         if not bad or not self.watch.listens_to(kind):
