@@ -178,6 +178,12 @@ def test_two_steps_are_enough_for_weights_to_run_away() -> None:
     assert diagnose(runaway(loss_history=(2.0, 900.0, math.inf))).number == 53
 
 
+def test_the_newest_numbers_are_the_evidence() -> None:
+    """Gradients are not looked at in each step, where that would cost too much."""
+    event = runaway(loss_history=(1.0, 1e5, 1e12, math.inf), grad_norm_history=(2.0, 7e4, 3e8, *[None] * 9))
+    assert "the loss went 1, 1e+05, 1e+12" in diagnose(event).cause
+
+
 def test_healthy_growth_is_not_a_runaway() -> None:
     event = runaway(update_ratio=1e-3, loss_history=(2.0, 1.9, 1.8), optimizer={"name": "SGD", "lr": 0.1})
     assert diagnose(event).number == 53

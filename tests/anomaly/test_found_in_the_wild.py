@@ -421,3 +421,27 @@ def test_an_infinity_is_explained_by_what_had_kept_it_for_its_derivative(library
     assert event.remedy is not None
     assert event.code_line is not None
     assert not run(library, SOFTMAX_PICKED.replace(event.code_line, event.remedy)).events
+
+
+GROWING_STATE = """
+torch.manual_seed(0)
+cell, head, h = torch.nn.Linear(12, 8), torch.nn.Linear(8, 1), torch.zeros(3, 8)
+with torch.no_grad():
+    cell.weight.mul_(20)
+states = []
+for x in torch.randn(40, 3, 4):
+    h = cell(torch.cat([x, h], 1)).relu()
+    states.append(h)
+hidden = torch.stack(states)
+loss = head(hidden)[-1].square().mean()  # born here
+loss.backward()
+"""
+
+
+@libraries
+def test_a_state_that_grows_from_step_to_step(library: str) -> None:
+    event = only_event(run(library, GROWING_STATE))
+    assert event.lineno == line(GROWING_STATE)
+    cause = event.cause or ""
+    assert f"of the 40 tensors that stack in line {event.lineno - 1} puts together" in cause
+    assert "singular value" in cause

@@ -102,6 +102,10 @@ def test_all_finite(dtype: torch.dtype, value: float | None) -> None:
     assert (finite_norm([torch.ones(2)], [loss]) is not None) == (value is None)
 
 
+def test_a_norm_whose_squares_overflow() -> None:
+    assert finite_norm([torch.full((4,), 1e30), torch.zeros(3)]) == pytest.approx(2e30)
+
+
 @pytest.mark.parametrize("clip", [False, True])
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_the_norms_of_the_gradients_are_remembered(clip: bool, by_hand: bool) -> None:

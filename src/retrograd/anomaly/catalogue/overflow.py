@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 from retrograd.anomaly.catalogue._code import Line, atom
 from retrograd.anomaly.catalogue._expression import first, normal, same, size_of, source
@@ -246,18 +247,27 @@ def _is_one(operand: Operand) -> bool:
 
 def _where_it_grew(largest: Operand) -> str:
     """Where to look for the reason of a large number: what it was made from, as far as that was as large."""
-    operand = largest
+    operand, place = largest, ""
     while (made := operand.producer) is not None:
         size = size_of(operand)
+        place = f"{made.op} in line {made.lineno}" if made.lineno is not None else made.op
+        joined = [size_of(each) for each in made.args if each.shape is not None]
+        if _grows_steadily(joined):
+            return (
+                f"It grew from one to the next of the {len(joined)} tensors that {place} puts together, from "
+                f"{joined[0]:.3g} to {joined[-1]:.3g}: a state is multiplied by the same weights in every step. Keep "
+                "the largest singular value of these at 1 or below (orthogonal initialisation), bound the state (tanh, "
+                "normalisation), or take fewer steps."
+            )
         numbers = [each for each in made.args if not each.constant or each.name in _NUMBERS]
-        before = max(numbers, key=lambda each: size_of(each) or 0.0, default=None)
-        if size is None or before is None or (size_of(before) or 0.0) < _AS_LARGE * size:
-            place = f" in line {made.lineno}" if made.lineno is not None else ""
-            return f"It grew in {made.op}{place}: look at what went in there."
-        operand = before
+        decisive = max(numbers, key=lambda each: size_of(each) or 0.0, default=None)
+        if size is None or decisive is None or (size_of(decisive) or 0.0) < _AS_LARGE * size:
+            return f"It grew in {place}: look at what went in there."
+        operand = decisive
     name = _called(operand)
     if operand.requires_grad and operand.leaf_name is None:
-        return f"{name} was as large before: follow it back to where it grew."  # beyond the depth that is known
+        before = f"It was as large before {place}" if place else f"{name} was as large before"
+        return f"{before}: follow it back to where it grew."  # beyond the depth that is known
     if operand.requires_grad:
         return (
             f"{name} was as large from the beginning of the step: look at how it was initialised, and at what the last "
@@ -266,6 +276,15 @@ def _where_it_grew(largest: Operand) -> str:
     return f"If {name} is data, scale it (zero mean, unit spread); if it was computed, look there for where it grew."
 
 
+def _grows_steadily(sizes: Sequence[float | None]) -> TypeGuard[Sequence[float]]:
+    """Whether numbers go up all the time, and not by little."""
+    known = [each for each in sizes if each is not None]
+    if len(known) < _MANY or len(known) < len(sizes) or not 0 < known[0] < _AS_LARGE * known[-1]:
+        return False
+    return all(before < after for before, after in itertools.pairwise(known))
+
+
+_MANY = 4  # numbers that tell of steps
 _CALCULATED = ("input", "other", "exponent", "value")  # other plain arguments are options, such as the end of a slice
 _AS_LARGE = 0.01  # relative to what was made of it
 

@@ -320,6 +320,12 @@ def _rising(history: object, factor: float) -> bool:
     return tail[-1] >= max(known) and tail[-1] > needed * max(min(known[-8:]), 1e-30)
 
 
+def _age(history: Sequence[float | None]) -> int:
+    """How many steps ago the last number is from that is known and finite."""
+    is_known = [value is not None and math.isfinite(value) for value in reversed(history)]
+    return is_known.index(True) if True in is_known else len(is_known)
+
+
 def _is_of_large_numbers(scene: Scene) -> bool:
     """Whether it was born of numbers that had grown, and not of a pole or outside of a domain."""
     if scene.kind == "overflow":
@@ -334,7 +340,8 @@ def runaway(scene: Scene) -> Finding | None:
     optimizer = _optimizer(scene)
     ratio = number(scene.context.get("update_ratio"))
     histories = {"gradient norm": "grad_norm_history", "loss": "loss_history"}
-    grown = next((name for name, key in histories.items() if _rising(scene.context.get(key), 100.0)), None)
+    rising = [name for name, key in histories.items() if _rising(scene.context.get(key), 100.0)]
+    grown = min(rising, key=lambda name: _age(scene.context[histories[name]]), default=None)
     if scene.half or not _is_of_large_numbers(scene) or not (grown or (ratio is not None and ratio >= 1.0)):
         return None
     evidence = (

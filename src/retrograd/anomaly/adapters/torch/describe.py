@@ -157,7 +157,8 @@ class Describer:
             return Operand(name=argument.name, value=_plain(value), constant=not argument.missing)
         producer = None
         tensor, itself = argument.tensor, argument.itself
-        if argument.made_by is not None and depth > 0:
+        is_cut = argument.made_by is not None and depth <= 0
+        if argument.made_by is not None and not is_cut:
             at = inner_index(index, shape, None if tensor is None else tuple(tensor.shape))
             if tensor is None and canonical(op) in _OF_ONE_SHAPE:
                 at = index
@@ -174,7 +175,7 @@ class Describer:
             max=high,
             shape=None if tensor is None else tuple(tensor.shape),
             dtype=None if tensor is None else str(tensor.dtype),
-            requires_grad=(tensor is not None and tensor.requires_grad) or argument.leaf is not None,
+            requires_grad=(tensor is not None and tensor.requires_grad) or argument.leaf is not None or is_cut,
             producer=producer,
             leaf_name=self.names.tensor(itself) if itself is not None and argument.made_by is None else None,
             key=_key(argument),

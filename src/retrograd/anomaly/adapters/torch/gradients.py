@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import can_be_bad, dense, has_nan, is_bad
+from retrograd.anomaly.adapters.torch.norms import norms as exact_norms
 
 _NARROW = (torch.float16, torch.bfloat16)
 
@@ -31,17 +32,18 @@ def finite_norm(gradients: Sequence[Tensor], losses: Sequence[Tensor] = ()) -> f
     One norm per tensor, launched together for each device and type, and read from each device in one go. Norms that are
     finite prove that all elements are; one that is not may have overflowed, so that the elements decide.
     """
-    norms, numbers = _norms(gradients), []
-    for device in dict.fromkeys([*norms, *(loss.device for loss in losses)]):
-        launched = norms.get(device, [])
-        read = numbers_on(device, [*launched, *(loss.abs().sum() for loss in losses if loss.device == device)])
-        if not all(map(math.isfinite, read)) and any(is_bad(each) for each in (*gradients, *losses)):
-            return None
-        numbers += read[: len(launched)]
-    return math.hypot(*numbers)
+    launched, found = _launched(gradients), []
+    for device in dict.fromkeys([*launched, *(loss.device for loss in losses)]):
+        norms = launched.get(device, [])
+        read = numbers_on(device, [*norms, *(loss.abs().sum() for loss in losses if loss.device == device)])
+        if not all(map(math.isfinite, read)):
+            is_fine = not any(is_bad(each) for each in (*gradients, *losses))
+            return math.hypot(*exact_norms(gradients)) if is_fine else None
+        found += read[: len(norms)]
+    return math.hypot(*found)
 
 
-def _norms(gradients: Sequence[Tensor]) -> dict[torch.device, list[Tensor]]:
+def _launched(gradients: Sequence[Tensor]) -> dict[torch.device, list[Tensor]]:
     """The norm of each gradient, by device."""
     groups: dict[Any, list[Tensor]] = {}
     for gradient in gradients:
