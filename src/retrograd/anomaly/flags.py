@@ -14,6 +14,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -76,6 +77,11 @@ class Flags:
         name of that function, such as "divide"; "" if NumPy does not tell it.
     underflow
         Whether to listen to underflow as well.
+
+    Attributes
+    ----------
+    errstate
+        Makes a context in which flags are reported, and nothing but reported.
     """
 
     def __init__(self, on_flag: OnFlag, underflow: bool = False) -> None:
@@ -85,10 +91,7 @@ class Flags:
         self._everywhere = _Listener(self, *_as_the_user_set_it(*self._before))
         # in backward, NumPy's complaints are off as far as the user is concerned
         self._within = _Listener(self, dict.fromkeys(_KEYWORDS.values(), "ignore"), None)
-
-    def errstate(self) -> np.errstate:
-        """Return a new context in which flags are reported, and nothing but reported."""
-        return np.errstate(call=self._within, **self._within.state)
+        self.errstate = partial(np.errstate, call=self._within, **self._within.state)
 
     def set_in_this_thread(self) -> None:
         """Listen from now on in a thread that has an error state of its own, as every new thread has."""

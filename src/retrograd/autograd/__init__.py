@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -287,14 +288,18 @@ def _initial(
     gradient: Any, shape: tuple[int, ...], dtype: np.dtype, like: Any, position: int, create_graph: bool
 ) -> Tensor:
     if gradient is None:
-        if int(np.prod(shape)) != 1:
+        if math.prod(shape) != 1:
             raise RuntimeError(
                 "grad can be implicitly created only for scalar outputs; this one has shape "
                 f"{list(shape)}: reduce it, or pass its gradient"
             )
         if dtype.kind != "f":
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {dtype}")
-        return wrap(np.ones(shape, dtype) if like is None else np.ones_like(like))
+        if like is not None and type(like) is not np.ndarray:
+            return wrap(np.ones_like(like))
+        seed = np.empty(shape, dtype)
+        seed.fill(1)
+        return wrap(seed)
     if gradient._data.shape != shape:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{position}] has a shape of {gradient.shape} and output[{position}] has a "

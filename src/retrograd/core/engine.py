@@ -259,7 +259,7 @@ def _loop(
                         else:
                             gi = rule(g, node.value(slots[0]))  # type: ignore[attr-defined]
                     else:
-                        gi = rule(g, *map(node.value, slots))  # type: ignore[attr-defined]
+                        gi = rule(g, *node.values(slots))  # type: ignore[attr-defined]
                     if anomaly is not None and gi is not g:
                         anomaly.check(node, g, gi, rule)
                     target = edge[0]
@@ -269,7 +269,7 @@ def _loop(
                             _deliver(arrived, owned, node, g, edge, gi, on_tensors)
                     else:
                         if gi.shape != target.shape or gi.dtype is not target.dtype:
-                            gi = fit(gi, target.shape, target.dtype, node.name(), 0)
+                            gi = fit(gi, target.shape, target.dtype, node, 0)
                         if target in arrived:
                             _add(arrived, owned, target, gi, on_tensors)
                         else:
@@ -337,10 +337,10 @@ def _deliver(
     """Bring a gradient that ``node`` made from ``g`` to where ``edge`` leads."""
     target, nr = edge
     if target.outputs != 1:
-        gi = fit(gi, target.shape[nr], target.dtype[nr], node.name(), index)
+        gi = fit(gi, target.shape[nr], target.dtype[nr], node, index)
         _add_to_output(arrived, target, nr, gi)
         return
-    gi = fit(gi, target.shape, target.dtype, node.name(), index)
+    gi = fit(gi, target.shape, target.dtype, node, index)
     if target in arrived:
         _add(arrived, owned, target, gi, on_tensors)
     else:
@@ -360,7 +360,7 @@ def _fitted(node: Node, edges: tuple[Edge | None, ...], grads: Any) -> Any:
             shape, dtype = target.shape, target.dtype
             if target.outputs != 1:
                 shape, dtype = shape[nr], dtype[nr]
-            fitted[index] = fit(gi, shape, dtype, node.name(), index)
+            fitted[index] = fit(gi, shape, dtype, node, index)
     return fitted
 
 
@@ -472,11 +472,14 @@ def _is_fresh(gi: Any, g: Any, node: Node) -> bool:
     """Whether a gradient was newly made by the rule, so that a leaf may keep it without a copy."""
     if gi is g or type(gi) is not np.ndarray or gi.base is not None or not isinstance(node, OpNode):
         return False
-    if node.extras is not None and node.extras.posthooks:
-        return False  # they have seen it, and may keep it
+    if not node.op.fresh or (node.extras is not None and node.extras.posthooks):
+        return False  # the hooks have seen it, and may keep it
     if type(g) is list and any(gi is item for item in g):
         return False
-    return node.op.fresh and not any(_is_array_of(entry, gi) for entry in node.saved or ())
+    for entry in node.saved or ():
+        if entry is not None and (entry._data is gi if type(entry) is Tensor else _is_array_of(entry, gi)):
+            return False
+    return True
 
 
 def _is_array_of(entry: Any, array: Any) -> bool:

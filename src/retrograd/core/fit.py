@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrograd.core.layout import dense_copy
 from retrograd.core.reducing import reduce
 
+if TYPE_CHECKING:
+    from retrograd.core.node import Node
 
-def fit(g: Any, shape: tuple[int, ...], dtype: np.dtype, name: str, index: int) -> Any:
+
+def fit(g: Any, shape: tuple[int, ...], dtype: np.dtype, made_by: Node | str, index: int) -> Any:
     """Sum ``g`` over the dimensions that broadcasting added, and bring it to ``dtype``.
 
     Works on arrays and on Tensors alike, because it is written in NumPy's functions.
+
+    Parameters
+    ----------
+    g
+        A gradient.
+    shape, dtype
+        Of the tensor that it is the gradient of.
+    made_by, index
+        The node that has made it, or its name, and for which of its inputs, to be named in the error.
 
     Raises
     ------
@@ -21,7 +33,7 @@ def fit(g: Any, shape: tuple[int, ...], dtype: np.dtype, name: str, index: int) 
         If ``g`` has a shape that broadcasting from ``shape`` cannot have made.
     """
     if g.shape != shape:
-        g = sum_to(g, shape, name, index)
+        g = sum_to(g, shape, made_by, index)
     kind = g.dtype
     if kind != dtype:
         if kind.kind == "c" and dtype.kind != "c":
@@ -31,13 +43,14 @@ def fit(g: Any, shape: tuple[int, ...], dtype: np.dtype, name: str, index: int) 
     return g
 
 
-def sum_to(g: Any, shape: tuple[int, ...], name: str = "sum_to_size", index: int = 0) -> Any:
+def sum_to(g: Any, shape: tuple[int, ...], made_by: Node | str = "sum_to_size", index: int = 0) -> Any:
     """Undo broadcasting from ``shape``: sum over leading dimensions and over those where ``shape`` has length 1."""
     extra = g.ndim - len(shape)
     if extra == 1 and type(g) is np.ndarray and g.shape[1:] == shape and g.dtype.char != "e":
         return reduce(np.add, g, 0)  # the gradient of a bias
     ok = extra >= 0 and all(n in (1, m) for n, m in zip(shape, g.shape[extra:], strict=True))
     if not ok:
+        name = made_by if isinstance(made_by, str) else made_by.name()
         raise RuntimeError(
             f"Function {name} returned an invalid gradient at index {index} - got {list(g.shape)} "
             f"but expected shape compatible with {list(shape)}"

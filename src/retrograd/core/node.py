@@ -251,6 +251,21 @@ class OpNode(Node):
                 return entry[0]
         return saved_value(entry, self, slot)
 
+    def values(self, slots: tuple[int, ...]) -> list[Any]:
+        """What was saved in several slots, for a rule that wants them together."""
+        saved = self.saved
+        if saved is None:
+            raise RuntimeError(FREED)
+        found = []
+        for slot in slots:
+            entry = saved[slot]
+            kind = type(entry)
+            if kind is Tensor and entry._cell is None:
+                found.append(entry._data)
+            else:
+                found.append(entry if kind in _AS_IT_IS else self.value(slot))
+        return found
+
     def variable(self, slot: int) -> Any:
         """What was saved in ``slot``, as a Tensor in its old place in the graph; plain values as they are."""
         if self.saved is None:
@@ -411,7 +426,7 @@ class AccumulateGrad(Node):
         with leaf_lock:
             grad = variable._grad
             if grad is None:
-                if isinstance(g, np.generic):  # a 0-d array that went through a ufunc
+                if type(g) is not np.ndarray and isinstance(g, np.generic):  # a 0-d array that went through a ufunc
                     g = np.array(g)
                 elif not owned or (local.grad_layout and g.strides != variable._data.strides):
                     g = _copy_laid_out_as(variable._data, g)

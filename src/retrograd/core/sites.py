@@ -44,22 +44,14 @@ class Stack(NamedTuple):
     outer: Stack | None
 
 
-class _Run(NamedTuple):
-    """From which sequence number on which code called."""
-
-    seq: int
-    code: CodeType
-    trace: Trace | None
-
-
 _internal: dict[str, bool] = {}
 
 
 # The frame that called the last operation, in a list so that the short paths see it change; see forget().
 LAST: list[FrameType | None] = [None]
 
-# For the nodes that have only a position.
-_runs: deque[_Run] = deque(maxlen=1 << 14)
+# For the nodes that have only a position: from which sequence number on which code called, and what is kept beyond it.
+_runs: deque[tuple[int, CodeType, Trace | None]] = deque(maxlen=1 << 14)
 
 # The thread whose calls are in ``_runs``. Once a second one calls, every node keeps its own code object.
 _only_thread: list[int | None] = [None]
@@ -95,6 +87,11 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
 def note(node: Node, frame: FrameType) -> None:
     """Remember who called, where ``frame`` is the caller or something of ours that it called."""
     within, anomaly = local.within, local.anomaly
+    code = frame.f_code
+    if within is None and anomaly is None and _internal.get(code.co_filename) is False:  # nearly always
+        node.code, node.at = code, frame.f_lasti
+        _expect(node.seq, code, None, frame)
+        return
     caller: FrameType | None = frame
     while caller is not None:
         code = caller.f_code
@@ -117,15 +114,23 @@ def note(node: Node, frame: FrameType) -> None:
     elif within is not None:
         trace = within.trace
     node.at = caller.f_lasti if trace is None else (caller.f_lasti, trace)
-    if caller is frame and _only_thread[0] != _SEVERAL and not code.co_flags & _RESUMED:
-        this = get_ident()
-        if _only_thread[0] is None or _only_thread[0] == this:
-            _only_thread[0] = this
-            _runs.append(_Run(node.seq, code, trace))
+    if caller is frame:
+        _expect(node.seq, code, trace, caller)
+
+
+def _expect(seq: int, code: CodeType, trace: Trace | None, caller: FrameType) -> None:
+    """Have the short paths note the position only, from here on and as long as the same frame calls."""
+    this = get_ident()
+    if _only_thread[0] == this:
+        if not code.co_flags & _RESUMED:
+            _runs.append((seq, code, trace))
             LAST[0] = caller
-        else:
-            _only_thread[0] = _SEVERAL
-            LAST[0] = None
+    elif _only_thread[0] is None:
+        _only_thread[0] = this
+        _expect(seq, code, trace, caller)
+    else:
+        _only_thread[0] = _SEVERAL
+        LAST[0] = None
 
 
 class Within(NamedTuple):
@@ -235,8 +240,8 @@ def _found(node: Any) -> tuple[CodeType, int, Trace | None] | None:
     place = bisect_right(_runs, node.seq, key=itemgetter(0))
     if place == 0:
         return None
-    run = _runs[place - 1]
-    return run.code, at, run.trace
+    _, code, trace = _runs[place - 1]
+    return code, at, trace
 
 
 def line_of(code: CodeType, at: int) -> int:

@@ -58,6 +58,7 @@ class _Local(threading.local):
     within: Any = None  # the innermost call of an nn.Module under way, while a monitor is on; a sites.Within
     outside: Any = None  # the stack seen last, see sites._stack
     reached: Any = None  # the leaves that the backward under way has reached, in the monitor's list
+    listens: bool = False  # whether the monitor hears of the flags that are raised in this thread
 
     def __init__(self) -> None:
         """Run once in every thread, when it first looks at a mode."""

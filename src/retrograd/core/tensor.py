@@ -446,8 +446,13 @@ def cell_of(tensor: Tensor) -> list[int]:
 
 def bump(tensor: Tensor) -> None:
     """Count a write to the storage of ``tensor``; inference tensors do not count."""
-    if tensor._meta is None or not tensor._meta.inference:
-        cell_of(tensor)[0] += 1
+    meta = tensor._meta
+    if meta is None or not meta.inference:
+        cell = tensor._cell
+        if cell is None:
+            tensor._cell = [1]
+        else:
+            cell[0] += 1
 
 
 leaf_lock = threading.RLock()
@@ -462,7 +467,7 @@ def set_accumulator(node_class: type[Node]) -> None:
 
 def accumulator_of(leaf: Tensor) -> Node:
     """The node that adds gradients to ``leaf.grad``: the living one, or a new one."""
-    meta = leaf._own_meta()
+    meta = leaf._meta or leaf._own_meta()
     ref = meta.accumulator
     node = None if ref is None else ref()
     if node is None:

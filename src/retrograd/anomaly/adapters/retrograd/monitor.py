@@ -91,6 +91,7 @@ class RetrogradMonitor(Monitor):
         self._pause = 0
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
         self._told = Told()  # of the bad gradients
+        self._told_losses: set[int] = set()  # the threads with a backward under way whose bad loss was told of
         self._looked = time.perf_counter()  # when the last look ended
         self._unseen = 0  # the backward passes since
         self._step_time = self._look_time = 0.0
@@ -100,7 +101,7 @@ class RetrogradMonitor(Monitor):
     def start(self) -> None:
         self._flags = Flags(self.on_flag, underflow=self.watch.listens_to("underflow"))
         self._flags.set_in_this_thread()
-        _thread.notes.is_entered = True
+        state.local.listens = True
         self._clear()
         self._is_counted = False
         self._running = True
@@ -116,7 +117,7 @@ class RetrogradMonitor(Monitor):
             inner = inner._outer
         if inner is self:
             self._flags.restore()
-            _thread.notes.is_entered = Flags.are_listened_to()
+            state.local.listens = Flags.are_listened_to()
             state.set_monitor(self._outer)
         elif inner is not None:  # one that was started later goes on
             inner._outer = self._outer
@@ -130,6 +131,7 @@ class RetrogradMonitor(Monitor):
         self._pending.clear()
         self._withheld.clear()
         self._told = Told()
+        self._told_losses.clear()
         self._snapshot = None
         self._kept = []
         self._growth, self._leaf_names = Growth(), LeafNames()
@@ -225,11 +227,11 @@ class RetrogradMonitor(Monitor):
     def enter_thread(self) -> None:
         if not Flags.are_listened_to():
             Flags(_on_flag, underflow=self.watch.listens_to("underflow")).set_in_this_thread()
-        _thread.notes.is_entered = True
+        state.local.listens = True
 
     def before_backward(self, outputs: Sequence[Tensor], is_step: bool = True) -> bool:
-        this = _thread.notes
-        if not this.is_entered:
+        # what is done in every step, however short it is: between large products all code comes from far away in memory
+        if not state.local.listens:
             self.enter_thread()
         losses, bad = [], []
         for output in outputs:
@@ -250,8 +252,10 @@ class RetrogradMonitor(Monitor):
                 goes_on = self._bad_loss(bad) != "withhold"
         finally:
             if counts and not goes_on:
-                self._count()  # there will be no end of backward to do it
-        this.loss_is_told = goes_on
+                self.watch.step += 1  # there will be no end of backward to do it
+                self._is_counted = True
+        if goes_on:
+            self._told_losses.add(threading.get_ident())
         return goes_on
 
     def _bad_loss(self, outputs: Sequence[Tensor]) -> str:
@@ -281,14 +285,14 @@ class RetrogradMonitor(Monitor):
     ) -> None:
         # what is done in every step, however short it is, comes first
         if results is None and not self._rehearsing:
-            self._count()
-        this = _thread.notes
-        told, this.loss_is_told = this.loss_is_told, False
+            self.watch.step += 1
+            self._is_counted = True
         self._unseen += 1
-        births = bool(self._births)
+        told = bool(self._told_losses) and self._was_told()
+        births = bool(self._suspects.births if self._recorder is None else self._recorder.births)
         if not births and self._pause > 0 and self._recorder is None:
             self._pause -= 1
-            if self._lets_pass or told or results is not None or expected.depth or seem_finite(leaves):
+            if results is not None or told or seem_finite(leaves) or self._lets_pass or expected.depth:
                 return
         start = time.perf_counter()
         try:
@@ -303,6 +307,13 @@ class RetrogradMonitor(Monitor):
         if not births:
             self._choose_pause(start, end)
 
+    def _was_told(self) -> bool:
+        """Whether the loss of the backward that has ended in this thread was told of: its gradients are no news."""
+        this = threading.get_ident()
+        told = this in self._told_losses
+        self._told_losses.discard(this)
+        return told
+
     def _choose_pause(self, start: float, end: float) -> None:
         """Have as many steps pass by before the next look that looks take no more than their share of the time."""
         # another thread may have had its look in the meantime
@@ -313,10 +324,6 @@ class RetrogradMonitor(Monitor):
         if self.watch.step >= WARM_UP and not self.watch.listens_to("spike"):
             affordable = LOOKS * self.watch.budget * max(self._step_time, 1e-9)
             self._pause = min(LONGEST_PAUSE, math.ceil(self._look_time / affordable))
-
-    def _count(self) -> None:
-        self.watch.step += 1
-        self._is_counted = True
 
     def _look_at_gradients(
         self, roots: Sequence[tuple[Edge, Tensor]], results: Sequence[Tensor | None] | None, reached: Sequence[Tensor]
@@ -534,22 +541,6 @@ class RetrogradMonitor(Monitor):
             yield
         finally:
             self.watch.spent(time.perf_counter() - start)
-
-
-class _Notes:
-    """What is known of a thread."""
-
-    def __init__(self) -> None:
-        self.is_entered = False  # whether its flags are listened to
-        self.loss_is_told = False  # whether a bad loss was told of, so that its gradients are no news
-
-
-class _Thread(threading.local):
-    def __init__(self) -> None:
-        self.notes = _Notes()
-
-
-_thread = _Thread()
 
 
 def _on_flag(kind: str, frame: FrameType, function: str) -> bool:
