@@ -13,7 +13,7 @@ import pytest
 
 from retrograd.anomaly.adapters.retrograd import births
 from retrograd.autograd.function import Function
-from retrograd.core import calls, engine, leading_calls, record
+from retrograd.core import calls, engine, leading_calls, record, several_calls
 from retrograd.core.node import AccumulateGrad
 from retrograd.nn.modules.module import Module
 from retrograd.nn.utils.clip_grad import clip_grads_with_norm_
@@ -34,6 +34,7 @@ READ: dict[Callable[..., Any], tuple[str, ...]] = {
     calls._write_unrecorded: ("op", "target", "other"),
     calls.apply_inplace: ("op", "bound", "target", "node"),
     leading_calls.leading_caller: ("op", "input", "arguments"),
+    several_calls.several_caller: ("op", "bound"),
     record.apply: ("op", "bound"),
     record.finish: ("op", "bound"),
     Module.__call__: ("self",),

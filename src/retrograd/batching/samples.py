@@ -33,10 +33,15 @@ def _leaves(value: Any) -> Iterable[Any]:
         yield value
 
 
+_NO_BATCH = frozenset((np.ndarray, int, float, bool, str, type(None)))
+
+
 def holds_batch(operands: Iterable[Any]) -> bool:
     """Whether there is a batched array among the operands, also inside lists."""
     for operand in operands:  # a loop, as most calls of a kernel come through here
         kind = type(operand)
+        if kind in _NO_BATCH:
+            continue
         if kind is BatchedArray:
             return True
         if issubclass(kind, (list, tuple)) and holds_batch(operand):

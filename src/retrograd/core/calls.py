@@ -34,6 +34,7 @@ from retrograd.core.record import (
     to_arrays,
 )
 from retrograd.core.registry import add_method
+from retrograd.core.several_calls import several_caller
 from retrograd.core.sites import LAST, caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Tensor, bump, wrap
@@ -57,7 +58,7 @@ def caller(op: Op) -> Callable[..., Any]:
             return _binary(op, operator=False)
     if _is_product(op):
         return _product(op, operator=False)
-    return leading_caller(op, _general(op))
+    return several_caller(op, leading_caller(op, _general(op)))
 
 
 def _is_product(op: Op) -> bool:

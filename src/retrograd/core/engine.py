@@ -340,7 +340,9 @@ def _deliver(
         gi = fit(gi, target.shape[nr], target.dtype[nr], node, index)
         _add_to_output(arrived, target, nr, gi)
         return
-    gi = fit(gi, target.shape, target.dtype, node, index)
+    array = gi._data if type(gi) is Tensor else gi
+    if array.shape != target.shape or array.dtype is not target.dtype:
+        gi = fit(gi, target.shape, target.dtype, node, index)
     if target in arrived:
         _add(arrived, owned, target, gi, on_tensors)
     else:

@@ -444,7 +444,8 @@ def save_argument(value: Any) -> Any:
     return value
 
 
-def _dtype_of(value: Any) -> np.dtype:
+def dtype_of(value: Any) -> np.dtype:
+    """The dtype of an array or a number."""
     return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
 
 
@@ -484,4 +485,4 @@ def compile_saver(op: Op, slot: str) -> Saver:
         return lambda bound, arrays, edges, result: SavedList([getattr(item, what) for item in arrays[position]])
     if what == "shape":
         return lambda bound, arrays, edges, result: np.shape(arrays[position])
-    return lambda bound, arrays, edges, result: _dtype_of(arrays[position])
+    return lambda bound, arrays, edges, result: dtype_of(arrays[position])

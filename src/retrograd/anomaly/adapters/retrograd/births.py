@@ -256,7 +256,7 @@ _ADDING = (engine._add.__code__, engine._add_to_output.__code__, *_LEAF)
 _APPLY_FUNCTION = _function.Function.__dict__["_apply"].__func__.__code__
 _MODULE_FILE = sites.PACKAGE + "nn/modules/module.py"
 _CLIP, _CLIP_FILE = "clip_grads_with_norm_", sites.PACKAGE + "nn/utils/clip_grad.py"
-_CALLS = tuple(sites.PACKAGE + f"core/{name}.py" for name in ("calls", "leading_calls", "record"))
+_CALLS = tuple(sites.PACKAGE + f"core/{name}.py" for name in ("calls", "leading_calls", "several_calls", "record"))
 
 
 def _arguments(frame: FrameType) -> list[Any] | None:

@@ -1,0 +1,165 @@
+"""Calling an operation that differentiates several tensors, such as ``linear`` or ``conv2d``: the short path.
+
+It does what :func:`retrograd.core.record.apply` does for plain tensors on the CPU with nobody watching, in one
+function; see :mod:`retrograd.core.leading_calls`, which does it for operations that differentiate one tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy import ndarray
+
+from retrograd.core.record import PLAIN, dtype_of, holds_tensor, save_argument, settle
+from retrograd.core.sites import LAST, caller_of, note
+from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
+from retrograd.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from retrograd.core.op import Op
+
+_new = Tensor.__new__
+_new_node = object.__new__
+
+# What a slot keeps, as a pair: one of these, and the number of the argument or byproduct that it is about.
+_ARGUMENT, _SHAPE, _DTYPE, _BYPRODUCT, _RESULT, _RESULT_SHAPE, _NEEDS = range(7)
+
+
+def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
+    """The public function of an operation; ``general`` answers for what is out of the ordinary."""
+    if (
+        op.kind == "elementwise"
+        or op.outputs is not None
+        or op.view
+        or op.multi_view
+        or op.sequence is not None
+        or op.arrays_too
+        or len(op.differentiable) < 2
+    ):
+        return general
+    forward, bind = op.in_blocks, op.bind
+    node_class: Any = None  # made for the first node
+    required, most, keepdim = op.required, len(op.params), op.keepdim_position
+    defaults = [op.defaults[given:] for given in range(most + 1)]
+    gathers, has_byproducts = op.variadic is not None, bool(op.byproducts)
+    edge_positions = op.edge_positions
+    what_slots_keep = [_kept(op, slot) for slot in op.slots]
+    plans: dict[int, list[tuple[int, int] | None]] = {}  # by which tensors need a gradient
+
+    def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:
+        nonlocal node_class
+        mode = local.mode
+        if mode == WATCHED or out is not None:
+            return general(*args, out=out, **kwargs)
+        given = len(args)
+        if kwargs or gathers or given > keepdim or not required <= given <= most:
+            bound = bind(args, kwargs)
+        else:
+            bound = [*args, *defaults[given]]
+        arrays = bound.copy()
+        found = False
+        for place, value in enumerate(bound):
+            kind = type(value)
+            if kind is Tensor:
+                data = arrays[place] = value._data
+                if type(data) is not ndarray or (value._meta is not None and value._meta.inference):
+                    return general(*args, **kwargs)
+                found = True
+            elif kind in PLAIN or kind is ndarray:
+                continue
+            elif isinstance(value, (Tensor, ndarray)) or ((kind is tuple or kind is list) and holds_tensor(value)):
+                return general(*args, **kwargs)
+        if not found:
+            return general(*args, **kwargs)
+        try:
+            result = forward(*arrays)
+        except Exception:
+            return general(*args, **kwargs)
+        if has_byproducts:
+            result, *byproducts = result
+        if type(result) is not ndarray:
+            result = settle(result)
+            if type(result) is tuple or type(result) is list:
+                return general(*args, **kwargs)
+
+        tensor = _new(Tensor)
+        tensor._data = result
+        tensor._edge = tensor._cell = tensor._meta = tensor._grad = None
+        if mode == NO_GRAD or result.dtype.kind not in "fc":
+            return tensor
+        edges: list[Any] = []
+        mask, bit = 0, 1
+        for place in edge_positions:
+            value = bound[place]
+            edge = None
+            if type(value) is Tensor:
+                edge = value._edge
+                if edge is None and value._meta is not None:
+                    edge = value._resolve_edge()
+                if edge is not None:
+                    mask |= bit
+            edges.append(edge)
+            bit += bit
+        if not mask:
+            return tensor
+        if node_class is None:
+            node_class = op.node_class
+        node = _new_node(node_class)
+        node.next = tuple(edges)
+        node.shape = result.shape
+        node.dtype = result.dtype
+        node.seq = next_sequence_nr()
+        node.extras = None
+        if mode > WATCHED:
+            frame = caller_of(1)
+            if frame is LAST[0]:
+                node.at = frame.f_lasti
+            else:
+                note(node, frame)
+        plan = plans.get(mask)
+        if plan is None:
+            wanted = zip(what_slots_keep, op.plan(mask), strict=True)
+            plan = plans[mask] = [kept if is_wanted else None for kept, is_wanted in wanted]
+        saved: list[Any] = []
+        for kept in plan:
+            if kept is None:
+                saved.append(None)
+                continue
+            what, place = kept
+            if what == _ARGUMENT:
+                value = bound[place]
+                saved.append(value if type(value) is Tensor and value._cell is None else save_argument(value))
+            elif what == _SHAPE:
+                saved.append(np.shape(arrays[place]))
+            elif what == _BYPRODUCT:
+                saved.append(byproducts[place])
+            elif what == _RESULT:
+                tensor._cell = [0]
+                saved.append((result, tensor._cell, 0))
+            elif what == _RESULT_SHAPE:
+                saved.append(result.shape)
+            elif what == _NEEDS:
+                saved.append(tuple([edge is not None for edge in edges]))
+            else:
+                saved.append(dtype_of(arrays[place]))
+        node.saved = tuple(saved)
+        tensor._edge = (node, 0)
+        return tensor
+
+    return call
+
+
+def _kept(op: Op, slot: str) -> tuple[int, int]:
+    """What a slot keeps; :func:`retrograd.core.record.compile_saver` is the reference."""
+    if slot in op.positions:
+        return _ARGUMENT, op.positions[slot]
+    if slot in op.byproducts:
+        return _BYPRODUCT, op.byproducts.index(slot)
+    if slot == "result":
+        return _RESULT, 0
+    if slot in ("needs", "result_shape"):
+        return _NEEDS if slot == "needs" else _RESULT_SHAPE, 0
+    name, _, what = slot.rpartition("_")
+    return _SHAPE if what == "shape" else _DTYPE, op.positions[name]

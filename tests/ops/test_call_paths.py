@@ -1,0 +1,81 @@
+"""The short paths of calls record what the general one does, which is the reference."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.core import state
+from retrograd.core.node import OpNode, SavedList
+from tests.ops.harness import Bound, Make, Row, to_ours
+from tests.ops.table import ROWS
+
+CASES = [
+    pytest.param(row, next(dtype for dtype in row.dtypes if np.dtype(dtype).kind in "fc"), id=row.name)
+    for row in ROWS
+    if row.gradients and any(np.dtype(dtype).kind in "fc" for dtype in row.dtypes)
+]
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@contextmanager
+def general_path() -> Iterator[None]:
+    """Have every call in this thread take the general path, as if somebody watched."""
+    state.local.mode = state.WATCHED
+    try:
+        yield
+    finally:
+        state.refresh()
+
+
+def content(entry: Any) -> Any:
+    """What a saved entry holds, however it is kept."""
+    if isinstance(entry, (SavedList, list)):
+        return [content(item) for item in entry]
+    if isinstance(entry, tuple) and entry and isinstance(entry[0], (rg.Tensor, np.ndarray)):
+        entry = entry[0]  # with its version
+    return entry._data if isinstance(entry, rg.Tensor) else entry
+
+
+def assert_same_record(short: Any, general: Any) -> None:
+    assert type(short) is type(general)
+    if not isinstance(short, OpNode):
+        return
+    assert isinstance(general, OpNode)
+    assert short.shape == general.shape and short.dtype == general.dtype
+    assert [edge is None for edge in short.next] == [edge is None for edge in general.next]
+    # the short paths leave out the last slot if it is empty
+    for mine, theirs in itertools.zip_longest(short.saved or (), general.saved or ()):
+        mine, theirs = content(mine), content(theirs)
+        assert type(mine) is type(theirs)
+        np.testing.assert_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("grad", [True, False], ids=["recorded", "plain"])
+@pytest.mark.parametrize(("row", "dtype"), CASES)
+def test_short_paths_record_what_the_general_path_does(row: Row, dtype: str, grad: bool) -> None:
+    for sample in row.samples(Make(dtype)):
+        results = []
+        for path in (general_path, None):
+            bound = Bound(row, sample, to_ours, rg, grad)
+            rg.manual_seed(0)
+            if path is None:
+                results.append(bound.run(row.function))
+            else:
+                with path():
+                    results.append(bound.run(row.function))
+        general, short = results
+        assert len(short) == len(general)
+        for mine, theirs in zip(short, general, strict=True):
+            if isinstance(mine, rg.Tensor):
+                assert mine.dtype == theirs.dtype and mine.stride() == theirs.stride()
+                np.testing.assert_array_equal(mine.numpy(force=True), theirs.numpy(force=True))
+                assert mine.requires_grad == theirs.requires_grad and mine._is_view() == theirs._is_view()
+                assert_same_record(mine.grad_fn, theirs.grad_fn)
