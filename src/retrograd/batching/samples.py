@@ -44,7 +44,7 @@ def holds_batch(operands: Iterable[Any]) -> bool:
             continue
         if kind is BatchedArray:
             return True
-        if issubclass(kind, (list, tuple)) and holds_batch(operand):
+        if (kind is tuple or issubclass(kind, (list, tuple))) and holds_batch(operand):
             return True
         if issubclass(kind, dict) and holds_batch(operand.values()):
             return True

@@ -344,6 +344,13 @@ def inplace(op: Op, name: str) -> Callable[..., Any]:
     return call
 
 
+def _is_as_it_should_be(number: Any, dtype: Any) -> bool:
+    """Whether it is a number that NumPy may add to a dtype as it is: a float, or a count, which all integers have."""
+    if type(number) is float:
+        return dtype.kind == "f" and dtype is not HALF
+    return type(number) is int and dtype.kind == "i" and 0 < number < 128
+
+
 def _write_unrecorded(op: Op, target: Any, other: Any) -> bool:
     """The short path of ``parameter -= step``: one ufunc call, if nothing needs recording, checking or promoting."""
     mode = local.mode
@@ -354,7 +361,7 @@ def _write_unrecorded(op: Op, target: Any, other: Any) -> bool:
         b: Any = other._data
         if b.dtype is not data.dtype or type(b) is not type(data):
             return False
-    elif type(other) is float and data.dtype.kind == "f" and data.dtype is not HALF:
+    elif _is_as_it_should_be(other, data.dtype):
         b = other
     else:
         return False

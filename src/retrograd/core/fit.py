@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,8 +47,9 @@ def fit(g: Any, shape: tuple[int, ...], dtype: np.dtype, made_by: Node | str, in
 def sum_to(g: Any, shape: tuple[int, ...], made_by: Node | str = "sum_to_size", index: int = 0) -> Any:
     """Undo broadcasting from ``shape``: sum over leading dimensions and over those where ``shape`` has length 1."""
     extra = g.ndim - len(shape)
-    if extra == 1 and type(g) is np.ndarray and g.shape[1:] == shape and g.dtype.char != "e":
-        return reduce(np.add, g, 0)  # the gradient of a bias
+    if extra > 0 and type(g) is np.ndarray and g.shape[extra:] == shape and g.dtype.char != "e":
+        # the gradient of a bias
+        return reduce(np.add, g if extra == 1 else g.reshape((math.prod(g.shape[:extra]), *shape)), 0)
     ok = extra >= 0 and all(n in (1, m) for n, m in zip(shape, g.shape[extra:], strict=True))
     if not ok:
         name = made_by if isinstance(made_by, str) else made_by.name()

@@ -367,12 +367,12 @@ class SequenceOpNode(OpNode):
     def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
         if self.saved is None:
             raise RuntimeError(FREED)
-        return self._spread(g, edges, cache(self.value))
+        return self._spread(g, edges, self.value if self.extras is None else cache(self.value))
 
     def backward_recorded(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
         if self.saved is None:
             raise RuntimeError(FREED)
-        return self._spread(g, edges, cache(self.variable))
+        return self._spread(g, edges, self.variable if self.extras is None else cache(self.variable))
 
     def _spread(self, g: Any, edges: tuple[Edge | None, ...], value: Callable[[int], Any]) -> list[Any]:
         (rule, slots), *others = self.rules

@@ -444,6 +444,11 @@ def save_argument(value: Any) -> Any:
     return value
 
 
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of an array or a number."""
+    return value.shape if type(value) is ndarray else np.shape(value)
+
+
 def dtype_of(value: Any) -> np.dtype:
     """The dtype of an array or a number."""
     return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
@@ -484,5 +489,5 @@ def compile_saver(op: Op, slot: str) -> Saver:
     if name == op.sequence:
         return lambda bound, arrays, edges, result: SavedList([getattr(item, what) for item in arrays[position]])
     if what == "shape":
-        return lambda bound, arrays, edges, result: np.shape(arrays[position])
+        return lambda bound, arrays, edges, result: shape_of(arrays[position])
     return lambda bound, arrays, edges, result: dtype_of(arrays[position])

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy import ndarray
 
-from retrograd.core.record import PLAIN, dtype_of, holds_tensor, save_argument, settle
+from retrograd.core.record import PLAIN, dtype_of, holds_tensor, save_argument, settle, shape_of
 from retrograd.core.sites import LAST, caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Tensor
@@ -132,7 +131,7 @@ def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
                 value = bound[place]
                 saved.append(value if type(value) is Tensor and value._cell is None else save_argument(value))
             elif what == _SHAPE:
-                saved.append(np.shape(arrays[place]))
+                saved.append(shape_of(arrays[place]))
             elif what == _BYPRODUCT:
                 saved.append(byproducts[place])
             elif what == _RESULT:

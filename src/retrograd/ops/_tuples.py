@@ -17,6 +17,8 @@ def per_dimension(name: str, parameter: str, value: Any, n: int) -> tuple[int, .
     TypeError
         If it is neither an integer nor a sequence of integers.
     """
+    if type(value) is int:
+        return (value,) * n
     given = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
     try:
         numbers = tuple(operator.index(item) for item in given)

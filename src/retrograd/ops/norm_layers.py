@@ -113,19 +113,19 @@ def scaled(x: Any, weight: Any, bias: Any) -> Any:
 
 def check_parameters(name: str, input: Any, **parameters: Any) -> None:
     """Raise unless all parameters are of the input's dtype, or in single precision for an input in half precision."""
+    dtype = input.dtype
     for parameter, value in parameters.items():
-        fits = value is None or value.dtype in (input.dtype, np.float32 if input.dtype == np.float16 else input.dtype)
-        if not fits:
-            raise RuntimeError(
-                f"{name}: mixed dtype: expect {parameter} to be of {input.dtype}, as the input, got {value.dtype}"
-            )
+        if value is None or (given := value.dtype) is dtype:
+            continue
+        if given != dtype and not (dtype == np.float16 and given == np.float32):
+            raise RuntimeError(f"{name}: mixed dtype: expect {parameter} to be of {dtype}, as the input, got {given}")
 
 
 # --- layer norm and RMS norm ------------------------------------------------------------------------------------------
 
 
 def _check_shape(name: str, input: Any, normalized_shape: Any, **parameters: Any) -> tuple[int, ...]:
-    if isinstance(normalized_shape, int) or not isinstance(normalized_shape, Sequence):
+    if type(normalized_shape) is not tuple and not isinstance(normalized_shape, Sequence):
         raise TypeError(
             f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not "
             f"{type(normalized_shape).__name__}"
