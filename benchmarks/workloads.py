@@ -11,6 +11,14 @@ import numpy as np
 
 from blocks import batch_of, residual_block, step_of, transformer_block
 from libraries import SUBJECT, Inputs, Workload, from_forward
+from small_models import (
+    inputs_of,
+    small_convolutions,
+    small_equation,
+    small_perceptron,
+    small_step_of,
+    small_transformer,
+)
 
 
 def vectors(size: int) -> Callable[[bool], Inputs]:
@@ -322,6 +330,11 @@ def axpy_workload(label: str, size: int) -> Workload:
     return Workload(f"axpy_{label}", what, 1, vectors(size), from_forward(axpy, axpy_by_hand), {"torch": 1.2})
 
 
+def small_model(make, inputs) -> Workload:
+    builder = small_step_of(make)
+    return Workload(make.__name__, make.__doc__.rstrip("."), 1, inputs, {SUBJECT: builder, "torch": builder}, {})
+
+
 WORKLOADS = [
     Workload(
         "small_chain",
@@ -409,4 +422,8 @@ WORKLOADS = [
         {SUBJECT: step_of(transformer_block), "torch": step_of(transformer_block)},
         {"torch": 1.1},
     ),
+    small_model(small_perceptron, inputs_of((32, 64), classes=10)),
+    small_model(small_convolutions, inputs_of((16, 1, 8, 8), classes=10)),
+    small_model(small_transformer, inputs_of((8, 16, 32))),
+    small_model(small_equation, inputs_of((64, 1))),
 ]
