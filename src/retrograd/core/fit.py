@@ -47,7 +47,8 @@ def fit(g: Any, shape: tuple[int, ...], dtype: np.dtype, made_by: Node | str, in
 def sum_to(g: Any, shape: tuple[int, ...], made_by: Node | str = "sum_to_size", index: int = 0) -> Any:
     """Undo broadcasting from ``shape``: sum over leading dimensions and over those where ``shape`` has length 1."""
     extra = g.ndim - len(shape)
-    if extra > 0 and type(g) is np.ndarray and g.shape[extra:] == shape and g.dtype.char != "e":
+    is_plain = type(g) is np.ndarray and g.dtype.char != "e"
+    if is_plain and extra > 0 and g.shape[extra:] == shape and (extra == 1 or g.flags.c_contiguous):
         # the gradient of a bias
         return reduce(np.add, g if extra == 1 else g.reshape((math.prod(g.shape[:extra]), *shape)), 0)
     ok = extra >= 0 and all(n in (1, m) for n, m in zip(shape, g.shape[extra:], strict=True))
