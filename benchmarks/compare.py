@@ -12,6 +12,7 @@ to stdout, and into FILE with --markdown.
 """
 
 import argparse
+import ctypes
 import datetime
 import importlib.metadata
 import json
@@ -166,6 +167,20 @@ def processor():
     return next(models, platform.processor() or platform.machine())
 
 
+def blas_kernel():
+    """What processor the kernels are for that NumPy's OpenBLAS runs, as it has found or was told; "" without one."""
+    try:
+        library = ctypes.CDLL(sys.modules["numpy._core._multiarray_umath"].__file__)
+    except (AttributeError, KeyError, OSError):
+        return ""
+    for name in ("scipy_openblas_get_corename64_", "openblas_get_corename64_", "openblas_get_corename"):
+        corename = getattr(library, name, None)
+        if corename is not None:
+            corename.restype = ctypes.c_char_p
+            return corename().decode()
+    return ""
+
+
 def version(distribution):
     try:
         return importlib.metadata.version(distribution)
@@ -175,6 +190,9 @@ def version(distribution):
 
 def machine():
     versions = ", ".join(f"{name} {version(name)}" for name in NAMES)
+    kernel = blas_kernel()
+    if kernel:
+        versions += f" with OpenBLAS for {kernel}"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return [
         f"{processor()}, {cores} cores, {platform.system()}; Python {platform.python_version()}, {versions}",
