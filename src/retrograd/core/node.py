@@ -274,7 +274,7 @@ class OpNode(Node):
         name = self.op.slots[slot]
         if name in self.op.byproducts:
             return None  # it has no history: the rule computes it again, from what has one
-        value = saved_value(entry, self, slot)
+        value = self.value(slot)
         if name == "result":
             return self._result_variable(entry, value)
         if name in self.op.results:
