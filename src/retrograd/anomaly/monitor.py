@@ -19,7 +19,7 @@ from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
 from retrograd.anomaly.libraries import depth_of_user
 from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, advice, message_of, outcome_of
-from retrograd.anomaly.policies import ACTIONS, Action, policies_of
+from retrograd.anomaly.policies import ACTIONS, Action, names_allowed, policies_of
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -109,8 +109,8 @@ class Watch:
         self.optimizer = optimizer
         self.policies = policies_of(policy)
         self.tells_once = not isinstance(policy, Mapping) or "overflow" not in policy
-        self.allow = frozenset(allow)
-        self.allow_modules = tuple(allow_modules)
+        self.allow = names_allowed("allow", allow)
+        self.allow_modules = names_allowed("allow_modules", allow_modules, model)
         self.budget = budget
         self.lag = lag
         self.from_step = from_step
@@ -540,9 +540,9 @@ def watch(
     Raises
     ------
     TypeError
-        If ``model`` is no module, or ``optimizer`` has no ``step``.
+        If ``model`` is no module, ``optimizer`` has no ``step``, or one string is given in place of a list of names.
     ValueError
-        For an unknown kind or policy, a budget that is not above 0, another lag, or a step that is none.
+        For an unknown kind, policy or module, a budget that is not above 0, another lag, or a step that is none.
 
     Examples
     --------
