@@ -71,7 +71,19 @@ _RECORDS = {**RECORDS, **{record.__name__: record for record in (Start, Entry, N
 
 @dataclass
 class Run:
-    """What one run of a program has recorded; ``torn`` counts the lines of it that cannot be read."""
+    """What one run of a program has recorded.
+
+    Attributes
+    ----------
+    start : Start or None
+        The program, and when it began; None if that line is lost.
+    entries : list of Entry
+        What was found, the earliest first.
+    notes : list of str
+        Remarks about the recording.
+    torn : int
+        How many lines of it cannot be read.
+    """
 
     start: Start | None = None
     entries: list[Entry] = field(default_factory=list)
@@ -221,6 +233,11 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
 
     Lines that were cut off when a process was killed are counted and left out.
 
+    Parameters
+    ----------
+    path : path-like
+        The file, such as ``runs/7/events.jsonl``.
+
     Raises
     ------
     ReportError
@@ -259,6 +276,11 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
 
 def read_latest(path: str | os.PathLike[str]) -> Run:
     """Read the latest run of a recording; a note says how many came before it.
+
+    Parameters
+    ----------
+    path
+        As of :func:`read_runs`.
 
     Raises
     ------
