@@ -56,6 +56,29 @@ class Chance(Dataset[Any]):
         return rg.rand(()).item(), random.random(), np.random.random(), get_worker_info().id  # type: ignore[union-attr]
 
 
+class Threads(Dataset[int]):
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> int:
+        return rg.get_num_threads()
+
+
+def use_three_threads(worker: int) -> None:
+    rg.set_num_threads(3)
+
+
+@pytest.mark.parametrize(("init", "threads"), [(None, 1), (use_three_threads, 3)])
+def test_workers_compute_on_one_thread_unless_they_are_told(init: Any, threads: int) -> None:
+    before = rg.get_num_threads()
+    rg.set_num_threads(2)
+    try:
+        assert list(DataLoader(Threads(), batch_size=None, num_workers=1, worker_init_fn=init)) == [threads]
+        assert rg.get_num_threads() == 2
+    finally:
+        rg.set_num_threads(before)
+
+
 def plain(batches: Any) -> list[Any]:
     return [{name: tensor.tolist() for name, tensor in batch.items()} for batch in batches]
 

@@ -531,21 +531,6 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
     ----------
     function
         The ``backward``, under ``@staticmethod``. It runs with recording off.
-
-    Examples
-    --------
-    >>> class Round(rg.autograd.Function):
-    ...     @staticmethod
-    ...     def forward(ctx, x):
-    ...         return x.round()
-    ...     @staticmethod
-    ...     @rg.autograd.function.once_differentiable
-    ...     def backward(ctx, g):
-    ...         return rg.from_numpy(g.numpy())  # of which nothing is known
-    >>> x = rg.tensor([0.4], requires_grad=True)
-    >>> (g,) = rg.autograd.grad(Round.apply(x).sum(), x, create_graph=True)
-    >>> g
-    tensor([1.])
     """
 
     @functools.wraps(function)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from retrograd.core.blocks import set_num_threads
 from retrograd.core.tensor import Tensor
 from retrograd.random import manual_seed
 from retrograd.utils.data._fetch import END, Plan, fetcher
@@ -109,6 +110,7 @@ Init = Callable[[int], None]
 def _work(plan: Plan, init: Init | None, number: int, num_workers: int, tasks: Any, results: Any) -> None:
     """The whole life of a worker."""
     global _worker_info
+    set_num_threads(1)  # the processes share the processors as it is
     fetch: Any = None
     problem: _Failure | None = None
     epoch = 0
