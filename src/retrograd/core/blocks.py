@@ -95,18 +95,26 @@ def set_num_threads(n: int) -> None:
     RuntimeError
         If ``n`` is not positive.
     """
-    global _threads
     if not isinstance(n, int) or isinstance(n, bool):
         raise TypeError(f"set_num_threads expects an int, but got {type(n).__name__}")
     if n < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, but got {n}")
+    resize_pool(n)
+    use_threads(n)
+
+
+def resize_pool(n: int) -> None:
+    """Have ``n`` threads share work here, and leave BLAS alone.
+
+    OpenBLAS makes all the threads that it may have when it is told to use one, in a process that was forked.
+    """
+    global _threads
     with _lock:
         if _pool is not None:
             for _ in range(_helpers()):
                 _pool.put(None)
         _threads = n
         _forget_pool()
-    use_threads(n)
 
 
 def _helpers() -> int:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from retrograd.core.blocks import set_num_threads
+from retrograd.core.blocks import resize_pool
 from retrograd.core.tensor import Tensor
 from retrograd.random import manual_seed
 from retrograd.utils.data._fetch import END, Plan, fetcher
@@ -121,7 +121,7 @@ def _work(plan: Plan, init: Init | None, number: int, num_workers: int, tasks: A
 def _make_batches(plan: Plan, init: Init | None, number: int, num_workers: int, tasks: Any, results: Any) -> None:
     """Work on tasks as long as there are any."""
     global _worker_info
-    set_num_threads(1)  # the processes share the processors as it is
+    resize_pool(1)  # the processes share the processors as it is
     fetch: Any = None
     problem: _Failure | None = None
     epoch = 0
