@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.core import engine
+from retrograd.core import engine, observer, state
 from retrograd.core.tensor import leaf_lock
 from tests.parity import attempt, message, parity
 
@@ -118,6 +118,33 @@ def test_a_forked_child_differentiates_while_its_parent_does() -> None:
     ended.set()
     thread.join()
     assert code == 0
+
+
+def test_an_interrupt_at_the_beginning_leaves_the_modes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a backward, and of an operation that a profiler observes; where exactly, the interpreter decides."""
+
+    def interrupted(module: Any) -> None:
+        refresh = module.refresh
+
+        def interrupt() -> None:
+            monkeypatch.setattr(module, "refresh", refresh)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(module, "refresh", interrupt)
+
+    x = leaf(rg, 1.0)
+    y = x * x
+    interrupted(state)
+    with pytest.raises(KeyboardInterrupt):
+        y.backward()
+    assert rg.is_grad_enabled()
+    assert (x * 2).requires_grad
+    with rg.autograd.profiler.profile() as profile:
+        interrupted(observer)
+        with pytest.raises(KeyboardInterrupt):
+            x.sin()
+        x.cos()
+    assert [event.name for event in profile.function_events] == ["aten::sin", "aten::cos"]
 
 
 def test_modes_belong_to_a_thread() -> None:
