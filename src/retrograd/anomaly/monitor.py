@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any, TypeVar
 
 from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
@@ -148,7 +149,9 @@ class Watch:
         """
         if self in _stack:
             raise RuntimeError("this watch was started already; stop() it first, or make another one with watch()")
-        self._adapters = _adapters_for(self)
+        from retrograd.anomaly.adapters import adapters_for
+
+        self._adapters = adapters_for(self)
         try:
             for adapter in self._adapters:
                 adapter.start()
@@ -196,7 +199,10 @@ class Watch:
             self.stop()
 
     def __call__(self, function: F) -> F:
-        """Observe every call of a function."""
+        """Observe every call of a function; a TypeError if a call only makes a generator or a coroutine."""
+        if isgeneratorfunction(function) or iscoroutinefunction(function) or isasyncgenfunction(function):
+            name = getattr(function, "__name__", function)
+            raise TypeError(f"{name} runs after it was called: put `with watch():` into it instead")
 
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
@@ -472,13 +478,6 @@ class _Replay:
     def __init__(self, snapshots: Sequence[Any]) -> None:
         self.snapshots = snapshots
         self.tripped: tuple[str, NaNEvent] | None = None
-
-
-def _adapters_for(watch: Watch) -> list[Adapter]:
-    """The adapters of the libraries that are in use."""
-    from retrograd.anomaly.adapters import adapters_for
-
-    return adapters_for(watch)
 
 
 def watch(
