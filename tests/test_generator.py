@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
 import types
@@ -11,7 +13,7 @@ import pytest
 import torch
 
 import retrograd as rg
-from retrograd.random import sampling
+from retrograd.random import default_generator, sampling
 from tests.outcomes import cases, compare_but_values
 from tests.test_sampling import METHODS
 
@@ -166,6 +168,32 @@ def test_states_are_whole_while_threads_draw():
     finally:
         stop.set()
         thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_a_forked_child_draws_while_its_parent_does():
+    rg.rand(1)  # makes NumPy's generator
+    holding, ended = threading.Event(), threading.Event()
+
+    def hold():
+        with default_generator._lock, default_generator._numpy.bit_generator.lock:
+            holding.set()
+            ended.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert holding.wait(10)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        rg.manual_seed(0)
+        rg.rand(3)
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    ended.set()
+    thread.join()
+    assert code == 0
 
 
 def test_on_other_array_modules(monkeypatch):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import importlib
 import inspect
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -290,10 +293,37 @@ def test_an_error_is_told_once():
         lambda: rg.ones(2, 3) @ rg.ones(2, 3),
         lambda: rg.ones(2, 3).sum(7),
         lambda: rg.linalg.inv(rg.zeros(2, 2)),
+        lambda: rg.vmap(lambda x: x[x > 0])(rg.ones(2, 3)),
     ):
         with pytest.raises((RuntimeError, IndexError)) as info:
             call()
         assert str(info.getrepr(style="native")).count("Traceback (most recent call last)") == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x + rg.ones(4),
+        lambda x: x.mul_(rg.ones(4)),
+        lambda x: x @ rg.ones(2, 3),
+        lambda x: x[5],
+        lambda x: rg.linalg.inv(x[:, :2] * 0),
+        lambda x: rg.vmap(lambda row: row @ rg.ones(7))(x),
+        lambda x: rg.vmap(lambda row: rg.linalg.lu_factor(row.expand(3, 3))[0])(x),  # goes well at the second try
+    ],
+)
+def test_what_failed_keeps_its_operands_no_longer_than_the_error(call: Callable[[Any], Any]) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        x = rg.ones(2, 3)
+        operand = weakref.ref(x)
+        with contextlib.suppress(RuntimeError, IndexError):
+            call(x)
+        del x
+        assert operand() is None, "a cycle keeps the operand"
+    finally:
+        gc.enable()
 
 
 NO_TENSORS = (3.0, [1.0, 2.0], None, "x", (1, 2), {})

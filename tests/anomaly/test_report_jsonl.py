@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -114,6 +117,42 @@ def test_threads_write_whole_lines(tmp_path: Path) -> None:
     [run] = read_runs(path)
     assert len(run.entries) == 80
     assert not run.torn
+
+
+def test_a_full_disk_loses_no_finding_and_ends_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, is_full = os.write, False
+
+    def write_a_little(file: int, data: Any) -> int:
+        if is_full and len(data) < 20:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(file, data[: len(data) // 2] if is_full else data)
+
+    monkeypatch.setattr(os, "write", write_a_little)
+    x = rg.tensor([0.0, 1.0], requires_grad=True)
+    with Report(tmp_path) as report, rg.anomaly.watch(policy="record", recorder=report):
+        for step in range(4):
+            is_full = step in (1, 2)
+            if step == 1:
+                with pytest.warns(RuntimeWarning, match="events.jsonl could not be written .No space left on device"):
+                    rg.log(x).sum().backward()
+            else:
+                rg.log(x).sum().backward()  # the warning comes once
+            assert len(report.run.entries) == step + 1
+    assert report.run.remarks == [f"not everything could be written to {report.files[0]}: No space left on device"]
+    [run] = read_runs(report.files[0])
+    assert [e.step for e in run.events] == [1, 4]  # type: ignore[union-attr]
+    assert run.torn == 2
+    assert "No space left" in report.files[1].read_text()
+
+
+def test_a_page_that_cannot_be_written_hides_no_error(tmp_path: Path) -> None:
+    with (
+        pytest.warns(RuntimeWarning, match=r"report\.html could not be written"),
+        pytest.raises(KeyError),
+        Report(tmp_path) as report,
+    ):
+        report.files[1].mkdir()
+        raise KeyError
 
 
 @pytest.mark.parametrize("policy", ["warn", "record"])

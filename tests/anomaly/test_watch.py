@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -278,6 +279,23 @@ def test_allowed_modules_are_no_suspects() -> None:
             model(leaf(1.0, 0.0)).sum().backward()
         assert watch.event is not None
         assert watch.event.op == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "advice"),
+    [
+        ({"allow": "log"}, TypeError, "allow=['log']"),
+        ({"allow_modules": "inner"}, TypeError, "allow_modules=['inner']"),
+        ({"allow_modules": ["iner"]}, ValueError, "no module 'iner'; the names are those of model.named_modules()"),
+        ({"allow_modules": ["1"]}, ValueError, "did you mean 'inner.1'?"),
+    ],
+)
+def test_what_is_allowed_is_a_list_of_names(options: dict[str, Any], error: type[Exception], advice: str) -> None:
+    """Anything else would allow nothing, and nobody would hear of it."""
+    model = Model()
+    model.inner = rg.nn.Sequential(rg.nn.ReLU(), Logarithm())
+    with pytest.raises(error, match=re.escape(advice)):
+        rg.anomaly.watch(model, **options)
 
 
 def test_what_is_meant_is_told_of_if_nothing_else_explains_the_harm() -> None:
@@ -586,6 +604,17 @@ def test_start_and_stop() -> None:
     watch.stop()
     bad_loss(leaf(1.0))
     assert len(watch.events) == 1
+
+
+def test_what_runs_after_its_call_is_not_decorated() -> None:
+    def steps() -> Iterator[int]:
+        yield 1
+
+    async def train() -> None: ...
+
+    for function in (steps, train):
+        with pytest.raises(TypeError, match=f"{function.__name__} runs after it was called: put `with"):
+            rg.anomaly.watch()(function)
 
 
 def test_as_a_decorator() -> None:

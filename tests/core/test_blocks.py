@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import warnings
 from typing import Any
@@ -314,3 +316,43 @@ def test_a_forked_child_makes_its_own_threads() -> None:
         ok = bool((blocks.run_blocked(np.sqrt, data) == 1).all())
         os._exit(0 if ok else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("given", [0, 1])
+def test_the_work_is_done_with_the_threads_that_the_system_gives(given: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rg.set_num_threads(4)
+    left = given
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        nonlocal left
+        if left == 0:
+            raise RuntimeError("can't start new thread")
+        left -= 1
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    data = np.arange(1000.0)
+    for _ in range(2):
+        np.testing.assert_array_equal(blocks.run_blocked(np.sqrt, data), np.sqrt(data))
+
+
+def test_objects_that_outlive_the_threads_of_the_pool_compute() -> None:
+    """While the interpreter ends, its threads stand still, and nobody waits for them."""
+    program = """
+import builtins
+import retrograd as rg
+
+class Last:
+    def __init__(self):
+        self.x = rg.ones(2_000_000)
+
+    def __del__(self, rg=rg):
+        print(self.x.exp().numel())
+
+rg.set_num_threads(2)
+rg.ones(2_000_000).exp()
+builtins.last = Last()
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (run.stdout, run.stderr) == ("2000000\n", "")

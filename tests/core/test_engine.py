@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import gc
+import os
+import signal
 import threading
 import weakref
 from typing import Any
@@ -12,7 +14,8 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.core import engine
+from retrograd.core import engine, observer, state
+from retrograd.core.tensor import leaf_lock
 from tests.parity import attempt, message, parity
 
 
@@ -91,6 +94,57 @@ def test_threads_share_leaves() -> None:
         thread.join()
     assert not errors
     assert (x.grad == 400).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_a_forked_child_differentiates_while_its_parent_does() -> None:
+    holding, ended = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with leaf_lock:
+            holding.set()
+            ended.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert holding.wait(10)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        leaf(rg, 1.0).sum().backward()
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    ended.set()
+    thread.join()
+    assert code == 0
+
+
+def test_an_interrupt_at_the_beginning_leaves_the_modes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a backward, and of an operation that a profiler observes; where exactly, the interpreter decides."""
+
+    def interrupted(module: Any) -> None:
+        refresh = module.refresh
+
+        def interrupt() -> None:
+            monkeypatch.setattr(module, "refresh", refresh)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(module, "refresh", interrupt)
+
+    x = leaf(rg, 1.0)
+    y = x * x
+    interrupted(state)
+    with pytest.raises(KeyboardInterrupt):
+        y.backward()
+    assert rg.is_grad_enabled()
+    assert (x * 2).requires_grad
+    with rg.autograd.profiler.profile() as profile:
+        interrupted(observer)
+        with pytest.raises(KeyboardInterrupt):
+            x.sin()
+        x.cos()
+    assert [event.name for event in profile.function_events] == ["aten::sin", "aten::cos"]
 
 
 def test_modes_belong_to_a_thread() -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import signal
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -54,6 +57,29 @@ class Chance(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         return rg.rand(()).item(), random.random(), np.random.random(), get_worker_info().id  # type: ignore[union-attr]
+
+
+class Threads(Dataset[int]):
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> int:
+        return rg.get_num_threads()
+
+
+def use_three_threads(worker: int) -> None:
+    rg.set_num_threads(3)
+
+
+@pytest.mark.parametrize(("init", "threads"), [(None, 1), (use_three_threads, 3)])
+def test_workers_compute_on_one_thread_unless_they_are_told(init: Any, threads: int) -> None:
+    before = rg.get_num_threads()
+    rg.set_num_threads(2)
+    try:
+        assert list(DataLoader(Threads(), batch_size=None, num_workers=1, worker_init_fn=init)) == [threads]
+        assert rg.get_num_threads() == 2
+    finally:
+        rg.set_num_threads(before)
 
 
 def plain(batches: Any) -> list[Any]:
@@ -299,6 +325,34 @@ def test_a_worker_that_dies() -> None:
 def test_a_worker_that_hangs() -> None:
     with pytest.raises(RuntimeError, match=r"timed out after 0\.2 seconds"):
         list(of(hang, timeout=0.2))
+
+
+PROGRAM = """
+import multiprocessing, time
+from retrograd.utils.data import DataLoader, _workers
+
+_workers._PATIENCE = 0.1
+batches = iter(DataLoader(range(100), num_workers=2, multiprocessing_context="fork"))
+next(batches)
+print(*[process.pid for process in multiprocessing.active_children()], flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_workers_end_with_the_program(is_killed: bool) -> None:
+    """By Ctrl-C, which every process hears, without tracebacks of their own; and if it is killed, by themselves."""
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], start_new_session=True, **pipes) as program:
+        workers = [int(pid) for pid in program.stdout.readline().split()]
+        if is_killed:
+            program.kill()
+        else:
+            os.killpg(program.pid, signal.SIGINT)
+        _, said = program.communicate(timeout=30)  # until nobody has the stream open any more
+    assert len(workers) == 2
+    assert said.count("Traceback") == (0 if is_killed else 1)
 
 
 def test_of_a_view_only_what_it_shows_is_sent() -> None:

@@ -244,6 +244,11 @@ RECORDS: Mapping[str, type] = {
 def event_from_json(text: str | bytes) -> NaNEvent | GradEvent:
     """Return the event of either class that ``to_json`` wrote.
 
+    Parameters
+    ----------
+    text : str or bytes
+        What ``to_json`` of an event returned.
+
     Raises
     ------
     ValueError

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any, TypeVar
 
 from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
@@ -19,7 +20,7 @@ from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
 from retrograd.anomaly.libraries import depth_of_user
 from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, advice, message_of, outcome_of
-from retrograd.anomaly.policies import ACTIONS, Action, policies_of
+from retrograd.anomaly.policies import ACTIONS, Action, names_allowed, policies_of
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -109,8 +110,8 @@ class Watch:
         self.optimizer = optimizer
         self.policies = policies_of(policy)
         self.tells_once = not isinstance(policy, Mapping) or "overflow" not in policy
-        self.allow = frozenset(allow)
-        self.allow_modules = tuple(allow_modules)
+        self.allow = names_allowed("allow", allow)
+        self.allow_modules = names_allowed("allow_modules", allow_modules, model)
         self.budget = budget
         self.lag = lag
         self.from_step = from_step
@@ -148,7 +149,9 @@ class Watch:
         """
         if self in _stack:
             raise RuntimeError("this watch was started already; stop() it first, or make another one with watch()")
-        self._adapters = _adapters_for(self)
+        from retrograd.anomaly.adapters import adapters_for
+
+        self._adapters = adapters_for(self)
         try:
             for adapter in self._adapters:
                 adapter.start()
@@ -196,7 +199,10 @@ class Watch:
             self.stop()
 
     def __call__(self, function: F) -> F:
-        """Observe every call of a function."""
+        """Observe every call of a function; a TypeError if a call only makes a generator or a coroutine."""
+        if isgeneratorfunction(function) or iscoroutinefunction(function) or isasyncgenfunction(function):
+            name = getattr(function, "__name__", function)
+            raise TypeError(f"{name} runs after it was called: put `with watch():` into it instead")
 
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
@@ -474,13 +480,6 @@ class _Replay:
         self.tripped: tuple[str, NaNEvent] | None = None
 
 
-def _adapters_for(watch: Watch) -> list[Adapter]:
-    """The adapters of the libraries that are in use."""
-    from retrograd.anomaly.adapters import adapters_for
-
-    return adapters_for(watch)
-
-
 def watch(
     model: Any = None,
     optimizer: Any = None,
@@ -540,9 +539,9 @@ def watch(
     Raises
     ------
     TypeError
-        If ``model`` is no module, or ``optimizer`` has no ``step``.
+        If ``model`` is no module, ``optimizer`` has no ``step``, or one string is given in place of a list of names.
     ValueError
-        For an unknown kind or policy, a budget that is not above 0, another lag, or a step that is none.
+        For an unknown kind, policy or module, a budget that is not above 0, another lag, or a step that is none.
 
     Examples
     --------

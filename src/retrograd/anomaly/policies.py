@@ -1,8 +1,8 @@
-"""What to do about an anomaly, for each kind of harm."""
+"""What to do about an anomaly, for each kind of harm; and whose infinities are meant."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 KINDS = ("nan", "inf", "overflow", "underflow", "spike")
@@ -25,3 +25,26 @@ def policies_of(policy: str | Mapping[str, Action] | Callable[[Any], str | None]
                 f"no such policy for {kind}: {action!r}; give one of {', '.join(ACTIONS)}, or a function of the event"
             )
     return {**_DEFAULTS, **policy}
+
+
+def names_allowed(option: str, names: Iterable[str], model: Any = None) -> frozenset[str]:
+    """The names given for ``option``; with a ``model``, those of its modules.
+
+    Raises
+    ------
+    TypeError
+        If it is one string, whose letters would be taken for names.
+    ValueError
+        If the model has no such module.
+    """
+    if isinstance(names, str):
+        raise TypeError(f"{option} must be a list of names, as in {option}=[{names!r}], but got {names!r}")
+    allowed = frozenset(names)
+    if model is None:
+        return allowed
+    known = [name for name, _ in model.named_modules()]
+    for name in sorted(allowed.difference(known)):
+        alike = next((full for full in known if full.endswith(f".{name}")), None)
+        advice = "the names are those of model.named_modules()" if alike is None else f"did you mean {alike!r}?"
+        raise ValueError(f"{option}: the model has no module {name!r}; {advice}")
+    return allowed

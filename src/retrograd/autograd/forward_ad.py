@@ -54,6 +54,11 @@ def enter_dual_level() -> int:
 def exit_dual_level(*, level: int | None = None) -> None:
     """Leave the level. All tangents of tensors are gone with it; those that were unpacked stay as ordinary tensors.
 
+    Parameters
+    ----------
+    level
+        Which one: 0, or None for the one that is active.
+
     Raises
     ------
     RuntimeError

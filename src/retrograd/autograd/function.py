@@ -525,7 +525,13 @@ class DelayedError(Node):
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a ``backward`` that is not differentiable: differentiating it raises instead of giving nonsense."""
+    """Decorate a ``backward`` that is not differentiable: differentiating it raises instead of giving nonsense.
+
+    Parameters
+    ----------
+    function
+        The ``backward``, under ``@staticmethod``. It runs with recording off.
+    """
 
     @functools.wraps(function)
     def wrapper(ctx: FunctionCtx, *args: Any) -> Any:

@@ -184,9 +184,9 @@ def compute_per_sample(name: str, function: Callable[..., Any], operands: Sequen
         return function(*_all_batched(operands))
     except (RandomnessError, IndexError):
         raise
-    except Exception as error:
+    except Exception:
         if name in DYNAMIC:
-            raise depends_on_data(name) from error
+            raise depends_on_data(name) from None
         return per_sample(function, operands, {}, name)
 
 

@@ -12,6 +12,7 @@ import contextvars
 import functools
 import math
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -94,18 +95,26 @@ def set_num_threads(n: int) -> None:
     RuntimeError
         If ``n`` is not positive.
     """
-    global _threads
     if not isinstance(n, int) or isinstance(n, bool):
         raise TypeError(f"set_num_threads expects an int, but got {type(n).__name__}")
     if n < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, but got {n}")
+    resize_pool(n)
+    use_threads(n)
+
+
+def resize_pool(n: int) -> None:
+    """Have ``n`` threads share work here, and leave BLAS alone.
+
+    OpenBLAS makes all the threads that it may have when it is told to use one, in a process that was forked.
+    """
+    global _threads
     with _lock:
         if _pool is not None:
             for _ in range(_helpers()):
                 _pool.put(None)
         _threads = n
         _forget_pool()
-    use_threads(n)
 
 
 def _helpers() -> int:
@@ -121,20 +130,32 @@ def _queue_type() -> type[SimpleQueue[Any]]:
     return SimpleQueue
 
 
-def _hand_out(job: Callable[[], None], times: int) -> None:
-    """Have threads of the pool call ``job``, so many of them.
+def _hand_out(job: Callable[[], None], times: int) -> int:
+    """Have threads of the pool call ``job``, so many times, and return how often it will be called.
 
     The pool is a queue in C: the futures of an executor would take as long as the work on a block.
     """
     global _pool
     with _lock:
         if _pool is None:
-            _pool = _queue_type()()
-            for number in range(_helpers()):
-                name = f"retrograd_{number}"
-                threading.Thread(target=_serve, args=(_pool,), name=name, daemon=True).start()
+            _pool = _new_pool()
+        if _pool is None:
+            return 0
         for _ in range(times):
             _pool.put(job)
+    return times
+
+
+def _new_pool() -> SimpleQueue[Callable[[], None] | None] | None:
+    """A pool with its threads; None if the system gives none. Fewer than are wanted do the jobs one after another."""
+    pool = _queue_type()()
+    for number in range(_helpers()):
+        thread = threading.Thread(target=_serve, args=(pool,), name=f"retrograd_{number}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return pool if number > 0 else None
+    return pool
 
 
 def _serve(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
@@ -314,7 +335,8 @@ def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]], produ
     each thread computes its own.
     """
     waiting = deque(tasks)
-    helpers = 0 if _thread.is_sharing else min(get_num_threads(), len(waiting)) - 1
+    alone = _thread.is_sharing or sys.is_finalizing()  # the interpreter ends with the threads of the pool stopped
+    helpers = 0 if alone else min(get_num_threads(), len(waiting)) - 1
     if helpers < 1:
         for task in waiting:
             work(*task)
@@ -344,7 +366,7 @@ def share_out(work: Callable[..., None], tasks: Iterable[tuple[Any, ...]], produ
 
     contexts = [contextvars.copy_context() for _ in range(helpers)]
     with on_one_thread() if products else contextlib.nullcontext():
-        _hand_out(assist, helpers)
+        helpers = _hand_out(assist, helpers)
         try:
             take(waiting.popleft)
         finally:

@@ -70,8 +70,9 @@ def run(
     task = GraphTask(counts, executed, captures, within)
     is_outermost = monitor is not None and within is None
     reached = monitor.leaves() if is_outermost else state.local.reached  # type: ignore[union-attr]
-    previous = state.set_grad_enabled(create_graph)
+    previous = state.local.grad_enabled
     try:
+        state.set_grad_enabled(create_graph)
         state.local.graph_task = task
         state.local.reached = reached
         # NumPy's floating-point warnings would point into this package; a monitor reads the flags by itself

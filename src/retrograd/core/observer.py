@@ -150,9 +150,9 @@ def _set(members: tuple[Observer, ...]) -> None:
 
 def observed_operation(observer: Observer, token: Any, run: Callable[..., Any], arguments: Sequence[Any]) -> Any:
     """Run what began as ``token`` as if nobody observed, so that it can take its short path, and say how it ended."""
-    local.observer = None
-    refresh()
     try:
+        local.observer = None
+        refresh()
         made = run(*arguments)
     except BaseException as error:
         _resume(observer)

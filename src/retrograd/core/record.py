@@ -153,17 +153,25 @@ def run_forward(op: Op, operands: Sequence[Any], function: Callable[..., Any] | 
         # somebody turned warnings into errors; that is about their code, not about what happens in here
         with np.errstate(all="ignore"):
             return function(*operands)
-    except Exception as caught:
-        error = caught
-        if holds_batch(operands):
-            try:
-                return compute_per_sample(op.name, function, operands, writes=function is op.write)
-            except Exception as of_samples:
-                error = of_samples
-        ours = not isinstance(error, (ValueError, TypeError, AttributeError, np.linalg.LinAlgError))
-        explained = error if ours else explain(op.name, operands, error, op.params)
-        # the callers tried already; what was said then, word for word the same, is not worth another traceback
-        raise explained from explained.__cause__
+    except Exception as error:
+        if not holds_batch(operands):
+            raise _explained(op, operands, error)  # noqa: B904 (it may have a cause)
+        try:
+            return compute_per_sample(op.name, function, operands, writes=function is op.write)
+        except Exception as of_samples:
+            raise _explained(op, operands, of_samples)  # noqa: B904
+
+
+def _explained(op: Op, operands: Sequence[Any], error: Exception) -> Exception:
+    """What to raise for an error in the plain function.
+
+    A frame that raises it must have no variable for it: its operands would stay until the collector of cycles comes.
+    """
+    ours = not isinstance(error, (ValueError, TypeError, AttributeError, np.linalg.LinAlgError))
+    explained = error if ours else explain(op.name, operands, error, op.params)
+    # the callers tried already; what was said then, word for word the same, is not worth another traceback
+    explained.__suppress_context__ = True
+    return explained
 
 
 def prepare(op: Op, arrays: list[Any], function: Callable[..., Any]) -> tuple[Callable[..., Any], list[Any]]:

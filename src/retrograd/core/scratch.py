@@ -12,6 +12,9 @@ from retrograd.core.blas import remember
 # Elements of the largest vector that is kept; a longer one is made anew.
 LONGEST = 5 << 16
 
+# Beginnings that are remembered; a program that makes model after model has blocks of ever new lengths.
+MOST = 1 << 12
+
 # Bytes of a line of the cache.
 _LINE = 64
 
@@ -55,6 +58,8 @@ def scratch_vectors(count: int, like: Any) -> list[Any]:
     key = char, count, size
     found = beginnings.get(key)
     if found is None:
+        if len(beginnings) >= MOST:
+            beginnings.clear()
         found = beginnings[key] = [vector[:size] for vector in _vectors(count, like.dtype)[:count]]
         for vector in found:
             remember(vector)

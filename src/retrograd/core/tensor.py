@@ -6,6 +6,7 @@ Only state lives here. Operations, creation and conversion functions that are al
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -456,6 +457,8 @@ def bump(tensor: Tensor) -> None:
 
 
 leaf_lock = threading.RLock()
+if hasattr(os, "register_at_fork"):  # a forked child has none of the threads that may hold it
+    os.register_at_fork(after_in_child=leaf_lock._at_fork_reinit)  # type: ignore[attr-defined]
 _accumulate_grad: Any = None
 
 

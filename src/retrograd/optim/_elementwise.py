@@ -1,4 +1,4 @@
-"""Optimizers that update every element by the history of that element alone: all but LBFGS."""
+"""Optimizers that update every element by its own history alone: all but LBFGS, Adafactor and Muon."""
 
 from __future__ import annotations
 

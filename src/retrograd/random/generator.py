@@ -189,6 +189,19 @@ default_generator = Generator()
 default_generator.seed()
 
 
+def _after_fork() -> None:
+    """A forked child has none of the threads that may be drawing, with a lock in their hands."""
+    locks: list[Any] = [default_generator._lock]
+    if default_generator._made is not None:
+        locks.append(default_generator._made.bit_generator.lock)
+    for lock in locks:
+        lock._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 def generator_of(name: str, generator: Generator | None) -> Generator:
     """The argument ``generator``, or the default generator."""
     if generator is None:

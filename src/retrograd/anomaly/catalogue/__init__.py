@@ -63,6 +63,11 @@ class Diagnosis:
 def diagnose(event: NaNEvent) -> Diagnosis:
     """Return the cause of an event and its remedy, in the words of the user's own source line where that can be read.
 
+    Parameters
+    ----------
+    event : NaNEvent
+        A birth; the more of its fields are known, the more can be told.
+
     Examples
     --------
     >>> from retrograd.anomaly.catalogue import diagnose

@@ -9,7 +9,7 @@ from typing import IO, Self
 
 from retrograd.anomaly.event import GradEvent, NaNEvent
 from retrograd.anomaly.report.growth import History
-from retrograd.anomaly.report.jsonl import MAX_EVENTS, Recorder, Run, page_of
+from retrograd.anomaly.report.jsonl import MAX_EVENTS, Recorder, Run, page_of, warn_unwritten
 from retrograd.anomaly.report.terminal import print_run
 
 
@@ -69,7 +69,10 @@ class Report:
         if self.files:
             from retrograd.anomaly.report.html import write_html  # needed at the end of a run only
 
-            write_html(self.files[1], self.run)
+            try:
+                write_html(self.files[1], self.run)
+            except OSError as error:
+                warn_unwritten(self.files[1], error)
 
     def print(self, file: IO[str] | None = None) -> None:
         """Print the findings to ``file``, by default to the standard error; nothing if there are none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from typing import Any, Self
 
 from retrograd.anomaly import _json
 from retrograd.anomaly.event import RECORDS, GradEvent, NaNEvent
+from retrograd.anomaly.libraries import depth_of_user
 from retrograd.anomaly.report.growth import History
 from retrograd.anomaly.report.source import SourceLine, excerpt
 from retrograd.anomaly.report.summary import birthplace
@@ -71,7 +73,19 @@ _RECORDS = {**RECORDS, **{record.__name__: record for record in (Start, Entry, N
 
 @dataclass
 class Run:
-    """What one run of a program has recorded; ``torn`` counts the lines of it that cannot be read."""
+    """What one run of a program has recorded.
+
+    Attributes
+    ----------
+    start : Start or None
+        The program, and when it began; None if that line is lost.
+    entries : list of Entry
+        What was found, the earliest first.
+    notes : list of str
+        Remarks about the recording.
+    torn : int
+        How many lines of it cannot be read.
+    """
 
     start: Start | None = None
     entries: list[Entry] = field(default_factory=list)
@@ -103,7 +117,8 @@ class Recorder:
     """Append events to a file, one line of JSON each, which is on disk when ``write`` returns.
 
     A file that is there already is continued, below a line that starts the new run. Several threads, and processes
-    forked from this one, may write.
+    forked from this one, may write. Where the disk is full, a warning says so once, and events are kept in memory: a
+    program is not ended for want of its report.
 
     Parameters
     ----------
@@ -140,6 +155,8 @@ class Recorder:
         self.dropped = 0
         self.run = Run(Start(command=tuple(sys.orig_argv), time=_now(), rank=os.environ.get("RANK")))
         self._lock = threading.Lock()
+        self._has_failed = False
+        self._is_torn = False  # whether what is written next stands below a line that may not be whole
         self._file = None if self.path is None else _open(self.path)
         self._append(self.run.start)
 
@@ -179,10 +196,19 @@ class Recorder:
     def _append(self, record: Any) -> None:
         if self._file is None:
             return
-        line = memoryview(_json.dumps(record).encode() + b"\n")
-        while line:  # one write, unless the disk is almost full
-            line = line[os.write(self._file, line) :]
-        os.fsync(self._file)
+        line = memoryview(b"\n" * self._is_torn + _json.dumps(record).encode() + b"\n")
+        self._is_torn = True
+        try:
+            while line:  # one write, unless the disk is almost full
+                line = line[os.write(self._file, line) :]
+            os.fsync(self._file)
+        except OSError as error:
+            if not self._has_failed:
+                self._has_failed = True
+                self.run.notes.append(f"not everything could be written to {self.path}: {error.strerror}")
+                warn_unwritten(self.path, error)
+            return
+        self._is_torn = False
 
     def __enter__(self) -> Self:
         return self
@@ -191,6 +217,15 @@ class Recorder:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def warn_unwritten(path: Path | None, error: OSError) -> None:
+    """Say that a file could not be written, which is no reason to end a program."""
+    warnings.warn(
+        f"{path} could not be written ({error.strerror}); what was found is kept in memory",
+        RuntimeWarning,
+        stacklevel=depth_of_user(sys._getframe()),
+    )
 
 
 def _open(path: Path) -> int:
@@ -221,6 +256,11 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
 
     Lines that were cut off when a process was killed are counted and left out.
 
+    Parameters
+    ----------
+    path : path-like
+        The file, such as ``runs/7/events.jsonl``.
+
     Raises
     ------
     ReportError
@@ -228,7 +268,7 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
     """
     path = Path(path)
     try:
-        lines = path.read_bytes().splitlines()
+        lines = list(filter(None, path.read_bytes().splitlines()))
     except OSError as error:
         raise ReportError(f"cannot read {path}: {error.strerror}") from error
     runs: list[Run] = []
@@ -259,6 +299,11 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
 
 def read_latest(path: str | os.PathLike[str]) -> Run:
     """Read the latest run of a recording; a note says how many came before it.
+
+    Parameters
+    ----------
+    path
+        As of :func:`read_runs`.
 
     Raises
     ------

@@ -69,7 +69,15 @@ def format_event(
 
 
 def format_events(events: Sequence[NaNEvent | GradEvent], *, color: bool = False, width: int = UNKNOWN) -> str:
-    """Return a list of what has happened: each birth once with its count, the earliest first."""
+    """Return a list of what has happened: each birth once with its count, the earliest first.
+
+    Parameters
+    ----------
+    events : sequence of NaNEvent or GradEvent
+        In the order in which they happened, such as ``watch.events``.
+    color, width
+        As of :func:`format_event`.
+    """
     style = Style(color, color, width)
     return _framed(_list(group(events), style), style)
 
@@ -92,6 +100,13 @@ def print_event(event: NaNEvent, *, history: History = (), outcome: str = "", fi
     """Print the report of one event to ``file``, by default to the standard error, in the form that suits it.
 
     The text starts on a line of its own and is written in one piece, so that it does not mix with a progress bar.
+
+    Parameters
+    ----------
+    event, history, outcome
+        As of :func:`format_event`.
+    file : text stream, optional
+        A terminal gets lines of its width, with colours unless ``NO_COLOR`` is set; any other file plain text.
     """
     file = sys.stderr if file is None else file
     style = style_of(file)
@@ -99,7 +114,15 @@ def print_event(event: NaNEvent, *, history: History = (), outcome: str = "", fi
 
 
 def print_events(events: Sequence[NaNEvent | GradEvent], *, file: IO[str] | None = None) -> None:
-    """Print the list of what has happened to ``file``, by default to the standard error."""
+    """Print the list of what has happened to ``file``, by default to the standard error.
+
+    Parameters
+    ----------
+    events
+        As of :func:`format_events`.
+    file
+        As of :func:`print_event`.
+    """
     file = sys.stderr if file is None else file
     style = style_of(file)
     _write(_framed(_list(group(events), style), style), file)
@@ -108,7 +131,14 @@ def print_events(events: Sequence[NaNEvent | GradEvent], *, file: IO[str] | None
 def print_run(run: Run, *, files: Sequence[Path] = (), everything: bool = False, file: IO[str] | None = None) -> None:
     """Print all that a run has recorded to ``file``, by default to the standard error.
 
-    ``files``, where it is kept, are named at the end.
+    Parameters
+    ----------
+    run, everything
+        As of :func:`format_run`.
+    files : sequence of Path
+        Where it is kept; they are named at the end.
+    file
+        As of :func:`print_event`.
     """
     file = sys.stderr if file is None else file
     _write(_run(run, style_of(file), files, everything), file)

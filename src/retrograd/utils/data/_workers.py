@@ -1,13 +1,14 @@
 """Batches made in other processes.
 
-The main process sends every worker numbered tasks; the results come back through one queue as bytes, pickled by the
-worker itself so that whatever cannot be pickled is reported like any other mistake in its batch.
+The main process sends every worker numbered tasks through a pipe; the results come back through one queue as bytes,
+pickled by the worker itself so that whatever cannot be pickled is reported like any other mistake in its batch.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import multiprocessing
 import os
 import pickle
 import queue
@@ -20,12 +21,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from retrograd.core.blocks import resize_pool
 from retrograd.core.tensor import Tensor
 from retrograd.random import manual_seed
 from retrograd.utils.data._fetch import END, Plan, fetcher
 
 _NEW_EPOCH, _STOP = -1, -2  # in place of the number of a task
-_PATIENCE = 2.0  # seconds between looks whether the workers still live
+_PATIENCE = 2.0  # seconds between looks whether the workers, or the main process, still live
 
 _worker_info: WorkerInfo | None = None
 
@@ -108,11 +110,22 @@ Init = Callable[[int], None]
 
 def _work(plan: Plan, init: Init | None, number: int, num_workers: int, tasks: Any, results: Any) -> None:
     """The whole life of a worker."""
+    try:
+        _make_batches(plan, init, number, num_workers, tasks, results)
+    except KeyboardInterrupt:
+        pass  # the main process has been interrupted, too, and says so
+    finally:
+        results.cancel_join_thread()  # nobody reads what is left
+
+
+def _make_batches(plan: Plan, init: Init | None, number: int, num_workers: int, tasks: Any, results: Any) -> None:
+    """Work on tasks as long as there are any."""
     global _worker_info
+    resize_pool(1)  # the processes share the processors as it is
     fetch: Any = None
     problem: _Failure | None = None
     epoch = 0
-    while (task := tasks.get())[0] != _STOP:
+    for task in _received(tasks):
         if task[0] == _NEW_EPOCH:
             _, epoch, seed = task
             try:
@@ -131,6 +144,20 @@ def _work(plan: Plan, init: Init | None, number: int, num_workers: int, tasks: A
         except Exception as error:
             sent = _pickled((_Failure(error, number), None))
         results.put((epoch, task[0], number, sent))
+
+
+def _received(tasks: Any) -> Iterator[Any]:
+    """The tasks that arrive, until there will be no more: the main process says so, or is no more itself."""
+    main, parent = multiprocessing.parent_process(), os.getppid()
+    while True:
+        while not tasks.poll(_PATIENCE):
+            # who is killed leaves copies of the pipe's other end with the workers that were forked later
+            if os.getppid() != parent or main is None or not main.is_alive():
+                return
+        task = tasks.recv()
+        if task[0] == _STOP:
+            return
+        yield task
 
 
 def _seed_all(seed: int) -> None:
@@ -161,9 +188,11 @@ class Workers:
         self._timeout = timeout
         self._epoch = 0
         self._results = context.Queue()
-        self._tasks = [context.SimpleQueue() for _ in range(count)]
+        # where tasks are read and where they are sent; the former stay open here, too: that a worker has died is found
+        # out where its results are missing
+        self._tasks = [context.Pipe(duplex=False) for _ in range(count)]
         self._processes = []
-        for number, tasks in enumerate(self._tasks):
+        for number, (tasks, _) in enumerate(self._tasks):
             process = context.Process(target=_work, args=(plan, init, number, count, tasks, self._results), daemon=True)
             with warnings.catch_warnings():
                 # Python 3.12 warns of threads in a process that forks; ours hold no locks then (see core.blocks)
@@ -179,12 +208,12 @@ class Workers:
     def begin(self, seed: int) -> None:
         """Begin a new epoch; what is left of the last one is forgotten."""
         self._epoch += 1
-        for tasks in self._tasks:
-            tasks.put((_NEW_EPOCH, self._epoch, seed))
+        for _, tasks in self._tasks:
+            tasks.send((_NEW_EPOCH, self._epoch, seed))
 
     def send(self, worker: int, number: int, index: Any) -> None:
         """Give a worker a task."""
-        self._tasks[worker].put((number, index))
+        self._tasks[worker][1].send((number, index))
 
     def next_result(self) -> tuple[int, int, bytes]:
         """Wait for a result of this epoch: the number of the task, whose it is, and what it is."""
@@ -267,9 +296,9 @@ class Batches(Iterator[Any]):
 def _stop(owner: int, processes: list[Any], tasks: list[Any], results: Any) -> None:
     if os.getpid() != owner:  # a copy in a process that was forked, such as a worker of another loader
         return
-    for queue_ in tasks:
+    for _, sender in tasks:
         with contextlib.suppress(OSError, ValueError):
-            queue_.put((_STOP,))
+            sender.send((_STOP,))
     # a worker that still has results to send waits for a reader
     results.cancel_join_thread()
     results.close()
