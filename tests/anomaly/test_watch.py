@@ -1093,3 +1093,21 @@ def test_nothing_is_noted_of_leaves_outside_of_a_backward() -> None:
     (y * y).sum().backward()
     assert seen[0] >= 1
     assert state.local.reached is None
+
+
+def test_a_watch_that_has_ended_goes_with_the_last_name_for_it() -> None:
+    model = rg.nn.Linear(3, 3)
+    optimizer = rg.optim.Adam(model.parameters())
+    gone = weakref.ref(model)
+    gc.collect()
+    gc.disable()
+    try:
+        with rg.anomaly.watch(model, optimizer) as w:
+            for _ in w.steps(range(2)):
+                optimizer.zero_grad()
+                model(rg.ones(2, 3)).sum().backward()
+                optimizer.step()
+        del model, optimizer, w
+        assert gone() is None, "it waits for the collector of cycles"
+    finally:
+        gc.enable()

@@ -183,7 +183,8 @@ class Watch:
             _stack[-1].step += self.step  # it saw nothing of these, but they were there
         self._replay = None
         self.withheld = False
-        for adapter in reversed(self._adapters):
+        adapters, self._adapters = self._adapters, []  # which know the watch
+        for adapter in reversed(adapters):
             adapter.stop()
 
     def __enter__(self) -> Watch:

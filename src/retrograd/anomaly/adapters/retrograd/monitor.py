@@ -7,6 +7,7 @@ import math
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
@@ -47,7 +48,7 @@ from retrograd.anomaly.adapters.retrograd.updates import Updates
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.adapters.variables import variables_left_by
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.flags import Flags
+from retrograd.anomaly.flags import Flags, OnFlag
 from retrograd.anomaly.monitor import Watch, expected
 from retrograd.anomaly.names import is_normalisation
 from retrograd.core import observer, sites, state
@@ -73,7 +74,7 @@ class RetrogradMonitor(Monitor):
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
-        self._flags = Flags(self.on_flag)
+        self._flags = Flags(_as_told(self))
         self._suspects = Suspects()
         self._pending: set[str] = set()
         self._running = False
@@ -86,7 +87,7 @@ class RetrogradMonitor(Monitor):
         self._outer: Monitor | None = None
         self._leaf_names = LeafNames()
         self._growth = Growth()
-        self._steps = Updates(self)
+        self._steps = Updates(weakref.proxy(self))
         self._is_counted = False  # whether the present step is in watch.step already
         self._pause = 0
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
@@ -99,7 +100,7 @@ class RetrogradMonitor(Monitor):
     # --- life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._flags = Flags(self.on_flag, underflow=self.watch.listens_to("underflow"))
+        self._flags = Flags(_as_told(self), underflow=self.watch.listens_to("underflow"))
         self._flags.set_in_this_thread()
         state.local.listens = True
         self._clear()
@@ -541,6 +542,17 @@ class RetrogradMonitor(Monitor):
             yield
         finally:
             self.watch.spent(time.perf_counter() - start)
+
+
+def _as_told(monitor: RetrogradMonitor) -> OnFlag:
+    """The monitor's own answer to a flag, without keeping it, its watch and the model alive."""
+    told = weakref.ref(monitor)
+
+    def on_flag(kind: str, frame: FrameType, function: str) -> bool:
+        found = told()
+        return found is not None and found.on_flag(kind, frame, function)
+
+    return on_flag
 
 
 def _on_flag(kind: str, frame: FrameType, function: str) -> bool:
