@@ -12,7 +12,7 @@ from retrograd.core.op import kernel, linear
 from retrograd.core.registry import add_method, composite, method
 from retrograd.core.tensor import Tensor
 from retrograd.core.tensor import wrap as wrap_array
-from retrograd.ops._positions import ALL, along, combine_at, of_index
+from retrograd.ops._positions import ALL, along, apart, combine_at, of_index
 from retrograd.ops._reducing import checked_dim
 from retrograd.ops._rules import normalize_dim
 from retrograd.ops.arithmetic import as_alpha
@@ -198,7 +198,7 @@ def _scatter_masked(input: Any, mask: Any, source: Any) -> None:
         raise RuntimeError(
             f"masked_scatter: Number of elements of source < number of ones in mask ({source.size} < {count})"
         )
-    input[mask] = source.reshape(-1)[:count]
+    input[mask] = apart(source, input).reshape(-1)[:count]
 
 
 def _scatter_masked_source(g: Any, mask: Any, source_shape: tuple[int, ...]) -> Any:
@@ -240,7 +240,7 @@ def _put(input: Any, index: Any, source: Any, accumulate: bool = False) -> None:
     if accumulate:
         combine_at(np.add, input, positions % max(input.size, 1), values)
     else:
-        input.flat[positions] = values
+        input.flat[apart(positions, input)] = apart(values, input)
 
 
 def _flat_blank(g: Any, index: Any) -> Any:
