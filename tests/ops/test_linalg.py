@@ -242,6 +242,12 @@ def test_the_second_derivative_of_the_determinant_of_zeros() -> None:
     assert hessian.tolist() == [[[[0, 0], [0, 1]], [[0, 0], [-1, 0]]], [[[0, -1], [0, 0]], [[1, 0], [0, 0]]]]
 
 
+def test_the_second_derivative_of_det_has_a_tangent_for_complex_singular_matrices() -> None:
+    x = rg.tensor([[1 + 1j, 2, 1], [2 + 2j, 4, 0], [0, 1j, 3]], dtype=rg.complex128)
+    x[1, 2] = 2  # twice the first row
+    assert rg.autograd.gradgradcheck(rg.linalg.det, (x.requires_grad_(),), check_fwd_over_rev=True)
+
+
 def test_a_singular_matrix_leaves_the_others_of_its_batch_alone() -> None:
     matrices = np.stack([np.diag([2.0, 4.0]), np.ones((2, 2))])
     x = rg.from_numpy(matrices).requires_grad_()

@@ -132,7 +132,7 @@ def _cofactors_gradient_near_singular(g: Any, A: Any) -> Any:
     products = np.triu(before[..., None] * between * after[..., None, :], 1)
     products = products + products.mT
     L = Vh @ adjoint(g) @ U
-    diagonal = products @ np.diagonal(L, axis1=-2, axis2=-1)[..., None]
+    diagonal = np.sum(products * np.diagonal(L, axis1=-2, axis2=-1)[..., None, :], axis=-1, keepdims=True)
     inner = np.where(own, diagonal, 0) - products * L
     phase = conj(np.linalg.det(U) * np.linalg.det(Vh))[..., None, None]
     return phase * (U @ inner @ Vh)
