@@ -610,6 +610,14 @@ def test_what_was_replaced_has_no_gradient(reduce: str, value: float) -> None:
     assert gradient(rg) == gradient(torch) == [0.0, 1.0, 1.0]
 
 
+@parity
+def test_an_infinite_gradient_elsewhere_leaves_that_of_what_fills_alone(lib: Any) -> Any:
+    value, x = lib.tensor(2.0, requires_grad=True), lib.zeros(3)
+    weights = lib.tensor([1.0, float("inf"), 3.0])
+    (x.index_fill(0, lib.tensor([0, 2]), value) * weights).sum().backward()
+    return value.grad
+
+
 def test_gradients_of_as_strided_scatter() -> None:
     input = rg.arange(12.0, dtype=rg.float64).reshape(3, 4).requires_grad_()
     src = rg.ones(2, 3, dtype=rg.float64, requires_grad=True)

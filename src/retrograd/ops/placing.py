@@ -115,7 +115,7 @@ def _fill_rows(input: Any, dim: int, index: Any, value: Any) -> None:
 @linear(
     inplace=_fill_rows,
     input=lambda g, dim, index: _blank_rows(g, dim, index),
-    value=lambda g, dim, index: g - _blank_rows(g, dim, index),
+    value=lambda g, dim, index: np.where(_blank_rows(np.ones_like(g, dtype=bool), dim, index), 0, g),
 )
 def index_fill(input, dim: int, index, value):
     """Put ``value``, a number or a 0-d tensor, at the positions ``index`` of ``dim``."""
