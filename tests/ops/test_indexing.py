@@ -618,6 +618,16 @@ def test_an_infinite_gradient_elsewhere_leaves_that_of_what_fills_alone(lib: Any
     return value.grad
 
 
+@pytest.mark.parametrize(("index", "source"), [((2,), ()), ((0,), ()), ((), (2,))], ids=str)
+@pytest.mark.parametrize("name", ["index_add", "index_copy", "index_reduce"])
+def test_a_number_takes_as_many_elements_as_indices(name: str, index: tuple[int, ...], source: tuple[int, ...]) -> None:
+    more = ["mean"] if name == "index_reduce" else []
+    for library in (torch, rg):
+        x = library.ones(())
+        with pytest.raises((RuntimeError, IndexError)):
+            getattr(x, name)(0, library.zeros(index, dtype=library.int64), library.ones(source), *more)
+
+
 def test_gradients_of_as_strided_scatter() -> None:
     input = rg.arange(12.0, dtype=rg.float64).reshape(3, 4).requires_grad_()
     src = rg.ones(2, 3, dtype=rg.float64, requires_grad=True)

@@ -45,6 +45,10 @@ def _check_source(
     if source.ndim == 0 and input.ndim == 1:
         source = source.reshape(1)
     if input.ndim == 0:
+        if index.size != source.size:
+            raise unequal(
+                f"{name}(): Number of indices ({index.size}) should be equal to source.numel(): {source.size}"
+            )
         return index, source.reshape(-1)
     if source.ndim != input.ndim or _without(source.shape, dim) != _without(input.shape, dim):
         raise (RuntimeError if source.ndim == input.ndim else unequal)(
