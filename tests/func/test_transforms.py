@@ -176,6 +176,12 @@ def test_rows_one_at_a_time_need_no_batch(lib: Any) -> Any:
 
 
 @parity
+def test_second_derivatives_of_the_running_sum_of_a_number(lib: Any) -> Any:
+    x = lib.tensor([0.5, 2.0], dtype=lib.float64)
+    return lib.func.jacrev(lib.func.jacrev(lambda x: (x[0] * x[1]).cumsum(0) ** 2))(x)
+
+
+@parity
 def test_hessian(lib: Any) -> Any:
     def f(a: Any, b: Any) -> Any:
         return (a**2 * b).sum() + (a.sum() * b).sum()

@@ -108,6 +108,8 @@ interpolate(x, scale_factor=float("nan"))
 interpolate(x, scale_factor=float("inf"), mode="bilinear")
 interpolate(x[0, 0], 8)
 interpolate(i, 8)
+interpolate(i, 8, mode="bilinear")
+interpolate(i[0].byte(), 8, mode="linear")
 interpolate(x[:, :0], 8)
 interpolate(x, 8, antialias=True)
 interpolate(x, 8, recompute_scale_factor=True)
@@ -245,6 +247,21 @@ def test_an_infinity_stays_where_it_is(lib: Any) -> Any:
         f.unfold(x, 2),
     ]
     return [[result.isnan(), result.isinf()] for result in results]
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("size", [(13, 17), (48, 62), (24, 40)], ids=str)
+def test_images_of_bytes_are_interpolated(mode: str, antialias: bool, size: tuple[int, int]) -> None:
+    image = np.random.default_rng(0).integers(0, 256, (2, 3, 24, 31)).astype(np.uint8)
+    theirs, ours = (
+        library.nn.functional.interpolate(library.tensor(image), size, mode=mode, antialias=antialias)
+        for library in (torch, rg)
+    )
+    assert ours.dtype == rg.uint8
+    difference = np.abs(ours.numpy().astype(int) - theirs.numpy())  # torch's weights are integers
+    assert difference.max() <= 1
+    assert (difference > 0).mean() < 0.03
 
 
 SIZES = st.integers(1, 3)

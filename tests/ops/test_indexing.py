@@ -429,6 +429,48 @@ def test_overlapping_assignment() -> None:
     assert y.tolist() == [2, 1, 0, 3, 4]
 
 
+PLACING = {
+    "masked_scatter": lambda to, of: to.masked_scatter_(to.detach() % 2 == 0, of),
+    "put": lambda to, of: to.put_(rg.arange(to.numel()).flip(0), of),
+    "index_reduce": lambda to, of: to.index_reduce_(0, rg.tensor([1, 1, 0]), of, "mean", include_self=False),
+    "scatter_reduce": lambda to, of: to.scatter_reduce_(0, rg.ones(3, 3, dtype=int), of, "sum", include_self=False),
+    "index_add": lambda to, of: to.index_add_(0, rg.tensor([1, 1, 0]), of),
+    "index_put": lambda to, of: to.index_put_((rg.tensor([1, 1, 0]),), of, accumulate=True),
+}
+
+
+@pytest.mark.parametrize("name", PLACING)
+@pytest.mark.parametrize("source", [lambda y: y[:3], lambda y: y[1:], lambda y: y[1:].T], ids=["same", "next", "T"])
+def test_what_is_placed_may_lie_where_it_is_placed(name: str, source: Any) -> None:
+    """torch refuses most of these; nothing that was written is read as if it had been there before."""
+    results = []
+    for separate in (False, True):
+        x = rg.arange(12.0, dtype=rg.float64).reshape(4, 3).requires_grad_("reduce" not in name)  # saved
+        y = x * 1
+        PLACING[name](y[:3], source(y).clone() if separate else source(y))
+        if y.requires_grad:
+            (y * rg.arange(1.0, 13.0).reshape(4, 3)).sum().backward()
+        results.append((y.tolist(), x.grad is not None and x.grad.tolist()))
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("name", ["put", "index_copy", "scatter", "scatter_reduce"])
+def test_an_index_may_lie_where_something_is_placed(name: str) -> None:
+    source = rg.arange(4)
+    results = []
+    for separate in (False, True):
+        x = rg.tensor([1, 0, 3, 2])
+        index = x.clone() if separate else x
+        if name == "put":
+            x.put_(index, source)
+        elif name == "scatter_reduce":
+            x.scatter_reduce_(0, index, source, "mean", include_self=False)
+        else:
+            getattr(x, name + "_")(0, index, source)
+        results.append(x.tolist())
+    assert results[0] == results[1]
+
+
 def test_a_saved_index_is_version_checked() -> None:
     x = rg.ones(3, requires_grad=True)
     index = rg.tensor([0, 1])
@@ -566,6 +608,24 @@ def test_what_was_replaced_has_no_gradient(reduce: str, value: float) -> None:
         return x.grad.tolist()
 
     assert gradient(rg) == gradient(torch) == [0.0, 1.0, 1.0]
+
+
+@parity
+def test_an_infinite_gradient_elsewhere_leaves_that_of_what_fills_alone(lib: Any) -> Any:
+    value, x = lib.tensor(2.0, requires_grad=True), lib.zeros(3)
+    weights = lib.tensor([1.0, float("inf"), 3.0])
+    (x.index_fill(0, lib.tensor([0, 2]), value) * weights).sum().backward()
+    return value.grad
+
+
+@pytest.mark.parametrize(("index", "source"), [((2,), ()), ((0,), ()), ((), (2,))], ids=str)
+@pytest.mark.parametrize("name", ["index_add", "index_copy", "index_reduce"])
+def test_a_number_takes_as_many_elements_as_indices(name: str, index: tuple[int, ...], source: tuple[int, ...]) -> None:
+    more = ["mean"] if name == "index_reduce" else []
+    for library in (torch, rg):
+        x = library.ones(())
+        with pytest.raises((RuntimeError, IndexError)):
+            getattr(x, name)(0, library.zeros(index, dtype=library.int64), library.ones(source), *more)
 
 
 def test_gradients_of_as_strided_scatter() -> None:

@@ -242,6 +242,26 @@ def test_the_second_derivative_of_the_determinant_of_zeros() -> None:
     assert hessian.tolist() == [[[[0, 0], [0, 1]], [[0, 0], [-1, 0]]], [[[0, -1], [0, 0]], [[1, 0], [0, 0]]]]
 
 
+def test_the_second_derivative_of_det_has_a_tangent_for_complex_singular_matrices() -> None:
+    x = rg.tensor([[1 + 1j, 2, 1], [2 + 2j, 4, 0], [0, 1j, 3]], dtype=rg.complex128)
+    x[1, 2] = 2  # twice the first row
+    assert rg.autograd.gradgradcheck(rg.linalg.det, (x.requires_grad_(),), check_fwd_over_rev=True)
+
+
+@pytest.mark.parametrize("diagonal", [(1.0, 2.0, 3.0), (1.0, 2.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)], ids=str)
+def test_the_third_derivative_of_det_is_right_or_refused(diagonal: tuple[float, ...]) -> None:
+    """d contains a11 a22 a33, -a11 a23 a32 and a12 a23 a31."""
+    x = rg.tensor(np.diag(diagonal), requires_grad=True)
+    (first,) = rg.autograd.grad(rg.linalg.det(x), x, create_graph=True)
+    (second,) = rg.autograd.grad(first[0, 0] + first[0, 1], x, create_graph=True)
+    if diagonal[1]:
+        (third,) = rg.autograd.grad(second[1, 1] + second[1, 2], x)
+        np.testing.assert_allclose(third.numpy(), [[0, 0, 0], [0, 0, 0], [1, -1, 1]], atol=1e-12)
+    else:
+        with pytest.raises(RuntimeError, match="third derivative"):
+            rg.autograd.grad(second[1, 1] + second[1, 2], x)
+
+
 def test_a_singular_matrix_leaves_the_others_of_its_batch_alone() -> None:
     matrices = np.stack([np.diag([2.0, 4.0]), np.ones((2, 2))])
     x = rg.from_numpy(matrices).requires_grad_()

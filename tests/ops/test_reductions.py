@@ -179,3 +179,25 @@ def test_the_edges_of_a_histogram_must_increase() -> None:
     with pytest.raises(RuntimeError, match=r"must increase, but edge 1 is 3 and edge 2 is 2\.5; sort them"):
         rg.histogram(rg.ones(3), bins)
     assert rg.histogram(rg.ones(3), bins.sort().values).hist.tolist() == [3, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [((20000, 200), 0), ((3, 20000, 50), 1), ((40, 500, 150), (0, 1)), ((20000, 4, 8, 4), (0, 2, 3)), ((20000, 3), 0)],
+    ids=str,
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_long_sums_in_single_precision_are_precise(shape: tuple[int, ...], dim: Any, turned: bool) -> None:
+    """Row after row, a mean of ten thousands of equal numbers is wrong in the fourth digit."""
+    x = rg.full(shape, 0.1)
+    if turned:
+        x = x.T
+        dim = tuple(-1 - k for k in ((dim,) if isinstance(dim, int) else dim))
+    for mean in (x.mean(dim), x.mean(dim, keepdim=True), (x + 0j).mean(dim).real):
+        assert (mean - 0.1).abs().max() < 1e-6
+    if isinstance(dim, int):
+        assert (rg.stack([x, x], -1)[..., 1].mean(dim) - 0.1).abs().max() < 1e-6
+    assert (x.var(dim) < 1e-12).all()
+    bias = rg.zeros(x.mean(dim, keepdim=True).shape, requires_grad=True)
+    (bias + x).backward(x)
+    assert (bias.grad - x.double().sum(dim, keepdim=True)).abs().max() < 1e-5 * x.numel() / bias.numel()

@@ -1,4 +1,4 @@
-"""Reductions of plain arrays at full speed."""
+"""Reductions of plain arrays at full speed, and sums in single precision that stay precise."""
 
 from __future__ import annotations
 
@@ -11,26 +11,38 @@ from retrograd.core.layout import row_major
 # the length to which short innermost loops are brought, and what counts as short
 LONG, SHORT, VERY_SHORT = 512, 128, 16
 
+# from how many summands on sums in single precision are made of parts
+MANY = 4 * LONG
+
 
 def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool = False, dtype: Any = None) -> Any:
     """``ufunc.reduce``, where NumPy's innermost loop would be short rearranged so that it is long.
 
-    The result lies in index order.
+    NumPy adds one row after the other, and a long sum in single precision loses what a row has beside it. Here rows are
+    added up in parts first. The result lies in index order.
     """
     if axis is None or type(x) is not np.ndarray:
         return ufunc.reduce(x, axis, dtype, None, keepdims)
-    if not x.flags.c_contiguous:
-        return row_major(ufunc.reduce(x, axis, dtype, None, keepdims))
-    if x.size < 1024 or x.ndim < 2:
-        return ufunc.reduce(x, axis, dtype, None, keepdims)
-    shape = x.shape
-    if axis in (0, -x.ndim) and x.size <= SHORT * shape[0]:
-        result = _reduce_rows(ufunc, x.reshape(shape[0], -1), dtype)
-        return result.reshape((1, *shape[1:]) if keepdims else shape[1:])
-    if axis in (-1, x.ndim - 1) and shape[-1] <= VERY_SHORT:
-        columns = np.ascontiguousarray(x.reshape(-1, shape[-1]).T)
-        return ufunc.reduce(columns, 0, dtype).reshape((*shape[:-1], 1) if keepdims else shape[:-1])
-    return ufunc.reduce(x, axis, dtype, None, keepdims)
+    ordered = x.flags.c_contiguous
+    if x.size >= 1024 and x.ndim > 1:
+        shape = x.shape
+        if ordered and axis in (0, -x.ndim) and x.size <= SHORT * shape[0]:
+            result = _reduce_rows(ufunc, x.reshape(shape[0], -1), dtype)
+            return result.reshape((1, *shape[1:]) if keepdims else shape[1:])
+        if ordered and axis in (-1, x.ndim - 1) and shape[-1] <= VERY_SHORT:
+            columns = np.ascontiguousarray(x.reshape(-1, shape[-1]).T)
+            return ufunc.reduce(columns, 0, dtype).reshape((*shape[:-1], 1) if keepdims else shape[:-1])
+        if x.size >= MANY * (shape[-1] if ordered else 1) and _rounds(ufunc, x, dtype):
+            axes = _dimensions(axis, x.ndim)
+            if ordered and axes:
+                return _sum(x, axes, keepdims, dtype)
+            if len(axes) > 1 and x.flags.f_contiguous:
+                return row_major(_sum(x.T, [x.ndim - 1 - k for k in reversed(axes)], keepdims, dtype).T)
+            if len(axes) == 1:
+                result = row_major(_sum_along(x, axes[0], dtype))
+                return np.expand_dims(result, axes[0]) if keepdims else result
+    result = ufunc.reduce(x, axis, dtype, None, keepdims)
+    return result if ordered else row_major(result)
 
 
 def _reduce_rows(ufunc: Any, x: np.ndarray, dtype: Any) -> Any:
@@ -38,6 +50,45 @@ def _reduce_rows(ufunc: Any, x: np.ndarray, dtype: Any) -> Any:
     n, length = x.shape
     several = max(LONG // length, 1)
     whole = n - n % several
-    long = ufunc.reduce(x[:whole].reshape(-1, several * length), 0, dtype)
+    rows = x[:whole].reshape(-1, several * length)
+    long = _sum_along(rows, 0, dtype) if _rounds(ufunc, x, dtype) else ufunc.reduce(rows, 0, dtype)
     result = ufunc.reduce(long.reshape(several, length), 0, dtype)
     return result if whole == n else ufunc(result, ufunc.reduce(x[whole:], 0, dtype))
+
+
+def _rounds(ufunc: Any, x: np.ndarray, dtype: Any) -> bool:
+    """Whether it is a sum in single precision."""
+    return ufunc is np.add and (x.dtype.char in "fF" if dtype is None else dtype is np.float32)
+
+
+def _dimensions(axis: Any, ndim: int) -> list[int]:
+    """The dimensions to reduce, counted from the front; none, if they are not what NumPy would accept."""
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    dims = sorted({k % ndim for k in axes if -ndim <= k < ndim})
+    return dims if len(dims) == len(axes) else []
+
+
+def _sum(x: np.ndarray, axes: list[int], keepdims: bool, dtype: Any) -> Any:
+    """Sum over dimensions of an array in index order, the last ones first, and neighbours together."""
+    kept = tuple(n for k, n in enumerate(x.shape) if k not in axes)
+    wide = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
+    stop = len(axes)
+    while stop:
+        start = stop - 1
+        while start and axes[start - 1] == axes[start] - 1:
+            start -= 1
+        before, after = x.shape[: axes[start]], x.shape[axes[stop - 1] + 1 :]
+        total = _sum_along(x.reshape(*before, -1, *after), len(before), dtype)
+        x, stop = total.reshape(*before, *(1,) * (stop - start), *after), start
+    return x.reshape(wide if keepdims else kept)
+
+
+def _sum_along(x: np.ndarray, axis: int, dtype: Any) -> Any:
+    """Sum over one dimension, in parts where it is long."""
+    n = x.shape[axis]
+    if n < MANY or x.strides[axis] == x.itemsize:  # NumPy sums pairwise along what lies side by side
+        return np.add.reduce(x, axis, dtype)
+    front, whole = (slice(None),) * axis, n - n % LONG
+    parts = x[(*front, slice(whole))].reshape(*x.shape[:axis], -1, LONG, *x.shape[axis + 1 :])
+    total = _sum_along(np.add.reduce(parts, axis + 1, dtype), axis, dtype)
+    return total if whole == n else total + np.add.reduce(x[(*front, slice(whole, None))], axis, dtype)

@@ -92,6 +92,11 @@ def write_flat(target: Any, change: Callable[[Any], None]) -> None:
         target[...] = flat.reshape(target.shape)
 
 
+def apart(values: Any, target: Any) -> Any:
+    """``values``, as a copy if they may lie where ``target`` is written to before all of them have been read."""
+    return values.copy() if shares_memory(values, target) else values
+
+
 def combine_at(ufunc: np.ufunc, target: Any, positions: Any, values: Any) -> None:
     """Combine ``values`` into ``target`` at ``positions``, one after the other, in place; float16 by way of float32."""
     if target.dtype == HALF:

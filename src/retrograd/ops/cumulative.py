@@ -90,7 +90,7 @@ def _run_rows(ufunc: np.ufunc, x: Any, wide: np.dtype, result: Any) -> None:
 # --- sums -------------------------------------------------------------------------------------------------------------
 
 
-@linear(inplace=True, input=lambda g, dim: sum_from_here(g, dim))
+@linear(inplace=True, input=lambda g, dim: sum_from_here(g, dim) if g.ndim else g)
 @lifted
 def cumsum(input, dim: int, dtype: Any = None):
     """Return the sums of the elements up to each one along ``dim``. Integers are summed in int64.

@@ -120,6 +120,16 @@ def collect(grad, dims: tuple[Taps, ...]):
     return _in_all_dimensions(_collect_along, grad, dims)
 
 
+@kernel(public=False, method=False)
+@samples_in_front
+def resample_bytes(input, dims: tuple[Taps, ...]):
+    """The weighted sums of bytes, rounded to bytes after each dimension, the last one first."""
+    for dim in range(input.ndim - 1, input.ndim - 1 - len(dims), -1):
+        sums = _resample_along(input.astype(np.float32), dim, dims[dim - input.ndim])
+        input = np.clip(np.floor(sums + np.float32(0.5)), 0, 255).astype(np.uint8)
+    return input
+
+
 # --- where the taps are -------------------------------------------------------------------------------------------
 
 _cached = functools.lru_cache(maxsize=256)  # programs resample to the same sizes again and again
@@ -234,8 +244,8 @@ def _check_values(input: Any, mode: str, counts: Sequence[int]) -> None:
             f"{list(input.shape)}"
         )
     if mode != "area":
-        nearest = mode in _ANY_DIMENSIONS
-        check_kind(f"interpolate({mode})", "uf" if nearest and input._data.dtype.itemsize == 1 else "f", input)
+        takes_bytes = mode in _ANY_DIMENSIONS or _SPATIAL[mode] == 2
+        check_kind(f"interpolate({mode})", "uf" if takes_bytes and input._data.dtype.itemsize == 1 else "f", input)
 
 
 def _target(
@@ -301,6 +311,11 @@ def interpolate(
     antialias
         Whether to blur what would be aliased when the result is smaller; for bilinear, bicubic and lanczos.
 
+    Notes
+    -----
+    Images of uint8 stay so: in ``"bilinear"``, ``"bicubic"`` and ``"lanczos"`` their rows, and then their columns, are
+    rounded. torch's weights are integers there, so that one pixel in some hundred differs by one.
+
     Raises
     ------
     NotImplementedError
@@ -335,4 +350,5 @@ def interpolate(
         else:
             taps = (_cubic if mode == "bicubic" else _linear)(length, count, aligned, scale, dtype)
         dims.append(Taps(length, taps))
-    return resample(input, tuple(dims))
+    rounds = input._data.dtype == np.uint8 and mode not in _ANY_DIMENSIONS
+    return (resample_bytes if rounds else resample)(input, tuple(dims))

@@ -18,6 +18,7 @@ from retrograd.core.registry import composite
 from retrograd.ops._matrices import adjoint, check_floating, check_info, check_square, columns_times, has_nan
 from retrograd.ops._rules import conj, everywhere
 from retrograd.ops.linalg_lu import first_zero_pivot
+from retrograd.ops.scatter import only_once
 
 lapack: Any = without_flags(op)
 lapack_kernel: Any = without_flags(kernel)
@@ -119,12 +120,20 @@ def _squared_norm(A: Any) -> Any:
     return np.sum(np.real(A * conj(A)), axis=(-2, -1))
 
 
+_REPEATED = (
+    "linalg.det(): the third derivative is not implemented at singular matrices some of whose singular values are equal"
+)
+
+
 def _cofactors_gradient_near_singular(g: Any, A: Any) -> Any:
     """The same with A = U S Vᴴ and L = Vᴴ Gᴴ U, where nothing is divided: φ U (diag(P diag(L)) - P ∘ L) Vᴴ.
 
     P has the products of all singular values but two, and φ is the phase of det A.
     """
     U, S, Vh = np.linalg.svd(A)
+    if not everywhere(S[..., :-1] - S[..., 1:] > np.finfo(A.dtype).eps ** 0.5 * S[..., :1]):
+        # the derivatives of U and Vh, which the next derivative goes by, are not there
+        U, S, Vh = np.linalg.svd(only_once(A, _REPEATED))
     before, after = _products_around(S)
     own = np.eye(S.shape[-1], dtype=bool)
     following = np.where(np.triu(~own), S[..., None, :], 1)
@@ -132,7 +141,7 @@ def _cofactors_gradient_near_singular(g: Any, A: Any) -> Any:
     products = np.triu(before[..., None] * between * after[..., None, :], 1)
     products = products + products.mT
     L = Vh @ adjoint(g) @ U
-    diagonal = products @ np.diagonal(L, axis1=-2, axis2=-1)[..., None]
+    diagonal = np.sum(products * np.diagonal(L, axis1=-2, axis2=-1)[..., None, :], axis=-1, keepdims=True)
     inner = np.where(own, diagonal, 0) - products * L
     phase = conj(np.linalg.det(U) * np.linalg.det(Vh))[..., None, None]
     return phase * (U @ inner @ Vh)

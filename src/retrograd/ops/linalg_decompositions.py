@@ -399,7 +399,8 @@ def svd(A, full_matrices: bool = True, driver: str | None = None):
 
     Shapes: ``(..., m, m)``, ``(..., k)`` and ``(..., n, n)`` with ``k = min(m, n)``, or ``(..., m, k)``, ``(..., k)``
     and ``(..., k, n)`` without ``full_matrices``. The vectors are unique up to their signs (phases), and their
-    derivative exists where no singular value is repeated; that of the values always does.
+    derivative exists where no singular value is repeated; that of the values always does. Those after the first ``k``
+    are any that complete a basis: gradients of them do not count, as in torch.
     """
     check_matrix("linalg.svd", A)
     check_floating("linalg.svd", A)

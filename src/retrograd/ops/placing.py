@@ -12,7 +12,7 @@ from retrograd.core.op import kernel, linear
 from retrograd.core.registry import add_method, composite, method
 from retrograd.core.tensor import Tensor
 from retrograd.core.tensor import wrap as wrap_array
-from retrograd.ops._positions import ALL, along, combine_at, of_index
+from retrograd.ops._positions import ALL, along, apart, combine_at, of_index
 from retrograd.ops._reducing import checked_dim
 from retrograd.ops._rules import normalize_dim
 from retrograd.ops.arithmetic import as_alpha
@@ -45,6 +45,10 @@ def _check_source(
     if source.ndim == 0 and input.ndim == 1:
         source = source.reshape(1)
     if input.ndim == 0:
+        if index.size != source.size:
+            raise unequal(
+                f"{name}(): Number of indices ({index.size}) should be equal to source.numel(): {source.size}"
+            )
         return index, source.reshape(-1)
     if source.ndim != input.ndim or _without(source.shape, dim) != _without(input.shape, dim):
         raise (RuntimeError if source.ndim == input.ndim else unequal)(
@@ -115,7 +119,7 @@ def _fill_rows(input: Any, dim: int, index: Any, value: Any) -> None:
 @linear(
     inplace=_fill_rows,
     input=lambda g, dim, index: _blank_rows(g, dim, index),
-    value=lambda g, dim, index: g - _blank_rows(g, dim, index),
+    value=lambda g, dim, index: np.where(_blank_rows(np.ones_like(g, dtype=bool), dim, index), 0, g),
 )
 def index_fill(input, dim: int, index, value):
     """Put ``value``, a number or a 0-d tensor, at the positions ``index`` of ``dim``."""
@@ -198,7 +202,7 @@ def _scatter_masked(input: Any, mask: Any, source: Any) -> None:
         raise RuntimeError(
             f"masked_scatter: Number of elements of source < number of ones in mask ({source.size} < {count})"
         )
-    input[mask] = source.reshape(-1)[:count]
+    input[mask] = apart(source, input).reshape(-1)[:count]
 
 
 def _scatter_masked_source(g: Any, mask: Any, source_shape: tuple[int, ...]) -> Any:
@@ -240,7 +244,7 @@ def _put(input: Any, index: Any, source: Any, accumulate: bool = False) -> None:
     if accumulate:
         combine_at(np.add, input, positions % max(input.size, 1), values)
     else:
-        input.flat[positions] = values
+        input.flat[apart(positions, input)] = apart(values, input)
 
 
 def _flat_blank(g: Any, index: Any) -> Any:

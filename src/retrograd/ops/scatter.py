@@ -11,7 +11,7 @@ from retrograd.core import calls
 from retrograd.core.op import kernel, linear
 from retrograd.core.registry import add_method, composite, for_users
 from retrograd.core.tensor import Tensor
-from retrograd.ops._positions import along_dim, combine_at, write_flat
+from retrograd.ops._positions import along_dim, apart, combine_at, write_flat
 from retrograd.ops._rules import conj, everywhere, normalize_dim
 from retrograd.ops.copying import fill_value
 from retrograd.ops.extremes import check_ordered
@@ -118,6 +118,8 @@ def _reduce_into(input: Any, dim: int, index: Any, src: Any, reduce: str, includ
         check_ordered("scatter_reduce", input)
     same_dtype("scatter_reduce", input, src, "src")
     dim = check_gather("scatter_reduce", index, dim, input.shape, src.shape)
+    if not include_self:  # what is written over first may be what is read afterwards
+        index, src = apart(index, input), apart(src, input)
     positions = along_dim(index, input.shape, dim)
     if not include_self:
         _set_at(input, positions, _identity(reduce, input.dtype))
