@@ -445,3 +445,69 @@ def test_a_state_that_grows_from_step_to_step(library: str) -> None:
     cause = event.cause or ""
     assert f"of the 40 tensors that stack in line {event.lineno - 1} puts together" in cause
     assert "singular value" in cause
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = torch.tensor([4.0, 0.0], requires_grad=True)\nloss = F.mse_loss(\n"
+        "    torch.log(  # of a size\n        x.abs(),  # not negative\n    ),\n    torch.ones(2),\n)\nloss.backward()",
+        "x = torch.tensor([4.0, 0.0], requires_grad=True)\ny = (x\n     # 'in thousands', \"as it were\"\n"
+        "     / x)\ny.sum().backward()",
+    ],
+)
+def test_comments_between_the_lines_of_a_statement(text: str) -> None:
+    """They would hide what follows them, once the lines are joined."""
+    event = only_event(run("retrograd", text))
+    assert "#" not in (event.code_line or "")
+    assert event.code_line is not None
+    assert event.code_line[event.col : event.end_col] in ("torch.log( x.abs(), )", "x / x")
+    assert "torch.clamp(x.abs(), min=1e-12)" in (event.remedy or "") or "x / torch.where(x == 0" in (
+        (event.remedy or "").replace("rg.", "torch.")
+    )
+
+
+SECOND = """
+x = torch.linspace(0, 1, 5).requires_grad_()
+a = torch.tensor(1.5, requires_grad=True)
+u = UNKNOWN  # born here
+(slope,) = torch.autograd.grad(u.sum(), x, create_graph=True)
+(curvature,) = torch.autograd.grad(slope.sum(), x, create_graph=True)
+(curvature - 1).pow(2).mean().backward()
+"""
+
+
+@runs
+@pytest.mark.parametrize(("unknown", "op"), [("torch.sqrt(a * x)", "sqrt"), ("a * x**1.5", "pow")])
+def test_a_derivative_that_is_to_be_differentiated_again(unknown: str, op: str, steps: bool) -> None:
+    """It is the line of the function that is to be mended, and not the one that asks for the derivative."""
+    text = SECOND.replace("UNKNOWN", unknown)
+    event = run("retrograd", text, steps).events[0]
+    assert (event.op, event.index, event.lineno) == (f"{op.title()}Backward0", (0,), line(text))
+    assert (event.remedy_lineno or event.lineno) == line(text)
+    assert "+ 1e-12" in (event.remedy or "")
+    assert "inside" not in (event.note or "")
+
+
+def test_an_operation_of_a_second_derivative_is_not_looked_for_in_the_line() -> None:
+    text = SECOND.replace("UNKNOWN", "torch.sqrt(a * x)")
+    event = run("retrograd", text).events[1]
+    assert (event.op, event.lineno, event.remedy) == ("div", line(text), None)
+    assert f"The derivative of what line {line(text)} computes" in (event.cause or "")
+    assert "div of a derivative" in str(event)
+
+
+def test_a_general_form_replaces_no_line() -> None:
+    """The quotient is in a function whose line is not known from the call."""
+    text = """
+def hook(grad):
+    return quotient(grad, x.detach() * 0)
+quotient = torch.true_divide
+x = torch.tensor([1.0], requires_grad=True)
+h = x * 2
+h.register_hook(hook)
+h.sum().backward()
+"""
+    event = only_event(run("retrograd", text))
+    assert event.remedy is not None
+    assert ("quotient" in event.remedy) == (event.remedy_lineno is not None)

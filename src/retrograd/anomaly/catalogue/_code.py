@@ -332,31 +332,28 @@ def bare(node: ast.AST) -> ast.AST:
             return node
 
 
-def find(
-    operation: Operation, inside: Site | None = None, col: int | None = None, consumer: str | None = None
-) -> Site | None:
+def find(operation: Operation, inside: Site | None = None, consumer: str | None = None) -> Site | None:
     """Where an operation is written.
 
     Parameters
     ----------
     operation
-        With its ``code_line`` and what is known of its operands, which tells several of one kind in a line apart.
+        With its ``code_line``, and the column or what is known of its operands, which tells several of one kind in a
+        line apart.
     inside
         The site of an operation that uses this one: look among its arguments.
-    col
-        The column in ``code_line`` where the operation begins, if known.
     consumer
         The operation that takes the result, to prefer one that stands in its arguments.
     """
     own = Line.parse(operation.code_line)
     if inside is None:
-        written = _best(operation, own.operations, col, consumer) if own else None
+        written = _best(operation, own.operations, consumer) if own else None
         return Site(own, written.node, written, operation.lineno) if own and written else None
     outer = inside.written
     candidates = [w for w in outer.line.operations if any(outer.line.inside(w.node, part) for part in outer.parts())]
-    if written := _best(operation, candidates, None, None):
+    if written := _best(operation, candidates, None):
         return Site(outer.line, written.node, written, inside.lineno)
-    written = _best(operation, own.operations, None, None) if own else None
+    written = _best(operation, own.operations, None) if own else None
     if own is None or written is None or own.assignment is None or bare(own.assignment[1]) is not written.node:
         return None
     for name in outer.line.names():
@@ -365,14 +362,16 @@ def find(
     return None
 
 
-def _best(operation: Operation, candidates: list[Written], col: int | None, consumer: str | None) -> Written | None:
+def _best(operation: Operation, candidates: list[Written], consumer: str | None) -> Written | None:
+    col = None if operation.col is None else operation.col - _indentation(operation.code_line)
+    own = Line.parse(operation.code_line)
     ops = (operation.op, *_WRITTEN_AS.get(operation.op, ()))
     best, best_score = None, -1.5  # below, it is another operation of the same name
     for written in candidates:
         if written.op not in ops:
             continue
         score = _likeness(written, operation) - ops.index(written.op) / 2
-        if col is not None and written.line.column(written.node) == col - _indentation(operation.code_line):
+        if col is not None and written.line is own and written.line.column(written.node) == col:
             score += 100.0
         if consumer is not None and written.line.used_by(written.node, consumer):
             score += 1

@@ -30,7 +30,6 @@ from retrograd.anomaly.adapters.retrograd.births import (
     saved_before,
 )
 from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad, is_born
-from retrograd.anomaly.adapters.retrograd.findings import Inquest
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.looks import (
     Told,
@@ -43,6 +42,7 @@ from retrograd.anomaly.adapters.retrograd.looks import (
 from retrograd.anomaly.adapters.retrograd.norms import Growth, LeafNames, norm
 from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot
 from retrograd.anomaly.adapters.retrograd.suspects import Suspects
+from retrograd.anomaly.adapters.retrograd.tangents import TangentInquest
 from retrograd.anomaly.adapters.retrograd.updates import Updates
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.adapters.variables import variables_left_by
@@ -136,8 +136,9 @@ class RetrogradMonitor(Monitor):
         sites.forget()
 
     def _forget(self) -> None:
-        """Let go of everything that belongs to this thread's step, which is over."""
-        self._suspects.end_step()
+        """Let go of all that belongs to this thread's step, which is over, unless tangents are still on their way."""
+        if state.local.dual_level is None:
+            self._suspects.end_step()
         sites.forget()
 
     # --- births ---------------------------------------------------------------------------------------------------
@@ -303,6 +304,22 @@ class RetrogradMonitor(Monitor):
         if not births:
             self._choose_pause(start, end)
 
+    def after_forward(self, outputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> None:
+        if not self._births or expected.depth:
+            return
+        arrays = [all_samples(each._data) for each in tangents if each is not None]
+        bad = [array for array in arrays if is_bad(array)]
+        kind = "nan" if any(np.isnan(array).any() for array in bad) else "inf"
+        if not bad or not self.watch.listens_to(kind):
+            return
+        with self._timed():
+            values = [all_samples(each._data) for each in outputs]
+            event = self.inquest([]).of_tangents(values, bad[0])
+            event = replace(event, step=self.watch.step + (not self._rehearsing), batch_idx=self.watch.batch_idx)
+            self._suspects.end_step()
+            if self.watch.found(kind, event, exact=self._is_exact) == "withhold":
+                self.watch.withheld = True
+
     def _choose_pause(self, start: float, end: float) -> None:
         """Have as many steps pass by before the next look that looks take no more than their share of the time."""
         # another thread may have had its look in the meantime
@@ -371,14 +388,14 @@ class RetrogradMonitor(Monitor):
 
     def inquest(
         self, edges: Sequence[Edge], names: Names | None = None, births: Sequence[Birth] | None = None
-    ) -> Inquest:
+    ) -> TangentInquest:
         """Prepare to look for the cause of something behind some edges."""
         if births is None:
             births = self._births
         kept = {node: saved for birth in births for node, saved in birth.before.items()}
         graph = Graph(edges, kept, self._recorder)
         before = self._suspects.before
-        return Inquest(graph, births, names or self._names(), self.context(), self.excuses, before)
+        return TangentInquest(graph, births, names or self._names(), self.context(), self.excuses, before)
 
     @property
     def _is_exact(self) -> bool:
