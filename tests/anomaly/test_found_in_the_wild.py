@@ -9,7 +9,7 @@ from torch import nn
 import retrograd as rg
 from retrograd.anomaly import diagnose
 from retrograd.anomaly.report import format_event
-from tests.anomaly.both import libraries, line, only_event, run, runs
+from tests.anomaly.both import libraries, line, mended, only_event, run, runs
 
 RECURRENCE = """
 u = (torch.eye(2) * 1e9).requires_grad_()
@@ -511,3 +511,71 @@ h.sum().backward()
     event = only_event(run("retrograd", text))
     assert event.remedy is not None
     assert ("quotient" in event.remedy) == (event.remedy_lineno is not None)
+
+
+MIXTURE = """
+x = torch.full((4, 1), 60.0)
+mu = torch.zeros(3, requires_grad=True)
+sigma = torch.ones(3, requires_grad=True)
+weights = torch.softmax(torch.zeros(3, requires_grad=True), -1)
+density = torch.exp(-0.5 * ((x - mu) / sigma) ** 2) / (sigma * 2.5066)
+loss = -torch.log((weights * density).sum(-1)).mean()  # born here
+loss.backward()
+"""
+
+
+@libraries
+def test_densities_of_a_mixture_that_underflow(library: str) -> None:
+    """To clamp their sum would give a loss without a gradient."""
+    event = only_event(run(library, MIXTURE, True))
+    assert (event.op, event.lineno, diagnose(event).number) == ("log", line(MIXTURE), 9)
+    assert "Every density of the sum underflows" in (event.cause or "")
+    assert "logsumexp" in (event.remedy or "")
+    assert event.remedy_lineno is None
+
+
+@libraries
+def test_an_exponential_that_is_squared_later(library: str) -> None:
+    """The bound leaves room for the square."""
+    text = (
+        "x = torch.tensor([1.0, 100.0], requires_grad=True)\nscale = torch.exp(x)  # born here\n"
+        "loss = (scale * 3 - 1).pow(2).mean()\nloss.backward()"
+    )
+    event = only_event(run(library, text))
+    assert "max=30.0" in (event.remedy or "")
+    assert not run(library, mended(text, event)).events
+
+
+def test_the_gradient_of_a_quotient_that_is_infinite() -> None:
+    """tanh makes a number of it, and a gradient of zero."""
+    text = (
+        "c = torch.tensor([2.0, 1.0])\nt = torch.tensor([1.0, 0.0], requires_grad=True)\n"
+        "h = torch.tanh(c / t)  # born here\nh.sum().backward()"
+    )
+    event = only_event(run("retrograd", text))
+    assert (event.op, event.index, event.born) == ("DivBackward0", (1,), "NaN")
+    assert "1 / 0 is infinite, and so is its derivative; the gradient that comes to it is 0" in (event.cause or "")
+
+
+@runs
+def test_data_with_an_infinity_that_comes_in_later(steps: bool) -> None:
+    """It goes through a sum and a quotient, which keep nothing of it, before softmax makes NaN."""
+    text = (
+        "logits = torch.zeros(2, 3, requires_grad=True)\n"
+        "u = torch.tensor([[0.5, 1.0, 0.25], [0.1, 0.9, 0.3]])\ng = -torch.log(-torch.log(u))  # born here\n"
+        "y = ((logits + g) / 0.5).softmax(-1)\ny.pow(2).sum().backward()"
+    )
+    event = only_event(run("retrograd", text, steps))
+    assert (event.op, event.index, event.lineno) == ("log", (0, 1), line(text))
+
+
+def test_a_state_that_gradients_have_moved() -> None:
+    """Returned gradients are no steps; all the same, it is not how training began."""
+    q = rg.tensor([1.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        for k in range(3):
+            rg.autograd.grad((q**2).sum(), q)
+            if k == 1:
+                q = rg.tensor([rg.inf], requires_grad=True)
+    assert w.event is not None
+    assert "after gradients were returned twice" in (w.event.cause or "")

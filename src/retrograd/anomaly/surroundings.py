@@ -114,6 +114,8 @@ class Surroundings:
             The name of a parameter that is not finite itself any more, where something else was to blame.
         ``"updates"``
             How many optimizer steps the leaf has seen since the watch began.
+        ``"returned"``
+            How often gradients were returned instead, as by ``autograd.grad``.
         ``"uninitialised"``
             True if the leaf is known to have been made by ``empty`` or ``to_empty`` and never written.
         ``"clip_grad_norm"``

@@ -240,7 +240,12 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
     for log in scene.roots("log", through=("exp", "mul", "sum")):
         total = maker(first(log), "sum")
         exp, product, weight = _summands(total)
-        if total is None or exp is None:
+        if total is None:
+            continue
+        if exp is None:
+            exp = _density(first(total))
+            if exp is not None and value(first(log)) == 0:
+                return _log_of_densities(scene, log, exp)
             continue
         outer = scene.site(log)
         spelling = scene.spelling(outer)
@@ -265,6 +270,30 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
             log.lineno,
         )
     return None
+
+
+def _density(operand: Operand, depth: int = 4) -> Operation | None:
+    """The exponential that an operand is but for factors and divisors."""
+    while depth and (exp := maker(operand, "exp")) is None:
+        product = maker(operand, "mul", "div")
+        if product is None:
+            return None
+        if product.op == "mul" and (found := _density(product.args[1], depth - 1)) is not None:
+            return found
+        operand, depth = first(product), depth - 1
+    return exp if depth else None
+
+
+def _log_of_densities(scene: Scene, log: Operation, exp: Operation) -> Finding:
+    spelling = scene.spelling()
+    return Finding(
+        "Every density of the sum underflows to 0, because its exponential does, and the log of 0 is -inf. Compute the "
+        "logarithms of the densities in the place of the densities, and add up with logsumexp, which takes the largest "
+        "one out first; to clamp the sum would leave no gradient.",
+        None,
+        f"log_p = {spelling.tensor_call('logsumexp', 'log_weight + log_density', 'dim=-1')}",
+        log.lineno,
+    )
 
 
 def _sum_of_logs(p: str, where: str, scene: Scene, spelling: Spelling) -> str:

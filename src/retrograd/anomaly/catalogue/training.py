@@ -186,13 +186,19 @@ def uninitialised(scene: Scene) -> Finding | None:
     )
 
 
+_TIMES = {1: "once", 2: "twice"}
+
+
 @cause(50, "non-finite weight")
 def bad_weight(scene: Scene) -> Finding | None:
     if _leaf(scene) not in ("parameter", "buffer"):
         return None
     name = _name(scene, "weight")
     updates = max(scene.context.get("updates") or 0, (scene.event.step or 1) - 1)  # those by hand ask nobody
+    returned = scene.context.get("returned")  # gradients, for updates that are no steps
     when = f"after {updates} step{'' if updates == 1 else 's'}" if updates else "when training began"
+    if returned and not updates:
+        when = f"after gradients were returned {_TIMES.get(returned, f'{returned} times')}"
     if name.endswith(("running_mean", "running_var")):
         return _poisoned_average(scene, name)
     written = "a load, an in-place change, an update with a non-finite gradient or learning rate"

@@ -16,10 +16,12 @@ from retrograd.anomaly.adapters.retrograd.describe import Describer, module_of, 
 from retrograd.anomaly.adapters.retrograd.elements import (
     UNKNOWN,
     first_not_finite,
+    holds_infinity,
     holds_nan,
     is_bad,
     is_born,
     named,
+    same,
     statistics,
 )
 from retrograd.anomaly.adapters.retrograd.graph import Graph
@@ -86,9 +88,11 @@ class Inquest:
         return self._found(search) or self._unknown(loss, "loss")
 
     def _after_another(self, birth: Birth, event: NaNEvent) -> NaNEvent:
-        """The event of a birth that was given an infinity, with a note of where one was born without a gradient."""
+        """The event of a birth; of one that was given an infinity, that of data with one, or a note of its birth."""
         if not event.input_has_inf or event.kind == "leaf" or event.note:
             return event
+        if any(map(holds_infinity, birth.operands)) and (of_data := self._lost(holds_infinity)) is not None:
+            return of_data
         earlier = itertools.takewhile(lambda each: each is not birth, self.births)
         first = next((each for each in earlier if each in self._unrecorded() and is_bad(result_of(each))), None)
         place = {} if first is None else place_fields(first.code, first.at)
@@ -236,7 +240,7 @@ class Inquest:
         recorder = self.graph.recorder
         if recorder is not None and recorder.maker(data) is not None:
             return True
-        return any(_same(result_of(birth), data) for birth in self.births if not birth.is_backward)
+        return any(same(result_of(birth), data) for birth in self.births if not birth.is_backward)
 
     def _in_order(self) -> Iterator[Birth]:
         """The forward births, those that left no flag among them, by the order of creation."""
@@ -312,7 +316,7 @@ class Inquest:
             yield from self.graph.recorder.users(birth.call, self.graph.consumers)
             return
         for node, _, constant in self.graph.constants():
-            if _same(constant, result):
+            if same(constant, result):
                 yield node
         for node in self.graph.nodes:
             for name, value in self.graph.arguments(node).items():
@@ -494,7 +498,7 @@ class Inquest:
     def _came_in(self, node: Node, param: str, data: ndarray, way: list[Node], harmed: str) -> NaNEvent | None:
         """The event of a NaN in something without gradient: in data, or from an operation that nothing recorded."""
         for birth in self._unrecorded():
-            if _same(result_of(birth), data):
+            if same(result_of(birth), data):
                 return self.describer.forward(birth, None, way, harmed=harmed)
         event = self._made_unrecorded(node, data, way, harmed)
         if event is not None:
@@ -584,16 +588,4 @@ def _saves_numbers(node: Node) -> bool:
     """Whether a node's derivative is made of its operands or results, and not of their places only."""
     return isinstance(node, OpNode) and any(
         slot in node.op.differentiable or slot in node.op.results for slot in node.op.slots
-    )
-
-
-def _same(one: Any, other: ndarray) -> bool:
-    """Whether two arrays are one, or hold the same."""
-    if one is other:
-        return True
-    return (
-        isinstance(one, ndarray)
-        and one.shape == other.shape
-        and one.dtype == other.dtype
-        and np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
     )

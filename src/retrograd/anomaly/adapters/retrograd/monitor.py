@@ -87,6 +87,7 @@ class RetrogradMonitor(Monitor):
         self._leaf_names = LeafNames()
         self._growth = Growth()
         self._steps = Updates(self)
+        self._returned = 0  # how often gradients were returned
         self._is_counted = False  # whether the present step is in watch.step already
         self._pause = 0
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
@@ -281,7 +282,9 @@ class RetrogradMonitor(Monitor):
         leaves: Sequence[Tensor],
     ) -> None:
         # what is done in every step, however short it is, comes first
-        if results is None and not self._rehearsing:
+        if results is not None:
+            self._returned += 1
+        elif not self._rehearsing:
             self._count()
         this = _thread.notes
         told, this.loss_is_told = this.loss_is_told, False
@@ -538,6 +541,8 @@ class RetrogradMonitor(Monitor):
     def context(self) -> dict[str, Any]:
         """What else is known, for the surroundings of an event."""
         context = {**progress(self.watch), "updates": self.watch.step - self._is_counted}
+        if self._returned:
+            context["returned"] = self._returned
         optimizer = self._steps.only_optimizer() if self.watch.optimizer is None else self.watch.optimizer
         if optimizer is not None:
             groups: list[dict[str, Any]] = getattr(optimizer, "param_groups", None) or [{}]
