@@ -579,3 +579,60 @@ def test_a_state_that_gradients_have_moved() -> None:
                 q = rg.tensor([rg.inf], requires_grad=True)
     assert w.event is not None
     assert "after gradients were returned twice" in (w.event.cause or "")
+
+
+@libraries
+@pytest.mark.parametrize(
+    ("method", "mended_method"),
+    [
+        (".log()", ".clamp(min=1e-12).log()"),
+        (".sqrt()", ".add(1e-12).sqrt()"),
+        (".div(x)", ".div(torch.where(x == 0, 1e-12, x))"),
+    ],
+)
+def test_a_chain_of_calls_with_one_on_a_line(library: str, method: str, mended_method: str) -> None:
+    """What the method is called on stands in the lines above, and is not to be repeated."""
+    text = (
+        "x = torch.tensor([1.0, 0.0], requires_grad=True)\nloss = (\n    x\n    .mul(2)\n"
+        f"    {method}  # born here\n    .sum()\n)\nloss.backward()"
+    )
+    event = only_event(run(library, text, True))
+    assert event.lineno == line(text)
+    assert (event.remedy or "").replace("rg.", "torch.").removesuffix("  # born here") == mended_method
+    assert not run(library, mended(text, event), True).events
+
+
+@pytest.mark.parametrize("head", ["else", "try", "case 1", "elif x.ndim"])
+def test_a_statement_behind_a_head(head: str) -> None:
+    before = {"else": "if x.ndim > 1: y = x\n", "case 1": "match x.ndim:\n ", "elif x.ndim": "if x.ndim > 1: y = x\n"}
+    after = {"try": "finally: pass\n"}
+    text = (
+        "x = torch.tensor([1.0, 0.0], requires_grad=True)\n"
+        f"{before.get(head, '')}{head}: y = torch.log(x)  # born here\n{after.get(head, '')}y.sum().backward()"
+    )
+    event = only_event(run("retrograd", text))
+    assert event.remedy == f"{head}: y = torch.log(torch.clamp(x, min=1e-12))  # born here"
+    assert not run("retrograd", mended(text, event)).events
+
+
+@libraries
+def test_the_logarithm_of_a_running_product(library: str) -> None:
+    text = (
+        "p = torch.full((60,), 0.1, requires_grad=True)\nlogs = torch.log(torch.cumprod(p, 0))  # born here\n"
+        "logs.mean().backward()"
+    )
+    event = only_event(run(library, text, True))
+    assert (event.lineno, diagnose(event).number) == (2, 38)
+    assert ".cumsum(dim=0)" in (event.remedy or "")
+    assert not run(library, mended(text, event), True).events
+
+
+def test_a_norm_is_clipped_before_the_step_in_its_line() -> None:
+    text = (
+        "model = nn.Linear(1, 1, bias=False)\nmodel.weight.data.fill_(1.0)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=1e25)\nloss = (model(torch.ones(1, 1)) * 1e20).sum()\n"
+        "loss.backward(); optimizer.step()"
+    )
+    event = only_event(run("retrograd", text))
+    clipping = "rg.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    assert event.remedy == f"loss.backward(); {clipping}; optimizer.step()"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -112,9 +113,16 @@ class Site:
     written: Written
     lineno: int | None
 
-    def replaced(self, new: str) -> str:
+    def replaced(self, new: str) -> str | None:
         """The line with this operation replaced."""
         return self.line.replaced({self.node: new})
+
+
+_RECEIVER = "..."  # stands for the lines above of a chain of calls, one on a line
+_ADDED = re.compile(r"^\(\.\.\. \+ ([\w.-]+)\)")
+
+# What a line may begin with that is a part of a compound statement: the rest is whole.
+_HEAD = re.compile(r"el(?=if\b)|(else|try|finally|except\b[^:]*|case\b[^:]*):\s*(?=[^\s#])")
 
 
 class Line:
@@ -136,7 +144,10 @@ class Line:
         text = (source or "").strip()
         if not text:
             return None
-        head, rest = ("el", text[2:]) if text.startswith("elif") else ("", text)
+        head = match[0] if (match := _HEAD.match(text)) else ""
+        rest = text[len(head) :]
+        if rest.startswith("."):  # the next method of a chain
+            rest = _RECEIVER + rest
         code = rest.split("#")[0].rstrip() if "'" not in rest and '"' not in rest else rest
         for candidate in (rest, rest + " pass" if code.endswith(":") else rest):
             try:
@@ -155,9 +166,13 @@ class Line:
         """The source text of a node, with nodes inside it (or itself) replaced."""
         return self._spliced(*self._span(node), edits or {})
 
-    def replaced(self, edits: Mapping[ast.AST, str]) -> str:
-        """The whole line with nodes replaced."""
-        return self._head + self._spliced(0, len(self._encoded), edits)
+    def replaced(self, edits: Mapping[ast.AST, str]) -> str | None:
+        """The whole line with nodes replaced; None if what stands for the lines above would have to move."""
+        text = self._spliced(0, len(self._encoded), edits)
+        if _RECEIVER.encode() + b"." == self._encoded[: len(_RECEIVER) + 1]:
+            rest = _ADDED.sub(r".add(\1)", text).removeprefix(_RECEIVER)
+            return rest if rest.startswith(".") and _RECEIVER not in rest else None
+        return self._head + text
 
     def _spliced(self, start: int, end: int, edits: Mapping[ast.AST, str]) -> str:
         pieces, position = [], start

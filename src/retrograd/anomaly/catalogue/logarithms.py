@@ -296,21 +296,22 @@ def _log_of_densities(scene: Scene, log: Operation, exp: Operation) -> Finding:
     )
 
 
-def _sum_of_logs(p: str, where: str, scene: Scene, spelling: Spelling) -> str:
-    return f"{spelling.call('log', spelling.clamp(p, '1e-4' if scene.half else '1e-30'))}.sum({where})"
+def _sum_of_logs(product: Operation, p: str, where: str, scene: Scene, spelling: Spelling) -> str:
+    total = "cumsum" if product.op == "cumprod" else "sum"
+    return f"{spelling.call('log', spelling.clamp(p, '1e-4' if scene.half else '1e-30'))}.{total}({where})"
 
 
 @cause(38, "log of a product that underflows")
 def log_of_product(scene: Scene) -> Finding | None:
-    for log in scene.roots("log", through=("prod",)):
-        product = maker(first(log), "prod")
+    for log in scene.roots("log", through=("prod", "cumprod")):
+        product = maker(first(log), "prod", "cumprod")
         if product is None or not scene.zero(first(log)):
             continue
         outer = scene.site(log)
         inner = _inner(scene, log, product)
         text = inner.written.text(0, "input") if inner else None
         spelling = scene.spelling(outer)
-
+        where = "dim=-1" if product.op == "cumprod" else ""
         return Finding(
             f"The product of many factors below one underflows to {scene.at(first(log), 0.0)} in {scene.dtype}, and "
             "the log of 0 is -inf. The sum of the logs is the same number and stays in range.",
@@ -318,11 +319,11 @@ def log_of_product(scene: Scene) -> Finding | None:
                 scene,
                 log,
                 product,
-                _sum_of_logs(text, dims(inner, None, numpy=spelling.numpy), scene, spelling)
+                _sum_of_logs(product, text, dims(inner, None, numpy=spelling.numpy), scene, spelling)
                 if text and inner
                 else None,
             ),
-            f"y = {_sum_of_logs(scene.called(first(product), 'p'), '', scene, spelling)}",
+            f"y = {_sum_of_logs(product, scene.called(first(product), 'p'), where, scene, spelling)}",
             log.lineno,
         )
     return None
@@ -419,7 +420,7 @@ def _below(operation: Operation) -> Operand | None:
     return first(operation) if operation.op == "log" else unscaled(denominator(operation))
 
 
-def _floored(variance: Operand, name: str, spelling: Spelling, floor: str) -> tuple[str, int | None] | None:
+def _floored(variance: Operand, name: str, spelling: Spelling, floor: str) -> tuple[str | None, int | None] | None:
     """The line that makes the variance, with a floor."""
     made = variance.producer
     earlier = Line.parse(made.code_line) if made else None

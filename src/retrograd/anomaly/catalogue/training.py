@@ -398,9 +398,17 @@ def overflowing_update(scene: Scene) -> Finding | None:
         f"The gradient of {grad:.3g} is finite, but what {name} computes of it{rate} is beyond the range of "
         f"{scene.dtype}, and so is {harmed}{lasting}. Find out why {'the gradient' if abs(grad) > lr else 'lr'} is so "
         "large, and clip the gradient norm before the step.",
-        f"{clip}\n{scene.event.code_line}" if (scene.event.code_line or "").endswith(".step()") else None,
+        _put_before(scene, clip),
         clip,
     )
+
+
+def _put_before(scene: Scene, statement: str) -> str | None:
+    """The line with another statement before the one in it that calls ``step``."""
+    line, col = scene.event.code_line or "", scene.event.col or 0
+    if line[:col].rstrip().endswith(";"):
+        return f"{line[:col]}{statement}; {line[col:]}"
+    return f"{statement}\n{line}" if line.endswith(".step()") and ";" not in line else None
 
 
 @cause(None, "loss scale that keeps falling")

@@ -70,8 +70,9 @@ class _Run:
         dim = self.arguments.get("dim")
         if isinstance(dim, int):
             return self._of_sample(dim)
-        several = isinstance(dim, (tuple, list)) and all(isinstance(item, int) for item in dim)
-        return tuple(map(self._of_sample, dim)) if several else None
+        if isinstance(dim, (tuple, list)) and all(isinstance(item, int) for item in dim):
+            return tuple(map(self._of_sample, dim))
+        return None
 
     def _of_sample(self, dim: int) -> int:
         return dim if dim < 0 else dim + self.hidden

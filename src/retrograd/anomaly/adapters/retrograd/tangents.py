@@ -47,10 +47,10 @@ class TangentInquest(Inquest):
 
         def search() -> NaNEvent | None:
             births = self._last_those_meant(sorted(self.births, key=is_late))
-            event, *others = [each for birth in births if (each := self._event(birth)) is not None] or [None]
-            if event is None or not others or event.note:
-                return event
-            return replace(event, note=_FIRST_OF_SEVERAL.format(1 + len(others)))
+            found = [event for birth in births if (event := self._event(birth)) is not None]
+            if len(found) > 1 and not found[0].note:
+                return replace(found[0], note=_FIRST_OF_SEVERAL.format(len(found)))
+            return next(iter(found), None)
 
         return self._found(search) or self._unknown(tangent, HARMED)
 
