@@ -244,7 +244,8 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
             continue
         if exp is None:
             exp = _density(first(total))
-            if exp is not None and value(first(log)) == 0:
+            added = first(total)
+            if exp is not None and added.min == added.max == 0:
                 return _log_of_densities(scene, log, exp)
             continue
         outer = scene.site(log)
