@@ -117,3 +117,19 @@ def test_what_is_meant_is_no_news() -> None:
     with rg.anomaly.watch() as w, rg.anomaly.expect_nonfinite("the slope of a root is infinite at 0"):
         assert rg.func.jvp(rg.sqrt, (rg.zeros(1),), (rg.ones(1),))[1].item() == rg.inf
     assert not w.events
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_a_step_made_of_tangents_is_left_out(steps: bool) -> None:
+    """Training by forward gradients: the tangent times its direction."""
+    weight = rg.tensor([4.0, 0.0], requires_grad=True)
+    optimizer = rg.optim.SGD([weight], 0.1)
+    functions = [rg.sqrt, rg.sin]  # the first has no slope at 0
+    with rg.anomaly.watch(policy="skip_step") as w:
+        for k in w.steps(range(2)) if steps else range(2):
+            before = weight.tolist()
+            _, slope = rg.func.jvp(functions[k], (weight.detach(),), (rg.ones(2),))
+            weight.grad = slope
+            optimizer.step()
+            assert (weight.tolist() == before) == (k == 0)
+    assert [(event.op, event.step) for event in w.events] == [("sqrt", 1)]

@@ -79,6 +79,7 @@ class RetrogradMonitor(Monitor):
         self._running = False
         self._recorder: Recorder | None = None
         self._withheld: dict[int, Tensor] = {}
+        self._tangent_withheld = False
         self._snapshot: Snapshot | None = None  # of the step that may be run again
         self._rehearsing = False  # whether it is the record of a second run, in which nothing is counted
         self._rehearsed = False  # whether the second run of a step has begun
@@ -130,6 +131,7 @@ class RetrogradMonitor(Monitor):
         self._suspects.clear()
         self._pending.clear()
         self._withheld.clear()
+        self._tangent_withheld = False
         self._told = Told()
         self._snapshot = None
         self._kept = []
@@ -318,10 +320,11 @@ class RetrogradMonitor(Monitor):
         with self._timed():
             values = [all_samples(each._data) for each in outputs]
             event = self.inquest([]).of_tangents(values, bad[0])
-            event = replace(event, step=self.watch.step + (not self._rehearsing), batch_idx=self.watch.batch_idx)
+            step = max(self.watch.step + (not self._rehearsing), 1)
+            event = replace(event, step=step, batch_idx=self.watch.batch_idx)
             self._suspects.end_step()
             if self.watch.found(kind, event, exact=self._is_exact) == "withhold":
-                self.watch.withheld = True
+                self.watch.withheld = self._tangent_withheld = True
 
     def _choose_pause(self, start: float, end: float) -> None:
         """Have as many steps pass by before the next look that looks take no more than their share of the time."""
@@ -449,9 +452,14 @@ class RetrogradMonitor(Monitor):
     def before_step(self, optimizer: Any) -> bool:
         if not rates_pass(self.watch, optimizer, self.context):
             return False
-        if not (self._suspects.births or self._withheld or self._recorder is not None or self.watch.replaying):
+        usual = self._recorder is None and not self.watch.replaying and not self._tangent_withheld
+        if usual and not (self._suspects.births or self._withheld):
             return True  # as in almost every step
         params = [each for group in optimizer.param_groups for each in group["params"]]
+        if self._tangent_withheld:  # what the program has made of it is not known
+            self._tangent_withheld = False
+            if any(param._grad is not None and is_bad(param._grad._data) for param in params):
+                return False
         if self.watch.replaying:
             return not self.watch.withheld and self._may_be_used(params)
         withheld = [each for each in params if self._withheld.pop(id(each), None) is not None]
