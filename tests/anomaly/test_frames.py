@@ -14,7 +14,7 @@ import pytest
 from retrograd.anomaly.adapters.retrograd import births
 from retrograd.autograd.function import Function
 from retrograd.core import calls, engine, leading_calls, record
-from retrograd.core.forward import Level
+from retrograd.core.jvp import jvp
 from retrograd.core.node import AccumulateGrad
 from retrograd.nn.modules.module import Module
 from retrograd.nn.utils.clip_grad import clip_grads_with_norm_
@@ -37,7 +37,7 @@ READ: dict[Callable[..., Any], tuple[str, ...]] = {
     leading_calls.leading_caller: ("op", "input", "arguments"),
     record.apply: ("op", "bound"),
     record.finish: ("op", "bound"),
-    Level.propagate: ("op", "bound", "results", "tangents"),
+    jvp: ("op", "bound", "results", "tangents"),
     Module.__call__: ("self",),
     clip_grads_with_norm_: ("total_norm", "max_norm"),
 }

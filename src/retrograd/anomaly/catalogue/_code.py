@@ -188,6 +188,8 @@ class Line:
         if isinstance(node, ast.AugAssign):
             return (first, last), f"{self.text(node.target)} = {new}"
         parent = self._parents.get(node)
+        if self._is_written_to(node):  # what is changed must be the tensor, not something made of it
+            new = _in_place(self.text(node), new)
         tight = (
             isinstance(parent, (*_LOOSE, ast.Attribute))
             or (isinstance(parent, ast.Subscript) and parent.value is node)
@@ -199,6 +201,17 @@ class Line:
         if opened.endswith(b"(") and closed.startswith(b")"):  # its own parentheses go with it
             first, last = len(opened) - 1, len(self._encoded) - len(closed) + 1
         return (first, last), atom(new)
+
+    def _is_written_to(self, node: ast.AST) -> bool:
+        """Whether it is a variable that an in-place function or method changes: ``x.log_()``, ``torch.log_(x)``."""
+        parent = self._parents.get(node)
+        call = self._parents.get(parent) if isinstance(parent, ast.Attribute) and parent.value is node else parent
+        if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or not isinstance(call, ast.Call):
+            return False
+        name = dotted(call.func) or f".{getattr(call.func, 'attr', '')}"
+        is_function = "." not in name or name.split(".")[0] in MODULES
+        is_target = call.args[:1] == [node] if is_function else call.func is parent
+        return is_target and name.endswith("_") and not name.endswith("__")
 
     # Structure
 
@@ -330,6 +343,16 @@ def atom(text: str) -> str:
     except SyntaxError:
         return f"({text})"
     return f"({text})" if isinstance(body, (*_LOOSE, ast.Tuple)) else text
+
+
+def _in_place(target: str, new: str) -> str:
+    """The expression that ``target`` is to be given, as what gives it that in place."""
+    name = re.escape(target)
+    if match := re.fullmatch(rf"(?:\w+\.)*clamp\({name}, (.*)\)|{name}\.clamp\((.*)\)", new):
+        return f"{target}.clamp_({match[1] or match[2]})"
+    if match := re.fullmatch(rf"{name} \+ ([\w.-]+)", new):
+        return f"{target}.add_({match[1]})"
+    return f"{target}.copy_({new})"
 
 
 def bare(node: ast.AST) -> ast.AST:

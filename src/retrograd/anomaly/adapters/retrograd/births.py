@@ -24,7 +24,7 @@ from retrograd.autograd import function as _function
 from retrograd.batching import BatchedArray
 from retrograd.batching.array import levels_of
 from retrograd.batching.ufuncs import aligned
-from retrograd.core import blocks, engine, forward, registry, sites
+from retrograd.core import blocks, engine, jvp, registry, sites
 from retrograd.core.inplace import CopySlices
 from retrograd.core.node import AccumulateGrad, Node, OpNode
 from retrograd.core.op import Op
@@ -266,7 +266,7 @@ def _landmarks(stack: Iterable[tuple[FrameType, int]]) -> _Landmarks:
             found.function = found.function or frame
         elif found.user is None and _arguments(frame) is not None:
             found.call = frame
-        elif found.user is None and code is _PUSH and "results" in frame.f_locals:
+        elif found.user is None and code is _PUSH:
             found.push = frame
         elif code.co_name == _CLIP and code.co_filename == _CLIP_FILE and found.user is None:
             found.clip = frame
@@ -278,7 +278,7 @@ def _landmarks(stack: Iterable[tuple[FrameType, int]]) -> _Landmarks:
 _LOOP = engine._loop.__code__
 _LEAF = (AccumulateGrad.accumulate.__code__, AccumulateGrad.accumulate_recorded.__code__)
 _ADDING = (engine._add.__code__, engine._add_to_output.__code__, *_LEAF)
-_PUSH = forward.Level.propagate.__code__
+_PUSH = jvp.jvp.__code__
 _APPLY_FUNCTION = _function.Function.__dict__["_apply"].__func__.__code__
 _MODULE_FILE = sites.PACKAGE + "nn/modules/module.py"
 _CLIP, _CLIP_FILE = "clip_grads_with_norm_", sites.PACKAGE + "nn/utils/clip_grad.py"
@@ -448,7 +448,7 @@ def _comes_from(node: Node, sources: tuple[Any, ...]) -> bool:
     """Whether a node's operands come from there."""
     if len(node.next) != len(sources):
         return False
-    for edge, source in zip(node.next, sources, strict=True):
+    for edge, source in zip(map(_not_lifted, node.next), sources, strict=True):
         if edge is None or source is None:
             same = edge is source
         elif isinstance(edge[0], AccumulateGrad):
@@ -458,6 +458,13 @@ def _comes_from(node: Node, sources: tuple[Any, ...]) -> bool:
         if not same:
             return False
     return True
+
+
+def _not_lifted(edge: Any) -> Any:
+    """An edge, or that of what vmap has lifted in between: the same for all samples."""
+    while edge is not None and isinstance(edge[0], OpNode) and edge[0].op.name == "lift":
+        edge = edge[0].next[0]
+    return edge
 
 
 def public_name(op: Op) -> str:

@@ -163,7 +163,8 @@ class Describer:
         incoming, *values = arrays_of(_op_of(ran), [g, *saved.values()])
         known = dict(zip(saved, values, strict=True))
         wanted = path[1] if len(path) > 1 else None
-        found = _told_gradient(ran, grads, birth.kinds, wanted, fits=not isinstance(birth.g, BatchedArray))
+        hides = any(type(each) is BatchedArray for each in (g, *saved.values()))
+        found = _told_gradient(ran, grads, birth.kinds, wanted, fits=not hides)
         if found is None:
             return None
         output, unfitted = found
@@ -174,8 +175,9 @@ class Describer:
         one = incoming if isinstance(incoming, ndarray) else None
         note = MEANT if birth.excused else None
         of_sample = shape[max(len(shape) - len(ran.shape), 0) :]
-        hides = isinstance(entry_of(birth.g), BatchedArray) and of_sample == ran.shape
-        operation = self.operations.of_node(ran, full, known, samples=shape if hides else None)
+        operation = self.operations.of_node(
+            ran, full, known, samples=shape if hides and of_sample == ran.shape else None
+        )
         operands = at_element(in_order(_op_of(ran), known), full, shape) if is_aligned(_op_of(ran)) else {}
         if birth.inside is not None:
             note = "It happened inside its backward, at {filename}:{lineno}.".format(
