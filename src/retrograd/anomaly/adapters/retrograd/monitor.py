@@ -47,8 +47,9 @@ from retrograd.anomaly.adapters.retrograd.updates import Updates
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.adapters.variables import variables_left_by
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.expected import expected
 from retrograd.anomaly.flags import Flags
-from retrograd.anomaly.monitor import Watch, expected
+from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.names import is_normalisation
 from retrograd.core import observer, sites, state
 from retrograd.core.anomaly import is_finite
