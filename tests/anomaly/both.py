@@ -47,3 +47,12 @@ def only_event(w: Watch) -> NaNEvent:
 def line(text: str) -> int:
     """The number of the marked line."""
     return next(number for number, each in enumerate(text.splitlines(), 1) if each.endswith(HERE))
+
+
+def mended(text: str, event: NaNEvent) -> str:
+    """The program with the remedy in the place of the line that it replaces."""
+    lines = text.splitlines()
+    number = (event.remedy_lineno or event.lineno or 0) - 1
+    indent = lines[number][: len(lines[number]) - len(lines[number].lstrip())]
+    lines[number] = indent + (event.remedy or "").replace("rg.", "torch.")  # as the programs call either
+    return "\n".join(lines).replace(HERE, "")

@@ -9,7 +9,7 @@ from torch import nn
 import retrograd as rg
 from retrograd.anomaly import diagnose
 from retrograd.anomaly.report import format_event
-from tests.anomaly.both import libraries, line, only_event, run, runs
+from tests.anomaly.both import libraries, line, mended, only_event, run, runs
 
 RECURRENCE = """
 u = (torch.eye(2) * 1e9).requires_grad_()
@@ -445,3 +445,194 @@ def test_a_state_that_grows_from_step_to_step(library: str) -> None:
     cause = event.cause or ""
     assert f"of the 40 tensors that stack in line {event.lineno - 1} puts together" in cause
     assert "singular value" in cause
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = torch.tensor([4.0, 0.0], requires_grad=True)\nloss = F.mse_loss(\n"
+        "    torch.log(  # of a size\n        x.abs(),  # not negative\n    ),\n    torch.ones(2),\n)\nloss.backward()",
+        "x = torch.tensor([4.0, 0.0], requires_grad=True)\ny = (x\n     # 'in thousands', \"as it were\"\n"
+        "     / x)\ny.sum().backward()",
+    ],
+)
+def test_comments_between_the_lines_of_a_statement(text: str) -> None:
+    """They would hide what follows them, once the lines are joined."""
+    event = only_event(run("retrograd", text))
+    assert "#" not in (event.code_line or "")
+    assert event.code_line is not None
+    assert event.code_line[event.col : event.end_col] in ("torch.log( x.abs(), )", "x / x")
+    assert "torch.clamp(x.abs(), min=1e-12)" in (event.remedy or "") or "x / torch.where(x == 0" in (
+        (event.remedy or "").replace("rg.", "torch.")
+    )
+
+
+SECOND = """
+x = torch.linspace(0, 1, 5).requires_grad_()
+a = torch.tensor(1.5, requires_grad=True)
+u = UNKNOWN  # born here
+(slope,) = torch.autograd.grad(u.sum(), x, create_graph=True)
+(curvature,) = torch.autograd.grad(slope.sum(), x, create_graph=True)
+(curvature - 1).pow(2).mean().backward()
+"""
+
+
+@runs
+@pytest.mark.parametrize(("unknown", "op"), [("torch.sqrt(a * x)", "sqrt"), ("a * x**1.5", "pow")])
+def test_a_derivative_that_is_to_be_differentiated_again(unknown: str, op: str, steps: bool) -> None:
+    """It is the line of the function that is to be mended, and not the one that asks for the derivative."""
+    text = SECOND.replace("UNKNOWN", unknown)
+    event = run("retrograd", text, steps).events[0]
+    assert (event.op, event.index, event.lineno) == (f"{op.title()}Backward0", (0,), line(text))
+    assert (event.remedy_lineno or event.lineno) == line(text)
+    assert "+ 1e-12" in (event.remedy or "")
+    assert "inside" not in (event.note or "")
+
+
+def test_an_operation_of_a_second_derivative_is_not_looked_for_in_the_line() -> None:
+    text = SECOND.replace("UNKNOWN", "torch.sqrt(a * x)")
+    event = run("retrograd", text).events[1]
+    assert (event.op, event.lineno, event.remedy) == ("div", line(text), None)
+    assert f"The derivative of what line {line(text)} computes" in (event.cause or "")
+    assert "div of a derivative" in str(event)
+
+
+def test_a_general_form_replaces_no_line() -> None:
+    """The quotient is in a function whose line is not known from the call."""
+    text = """
+def hook(grad):
+    return quotient(grad, x.detach() * 0)
+quotient = torch.true_divide
+x = torch.tensor([1.0], requires_grad=True)
+h = x * 2
+h.register_hook(hook)
+h.sum().backward()
+"""
+    event = only_event(run("retrograd", text))
+    assert event.remedy is not None
+    assert ("quotient" in event.remedy) == (event.remedy_lineno is not None)
+
+
+MIXTURE = """
+x = torch.full((4, 1), 60.0)
+mu = torch.zeros(3, requires_grad=True)
+sigma = torch.ones(3, requires_grad=True)
+weights = torch.softmax(torch.zeros(3, requires_grad=True), -1)
+density = torch.exp(-0.5 * ((x - mu) / sigma) ** 2) / (sigma * 2.5066)
+loss = -torch.log((weights * density).sum(-1)).mean()  # born here
+loss.backward()
+"""
+
+
+@libraries
+def test_densities_of_a_mixture_that_underflow(library: str) -> None:
+    """To clamp their sum would give a loss without a gradient."""
+    event = only_event(run(library, MIXTURE, True))
+    assert (event.op, event.lineno, diagnose(event).number) == ("log", line(MIXTURE), 9)
+    assert "Every density of the sum underflows" in (event.cause or "")
+    assert "logsumexp" in (event.remedy or "")
+    assert event.remedy_lineno is None
+
+
+@libraries
+def test_an_exponential_that_is_squared_later(library: str) -> None:
+    """The bound leaves room for the square."""
+    text = (
+        "x = torch.tensor([1.0, 100.0], requires_grad=True)\nscale = torch.exp(x)  # born here\n"
+        "loss = (scale * 3 - 1).pow(2).mean()\nloss.backward()"
+    )
+    event = only_event(run(library, text))
+    assert "max=30.0" in (event.remedy or "")
+    assert not run(library, mended(text, event)).events
+
+
+def test_the_gradient_of_a_quotient_that_is_infinite() -> None:
+    """tanh makes a number of it, and a gradient of zero."""
+    text = (
+        "c = torch.tensor([2.0, 1.0])\nt = torch.tensor([1.0, 0.0], requires_grad=True)\n"
+        "h = torch.tanh(c / t)  # born here\nh.sum().backward()"
+    )
+    event = only_event(run("retrograd", text))
+    assert (event.op, event.index, event.born) == ("DivBackward0", (1,), "NaN")
+    assert "1 / 0 is infinite, and so is its derivative; the gradient that comes to it is 0" in (event.cause or "")
+
+
+@runs
+def test_data_with_an_infinity_that_comes_in_later(steps: bool) -> None:
+    """It goes through a sum and a quotient, which keep nothing of it, before softmax makes NaN."""
+    text = (
+        "logits = torch.zeros(2, 3, requires_grad=True)\n"
+        "u = torch.tensor([[0.5, 1.0, 0.25], [0.1, 0.9, 0.3]])\ng = -torch.log(-torch.log(u))  # born here\n"
+        "y = ((logits + g) / 0.5).softmax(-1)\ny.pow(2).sum().backward()"
+    )
+    event = only_event(run("retrograd", text, steps))
+    assert (event.op, event.index, event.lineno) == ("log", (0, 1), line(text))
+
+
+def test_a_state_that_gradients_have_moved() -> None:
+    """Returned gradients are no steps; all the same, it is not how training began."""
+    q = rg.tensor([1.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        for k in range(3):
+            rg.autograd.grad((q**2).sum(), q)
+            if k == 1:
+                q = rg.tensor([rg.inf], requires_grad=True)
+    assert w.event is not None
+    assert "after gradients were returned twice" in (w.event.cause or "")
+
+
+@libraries
+@pytest.mark.parametrize(
+    ("method", "mended_method"),
+    [
+        (".log()", ".clamp(min=1e-12).log()"),
+        (".sqrt()", ".add(1e-12).sqrt()"),
+        (".div(x)", ".div(torch.where(x == 0, 1e-12, x))"),
+    ],
+)
+def test_a_chain_of_calls_with_one_on_a_line(library: str, method: str, mended_method: str) -> None:
+    """What the method is called on stands in the lines above, and is not to be repeated."""
+    text = (
+        "x = torch.tensor([1.0, 0.0], requires_grad=True)\nloss = (\n    x\n    .mul(2)\n"
+        f"    {method}  # born here\n    .sum()\n)\nloss.backward()"
+    )
+    event = only_event(run(library, text, True))
+    assert event.lineno == line(text)
+    assert (event.remedy or "").replace("rg.", "torch.").removesuffix("  # born here") == mended_method
+    assert not run(library, mended(text, event), True).events
+
+
+@pytest.mark.parametrize("head", ["else", "try", "case 1", "elif x.ndim"])
+def test_a_statement_behind_a_head(head: str) -> None:
+    before = {"else": "if x.ndim > 1: y = x\n", "case 1": "match x.ndim:\n ", "elif x.ndim": "if x.ndim > 1: y = x\n"}
+    after = {"try": "finally: pass\n"}
+    text = (
+        "x = torch.tensor([1.0, 0.0], requires_grad=True)\n"
+        f"{before.get(head, '')}{head}: y = torch.log(x)  # born here\n{after.get(head, '')}y.sum().backward()"
+    )
+    event = only_event(run("retrograd", text))
+    assert event.remedy == f"{head}: y = torch.log(torch.clamp(x, min=1e-12))  # born here"
+    assert not run("retrograd", mended(text, event)).events
+
+
+@libraries
+def test_the_logarithm_of_a_running_product(library: str) -> None:
+    text = (
+        "p = torch.full((60,), 0.1, requires_grad=True)\nlogs = torch.log(torch.cumprod(p, 0))  # born here\n"
+        "logs.mean().backward()"
+    )
+    event = only_event(run(library, text, True))
+    assert (event.lineno, diagnose(event).number) == (2, 38)
+    assert ".cumsum(dim=0)" in (event.remedy or "")
+    assert not run(library, mended(text, event), True).events
+
+
+def test_a_norm_is_clipped_before_the_step_in_its_line() -> None:
+    text = (
+        "model = nn.Linear(1, 1, bias=False)\nmodel.weight.data.fill_(1.0)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=1e25)\nloss = (model(torch.ones(1, 1)) * 1e20).sum()\n"
+        "loss.backward(); optimizer.step()"
+    )
+    event = only_event(run("retrograd", text))
+    clipping = "rg.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    assert event.remedy == f"loss.backward(); {clipping}; optimizer.step()"

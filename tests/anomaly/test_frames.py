@@ -14,6 +14,7 @@ import pytest
 from retrograd.anomaly.adapters.retrograd import births
 from retrograd.autograd.function import Function
 from retrograd.core import calls, engine, leading_calls, record, several_calls
+from retrograd.core.jvp import jvp
 from retrograd.core.node import AccumulateGrad
 from retrograd.nn.modules.module import Module
 from retrograd.nn.utils.clip_grad import clip_grads_with_norm_
@@ -37,6 +38,7 @@ READ: dict[Callable[..., Any], tuple[str, ...]] = {
     several_calls.several_caller: ("op", "bound"),
     record.apply: ("op", "bound"),
     record.finish: ("op", "bound"),
+    jvp: ("op", "bound", "results", "tangents"),
     Module.__call__: ("self",),
     clip_grads_with_norm_: ("total_norm", "max_norm"),
 }

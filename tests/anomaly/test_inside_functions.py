@@ -129,3 +129,27 @@ def test_what_is_born_inside_is_no_derivative(library: str) -> None:
     event = only_event(run(library, EXPONENTIAL, True))
     assert (event.is_backward, diagnose(event).number) == (True, 27)
     assert "torch.exp(torch.clamp(x, max=80.0))" in (event.remedy or "")
+
+
+TWO_QUOTIENTS = """
+class Quotient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return a / b
+    @staticmethod
+    def backward(ctx, grad):
+        a, b = ctx.saved_tensors
+        return grad / b, -grad * a / b**2
+a = torch.tensor([1.0, 2.0], requires_grad=True)
+b = torch.tensor([1.0, 1e-30], requires_grad=True)
+Quotient.apply(a, b).sum().backward()
+"""
+
+
+@runs
+def test_two_quotients_in_the_line(steps: bool) -> None:
+    """Where the instruction is tells which of them it was."""
+    event = only_event(run("retrograd", TWO_QUOTIENTS, steps))
+    assert "return grad / b, -grad * a / " in (event.remedy or "")
+    assert "where((b**2) == 0, 1e-12, b**2)" in (event.remedy or "")

@@ -7,18 +7,10 @@ import math
 import pytest
 
 from retrograd.anomaly import diagnose
-from tests.anomaly.both import line, only_event, run
+from tests.anomaly.both import line, mended, only_event, run
 
 RUNS = [("torch", False), ("torch", True), ("retrograd", True)]  # retrograd's graph keeps no mask
 seen = pytest.mark.parametrize(("library", "steps"), RUNS)
-
-
-def mended(text: str, event: object) -> str:
-    """The program with the remedy in the line that it is for, as it stands."""
-    lines = text.splitlines()
-    remedy = event.remedy.replace("rg.", "torch.")  # type: ignore[attr-defined]  # as the programs call either
-    lines[(event.remedy_lineno or event.lineno) - 1] = remedy  # type: ignore[attr-defined]
-    return "\n".join(lines)
 
 
 ENTROPY = """
@@ -145,3 +137,44 @@ def test_a_negative_determinant_that_rounds_to_zero() -> None:
     assert diagnose(event).title == "logarithm of a negative determinant"
     check = f"\nassert abs(loss.item() - {12 * math.log(1e-30)}) < 1e-2"
     assert not run("torch", mended(DETERMINANT, event) + check).events
+
+
+MASKED_POLICY = """
+logits = torch.tensor([[1.0, 2.0, 3.0], [0.5, 0.0, 0.25]], requires_grad=True)
+mask = torch.tensor([[False, False, True], [False, False, False]])
+scores = logits.masked_fill(mask, float("-inf"))
+logp = scores.log_softmax(-1)
+p = PROBABILITY
+PRODUCT  # born here
+"""
+
+
+@pytest.mark.parametrize("library", ["retrograd", "torch"])
+@pytest.mark.parametrize("probability", ["logp.exp()", "scores.softmax(-1)"])
+@pytest.mark.parametrize(
+    "product",
+    [
+        "(p * logp).sum().backward()",
+        "loss = torch.where(mask, 0.0, p * logp).sum(); loss.backward()",
+        "loss = (p * logp).nansum(); loss.backward()",
+    ],
+)
+def test_a_probability_of_zero_times_its_logarithm(library: str, probability: str, product: str) -> None:
+    """What is chosen is the logarithm, not the product: 0 times minus infinity would be NaN in the gradient."""
+    text = MASKED_POLICY.replace("PROBABILITY", probability).replace("PRODUCT", product)
+    event = only_event(run(library, text, True))
+    assert (event.lineno, event.index, event.born) == (line(text), (0, 2), "NaN")
+    assert "p * log(p) is 0 in the limit" in (event.cause or "")
+    assert "p * torch.where(p != 0, logp, 0.0)" in (event.remedy or "").replace("rg.", "torch.")
+    assert not run(library, mended(text, event), True).events
+
+
+def test_an_infinite_factor_that_is_discarded() -> None:
+    text = (
+        "x = torch.tensor([1.0, 2.0], requires_grad=True)\nbound = torch.tensor([3.0, float('inf')])\n"
+        "y = (x * 2) * bound  # born here\ntorch.where(bound.isinf(), 0.0, y).sum().backward()"
+    )
+    event = only_event(run("retrograd", text))
+    assert (event.op, event.index, event.lineno) == ("MulBackward0", (1,), line(text))
+    assert "bound is inf" in (event.cause or "")
+    assert not run("retrograd", mended(text, event)).events

@@ -6,7 +6,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.anomaly.adapters.retrograd import replay
-from tests.anomaly.both import libraries, line, only_event, run
+from tests.anomaly.both import libraries, line, mended, only_event, run
 
 USED_AND_CLEARED = """
 w = torch.ones(2, requires_grad=True)
@@ -166,3 +166,21 @@ torch.log(x).sum().backward()
         return len(looks)
 
     assert looks_at(80) < 3 * looks_at(40)
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        ("y.sqrt_()", "y.add_(1e-12).sqrt_()"),
+        ("y.log_()", "y.clamp_(min=1e-12).log_()"),
+        ("torch.log_(y)", "torch.log_(y.clamp_(min=1e-12))"),
+        ("y[1:].reciprocal_()", "y[1:].copy_(torch.where(y[1:] == 0, 1e-12, y[1:])).reciprocal_()"),
+        ("y.div_(x)", "y.div_(torch.where(x == 0, 1e-12, x))"),
+    ],
+)
+def test_the_remedy_of_an_in_place_call_changes_the_tensor(call: str, remedy: str) -> None:
+    """A new tensor in its place would be thrown away, and the old one stay as it was."""
+    text = f"x = torch.tensor([4.0, 0.0], requires_grad=True)\ny = x * 1\n{call}  # born here\ny.sum().backward()"
+    event = only_event(run("retrograd", text))
+    assert (event.remedy or "").replace("rg.", "torch.").removesuffix("  # born here") == remedy
+    assert not run("retrograd", mended(text, event)).events

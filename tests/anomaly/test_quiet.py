@@ -419,3 +419,13 @@ def test_ten_thousand_steps_on_digits() -> None:
     assert watch.step == steps
     for mine, theirs in zip(actual, expected, strict=True):
         np.testing.assert_array_equal(mine.detach().numpy(), theirs.detach().numpy())
+
+
+def test_a_look_at_large_gradients_raises_no_flag() -> None:
+    """Their squares overflow, which is no matter of the program's."""
+    weight = rg.ones(3, requires_grad=True)
+    with np.errstate(all="raise"), rg.anomaly.watch() as w:
+        for _ in range(8):
+            weight.grad = None
+            (weight * 1e25).sum().backward()
+    assert not w.events

@@ -92,7 +92,7 @@ def test_zero_times_the_infinity_of_a_mask(library: str, steps: bool) -> None:
         assert event.operands == {"bias": pytest.approx(float("nan"), nan_ok=True)}
         return
     assert (event.op, event.index, event.lineno) == ("mul", (0,), 3)
-    assert (event.remedy or "").endswith('.where(1 - keep != 0, float("-inf"), 0.0)  # born here')
+    assert (event.remedy or "").endswith('.where((1 - keep) != 0, float("-inf"), 0.0)  # born here')
 
 
 def test_zero_times_an_infinite_weight_of_a_class() -> None:

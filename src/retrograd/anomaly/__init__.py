@@ -10,13 +10,13 @@
 from retrograd.anomaly.catalogue import diagnose
 from retrograd.anomaly.detector import NaNDetector, watch_for_nans
 from retrograd.anomaly.event import GradEvent, NaNEvent, event_from_json
+from retrograd.anomaly.expected import expect_nonfinite
 from retrograd.anomaly.guard import GradientGuard
 from retrograd.anomaly.monitor import (
     AnomalyError,
     AnomalyWarning,
     Watch,
     current,
-    expect_nonfinite,
     watch,
 )
 from retrograd.anomaly.tracking import scalars

@@ -16,11 +16,12 @@ from typing import Any
 from retrograd.anomaly.adapters import adapter_of
 from retrograd.anomaly.catalogue import explain
 from retrograd.anomaly.event import GradEvent, NaNEvent
+from retrograd.anomaly.expected import expected
 from retrograd.anomaly.guard import GradientGuard
 from retrograd.anomaly.history import Frame, LayerHistory
 from retrograd.anomaly.layers import ForwardPass, Look, LooksLater, ModelAdapter, Origin, Reach, tensors_in
 from retrograd.anomaly.libraries import depth_of_user
-from retrograd.anomaly.monitor import AnomalyWarning, Watch, current, expected
+from retrograd.anomaly.monitor import AnomalyWarning, Watch, current
 from retrograd.anomaly.surroundings import Surroundings
 from retrograd.anomaly.survey import Survey, first_of_compiled
 

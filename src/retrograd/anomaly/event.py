@@ -179,6 +179,7 @@ class NaNEvent(_Event):
             return f"{self.born} of unknown birth, seen{place}{element}"
         verb = "came in with" if self.kind == "leaf" else "born in"
         what = f"the {self.op} of a derivative" if is_derived(self) else self.op
+        what = f"the tangent of {what}" if is_tangent(self) else what
         return f"{self.born} {verb} {what}{place}{element}{values}"
 
 
@@ -193,9 +194,15 @@ def is_certain(event: NaNEvent) -> bool:
     return is_birth(event) and not unkept and not is_derived(event)
 
 
+def is_tangent(event: NaNEvent) -> bool:
+    """Whether it was born in forward mode, in the tangent of an operation's result."""
+    return bool(event.surroundings is not None and event.surroundings.context.get("forward_mode"))
+
+
 def is_derived(event: NaNEvent) -> bool:
     """Whether a derivative, computed at the event's line, has called the operation, which is not written there."""
-    return bool(event.surroundings is not None and event.surroundings.context.get("derived"))
+    context = event.surroundings.context if event.surroundings is not None else {}
+    return bool(context.get("derived") or context.get("second_derivative"))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

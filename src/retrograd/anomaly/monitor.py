@@ -9,7 +9,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any, TypeVar
@@ -134,6 +134,7 @@ class Watch:
         self._own_time = 0.0
         self._started = self._ended = 0.0
         self._replay: _Replay | None = None
+        self._unfinished: tuple[str, NaNEvent] | None = None  # of a step that was left before its second run
         self._lock = threading.RLock()
         self._warned = Warned()
 
@@ -173,6 +174,9 @@ class Watch:
             return
         try:
             self.settle()
+            unfinished, self._unfinished = self._unfinished, None
+            if unfinished is not None:
+                self._carry_out(*unfinished)
         finally:
             self._end()
 
@@ -181,7 +185,7 @@ class Watch:
         self._ended = time.perf_counter()
         if _stack:
             _stack[-1].step += self.step  # it saw nothing of these, but they were there
-        self._replay = None
+        self._replay = self._unfinished = None
         self.withheld = False
         adapters, self._adapters = self._adapters, []  # which know the watch
         for adapter in reversed(adapters):
@@ -194,6 +198,7 @@ class Watch:
         try:
             if error is not None:
                 self.explain(error)
+                self._unfinished = None
                 with suppress(AnomalyError):  # it is recorded; the error that is under way comes first
                     self.settle()
         finally:
@@ -285,12 +290,15 @@ class Watch:
                 yield batch
                 if replay.tripped is not None:
                     yield from self._again(batch, replay)
+            except GeneratorExit:  # the loop was left, perhaps because the program saw it, too
+                self._unfinished = replay.tripped or replay.first
+                raise
             finally:
                 if self._replay is replay:  # else the loop was left by an exception, and another one is under way
                     self._replay = None
 
     def _again(self, batch: Any, replay: _Replay) -> Iterator[Any]:
-        first = replay.tripped
+        first = replay.first = replay.tripped
         assert first is not None
         self._put_back(replay)
         replay.tripped = None
@@ -327,6 +335,11 @@ class Watch:
         stopped = isinstance(error, SystemExit) and error.code not in (None, 0)
         if isinstance(error, AnomalyError) or not (isinstance(error, Exception) or stopped):
             return  # the first says all by itself
+        kind, unfinished = self._unfinished or ("", None)
+        if unfinished is not None and self.listens_to(kind):
+            self._record(kind, unfinished, "explain")
+            error.add_note(message_of(unfinished))
+            return  # the step was about to be run again
         if self._events and self._events[-1].step == self.step:
             return  # the policy has let it pass, and this comes of it
         for adapter in self._adapters:
@@ -479,6 +492,7 @@ class _Replay:
     def __init__(self, snapshots: Sequence[Any]) -> None:
         self.snapshots = snapshots
         self.tripped: tuple[str, NaNEvent] | None = None
+        self.first: tuple[str, NaNEvent] | None = None  # of its two runs
 
 
 def watch(
@@ -567,34 +581,3 @@ def watch(
         lag=lag,
         from_step=from_step,
     )
-
-
-class _Expected(threading.local):
-    depth = 0
-
-
-expected = _Expected()
-
-
-@contextmanager
-def expect_nonfinite(reason: str) -> Iterator[None]:
-    """Say that NaN or infinities made in this block, in this thread, are meant; a watch does not suspect them.
-
-    Parameters
-    ----------
-    reason : str
-        For the reader of the program; a ValueError if it is empty.
-
-    Examples
-    --------
-    >>> scores = rg.zeros(3)
-    >>> with rg.anomaly.expect_nonfinite("the log of a zero probability is masked below"):
-    ...     logp = rg.log(scores)
-    """
-    if not isinstance(reason, str) or not reason.strip():
-        raise ValueError("expect_nonfinite() needs a reason, in words, for whoever reads this line later")
-    expected.depth += 1
-    try:
-        yield
-    finally:
-        expected.depth -= 1

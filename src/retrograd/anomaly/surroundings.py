@@ -61,13 +61,15 @@ class Operation:
     """One operation of the program.
 
     ``op`` is its name in any library's spelling, ``args`` its operands in the order of torch's parameters,
-    ``code_line`` the user's line (or whole statement), ``lineno`` its number.
+    ``code_line`` the user's line (or whole statement), ``lineno`` its number, ``col`` where in it the operation is
+    written.
     """
 
     op: str
     args: tuple[Operand, ...] = ()
     code_line: str | None = None
     lineno: int | None = None
+    col: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +114,8 @@ class Surroundings:
             The name of a parameter that is not finite itself any more, where something else was to blame.
         ``"updates"``
             How many optimizer steps the leaf has seen since the watch began.
+        ``"returned"``
+            How often gradients were returned instead, as by ``autograd.grad``.
         ``"uninitialised"``
             True if the leaf is known to have been made by ``empty`` or ``to_empty`` and never written.
         ``"clip_grad_norm"``
@@ -142,6 +146,11 @@ class Surroundings:
             True if something that went into the operation was not kept, so that the birth may lie in what made that.
         ``"unseen"``
             True if it was born where nothing was looked at.
+        ``"second_derivative"``
+            True if a rule has called the operation while it was recorded for another derivative: ``code_line`` is that
+            of the operation whose rule it is.
+        ``"forward_mode"``
+            True if it is a tangent, of forward mode, that was born.
         ``"derived"``
             True if a derivative, computed at the event's line, has called the operation, and it is not known whose
             derivative that was.

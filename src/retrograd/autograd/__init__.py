@@ -200,9 +200,23 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         return _batched(outputs, targets, grad_outputs, keep, create_graph, allow_unused, materialize_grads)
+    return returned_gradients(outputs, targets, grad_outputs, keep, create_graph, allow_unused, materialize_grads)
+
+
+def returned_gradients(
+    outputs: Any,
+    targets: tuple[Any, ...],
+    grad_outputs: Any,
+    keep: bool,
+    create_graph: bool,
+    allow_unused: bool,
+    materialize_grads: bool = False,
+    values_matter: bool = True,
+) -> tuple[Any, ...]:
+    """What :func:`grad` returns. A monitor looks at the outputs, too, unless their values do not matter."""
     roots = _roots(_as_tuple(outputs), grad_outputs, create_graph)
     edges = _edges_of_inputs(targets)
-    if state.monitor is not None:
+    if state.monitor is not None and values_matter:
         state.monitor.before_backward(_as_tuple(outputs), is_step=False)
     results = run(roots, retain_graph=keep, create_graph=create_graph, inputs=edges, accumulate=False)
     for position, (result, tensor) in enumerate(zip(results, targets, strict=True)):

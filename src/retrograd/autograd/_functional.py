@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.autograd import grad
+from retrograd.autograd import grad, returned_gradients
 from retrograd.core import state
+from retrograd.core.engine import run
 from retrograd.core.tensor import Tensor, wrap
 
 Tensors = tuple[Tensor, ...]
@@ -123,6 +124,32 @@ def gradients(
         allow_unused=True,
         create_graph=create_graph,
         **options,
+    )
+
+
+def pulled(outputs: Sequence[Tensor], inputs: Sequence[Tensor], vectors: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+    """The products of vectors with the Jacobian, which are linear in the vectors, so that they can be transposed.
+
+    The vectors are zero, and nobody asked for the products: their values do not matter.
+    """
+    live = [(out._resolve_edge(), v) for out, v in zip(outputs, vectors, strict=True) if out.requires_grad]
+    roots = [(edge, v) for edge, v in live if edge is not None]
+    if not roots:
+        return (None,) * len(inputs)
+    edges = [edge for each in inputs if (edge := each._resolve_edge()) is not None]
+    return tuple(run(roots, retain_graph=True, create_graph=True, inputs=edges, accumulate=False, values_matter=False))
+
+
+def transposed(
+    products: Sequence[Tensor | None], vectors: Sequence[Tensor], given: Sequence[Any], create_graph: bool
+) -> tuple[Tensor | None, ...]:
+    """The products of the Jacobian with ``given``, by the derivative of what :func:`pulled` returned."""
+    live = [(each, v) for each, v in zip(products, given, strict=True) if each is not None and each.requires_grad]
+    if not live:
+        return (None,) * len(vectors)
+    outputs, cotangents = zip(*live, strict=True)
+    return returned_gradients(
+        outputs, tuple(vectors), cotangents, create_graph, create_graph, allow_unused=True, values_matter=False
     )
 
 

@@ -190,6 +190,8 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         current.set(primal, None)
     finally:
         state.set_dual_level(previous)
+    if state.monitor is not None and current.outer is None:
+        state.monitor.after_forward([tensor], [tangent])
     return UnpackedDualTensor(primal, tangent)
 
 

@@ -24,6 +24,8 @@ from retrograd.autograd._functional import (
     gradients,
     inside,
     outside,
+    pulled,
+    transposed,
     unpacked,
     zeros,
 )
@@ -129,9 +131,9 @@ def jvp(
         check_dependence(outputs, "outputs", strict)
         # the gradient of the inputs is linear in this one of the outputs; at which point does not matter
         vectors = tuple([zeros(out).requires_grad_() for out in outputs])
-        products = gradients(outputs, inputs, vectors, create_graph=True)
+        products = pulled(outputs, inputs, vectors)
         check_dependence(products, "grad_inputs", strict)
-        found = gradients(products, vectors, v, create_graph)
+        found = transposed(products, vectors, v, create_graph)
         result = filled(found, outputs, strict, create_graph, "back_trick")
     return unpacked(outside(outputs, create_graph), are_outputs), unpacked(outside(result, create_graph), are_outputs)
 
@@ -223,10 +225,10 @@ def hvp(
         v = _vector_for_hessian(v, inputs, are_inputs, create_graph, "hvp")
         outputs, first = _scalar_and_gradient(func, inputs, strict, "hvp")
         vectors = tuple([zeros(x).requires_grad_() for x in inputs])
-        products = gradients(first, inputs, vectors, create_graph=True)
+        products = pulled(first, inputs, vectors)
         check_dependence(products, "hessian", strict)
     with set_grad_enabled(create_graph or is_grad_enabled()):
-        found = gradients(products, vectors, v, create_graph)
+        found = transposed(products, vectors, v, create_graph)
         result = filled(found, inputs, strict, create_graph, "double_back_trick")
     return outside(outputs, create_graph)[0], unpacked(outside(result, create_graph), are_inputs)
 

@@ -30,6 +30,7 @@ def run(
     inputs: Sequence[Edge] | None = None,
     accumulate: bool,
     told: bool = True,
+    values_matter: bool = True,
 ) -> list[Tensor | None]:
     """Send gradients from ``roots`` backwards.
 
@@ -44,6 +45,8 @@ def run(
         that arrive at ``inputs`` are returned.
     told
         Whether a monitor is told of it; nobody asked for a backward that only transposes a rule.
+    values_matter
+        Whether a monitor looks at the gradients. If not, it hears of what is born all the same.
 
     Returns
     -------
@@ -94,7 +97,7 @@ def run(
             state.local.reached = None
         if monitor is not None or state.local.anomaly is not None:
             sites.forget()
-    if monitor is not None:
+    if monitor is not None and values_matter:
         monitor.after_backward(roots, None if accumulate else results, reached or ())
     return results
 

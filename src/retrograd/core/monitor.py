@@ -48,6 +48,9 @@ class Monitor:
     ) -> None:
         """Look at the gradients, in the leaves that it reached or returned, before the caller sees them."""
 
+    def after_forward(self, outputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> None:
+        """Look at the tangents of outputs, before the caller sees them."""
+
     def before_step(self, optimizer: Any) -> bool:
         """Say whether an optimizer may change its parameters."""
         return True

@@ -34,6 +34,10 @@ class Trace(NamedTuple):
     outer: Stack | None = None  # the frames around the caller's, in anomaly mode
     parent: Any = None  # a weak reference to the node whose backward made this one, in anomaly mode
     module: Any = None  # a weak reference to the module that was being called
+    derived: bool = False  # whether a rule has called, for double backward
+
+
+_DERIVED = Trace(derived=True)
 
 
 class Stack(NamedTuple):
@@ -199,7 +203,12 @@ def _inherit(node: Node, parent: Node) -> None:
     found = _found(parent)
     if found is not None:
         node.code = found[0]
-        node.at = found[1] if found[2] is None else found[1:]
+        trace = found[2]
+        if trace is None:
+            trace = _DERIVED
+        elif not trace.derived:
+            trace = trace._replace(derived=True)
+        node.at = found[1], trace
 
 
 # generators and coroutines: the same frame may go on in another place of the stack
@@ -300,6 +309,12 @@ def module_of(node: Any) -> Any:
     if found is None or found[2] is None or found[2].module is None:
         return None
     return found[2].module()
+
+
+def is_derived(node: Any) -> bool:
+    """Whether the rule of an operation made ``node``, for double backward, and not the line that it is put down to."""
+    found = _found(node)
+    return found is not None and found[2] is not None and found[2].derived
 
 
 def format_trace(node: Any) -> str:

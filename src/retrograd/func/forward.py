@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from retrograd.autograd import grad as gradients_of
+from retrograd.autograd._functional import pulled
 from retrograd.core import state
 from retrograd.core.forward import Level, check_dual, laid_out_as
 from retrograd.core.jvp import zeros_like
@@ -86,6 +86,8 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
             "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
             "with strict=True."
         )
+    if state.monitor is not None and outer is None and not local.transforms:
+        state.monitor.after_forward(outputs, found)
     pushed = [zeros_like(leaf) if tangent is None else tangent for leaf, tangent in zip(outputs, found, strict=True)]
     result = (output, unflatten(shape, pushed))
     return (*result, aux) if has_aux else result
@@ -154,14 +156,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         vectors = {nr: scope.argument(zeros_like(leaf)) for nr, leaf in enumerate(outputs) if leaf.requires_grad}
         products: Sequence[Any] = [None] * len(arguments)
         if vectors:
-            products = gradients_of(
-                [outputs[nr] for nr in vectors],
-                arguments,
-                list(vectors.values()),
-                create_graph=True,
-                allow_unused=True,
-            )
-
+            products = pulled([outputs[nr] for nr in vectors], arguments, list(vectors.values()))
         released = scope.released_tree(output)
 
     def jvp_fn(*tangents: Any) -> Any:
@@ -170,7 +165,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         made, along = [product for product, _ in pairs], [tangent for _, tangent in pairs]
         with scope.resumed():
             further = scope.depends_on_outside([*made, *along])
-            live = pulled_back(scope, made, list(vectors.values()), along, further, True)
+            live = pulled_back(scope, made, list(vectors.values()), along, further, True, values_matter=False)
         pushed = dict(zip(vectors, live, strict=True))
         return unflatten(structure, [pushed.get(nr, zero) for nr, zero in enumerate(map(zeros_like, outputs))])
 

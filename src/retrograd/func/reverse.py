@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.autograd import grad as gradients_of
+from retrograd.autograd import returned_gradients
 from retrograd.core.jvp import zeros_like
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.func._scope import (
@@ -152,7 +152,13 @@ def value_and_grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
 
 def pulled_back(
-    scope: Scope, outputs: Sequence[Tensor], arguments: Sequence[Tensor], cotangents: Any, further: bool, keep: bool
+    scope: Scope,
+    outputs: Sequence[Tensor],
+    arguments: Sequence[Tensor],
+    cotangents: Any,
+    further: bool,
+    keep: bool,
+    values_matter: bool = True,
 ) -> list[Tensor]:
     """The gradients of the arguments; zeros where an output does not depend on one."""
     pairs = [
@@ -162,13 +168,14 @@ def pulled_back(
     ]
     if not pairs or not arguments:
         return [zeros_like(argument) for argument in arguments]
-    found = gradients_of(
+    found = returned_gradients(
         [output for output, _ in pairs],
-        arguments,
+        tuple(arguments),
         [cotangent for _, cotangent in pairs],
-        retain_graph=keep or further,
-        create_graph=further,
+        keep or further,
+        further,
         allow_unused=True,
+        values_matter=values_matter,
     )
     return [
         zeros_like(argument) if gradient is None else scope.released(gradient)

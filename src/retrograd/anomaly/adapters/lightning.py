@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from retrograd.anomaly.adapters.loops import CleanLogs, replaced, speak_once, watched_step
-from retrograd.anomaly.monitor import Watch, expect_nonfinite
+from retrograd.anomaly.expected import expect_nonfinite
+from retrograd.anomaly.monitor import Watch
 
 if sys.modules.get("pytorch_lightning") and "lightning.pytorch" not in sys.modules:  # the one that the program uses
     from pytorch_lightning import Callback

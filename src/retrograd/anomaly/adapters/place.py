@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import linecache
 import re
+import tokenize
 from functools import lru_cache
 from types import CodeType
 from typing import Any
@@ -15,7 +17,7 @@ from retrograd.core import sites
 def place_fields(code: CodeType | None, at: int) -> dict[str, Any]:
     """The file, the line with the columns of the instruction in it, and the function.
 
-    A statement of several lines is given as one, the lines joined by spaces.
+    A statement of several lines is given as one, the lines joined by spaces, without the comments in between.
     """
     if code is None:
         return {}
@@ -25,13 +27,26 @@ def place_fields(code: CodeType | None, at: int) -> dict[str, Any]:
     fields: dict[str, Any] = {"filename": site.filename, "lineno": site.lineno, "function": site.function}
     if not any(lines):
         return fields
-    fields["code_line"] = " ".join(line.strip() for line in lines)
+    lines = _without_comments(lines)
+    fields["code_line"] = " ".join(filter(None, (line.strip() for line in lines)))
     if site.col is not None and site.end_col is not None:
         indent = len(lines[0]) - len(lines[0].lstrip())
         rest = len(lines[-1].encode()[site.end_col :].decode().rstrip())
         fields["col"] = len(lines[0].encode()[: site.col].decode()) - indent
         fields["end_col"] = len(fields["code_line"]) - rest
     return fields
+
+
+def _without_comments(lines: list[str]) -> list[str]:
+    """Lines without their comments, but for that of the last, which ends nothing."""
+    if len(lines) == 1:
+        return lines
+    starts: dict[int, int] = {}
+    with contextlib.suppress(tokenize.TokenError, SyntaxError):  # part of a statement
+        tokens = tokenize.generate_tokens(iter(lines).__next__)
+        starts = {each.start[0]: each.start[1] for each in tokens if each.type == tokenize.COMMENT}
+    starts.pop(len(lines), None)
+    return [line[: starts.get(number)] for number, line in enumerate(lines, 1)]
 
 
 def written_at(code: CodeType | None, at: int) -> ast.expr | None:

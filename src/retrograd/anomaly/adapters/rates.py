@@ -9,8 +9,9 @@ from typing import Any
 
 from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.expected import expected
 from retrograd.anomaly.libraries import user_frame
-from retrograd.anomaly.monitor import Watch, expected
+from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.surroundings import Surroundings
 
 

@@ -50,7 +50,7 @@ class Diagnosis:
     """Why a value was born and what to write instead.
 
     ``number`` is the row of the catalogue (None for an unknown cause, or one without a row), ``remedy`` one line of
-    code or None, ``lineno`` the line that it replaces, if known.
+    code or None, ``lineno`` the line that it replaces, if it is one rewritten.
     """
 
     number: int | None
@@ -82,8 +82,11 @@ def diagnose(event: NaNEvent) -> Diagnosis:
     for row in CAUSES:
         finding = row.recognise(scene)
         if finding is not None:
-            remedy = _earlier(scene, finding) or finding
-            return Diagnosis(row.number, row.title, finding.cause, remedy.remedy, remedy.lineno)
+            earlier = _earlier(scene, finding)
+            if earlier is not None:
+                return replace(earlier, number=row.number, title=row.title, cause=finding.cause)
+            lineno = None if finding.rewritten is None else finding.lineno
+            return Diagnosis(row.number, row.title, finding.cause, finding.remedy, lineno)
     return _unknown(scene)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -112,9 +113,16 @@ class Site:
     written: Written
     lineno: int | None
 
-    def replaced(self, new: str) -> str:
+    def replaced(self, new: str) -> str | None:
         """The line with this operation replaced."""
         return self.line.replaced({self.node: new})
+
+
+_RECEIVER = "..."  # stands for the lines above of a chain of calls, one on a line
+_ADDED = re.compile(r"^\(\.\.\. \+ ([\w.-]+)\)")
+
+# What a line may begin with that is a part of a compound statement: the rest is whole.
+_HEAD = re.compile(r"el(?=if\b)|(else|try|finally|except\b[^:]*|case\b[^:]*):\s*(?=[^\s#])")
 
 
 class Line:
@@ -136,7 +144,10 @@ class Line:
         text = (source or "").strip()
         if not text:
             return None
-        head, rest = ("el", text[2:]) if text.startswith("elif") else ("", text)
+        head = match[0] if (match := _HEAD.match(text)) else ""
+        rest = text[len(head) :]
+        if rest.startswith("."):  # the next method of a chain
+            rest = _RECEIVER + rest
         code = rest.split("#")[0].rstrip() if "'" not in rest and '"' not in rest else rest
         for candidate in (rest, rest + " pass" if code.endswith(":") else rest):
             try:
@@ -155,9 +166,13 @@ class Line:
         """The source text of a node, with nodes inside it (or itself) replaced."""
         return self._spliced(*self._span(node), edits or {})
 
-    def replaced(self, edits: Mapping[ast.AST, str]) -> str:
-        """The whole line with nodes replaced."""
-        return self._head + self._spliced(0, len(self._encoded), edits)
+    def replaced(self, edits: Mapping[ast.AST, str]) -> str | None:
+        """The whole line with nodes replaced; None if what stands for the lines above would have to move."""
+        text = self._spliced(0, len(self._encoded), edits)
+        if _RECEIVER.encode() + b"." == self._encoded[: len(_RECEIVER) + 1]:
+            rest = _ADDED.sub(r".add(\1)", text).removeprefix(_RECEIVER)
+            return rest if rest.startswith(".") and _RECEIVER not in rest else None
+        return self._head + text
 
     def _spliced(self, start: int, end: int, edits: Mapping[ast.AST, str]) -> str:
         pieces, position = [], start
@@ -173,6 +188,8 @@ class Line:
         if isinstance(node, ast.AugAssign):
             return (first, last), f"{self.text(node.target)} = {new}"
         parent = self._parents.get(node)
+        if self._is_written_to(node):  # what is changed must be the tensor, not something made of it
+            new = _in_place(self.text(node), new)
         tight = (
             isinstance(parent, (*_LOOSE, ast.Attribute))
             or (isinstance(parent, ast.Subscript) and parent.value is node)
@@ -184,6 +201,17 @@ class Line:
         if opened.endswith(b"(") and closed.startswith(b")"):  # its own parentheses go with it
             first, last = len(opened) - 1, len(self._encoded) - len(closed) + 1
         return (first, last), atom(new)
+
+    def _is_written_to(self, node: ast.AST) -> bool:
+        """Whether it is a variable that an in-place function or method changes: ``x.log_()``, ``torch.log_(x)``."""
+        parent = self._parents.get(node)
+        call = self._parents.get(parent) if isinstance(parent, ast.Attribute) and parent.value is node else parent
+        if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or not isinstance(call, ast.Call):
+            return False
+        name = dotted(call.func) or f".{getattr(call.func, 'attr', '')}"
+        is_function = "." not in name or name.split(".")[0] in MODULES
+        is_target = call.args[:1] == [node] if is_function else call.func is parent
+        return is_target and name.endswith("_") and not name.endswith("__")
 
     # Structure
 
@@ -317,6 +345,16 @@ def atom(text: str) -> str:
     return f"({text})" if isinstance(body, (*_LOOSE, ast.Tuple)) else text
 
 
+def _in_place(target: str, new: str) -> str:
+    """The expression that ``target`` is to be given, as what gives it that in place."""
+    name = re.escape(target)
+    if match := re.fullmatch(rf"(?:\w+\.)*clamp\({name}, (.*)\)|{name}\.clamp\((.*)\)", new):
+        return f"{target}.clamp_({match[1] or match[2]})"
+    if match := re.fullmatch(rf"{name} \+ ([\w.-]+)", new):
+        return f"{target}.add_({match[1]})"
+    return f"{target}.copy_({new})"
+
+
 def bare(node: ast.AST) -> ast.AST:
     """The expression without what merely hands it on: indexing, reshaping, ``.T``."""
     while True:
@@ -332,31 +370,28 @@ def bare(node: ast.AST) -> ast.AST:
             return node
 
 
-def find(
-    operation: Operation, inside: Site | None = None, col: int | None = None, consumer: str | None = None
-) -> Site | None:
+def find(operation: Operation, inside: Site | None = None, consumer: str | None = None) -> Site | None:
     """Where an operation is written.
 
     Parameters
     ----------
     operation
-        With its ``code_line`` and what is known of its operands, which tells several of one kind in a line apart.
+        With its ``code_line``, and the column or what is known of its operands, which tells several of one kind in a
+        line apart.
     inside
         The site of an operation that uses this one: look among its arguments.
-    col
-        The column in ``code_line`` where the operation begins, if known.
     consumer
         The operation that takes the result, to prefer one that stands in its arguments.
     """
     own = Line.parse(operation.code_line)
     if inside is None:
-        written = _best(operation, own.operations, col, consumer) if own else None
+        written = _best(operation, own.operations, consumer) if own else None
         return Site(own, written.node, written, operation.lineno) if own and written else None
     outer = inside.written
     candidates = [w for w in outer.line.operations if any(outer.line.inside(w.node, part) for part in outer.parts())]
-    if written := _best(operation, candidates, None, None):
+    if written := _best(operation, candidates, None):
         return Site(outer.line, written.node, written, inside.lineno)
-    written = _best(operation, own.operations, None, None) if own else None
+    written = _best(operation, own.operations, None) if own else None
     if own is None or written is None or own.assignment is None or bare(own.assignment[1]) is not written.node:
         return None
     for name in outer.line.names():
@@ -365,14 +400,16 @@ def find(
     return None
 
 
-def _best(operation: Operation, candidates: list[Written], col: int | None, consumer: str | None) -> Written | None:
+def _best(operation: Operation, candidates: list[Written], consumer: str | None) -> Written | None:
+    col = None if operation.col is None else operation.col - _indentation(operation.code_line)
+    own = Line.parse(operation.code_line)
     ops = (operation.op, *_WRITTEN_AS.get(operation.op, ()))
     best, best_score = None, -1.5  # below, it is another operation of the same name
     for written in candidates:
         if written.op not in ops:
             continue
         score = _likeness(written, operation) - ops.index(written.op) / 2
-        if col is not None and written.line.column(written.node) == col - _indentation(operation.code_line):
+        if col is not None and written.line is own and written.line.column(written.node) == col:
             score += 100.0
         if consumer is not None and written.line.used_by(written.node, consumer):
             score += 1

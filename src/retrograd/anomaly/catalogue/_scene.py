@@ -67,6 +67,8 @@ class Scene:
         birth = normal(self.surroundings.operation or self._from_event())
         if birth.code_line is None:
             birth = replace(birth, code_line=event.code_line, lineno=event.lineno)
+        if birth.col is None and birth.code_line == event.code_line:
+            birth = replace(birth, col=event.col)
         self.birth = completed(birth)
         self.op = self.birth.op
 
@@ -89,7 +91,7 @@ class Scene:
         ]
         if self.event.is_backward and not self.backward and consumers and consumers[0].op == self.op:
             consumers = []  # the way of the gradient, not of the value
-        site = None if consumers else find(self.birth, col=self.event.col)
+        site = None if consumers else find(self.birth)
         chain = [self.birth]
         for consumer in enclosing(site, self.birth) if site is not None else consumers:
             if consumer.op not in TRANSPARENT:
@@ -150,9 +152,8 @@ class Scene:
 
     def site(self, operation: Operation, inside: Site | None = None) -> Site | None:
         """Where an operation is written."""
-        born = operation is self.birth
-        consumer = self.later[0] if born and self.later else None
-        return find(operation, inside, col=self.event.col if born else None, consumer=consumer)
+        consumer = self.later[0] if operation is self.birth and self.later else None
+        return find(operation, inside, consumer)
 
     def spelling(self, site: Site | None = None) -> Spelling:
         """The spelling of the user's line."""

@@ -26,6 +26,7 @@ _EXPONENTIALS = {
     "sinh": ("10.0", "80.0", "700.0"),
 }
 _EXPONENTIALS |= {"cosh": _EXPONENTIALS["sinh"], "exp2": ("15.0", "120.0", "1000.0")}
+_SQUARES = frozenset(("pow", "square", "mse_loss", "norm", "std", "var"))  # which overflow earlier
 _EDGE = 1e-3  # this close outside a domain it is rounding
 
 
@@ -257,6 +258,8 @@ def exponential(scene: Scene) -> Finding | None:
     if scene.op not in _EXPONENTIALS or (scene.backward and not overflowed):
         return None
     limit = _EXPONENTIALS[scene.op][_width(scene)]
+    if not _SQUARES.isdisjoint(scene.later):
+        limit = f"{0.375 * float(limit)}"
     ends = {0: "11.09", 1: "88.7", 2: "709.8"}[_width(scene)]
     return Finding(
         f"{scene.op}({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype} (exp ends at x = "
@@ -326,6 +329,10 @@ def division_by_zero(scene: Scene) -> Finding | None:
     what = f"{happened} is {born}, and so is its derivative"
     if scene.backward and known:
         what = f"The derivative of {happened} divides by the square of {shown(known)}, which is 0: it is {born}"
+    elif scene.backward and born == "NaN" and value(first(scene.birth)) != 0 and scene.grad == 0:
+        what = (
+            f"{happened} is infinite, and so is its derivative; the gradient that comes to it is 0, and 0 * inf is NaN"
+        )
     return Finding(
         f"{what}. If the denominator cannot be negative, add a small eps; otherwise choose what the quotient should be "
         "at zero.",

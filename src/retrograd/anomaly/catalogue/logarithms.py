@@ -240,7 +240,13 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
     for log in scene.roots("log", through=("exp", "mul", "sum")):
         total = maker(first(log), "sum")
         exp, product, weight = _summands(total)
-        if total is None or exp is None:
+        if total is None:
+            continue
+        if exp is None:
+            exp = _density(first(total))
+            added = first(total)
+            if exp is not None and added.min == added.max == 0:
+                return _log_of_densities(scene, log, exp)
             continue
         outer = scene.site(log)
         spelling = scene.spelling(outer)
@@ -267,21 +273,46 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
     return None
 
 
-def _sum_of_logs(p: str, where: str, scene: Scene, spelling: Spelling) -> str:
-    return f"{spelling.call('log', spelling.clamp(p, '1e-4' if scene.half else '1e-30'))}.sum({where})"
+def _density(operand: Operand, depth: int = 4) -> Operation | None:
+    """The exponential that an operand is but for factors and divisors."""
+    while depth and (exp := maker(operand, "exp")) is None:
+        product = maker(operand, "mul", "div")
+        if product is None:
+            return None
+        if product.op == "mul" and (found := _density(product.args[1], depth - 1)) is not None:
+            return found
+        operand, depth = first(product), depth - 1
+    return exp if depth else None
+
+
+def _log_of_densities(scene: Scene, log: Operation, exp: Operation) -> Finding:
+    spelling = scene.spelling()
+    return Finding(
+        "Every density of the sum underflows to 0, because its exponential does, and the log of 0 is -inf. Compute the "
+        "logarithms of the densities in the place of the densities, and add up with logsumexp, which takes the largest "
+        "one out first; to clamp the sum would leave no gradient.",
+        None,
+        f"log_p = {spelling.tensor_call('logsumexp', 'log_weight + log_density', 'dim=-1')}",
+        log.lineno,
+    )
+
+
+def _sum_of_logs(product: Operation, p: str, where: str, scene: Scene, spelling: Spelling) -> str:
+    total = "cumsum" if product.op == "cumprod" else "sum"
+    return f"{spelling.call('log', spelling.clamp(p, '1e-4' if scene.half else '1e-30'))}.{total}({where})"
 
 
 @cause(38, "log of a product that underflows")
 def log_of_product(scene: Scene) -> Finding | None:
-    for log in scene.roots("log", through=("prod",)):
-        product = maker(first(log), "prod")
+    for log in scene.roots("log", through=("prod", "cumprod")):
+        product = maker(first(log), "prod", "cumprod")
         if product is None or not scene.zero(first(log)):
             continue
         outer = scene.site(log)
         inner = _inner(scene, log, product)
         text = inner.written.text(0, "input") if inner else None
         spelling = scene.spelling(outer)
-
+        where = "dim=-1" if product.op == "cumprod" else ""
         return Finding(
             f"The product of many factors below one underflows to {scene.at(first(log), 0.0)} in {scene.dtype}, and "
             "the log of 0 is -inf. The sum of the logs is the same number and stays in range.",
@@ -289,11 +320,11 @@ def log_of_product(scene: Scene) -> Finding | None:
                 scene,
                 log,
                 product,
-                _sum_of_logs(text, dims(inner, None, numpy=spelling.numpy), scene, spelling)
+                _sum_of_logs(product, text, dims(inner, None, numpy=spelling.numpy), scene, spelling)
                 if text and inner
                 else None,
             ),
-            f"y = {_sum_of_logs(scene.called(first(product), 'p'), '', scene, spelling)}",
+            f"y = {_sum_of_logs(product, scene.called(first(product), 'p'), where, scene, spelling)}",
             log.lineno,
         )
     return None
@@ -390,7 +421,7 @@ def _below(operation: Operation) -> Operand | None:
     return first(operation) if operation.op == "log" else unscaled(denominator(operation))
 
 
-def _floored(variance: Operand, name: str, spelling: Spelling, floor: str) -> tuple[str, int | None] | None:
+def _floored(variance: Operand, name: str, spelling: Spelling, floor: str) -> tuple[str | None, int | None] | None:
     """The line that makes the variance, with a floor."""
     made = variance.producer
     earlier = Line.parse(made.code_line) if made else None

@@ -228,27 +228,50 @@ def multiplied_mask(scene: Scene) -> Finding | None:
 
 @cause(None, "zero times infinity")
 def zero_times_infinity(scene: Scene) -> Finding | None:
-    if scene.op != "mul" or scene.backward or scene.kind != "invalid" or len(scene.birth.args) < 2:
+    if scene.op != "mul" or scene.kind != "invalid" or len(scene.birth.args) < 2:
         return None
     factors = sorted(scene.birth.args[:2], key=lambda operand: abs(value(operand) or 0.0))
-    if value(factors[0]) != 0 or value(factors[1]) not in _INFINITIES:
+    if (scene.grad if scene.backward else value(factors[0])) != 0 or value(factors[1]) not in _INFINITIES:
         return None
-    zero, infinite = (operand.text or operand.leaf_name or f"the {operand.name}" for operand in factors)
+    finite, infinite = (operand.text or operand.leaf_name or f"the {operand.name}" for operand in factors)
     site = scene.site(scene.birth)
-    condition = f"{zero} != 0" if factors[0].text else "mask != 0"
+    spelling = scene.spelling(site)
+    is_zero = value(factors[0]) == 0
+    condition = f"{atom(finite)} != 0" if factors[0].text else "mask != 0"
+    if not is_zero:
+        condition = spelling.call("isfinite", factors[1].text or "x")
     if factors[1].constant:
         why = "An infinity cannot be switched off by multiplying; choose it by a condition instead."
-        chosen = factors[1].text or f"float('{factors[1].value}')"
-    else:
+        chosen = spelling.where(condition, factors[1].text or f"float('{factors[1].value}')", "0.0")
+        general, place = f"y = {chosen}", site.node if site is not None else None
+    else:  # to choose the product would leave the other factor 0 times the infinity for a gradient
         why = f"Look for where {infinite} became infinite: a division by a count of zero, a log of zero, an overflow."
-        chosen = site.line.text(site.node) if site is not None else "x * mask"
-    guarded = scene.spelling(site).where(condition, chosen, "0.0")
+        if _is_entropy(*factors):
+            why = "p * log(p) is 0 in the limit where p is 0: have it so by taking the log only where p is not 0."
+        chosen = spelling.where(condition, factors[1].text or "x", "0.0")
+        general = f"y = {chosen} * {atom(finite) if factors[0].text else 'mask'}"
+        sides = site.written.arguments if site is not None else ()
+        place = next((side for side in sides if site and site.line.text(side) == factors[1].text), None)
+    happened = f"{finite} is 0 at this element and {infinite} is {factors[1].value}"
+    if scene.backward:
+        happened = (
+            f"what follows discards this element, so that its gradient is 0, and {infinite} is {factors[1].value}"
+        )
     return Finding(
-        f"0 times an infinity is NaN: {zero} is 0 at this element and {infinite} is {factors[1].value}. {why}",
-        site.replaced(guarded) if site is not None and factors[0].text else None,
-        f"y = {guarded}",
+        f"0 times an infinity is NaN: {happened}. {why}",
+        site.line.replaced({place: chosen}) if site and place and (factors[0].text or not is_zero) else None,
+        general,
         scene.birth.lineno,
     )
+
+
+def _is_entropy(probability: Operand, logarithm: Operand) -> bool:
+    """Whether one factor is a probability and the other its logarithm."""
+    exp = maker(probability, "exp")
+    if exp is not None:
+        return same(first(exp), logarithm)
+    softmax, log_softmax = maker(probability, "softmax"), maker(logarithm, "log_softmax")
+    return softmax is not None and log_softmax is not None and same(first(softmax), first(log_softmax))
 
 
 @cause(None, "infinity of a mask that came through")

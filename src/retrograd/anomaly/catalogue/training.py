@@ -186,13 +186,19 @@ def uninitialised(scene: Scene) -> Finding | None:
     )
 
 
+_TIMES = {1: "once", 2: "twice"}
+
+
 @cause(50, "non-finite weight")
 def bad_weight(scene: Scene) -> Finding | None:
     if _leaf(scene) not in ("parameter", "buffer"):
         return None
     name = _name(scene, "weight")
     updates = max(scene.context.get("updates") or 0, (scene.event.step or 1) - 1)  # those by hand ask nobody
+    returned = scene.context.get("returned")  # gradients, for updates that are no steps
     when = f"after {updates} step{'' if updates == 1 else 's'}" if updates else "when training began"
+    if returned and not updates:
+        when = f"after gradients were returned {_TIMES.get(returned, f'{returned} times')}"
     if name.endswith(("running_mean", "running_var")):
         return _poisoned_average(scene, name)
     written = "a load, an in-place change, an update with a non-finite gradient or learning rate"
@@ -392,9 +398,17 @@ def overflowing_update(scene: Scene) -> Finding | None:
         f"The gradient of {grad:.3g} is finite, but what {name} computes of it{rate} is beyond the range of "
         f"{scene.dtype}, and so is {harmed}{lasting}. Find out why {'the gradient' if abs(grad) > lr else 'lr'} is so "
         "large, and clip the gradient norm before the step.",
-        f"{clip}\n{scene.event.code_line}" if (scene.event.code_line or "").endswith(".step()") else None,
+        _put_before(scene, clip),
         clip,
     )
+
+
+def _put_before(scene: Scene, statement: str) -> str | None:
+    """The line with another statement before the one in it that calls ``step``."""
+    line, col = scene.event.code_line or "", scene.event.col or 0
+    if line[:col].rstrip().endswith(";"):
+        return f"{line[:col]}{statement}; {line[col:]}"
+    return f"{statement}\n{line}" if line.endswith(".step()") and ";" not in line else None
 
 
 @cause(None, "loss scale that keeps falling")

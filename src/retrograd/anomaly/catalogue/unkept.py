@@ -44,6 +44,22 @@ def _before(scene: Scene) -> tuple[int, str] | None:
     return None
 
 
+@cause(None, "an operation of a derivative that is differentiated again")
+def second_derivative(scene: Scene) -> Finding | None:
+    if not scene.context.get("second_derivative") or scene.kind == "overflow" or scene.site(scene.birth) is not None:
+        return None
+    op = f"{'the backward of ' if scene.backward else ''}{scene.op}"
+    given = ", ".join(f"{name}={value}" for name, value in scene.event.operands.items())
+    line = "this line" if scene.event.lineno is None else f"line {scene.event.lineno}"
+    return Finding(
+        f"The derivative of what {line} computes is differentiated again, and in it {op} gave {scene.event.born}"
+        f"{f' for {given}' if given else ''}. Look for an operation there whose derivatives have a pole: a root, a "
+        "power or a norm at 0, a quotient, a log. A small number inside keeps them finite.",
+        None,
+        None,
+    )
+
+
 @cause(None, "an operand that was not kept")
 def unkept_operand(scene: Scene) -> Finding | None:
     if not scene.context.get("unkept") or scene.backward or scene.kind != "invalid":
@@ -94,5 +110,5 @@ def _called(operand: Operand) -> str:
     return operand.text or operand.leaf_name or f"its argument {operand.name}"
 
 
-CAUSES = (derived_operation,)
+CAUSES = (derived_operation, second_derivative)
 FALLBACK = (unkept_operand,)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrograd.anomaly.event import GradEvent, NaNEvent, is_derived
+from retrograd.anomaly.event import GradEvent, NaNEvent, is_derived, is_tangent
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.report.growth import History, remembered
 from retrograd.anomaly.report.layers import Rows, layers_of
@@ -129,7 +129,9 @@ def birth(event: NaNEvent) -> str:
     if event.kind == "underflow":
         return f"underflow in {canonical(event.op)}"
     what = f"{'the backward of ' if event.is_backward else ''}{canonical(event.op)}"
-    if is_derived(event):
+    if is_tangent(event):
+        what = f"the tangent of {canonical(event.op)}"
+    elif is_derived(event):
         what = f"{what} of a derivative" if event.is_backward else f"the {what} of a derivative"
     return f"{event.born} born in {what}"
 

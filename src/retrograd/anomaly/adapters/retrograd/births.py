@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -22,7 +22,9 @@ from retrograd.anomaly.libraries import is_library
 from retrograd.anomaly.names import canonical, is_normalisation
 from retrograd.autograd import function as _function
 from retrograd.batching import BatchedArray
-from retrograd.core import blocks, engine, registry, sites
+from retrograd.batching.array import levels_of
+from retrograd.batching.ufuncs import aligned
+from retrograd.core import blocks, engine, jvp, registry, sites
 from retrograd.core.inplace import CopySlices
 from retrograd.core.node import AccumulateGrad, Node, OpNode
 from retrograd.core.op import Op
@@ -30,6 +32,15 @@ from retrograd.core.record import edges_of
 from retrograd.core.state import local, next_sequence_nr
 from retrograd.core.tensor import Tensor
 from retrograd.gpu import DeviceArray
+
+
+class Pushed(NamedTuple):
+    """What the tangents of the results of an operation are derived from."""
+
+    op: Op
+    bound: list[Any]
+    results: list[Tensor]
+    tangents: Any
 
 
 @dataclass(eq=False)
@@ -63,6 +74,10 @@ class Birth:
         That line, and those from which the functions around it were called.
     modules
         The modules it happened in, innermost first.
+    samples
+        Under vmap, the operands with the samples hidden in them.
+    pushed
+        In forward mode, what the tangents of its results were derived from.
     inside
         In the backward of a user-written Function, what was called there.
     variables
@@ -93,6 +108,8 @@ class Birth:
     at: int = 0
     places: tuple[tuple[CodeType, int], ...] = ()
     modules: tuple[Any, ...] = ()
+    samples: Sequence[Any] = ()
+    pushed: Pushed | None = None
     inside: Birth | None = None
     variables: dict[str, Any] = field(default_factory=dict)
     clipping: dict[str, float] | None = None
@@ -113,6 +130,11 @@ class Birth:
     def is_unrecorded(self) -> bool:
         """Whether no gradient was wanted of the operation, so that no graph was to remember it."""
         return self.node is None and self.call is None and self.made is None and self.sources is None
+
+    @property
+    def hidden(self) -> int:
+        """How many axes of its result are those of samples under vmap."""
+        return hidden_axes(self.samples) if self.call is None else self.call.hidden
 
     @property
     def is_known(self) -> bool:
@@ -213,6 +235,7 @@ class _Landmarks:
     loop: FrameType | None = None  # the engine's loop
     function: FrameType | None = None  # of a user-written Function's forward
     clip: FrameType | None = None  # where gradients are clipped
+    push: FrameType | None = None  # where the tangents of an operation are derived
     user: FrameType | None = None
     at: int = 0
     places: list[tuple[CodeType, int]] = field(default_factory=list)  # in the user's functions
@@ -243,6 +266,8 @@ def _landmarks(stack: Iterable[tuple[FrameType, int]]) -> _Landmarks:
             found.function = found.function or frame
         elif found.user is None and _arguments(frame) is not None:
             found.call = frame
+        elif found.user is None and code is _PUSH:
+            found.push = frame
         elif code.co_name == _CLIP and code.co_filename == _CLIP_FILE and found.user is None:
             found.clip = frame
         elif code.co_name == "__call__" and code.co_filename == _MODULE_FILE:
@@ -253,6 +278,7 @@ def _landmarks(stack: Iterable[tuple[FrameType, int]]) -> _Landmarks:
 _LOOP = engine._loop.__code__
 _LEAF = (AccumulateGrad.accumulate.__code__, AccumulateGrad.accumulate_recorded.__code__)
 _ADDING = (engine._add.__code__, engine._add_to_output.__code__, *_LEAF)
+_PUSH = jvp.jvp.__code__
 _APPLY_FUNCTION = _function.Function.__dict__["_apply"].__func__.__code__
 _MODULE_FILE = sites.PACKAGE + "nn/modules/module.py"
 _CLIP, _CLIP_FILE = "clip_grads_with_norm_", sites.PACKAGE + "nn/utils/clip_grad.py"
@@ -287,6 +313,15 @@ def operation_at(frame: FrameType | None) -> Op | None:
     return None
 
 
+def derives_tangents(frame: FrameType | None) -> bool:
+    """Whether the innermost frames, all of ours, derive the tangents of an operation."""
+    while frame is not None and sites.is_internal(frame.f_code):
+        if frame.f_code is _PUSH:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def backward_at(frame: FrameType | None) -> Node | None:
     """The node that backward is at; None outside of it."""
     while frame is not None:
@@ -297,7 +332,7 @@ def backward_at(frame: FrameType | None) -> Node | None:
 
 
 def _birth(kinds: list[str], found: _Landmarks) -> Birth | None:
-    if found.loop is not None and (found.user is None or _is_function(found.loop)):
+    if found.loop is not None and found.push is None and (found.user is None or _is_function(found.loop)):
         birth = _in_backward(kinds, found)
         if found.user is not None:
             birth.inside = Birth(kinds, "") if found.call is None else _in_operation(kinds, found.call)
@@ -305,7 +340,12 @@ def _birth(kinds: list[str], found: _Landmarks) -> Birth | None:
             birth.variables = arrays_at(found.user)
     elif found.call is not None:
         birth = _in_operation(kinds, found.call)
-        if found.loop is not None:  # in a hook
+        if found.push is not None:
+            values = found.push.f_locals
+            birth.pushed = Pushed(values["op"], values["bound"], values["results"], values["tangents"])
+            if found.user is None and found.loop is not None:  # of what a rule has called
+                birth.code, birth.at = sites.position_of(ran_by(found.loop.f_locals["node"]))
+        elif found.loop is not None:  # in a hook
             birth.node = found.loop.f_locals["node"]
         elif found.function is not None:
             birth.made = weakref.ref(found.function.f_locals["ctx"])
@@ -382,7 +422,9 @@ def _in_operation(kinds: list[str], frame: FrameType) -> Birth:
     values = frame.f_locals
     op, bound = values["op"], _arguments(frame)
     assert bound is not None
-    birth = Birth(kinds, public_name(op), op=op, operands=tuple(as_array(value) for value in bound))
+    data = data_of(bound)
+    birth = Birth(kinds, public_name(op), op=op, operands=tuple(arrays_of(op, data)))
+    birth.samples = data if any(type(each) is BatchedArray for each in data) else ()
     birth.inplace = "target" in values
     if birth.inplace:
         birth.result = as_array(values["target"])
@@ -406,7 +448,7 @@ def _comes_from(node: Node, sources: tuple[Any, ...]) -> bool:
     """Whether a node's operands come from there."""
     if len(node.next) != len(sources):
         return False
-    for edge, source in zip(node.next, sources, strict=True):
+    for edge, source in zip(map(_not_lifted, node.next), sources, strict=True):
         if edge is None or source is None:
             same = edge is source
         elif isinstance(edge[0], AccumulateGrad):
@@ -416,6 +458,13 @@ def _comes_from(node: Node, sources: tuple[Any, ...]) -> bool:
         if not same:
             return False
     return True
+
+
+def _not_lifted(edge: Any) -> Any:
+    """An edge, or that of what vmap has lifted in between: the same for all samples."""
+    while edge is not None and isinstance(edge[0], OpNode) and edge[0].op.name == "lift":
+        edge = edge[0].next[0]
+    return edge
 
 
 def public_name(op: Op) -> str:
@@ -447,6 +496,23 @@ def saved_before(node: Node) -> dict[Node, Any]:
 def all_samples(data: Any) -> Any:
     """An array as it is; under vmap that of all samples."""
     return data.array if type(data) is BatchedArray else data
+
+
+def data_of(values: Sequence[Any]) -> list[Any]:
+    """The data of tensors, under vmap with the samples hidden in it; other things as they are."""
+    return [value._data if isinstance(value, Tensor) else value for value in values]
+
+
+def hidden_axes(data: Iterable[Any]) -> int:
+    """How many axes some data together hide."""
+    return len(levels_of(data))
+
+
+def arrays_of(op: Op | None, data: Sequence[Any]) -> list[Any]:
+    """Data as arrays of all samples; that of an elementwise operation in shapes that broadcast as the samples do."""
+    if op is not None and op.kind == "elementwise" and any(type(each) is BatchedArray for each in data):
+        data, _ = aligned(data)
+    return [as_array(each) for each in data]
 
 
 def as_array(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy import ndarray
 from retrograd.anomaly.adapters.channels import works_by_channel
 from retrograd.anomaly.adapters.extent import extent
 from retrograd.anomaly.adapters.place import place_fields
-from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, as_array, ran_by
+from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, arrays_of, as_array, ran_by
 from retrograd.anomaly.adapters.retrograd.elements import (
     UNKNOWN,
     at_element,
@@ -27,7 +27,7 @@ from retrograd.anomaly.adapters.retrograd.elements import (
     underflows,
     value_at,
 )
-from retrograd.anomaly.adapters.retrograd.graph import Graph, evaluate, raw
+from retrograd.anomaly.adapters.retrograd.graph import Graph, entry_of, evaluate, raw
 from retrograd.anomaly.adapters.retrograd.operations import Operations
 from retrograd.anomaly.adapters.retrograd.replay import Call
 from retrograd.anomaly.adapters.retrograd.source import operation_written_at
@@ -44,7 +44,7 @@ from retrograd.core.node import Node, OpNode
 from retrograd.core.op import Op
 from retrograd.core.views import replay
 
-_REVERSED = {"_rdiv": "div", "rsub": "sub", "_rpow": "pow"}  # operators whose operands come the other way round
+REVERSED = {"_rdiv": "div", "rsub": "sub", "_rpow": "pow"}  # operators whose operands come the other way round
 
 _NAN_IN_PRODUCT = (
     "No flag was raised. Either what came in held NaN already, which a mask that came later has hidden from the loss "
@@ -54,9 +54,9 @@ _NAN_IN_PRODUCT = (
 MEANT = "It was said to be meant, but it came through."
 
 
-def _in_order(op: Op | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def in_order(op: Op | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments as the user wrote them: ``1 / x`` has 1 first."""
-    if op is None or op.label not in _REVERSED:
+    if op is None or op.label not in REVERSED:
         return dict(arguments)
     first, second, *rest = arguments.items()
     return {first[0]: second[1], second[0]: first[1], **dict(rest)}
@@ -107,14 +107,15 @@ class Describer:
             overwritten = [name for name, value in arguments.items() if _is_nan_at(value, index, output.shape)]
             arguments |= dict.fromkeys(overwritten, UNKNOWN)
         if isinstance(node, OpNode):
-            operation = self.operations.of_node(node, index, arguments)
+            operation = self.operations.of_node(node, index, arguments, samples=output.shape if birth.hidden else None)
         else:
             call = birth.call or Call(birth.name, op, list(arguments.values()), birth.code, birth.at, results=[output])
+            call.hidden = birth.hidden
             operation = self.operations.of_call(call, index)
-        operands = at_element(_in_order(op, arguments), index, output.shape, birth.name) if _is_aligned(op) else {}
+        operands = at_element(in_order(op, arguments), index, output.shape, birth.name) if is_aligned(op) else {}
         if op is None and birth.variables:  # NumPy's functions in a Function of the user's
             operation, operands = self._inside(birth, birth.variables, index, output.shape)
-        name = _REVERSED.get(birth.name if op is None else op.label, birth.name)
+        name = REVERSED.get(birth.name if op is None else op.label, birth.name)
         function = composed(operation)
         if function is not operation:
             operation, name, operands = function, function.op, known_values(function)
@@ -126,9 +127,10 @@ class Describer:
             path=tuple(each.name() for each in ([] if node is None or node in path[:1] else [node]) + list(path)),
             thread=birth.thread.name,
             note=MEANT if birth.excused else None,
-            surroundings=self._surroundings(
+            surroundings=self.surroundings(
                 operation,
                 self.operations.after(after, index, output.shape),
+                node=node,
                 library="numpy" if op is None and birth.variables else "retrograd",
             ),
             **input_statistics(arguments.values()),
@@ -152,15 +154,17 @@ class Describer:
         if birth.op is not None:
             return self._in_hook(birth, node, path, **fields)
         ran = ran_by(node)
-        known = self.saved_by(birth, ran)
-        incoming = raw(as_array(birth.g))
-        grads = birth.grads
+        saved = self.saved_by(birth, ran, entry_of)
+        g, grads = entry_of(birth.g), birth.grads
         if isinstance(node, CopySlices):
-            incoming, grads = replay(incoming, node.steps), None
+            g, grads = replay(g, node.steps), None
         if grads is None:
-            grads = _gradients(ran, birth.rule, incoming, known)
+            grads = _gradients(ran, birth.rule, g, saved)
+        incoming, *values = arrays_of(_op_of(ran), [g, *saved.values()])
+        known = dict(zip(saved, values, strict=True))
         wanted = path[1] if len(path) > 1 else None
-        found = _told_gradient(ran, grads, birth.kinds, wanted, fits=not isinstance(birth.g, BatchedArray))
+        hides = any(type(each) is BatchedArray for each in (g, *saved.values()))
+        found = _told_gradient(ran, grads, birth.kinds, wanted, fits=not hides)
         if found is None:
             return None
         output, unfitted = found
@@ -170,8 +174,11 @@ class Describer:
         shape = unfitted.shape
         one = incoming if isinstance(incoming, ndarray) else None
         note = MEANT if birth.excused else None
-        operation = self.operations.of_node(ran, full, known)
-        operands = at_element(_in_order(_op_of(ran), known), full, shape) if _is_aligned(_op_of(ran)) else {}
+        of_sample = shape[max(len(shape) - len(ran.shape), 0) :]
+        operation = self.operations.of_node(
+            ran, full, known, samples=shape if hides and of_sample == ran.shape else None
+        )
+        operands = at_element(in_order(_op_of(ran), known), full, shape) if is_aligned(_op_of(ran)) else {}
         if birth.inside is not None:
             note = "It happened inside its backward, at {filename}:{lineno}.".format(
                 **place_fields(birth.code, birth.at)
@@ -186,10 +193,11 @@ class Describer:
             path=tuple(each.name() for each in path),
             thread=birth.thread.name,
             note=note,
-            surroundings=self._surroundings(
+            surroundings=self.surroundings(
                 operation,
                 self.operations.before(node) if birth.inside is None else (),
                 None if one is None else value_at(one, full, shape),
+                node=ran,
                 called_in_backward=birth.inside is not None,
                 library="numpy" if birth.inside is not None and birth.inside.op is None else "retrograd",
             ),
@@ -200,13 +208,13 @@ class Describer:
             **fields,
         )
 
-    def saved_by(self, birth: Birth, node: Node) -> dict[str, Any]:
+    def saved_by(self, birth: Birth, node: Node, read: Callable[[Any], Any] = raw) -> dict[str, Any]:
         """What a node saved, by name."""
         if not isinstance(node, OpNode):
             return {}
         if birth.saved is None:
-            return self.graph.saved(node)
-        return {slot: raw(entry) for slot, entry in zip(node.op.slots, birth.saved, strict=False) if entry is not None}
+            return self.graph.saved(node, read)
+        return {slot: read(entry) for slot, entry in zip(node.op.slots, birth.saved, strict=False) if entry is not None}
 
     def _in_hook(self, birth: Birth, node: Node, path: Sequence[Node], **fields: Any) -> NaNEvent | None:
         """The event of a birth in an operation that a hook called during backward."""
@@ -243,7 +251,7 @@ class Describer:
             operands=at_element(operands, index, output.shape) if birth.result is not birth.operands[0] else {},
             path=tuple(each.name() for each in path),
             thread=birth.thread.name,
-            surroundings=self._surroundings(operation, ()),
+            surroundings=self.surroundings(operation, ()),
             **place,
             **statistics(output),
             **fields,
@@ -262,7 +270,7 @@ class Describer:
             note=(_NAN_IN_PRODUCT if nan else "No flag was raised: it was born in a thread of the BLAS library. ")
             + "This is the matrix product that all bad gradients came through.",
             surroundings=replace(
-                self._surroundings(self.operations.of_node(node), self.operations.before(node)),
+                self.surroundings(self.operations.of_node(node), self.operations.before(node)),
                 context={**self.context, "unkept": True},
             ),
             **self.names.layer(module_of(node)),
@@ -332,15 +340,18 @@ class Describer:
             **place,
         )
 
-    def _surroundings(
+    def surroundings(
         self,
         operation: Operation,
         consumers: tuple[Operation, ...],
         grad_value: Any = None,
         called_in_backward: bool = False,
+        node: Node | None = None,
         library: str = "retrograd",
     ) -> Surroundings:
         context = {"called_in_backward": True} if called_in_backward else {}
+        if sites.is_derived(node):
+            context["second_derivative"] = True
         return Surroundings(
             operation=operation,
             consumers=consumers,
@@ -373,7 +384,7 @@ def result_of(birth: Birth) -> ndarray | None:
     """The array that a forward birth made; None if that cannot be known."""
     if birth.result is not None or birth.op is None:
         return birth.result if isinstance(birth.result, ndarray) else None
-    results = evaluate(birth.op, birth.operands)
+    results = evaluate(birth.op, birth.samples or birth.operands)
     return next(filter(is_bad, results), results[0] if results else None)
 
 
@@ -411,11 +422,12 @@ def _gradients(node: Node, only: Any, g: Any, known: Mapping[str, Any]) -> list[
                     result = rule(g, *(known.get(node.op.slots[slot]) for slot in slots))
             except Exception:  # something that it needs is lost
                 result = None
+        result = as_array(result)
         grads.append(result if isinstance(result, (ndarray, np.generic)) else None)
     return grads
 
 
-def _is_aligned(op: Op | None) -> bool:
+def is_aligned(op: Op | None) -> bool:
     """Whether an element of the result is made of the elements of the operands at its place, as far as shapes go."""
     return op is None or op.kind == "elementwise" or len(op.differentiable) <= 1 or works_by_channel(op.label)
 

@@ -45,6 +45,23 @@ def holds_nan(value: Any) -> bool:
     return (isinstance(value, (float, complex)) or _is_inexact(value)) and bool(np.isnan(value).any())
 
 
+def holds_infinity(value: Any) -> bool:
+    """Whether it is an array with an infinity other than that of masks."""
+    return isinstance(value, ndarray) and bool(np.isposinf(value.real).any())
+
+
+def same(one: Any, other: ndarray) -> bool:
+    """Whether two arrays are one, or hold the same."""
+    if one is other:
+        return True
+    return (
+        isinstance(one, ndarray)
+        and one.shape == other.shape
+        and one.dtype == other.dtype
+        and np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
+    )
+
+
 def _is_inexact(value: Any) -> bool:
     return isinstance(value, (ndarray, np.generic)) and value.dtype.kind in "fc"
 

@@ -16,16 +16,18 @@ from retrograd.anomaly.adapters.retrograd.describe import Describer, module_of, 
 from retrograd.anomaly.adapters.retrograd.elements import (
     UNKNOWN,
     first_not_finite,
+    holds_infinity,
     holds_nan,
     is_bad,
     is_born,
     named,
+    same,
     statistics,
 )
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.lost import Lost, lost_data
 from retrograd.anomaly.adapters.retrograd.replay import flat
-from retrograd.anomaly.adapters.retrograd.unrecorded import maker_of, same_places
+from retrograd.anomaly.adapters.retrograd.unrecorded import explains, maker_of, same_places
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.names import canonical, is_normalisation
@@ -86,9 +88,11 @@ class Inquest:
         return self._found(search) or self._unknown(loss, "loss")
 
     def _after_another(self, birth: Birth, event: NaNEvent) -> NaNEvent:
-        """The event of a birth that was given an infinity, with a note of where one was born without a gradient."""
+        """The event of a birth; of one that was given an infinity, that of data with one, or a note of its birth."""
         if not event.input_has_inf or event.kind == "leaf" or event.note:
             return event
+        if any(map(holds_infinity, birth.operands)) and (of_data := self._lost(holds_infinity)) is not None:
+            return of_data
         earlier = itertools.takewhile(lambda each: each is not birth, self.births)
         first = next((each for each in earlier if each in self._unrecorded() and is_bad(result_of(each))), None)
         place = {} if first is None else place_fields(first.code, first.at)
@@ -163,8 +167,8 @@ class Inquest:
             return None
         place = (user.code, user.at) if isinstance(user, Birth) else sites.position_of(user)
         until = itertools.takewhile(lambda each: each is not user, self._unrecorded())
-        births = [birth for birth in until if birth.seq <= getattr(user, "seq", 0) and _explains(birth, data)]
-        before = [birth for birth in self.before if _explains(birth, data)]
+        births = [birth for birth in until if birth.seq <= getattr(user, "seq", 0) and explains(birth, data)]
+        before = [birth for birth in self.before if explains(birth, data)]
         birth, note = None, ""
         maker, text = maker_of(data, place, births, self.names), _MADE
         if maker is None:
@@ -236,7 +240,7 @@ class Inquest:
         recorder = self.graph.recorder
         if recorder is not None and recorder.maker(data) is not None:
             return True
-        return any(_same(result_of(birth), data) for birth in self.births if not birth.is_backward)
+        return any(same(result_of(birth), data) for birth in self.births if not birth.is_backward)
 
     def _in_order(self) -> Iterator[Birth]:
         """The forward births, those that left no flag among them, by the order of creation."""
@@ -312,7 +316,7 @@ class Inquest:
             yield from self.graph.recorder.users(birth.call, self.graph.consumers)
             return
         for node, _, constant in self.graph.constants():
-            if _same(constant, result):
+            if same(constant, result):
                 yield node
         for node in self.graph.nodes:
             for name, value in self.graph.arguments(node).items():
@@ -353,8 +357,11 @@ class Inquest:
                 event = self._origin(birth, way, harmed) or self.describer.backward(birth, way, harmed=harmed)
                 if event is not None:
                     return self._meeting(event, way, harmed) or event
-            event = self._spoilt(leaves) or (self._hidden(leaves) if any(map(holds_nan, arrays)) else None)
-            return event or self._lost_to_gradients(leaves) or self._product(arrays[0], leaves)
+            event = self._spoilt(leaves)
+            if event is None and any(map(holds_nan, arrays)):
+                event = self._hidden(leaves, (each for each in self.births if not each.is_backward), holds_nan)
+            event = event or self._lost_to_gradients(leaves) or self._product(arrays[0], leaves)
+            return event or self._hidden(leaves, self._in_order(), is_bad)
 
         return self._found(search) or self._unknown(arrays[0], self._harmed(leaves), leaves)
 
@@ -415,14 +422,16 @@ class Inquest:
                     return self.describer.leaf(data, "parameter", None, way, harmed=self._harmed(leaves))
         return None
 
-    def _hidden(self, leaves: Sequence[AccumulateGrad]) -> NaNEvent | None:
-        """The birth of a NaN that was taken out of the loss, after an operation had saved it for its derivative.
+    def _hidden(
+        self, leaves: Sequence[AccumulateGrad], births: Iterable[Birth], condition: Callable[[Any], bool]
+    ) -> NaNEvent | None:
+        """The birth of what was taken out of the loss again, after an operation had saved it for its derivative.
 
         Zero times NaN is NaN, and raises no flag.
         """
-        for birth in self._last_those_meant(each for each in self.births if not each.is_backward):
+        for birth in self._last_those_meant(births):
             made = self.graph.holder(birth.made_node(self.graph.nodes))
-            for node in self.graph.nodes if made is not None and holds_nan(result_of(birth)) else ():
+            for node in self.graph.nodes if made is not None and condition(result_of(birth)) else ():
                 back = self.graph.way(node, made) if _saves_numbers(node) else None  # type: ignore[arg-type]
                 way = None if back is None else self._way(node, leaves)
                 if back is not None and way is not None:
@@ -489,7 +498,7 @@ class Inquest:
     def _came_in(self, node: Node, param: str, data: ndarray, way: list[Node], harmed: str) -> NaNEvent | None:
         """The event of a NaN in something without gradient: in data, or from an operation that nothing recorded."""
         for birth in self._unrecorded():
-            if _same(result_of(birth), data):
+            if same(result_of(birth), data):
                 return self.describer.forward(birth, None, way, harmed=harmed)
         event = self._made_unrecorded(node, data, way, harmed)
         if event is not None:
@@ -579,22 +588,4 @@ def _saves_numbers(node: Node) -> bool:
     """Whether a node's derivative is made of its operands or results, and not of their places only."""
     return isinstance(node, OpNode) and any(
         slot in node.op.differentiable or slot in node.op.results for slot in node.op.slots
-    )
-
-
-def _explains(birth: Birth, data: ndarray) -> bool:
-    """Whether data may have been made of what was born: an infinity becomes NaN, but no NaN an infinity."""
-    result = result_of(birth)
-    return result is not None and (is_bad(result) if holds_nan(data) else bool(np.isinf(result).any()))
-
-
-def _same(one: Any, other: ndarray) -> bool:
-    """Whether two arrays are one, or hold the same."""
-    if one is other:
-        return True
-    return (
-        isinstance(one, ndarray)
-        and one.shape == other.shape
-        and one.dtype == other.dtype
-        and np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
     )

@@ -25,6 +25,12 @@ from retrograd.core.views import replay
 
 def raw(entry: Any) -> Any:
     """The array behind a saved entry, UNKNOWN if something was written to it since; plain values as they are."""
+    entry = entry_of(entry)
+    return entry if isinstance(entry, tuple) else as_array(entry)
+
+
+def entry_of(entry: Any) -> Any:
+    """The same, under vmap with the samples hidden in it."""
     if type(entry) is Versioned:
         entry = UNKNOWN if entry[0]._version != entry[1] else entry[0]
     elif isinstance(entry, Tensor):
@@ -35,10 +41,10 @@ def raw(entry: Any) -> Any:
         except Exception:  # the user's hook cannot bring it back
             return UNKNOWN
     elif type(entry) is SavedList:
-        return [raw(item) for item in entry]
+        return [entry_of(item) for item in entry]
     elif type(entry) is tuple and len(entry) == 3 and isinstance(entry[1], list):
         entry = entry[0] if entry[1][0] == entry[2] else UNKNOWN  # a result with its cell and version
-    return entry if isinstance(entry, tuple) else as_array(entry)
+    return entry._data if isinstance(entry, Tensor) else entry
 
 
 class Graph:
@@ -130,7 +136,7 @@ class Graph:
         position = op.differentiable.index(param)
         return [node.next[position if op.sequence is None else position + length - 1]]
 
-    def saved(self, node: Node) -> dict[str, Any]:
+    def saved(self, node: Node, read: Callable[[Any], Any] = raw) -> dict[str, Any]:
         """What a node saved for its rules, by name."""
         if not isinstance(node, OpNode):
             return {}
@@ -143,7 +149,8 @@ class Graph:
             for bit, param in enumerate(op.differentiable)
             if any(edge is not None for edge in self.edges(node, param))
         )
-        return {slot: raw(entry) for slot, entry, wanted in zip(op.slots, saved, op.plan(mask), strict=False) if wanted}
+        entries = zip(op.slots, saved, op.plan(mask), strict=False)
+        return {slot: read(entry) for slot, entry, wanted in entries if wanted}
 
     def arguments(self, node: Node) -> dict[str, Any]:
         """The arguments of a node's operation by name; UNKNOWN among them are those that are lost."""

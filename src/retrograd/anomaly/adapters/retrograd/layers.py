@@ -99,6 +99,7 @@ class RetrogradLayers:
         names = Names(self._model, sites.user_frame(sys._getframe(1)))
         monitor = state.monitor
         edge = tensor._resolve_edge()
+        inquest: Inquest
         if isinstance(monitor, RetrogradMonitor):
             inquest = monitor.inquest([] if edge is None else [edge], names)
         else:

@@ -59,9 +59,9 @@ def seem_finite(leaves: Sequence[Tensor]) -> bool:
     for leaf in reversed(leaves):
         grad = leaf._grad
         if grad is not None and (array := grad._data).size <= SMALL:
-            # done in every step, where calls take longer than the sum; dot() raises no flags
+            # done in every step, where calls take longer than the sum; vdot() raises no flags, as dot() does
             is_plain = type(array) is np.ndarray and array.ndim == 1 and array.dtype.char in "fd"
-            return (is_plain and math.isfinite(array.dot(array))) or is_finite(array)
+            return (is_plain and math.isfinite(np.vdot(array, array))) or is_finite(array)
     return True
 
 

@@ -31,7 +31,6 @@ from retrograd.anomaly.adapters.retrograd.births import (
     saved_before,
 )
 from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad, is_born
-from retrograd.anomaly.adapters.retrograd.findings import Inquest
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.looks import (
     Told,
@@ -44,12 +43,14 @@ from retrograd.anomaly.adapters.retrograd.looks import (
 from retrograd.anomaly.adapters.retrograd.norms import Growth, LeafNames, norm
 from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot
 from retrograd.anomaly.adapters.retrograd.suspects import Suspects
+from retrograd.anomaly.adapters.retrograd.tangents import TangentInquest
 from retrograd.anomaly.adapters.retrograd.updates import Updates
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.adapters.variables import variables_left_by
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.expected import expected
 from retrograd.anomaly.flags import Flags, OnFlag
-from retrograd.anomaly.monitor import Watch, expected
+from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.names import is_normalisation
 from retrograd.core import observer, sites, state
 from retrograd.core.anomaly import is_finite
@@ -80,6 +81,7 @@ class RetrogradMonitor(Monitor):
         self._running = False
         self._recorder: Recorder | None = None
         self._withheld: dict[int, Tensor] = {}
+        self._tangent_withheld = False
         self._snapshot: Snapshot | None = None  # of the step that may be run again
         self._rehearsing = False  # whether it is the record of a second run, in which nothing is counted
         self._rehearsed = False  # whether the second run of a step has begun
@@ -88,6 +90,7 @@ class RetrogradMonitor(Monitor):
         self._leaf_names = LeafNames()
         self._growth = Growth()
         self._steps = Updates(weakref.proxy(self))
+        self._returned = 0  # how often gradients were returned
         self._is_counted = False  # whether the present step is in watch.step already
         self._pause = 0
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
@@ -131,6 +134,7 @@ class RetrogradMonitor(Monitor):
         self._suspects.clear()
         self._pending.clear()
         self._withheld.clear()
+        self._tangent_withheld = False
         self._told = Told()
         self._told_losses.clear()
         self._snapshot = None
@@ -139,8 +143,9 @@ class RetrogradMonitor(Monitor):
         sites.forget()
 
     def _forget(self) -> None:
-        """Let go of everything that belongs to this thread's step, which is over."""
-        self._suspects.end_step()
+        """Let go of all that belongs to this thread's step, which is over, unless tangents are still on their way."""
+        if state.local.dual_level is None:
+            self._suspects.end_step()
         sites.forget()
 
     # --- births ---------------------------------------------------------------------------------------------------
@@ -285,7 +290,9 @@ class RetrogradMonitor(Monitor):
         leaves: Sequence[Tensor],
     ) -> None:
         # what is done in every step, however short it is, comes first
-        if results is None and not self._rehearsing:
+        if results is not None:
+            self._returned += 1
+        elif not self._rehearsing:
             self.watch.step += 1
             self._is_counted = True
         self._unseen += 1
@@ -307,6 +314,23 @@ class RetrogradMonitor(Monitor):
             self.watch.spent(end - start)
         if not births:
             self._choose_pause(start, end)
+
+    def after_forward(self, outputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> None:
+        if not self._births or expected.depth:
+            return
+        arrays = [all_samples(each._data) for each in tangents if each is not None]
+        bad = [array for array in arrays if is_bad(array)]
+        kind = "nan" if any(np.isnan(array).any() for array in bad) else "inf"
+        if not bad or not self.watch.listens_to(kind):
+            return
+        with self._timed():
+            values = [all_samples(each._data) for each in outputs]
+            event = self.inquest([]).of_tangents(values, bad[0])
+            step = max(self.watch.step + (not self._rehearsing), 1)
+            event = replace(event, step=step, batch_idx=self.watch.batch_idx)
+            self._suspects.end_step()
+            if self.watch.found(kind, event, exact=self._is_exact) == "withhold":
+                self.watch.withheld = self._tangent_withheld = True
 
     def _was_told(self) -> bool:
         """Whether the loss of the backward that has ended in this thread was told of: its gradients are no news."""
@@ -379,14 +403,14 @@ class RetrogradMonitor(Monitor):
 
     def inquest(
         self, edges: Sequence[Edge], names: Names | None = None, births: Sequence[Birth] | None = None
-    ) -> Inquest:
+    ) -> TangentInquest:
         """Prepare to look for the cause of something behind some edges."""
         if births is None:
             births = self._births
         kept = {node: saved for birth in births for node, saved in birth.before.items()}
         graph = Graph(edges, kept, self._recorder)
         before = self._suspects.before
-        return Inquest(graph, births, names or self._names(), self.context(), self.excuses, before)
+        return TangentInquest(graph, births, names or self._names(), self.context(), self.excuses, before)
 
     @property
     def _is_exact(self) -> bool:
@@ -437,9 +461,14 @@ class RetrogradMonitor(Monitor):
     def before_step(self, optimizer: Any) -> bool:
         if not rates_pass(self.watch, optimizer, self.context):
             return False
-        if not (self._suspects.births or self._withheld or self._recorder is not None or self.watch.replaying):
+        usual = self._recorder is None and not self.watch.replaying and not self._tangent_withheld
+        if usual and not (self._suspects.births or self._withheld):
             return True  # as in almost every step
         params = [each for group in optimizer.param_groups for each in group["params"]]
+        if self._tangent_withheld:  # what the program has made of it is not known
+            self._tangent_withheld = False
+            if any(param._grad is not None and is_bad(param._grad._data) for param in params):
+                return False
         if self.watch.replaying:
             return not self.watch.withheld and self._may_be_used(params)
         withheld = [each for each in params if self._withheld.pop(id(each), None) is not None]
@@ -529,6 +558,8 @@ class RetrogradMonitor(Monitor):
     def context(self) -> dict[str, Any]:
         """What else is known, for the surroundings of an event."""
         context = {**progress(self.watch), "updates": self.watch.step - self._is_counted}
+        if self._returned:
+            context["returned"] = self._returned
         optimizer = self._steps.only_optimizer() if self.watch.optimizer is None else self.watch.optimizer
         if optimizer is not None:
             groups: list[dict[str, Any]] = getattr(optimizer, "param_groups", None) or [{}]

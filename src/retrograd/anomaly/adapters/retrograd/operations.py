@@ -43,6 +43,7 @@ class _Run:
     index: Index
     shape: tuple[int, ...]
     depth: int
+    hidden: int = 0  # axes of samples under vmap, in front
 
     def element_of(self, own: tuple[int, ...] | None) -> Index:
         """The element of an operand of shape ``own`` that went into it; None if several did."""
@@ -67,8 +68,14 @@ class _Run:
     def dim(self) -> Any:
         """The dimensions along which it combines elements, if it has such a parameter."""
         dim = self.arguments.get("dim")
-        several = isinstance(dim, (tuple, list)) and all(isinstance(item, int) for item in dim)
-        return dim if several or isinstance(dim, int) else None
+        if isinstance(dim, int):
+            return self._of_sample(dim)
+        if isinstance(dim, (tuple, list)) and all(isinstance(item, int) for item in dim):
+            return tuple(map(self._of_sample, dim))
+        return None
+
+    def _of_sample(self, dim: int) -> int:
+        return dim if dim < 0 else dim + self.hidden
 
 
 class Operations:
@@ -87,25 +94,36 @@ class Operations:
         self.names = names
 
     def of_node(
-        self, node: Node, index: Index = None, known: Mapping[str, Any] | None = None, depth: int = DEPTH
+        self,
+        node: Node,
+        index: Index = None,
+        known: Mapping[str, Any] | None = None,
+        depth: int = DEPTH,
+        samples: tuple[int, ...] | None = None,
     ) -> Operation:
-        """The operation that a node recorded, with its operands at one element of its result, and those before it."""
+        """The operation that a node recorded, with its operands at one element of its result, and those before it.
+
+        ``samples`` is the shape of the result under vmap, with that of all samples in front.
+        """
         place = place_fields(*sites.position_of(node))
-        where: dict[str, Any] = {"code_line": place.get("code_line"), "lineno": place.get("lineno")}
+        where: dict[str, Any] = {key: place.get(key) for key in ("code_line", "lineno", "col")}
         if not isinstance(node, OpNode):
             return Operation(op=node.name().removesuffix("Backward"), **where)
         arguments = {**self.graph.arguments(node), **(known or {})}
-        run = _Run(node.op, node, arguments, index, node.shape if node.outputs == 1 else (), depth)
+        shape = node.shape if node.outputs == 1 else ()
+        run = _Run(node.op, node, arguments, index, shape, depth)
+        if samples is not None and node.outputs == 1:
+            run.shape, run.hidden = samples, len(samples) - len(shape)
         return Operation(op=node.op.label, args=self._operands(run), **where)
 
     def of_call(self, call: Call, index: Index = None, depth: int = DEPTH) -> Operation:
         """The same for a call that was not recorded."""
         place = place_fields(call.code, call.at)
-        run = _Run(call.op, None, call.arguments, index, call.results[0].shape if call.results else (), depth)
+        shape = call.results[0].shape if call.results else ()
+        run = _Run(call.op, None, call.arguments, index, shape, depth, call.hidden)
         name = call.name if call.op is None else call.op.label
-        return Operation(
-            op=name, args=self._operands(run), code_line=place.get("code_line"), lineno=place.get("lineno")
-        )
+        where: dict[str, Any] = {key: place.get(key) for key in ("code_line", "lineno", "col")}
+        return Operation(op=name, args=self._operands(run), **where)
 
     def _operands(self, run: _Run) -> tuple[Operand, ...]:
         found = []

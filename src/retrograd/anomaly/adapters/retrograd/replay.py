@@ -15,14 +15,20 @@ from numpy import ndarray
 from retrograd.anomaly.adapters.retrograd.births import (
     ADDITION,
     Birth,
+    all_samples,
     arrays_at,
+    arrays_of,
     as_array,
     backward_at,
+    data_of,
+    derives_tangents,
+    hidden_axes,
     operation_at,
     public_name,
     ran_by,
 )
 from retrograd.anomaly.adapters.retrograd.elements import is_bad, is_born, named
+from retrograd.autograd.function import FunctionCtx
 from retrograd.core import sites
 from retrograd.core.inplace import CopySlices
 from retrograd.core.node import Node
@@ -94,14 +100,18 @@ class Call:
     ----------
     within
         The Function whose ``forward`` made it.
-    is_backward
-        Whether it is a node's run in backward.
+    is_backward, is_function
+        Whether it is a node's run in backward, and that of a user-written Function.
+    g
+        The gradient that arrived at the node, with the samples of vmap hidden in it.
     flags
         The kinds of flags raised in it.
     inside, variables
         See :class:`Birth`.
     writes
         Whether it writes to a tensor that was there before, its first operand or one given as ``out=``.
+    hidden
+        How many axes of its results are those of samples under vmap.
     order
         Calls are numbered as they ended.
     """
@@ -114,12 +124,15 @@ class Call:
     module: Any = None
     within: Call | None = None
     is_backward: bool = False
+    is_function: bool = False
+    g: Any = None
     flags: list[str] = field(default_factory=list)
     inside: Birth | None = None
     variables: dict[str, Any] = field(default_factory=dict)
     results: list[ndarray] = field(default_factory=list)
     node: Node | None = None
     writes: bool = False
+    hidden: int = 0
     order: int = 0
 
     @property
@@ -180,7 +193,7 @@ class Recorder(Observer):
 
     def flag(self, birth: Birth) -> None:
         """Take note of a flag raised in the call that is under way; outside of any, where gradients are delivered."""
-        if birth.name == ADDITION or not self._under_way:
+        if birth.name == ADDITION or birth.pushed is not None or not self._under_way:
             self._add_birth(birth)
             return
         call = self._under_way[-1]
@@ -189,12 +202,12 @@ class Recorder(Observer):
             call.code, call.at, call.inside, call.variables = birth.code, birth.at, birth.inside, birth.variables
 
     def forward_begin(self, name: str, bound: Sequence[Any]) -> Any:
-        operands = [as_array(value) for value in bound]
+        frame = sys._getframe(1)
+        op = operation_at(frame)
+        operands = self._arrays_of(op, bound)
         writes = name.endswith("_") and bool(bound) and isinstance(bound[0], Tensor)
         if writes:
             operands = self._preserved(operands[0], operands)
-        frame = sys._getframe(1)
-        op = operation_at(frame)
         module = None if local.within is None else local.within.trace.module()
         call = Call(name if op is None else public_name(op), op, operands, module=module, writes=writes)
         call.within = self._under_way[-1] if self._under_way else None
@@ -203,6 +216,16 @@ class Recorder(Observer):
             call.code, call.at = user.f_code, user.f_lasti
         self._under_way.append(call)
         return call
+
+    def _arrays_of(self, op: Op | None, bound: Sequence[Any]) -> list[Any]:
+        """The operands as arrays; one in another shape than the call that made it has seen is known as its result."""
+        data = data_of(bound)
+        operands = arrays_of(op, data)
+        for given, array in zip(data, operands, strict=True):
+            made = None if array is given else self.by_result.get(id(all_samples(given)))
+            if made is not None:
+                self.by_result[id(array)] = made
+        return operands
 
     def forward_writes(self, token: Any, out: Any) -> None:
         for each in out if isinstance(out, (tuple, list)) else (out,):
@@ -214,6 +237,7 @@ class Recorder(Observer):
         call = self._under_way.pop()
         tensors = [each for each in (made if isinstance(made, (tuple, list)) else (made,)) if isinstance(each, Tensor)]
         call.results = [as_array(tensor) for tensor in tensors]
+        call.hidden = hidden_axes(data_of(tensors))
         call.node = next(filter(None, map(_node_of, tensors)), None)
         call.order = len(self.calls)
         self.calls.append(call)
@@ -227,14 +251,18 @@ class Recorder(Observer):
             self._writers[id(memory)] = memory, call
         if bad is None or not is_born(call.op, bad, call.operands, call.flags):
             return
-        if call.within is not None and call.within.is_backward:  # of a Function, whose birth it will be
-            if call.within.inside is None:
+        if call.within is not None and call.within.is_backward:  # of a node, whose birth it will be
+            if not call.within.is_function:
+                call.within.flags += call.flags
+            elif call.within.inside is None:
                 call.within.inside = self._birth(call, bad)
                 call.within.flags += call.flags
                 call.within.code, call.within.at = call.code, call.at
                 user = sites.user_frame(sys._getframe(1))
                 call.within.variables = {} if user is None else arrays_at(user)
             return
+        if local.tangents is not None and derives_tangents(sys._getframe(1)):
+            return  # the flag has told
         birth = self._birth(call, bad)
         birth.modules = () if call.module is None else (call.module,)
         birth.node = backward_at(sys._getframe(1))  # in a hook
@@ -261,7 +289,8 @@ class Recorder(Observer):
         self._under_way.pop()
 
     def backward_begin(self, node: Node, g: Any) -> Any:
-        self._under_way.append(Call(node.name(), None, [as_array(g)], is_backward=True))
+        is_function = isinstance(node, FunctionCtx)
+        self._under_way.append(Call(node.name(), None, [as_array(g)], g=g, is_backward=True, is_function=is_function))
         return getattr(ran_by(node), "saved", None)
 
     def backward_end(self, token: Any, node: Any, grads: Any) -> None:
@@ -270,8 +299,7 @@ class Recorder(Observer):
         grads = [each.copy() if is_bad(each) else each for each in map(as_array, grads or ())]
         self.gradients[node] = grads
         if is_bad(grads) and (call.flags or not is_bad(call.operands)):
-            g = call.operands[0]
-            birth = Birth(call.flags, ran_by(node).name(), node=node, g=g, saved=token, grads=grads)
+            birth = Birth(call.flags, ran_by(node).name(), node=node, g=call.g, saved=token, grads=grads)
             birth.code, birth.at, birth.inside, birth.variables = call.code, call.at, call.inside, call.variables
             birth.excused = self._excuses(birth)
             self._add_birth(birth)

@@ -62,7 +62,7 @@ def operation_written_at(
     place = place_fields(code, at)
     line = Line.parse(place.get("code_line"))
     written = [each for each in line.operations if line.column(each.node) == place.get("col")] if line else []
-    where: dict[str, Any] = {"code_line": place.get("code_line"), "lineno": place.get("lineno")}
+    where: dict[str, Any] = {key: place.get(key) for key in ("code_line", "lineno", "col")}
     if line is None or not written:
         return Operation(op="", **where)
     args = []

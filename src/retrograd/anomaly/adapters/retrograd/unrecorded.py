@@ -17,7 +17,7 @@ from retrograd.anomaly.adapters.making import made, statement_at
 from retrograd.anomaly.adapters.place import variables_read
 from retrograd.anomaly.adapters.retrograd.births import Birth, as_array
 from retrograd.anomaly.adapters.retrograd.describe import result_of
-from retrograd.anomaly.adapters.retrograd.elements import is_bad
+from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad
 from retrograd.anomaly.adapters.retrograd.variables import Names, bad_members, is_data
 from retrograd.anomaly.adapters.variables import modules_behind, named_variables
 from retrograd.core import sites
@@ -29,6 +29,12 @@ class Maker(NamedTuple):
     birth: Birth
     name: str
     is_written: bool = False
+
+
+def explains(birth: Birth, data: ndarray) -> bool:
+    """Whether data may have been made of what was born: an infinity becomes NaN, but no NaN an infinity."""
+    result = result_of(birth)
+    return result is not None and (is_bad(result) if holds_nan(data) else bool(np.isinf(result).any()))
 
 
 def maker_of(data: ndarray, user: tuple[CodeType | None, int], births: Sequence[Birth], names: Names) -> Maker | None:

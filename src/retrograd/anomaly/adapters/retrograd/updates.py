@@ -32,8 +32,8 @@ from retrograd.anomaly.adapters.retrograd.elements import (
 )
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.expected import expected
 from retrograd.anomaly.libraries import is_library
-from retrograd.anomaly.monitor import expected
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 from retrograd.core import sites

@@ -144,7 +144,8 @@ class Describer:
         place = place_fields(call.code, call.at)
         dim = next((each.value for each in call.args if each.name == "dim"), None)
         args = tuple(self.operand(each, call.name, index, shape, dim, depth) for each in call.args)
-        return Operation(op=call.name, args=args, code_line=place.get("code_line"), lineno=place.get("lineno"))
+        where: dict[str, Any] = {key: place.get(key) for key in ("code_line", "lineno", "col")}
+        return Operation(op=call.name, args=args, **where)
 
     def operand(
         self, argument: Argument, op: str, index: tuple[int, ...] | None, shape: Sequence[int], dim: Any, depth: int

@@ -52,7 +52,8 @@ from retrograd.anomaly.adapters.torch.unhooked import leave_out
 from retrograd.anomaly.adapters.torch.updates import Divisions, optimizer_fields
 from retrograd.anomaly.adapters.torch.warned import point_at_callers
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.monitor import Watch, expected
+from retrograd.anomaly.expected import expected
+from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.names import canonical
 
 _LARGEST_ROOT = 1 << 16  # elements of what backward starts from, if it is not one number

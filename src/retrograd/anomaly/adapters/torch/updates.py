@@ -23,8 +23,9 @@ from retrograd.anomaly.adapters.torch.recording import unseen
 from retrograd.anomaly.adapters.torch.recordings import Recordings
 from retrograd.anomaly.adapters.torch.snapshot import BeforeUpdate
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.expected import expected
 from retrograd.anomaly.half import vanishes
-from retrograd.anomaly.monitor import Watch, expected
+from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 
 
