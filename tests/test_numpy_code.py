@@ -340,6 +340,33 @@ def test_out_and_where_compute_what_is_wanted_only() -> None:
         np.divide(x, y, where=b != 0)
 
 
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_out_and_where_inside_of_vmap(shape: tuple[int, ...]) -> None:
+    """The samples differ in what is selected: all is computed, of operands that are harmless where it is not."""
+    b = np.array([[0.0, 4.0, 5.0], [1.0, 0.0, 2.0]])
+    b = b if shape else b[0]
+    expected = np.divide(2.0, b, out=np.zeros_like(b), where=b != 0)
+    slopes = np.divide(-2.0, b * b, out=np.zeros_like(b), where=b != 0)
+
+    def quotient(y: Any) -> Any:
+        return np.divide(2.0, y, out=np.zeros_like(y), where=y != 0)
+
+    with np.errstate(all="raise"):
+        np.testing.assert_allclose(rg.vmap(quotient)(b).numpy(), expected)
+        for derivative in (rg.func.jacrev, rg.func.jacfwd):
+            made = rg.vmap(derivative(quotient))(b).numpy()
+            np.testing.assert_allclose(np.diagonal(made, 0, -2, -1) if shape else made, slopes)
+
+
+def test_out_and_where_of_one_number() -> None:
+    zero = tensor(0.0)
+    with np.errstate(all="raise"):
+        result = np.divide(1.0, zero, out=np.full_like(zero, 7.0), where=zero != 0)
+    result.backward()
+    assert result.item() == 7
+    assert zero.grad.item() == 0
+
+
 def test_dtype_is_the_one_to_compute_in() -> None:
     x = rg.arange(1, 4)
     assert np.sin(x, dtype=np.float64).dtype is rg.float64

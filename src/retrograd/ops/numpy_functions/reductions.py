@@ -17,7 +17,7 @@ from retrograd.core.registry import implements, numpy_functions
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import get_default_dtype
 from retrograd.ops import extremes, reductions, statistics
-from retrograd.ops._rules import normalize_dim, normalize_dims
+from retrograd.ops._rules import normalize_dims
 from retrograd.ops.numpy_functions.shape import as_tensor
 
 Axis = int | Sequence[int] | None
@@ -128,10 +128,13 @@ def _average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fa
     else:
         weights = as_operand(weights, as_float(a))
         if weights.shape != a.shape:
-            if not isinstance(axis, int) or weights.ndim != 1:
-                raise TypeError("numpy.average: weights of another shape than a must be a vector along one axis")
-            dim = normalize_dim(axis, a.ndim)
-            weights = weights.reshape((-1,) + (1,) * (a.ndim - 1 - dim))
+            if axis is None:
+                raise TypeError("numpy.average: weights of another shape than a need an axis that they lie along")
+            dims = normalize_dims(axis, a.ndim)
+            if tuple(weights.shape) != tuple(a.shape[dim] for dim in dims):
+                raise ValueError("numpy.average: the shape of the weights must be that of a along the axis")
+            weights = weights.permute(tuple(np.argsort(dims).tolist()))
+            weights = weights.reshape([n if dim in dims else 1 for dim, n in enumerate(a.shape)])
         weights = np.broadcast_to(weights, a.shape)
         total = _sum(weights, axis, keepdims=keepdims)
         result = _sum(a * weights, axis, keepdims=keepdims) / total
