@@ -265,6 +265,27 @@ def test_numpys_functions_that_look_at_values_work_inside(name: str) -> None:
         np.testing.assert_allclose(rg.vmap(derivative(function))(A).numpy(), np.stack(jacobians))
 
 
+def test_counts_at_places_that_are_the_same_for_all() -> None:
+    """How many there are is up to the places, not to the weights."""
+    places, weights = np.array([0, 2, 2]), np.array([1.0, -2.0, 0.5])
+
+    def counts(w: Any) -> Any:
+        return np.bincount(places, weights=w)
+
+    expected = np.eye(3)[places].T
+    np.testing.assert_allclose(rg.vmap(counts)(A).numpy(), A @ expected.T)
+    for jacobian in (rg.func.jacfwd, rg.func.jacrev):
+        np.testing.assert_allclose(jacobian(counts)(weights).numpy(), expected)
+    second = rg.func.hessian(lambda w: (counts(w) ** 2).sum())(weights)
+    np.testing.assert_allclose(second.numpy(), 2 * expected.T @ expected)
+    nested = rg.vmap(rg.vmap(lambda w: np.bincount(places, w, minlength=4)))(np.stack([A, -A]))
+    np.testing.assert_allclose(nested.numpy()[1, :, :3], -A @ expected.T)
+    assert nested.shape == (2, 5, 4)
+    assert rg.vmap(counts)(A[:0]).shape == (0, 3)
+    with pytest.raises(RuntimeError, match="shape of what bincount returns depends on the data"):
+        rg.vmap(np.bincount)(np.array([[0, 1, 1], [2, 0, 0]]))
+
+
 def test_indices_of_either_sign_in_one_batch() -> None:
     """That some samples count from the end, and others do not, is no condition that they disagree about."""
     i = np.array([0, -1, 1, -3, 2])
