@@ -215,6 +215,45 @@ def test_products_promote_as_numpys_do(name: str, left: str, right: str) -> None
                 np.testing.assert_allclose(leaf.grad.numpy(), wanted.numpy(), rtol=1e-5, atol=1e-6)
 
 
+class Column:
+    """As a column of a table is: an array of another class, of which NumPy's functions then make their results."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = np.asarray(values)
+        self.dtype, self.shape, self.ndim = self.values.dtype, self.values.shape, self.values.ndim
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.array(self.values, dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if any(isinstance(x, rg.Tensor) for x in inputs):
+            return NotImplemented
+        return Column(getattr(ufunc, method)(*(np.asarray(x) for x in inputs), **kwargs))
+
+
+COLUMNS: dict[str, Callable[[Any, Any], Any]] = {
+    "power": lambda x, c: np.power(np.exp(x), c),
+    "hypot": lambda x, c: np.hypot(c, x),
+    "mul": lambda x, c: (rg.mul if isinstance(x, rg.Tensor) else np.multiply)(x, c),
+    "where": lambda x, c: np.where(np.asarray(c) > 1.5, c, x),
+    "integers": lambda x, c: np.multiply(x, Column(np.arange(3)) if isinstance(c, Column) else np.arange(3)),
+    "dot": np.dot,
+    "clip": lambda x, c: np.clip(x, None, c),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_of_tables_are_arrays(name: str) -> None:
+    function, x = COLUMNS[name], tensor(V)
+    values = np.array([1.0, 2.0, 0.5])
+    result = function(x, Column(values))
+    assert type(result.detach().numpy()) is np.ndarray
+    np.testing.assert_allclose(result.detach().numpy(), function(V, values))
+    (wanted,) = rg.autograd.grad(function(x, rg.from_numpy(values)).sum(), x)
+    (got,) = rg.autograd.grad(result.sum(), x)
+    np.testing.assert_allclose(got.numpy(), wanted.numpy())
+
+
 def test_operators_leave_other_classes_their_say() -> None:
     class Other:
         __array_ufunc__ = None
@@ -523,6 +562,10 @@ ADVICE: dict[str, tuple[Callable[..., Any], str]] = {
     "stats": (lambda x: scipy.stats.norm.cdf(x), r"scipy\.stats takes arrays only.*retrograd\.distributions"),
     "sparse": (lambda x: scipy.sparse.eye(3) @ x, r"scipy\.sparse takes arrays only.*autograd\.Function"),
     "others": (lambda x: scipy.ndimage.shift(x, 1.0), r"scipy takes arrays only.*autograd\.Function"),
+    "pandas": (
+        lambda x: eval("np.asarray(x)", {"np": np, "x": x, "__name__": "pandas.core.base"}),
+        r"pandas takes arrays only.*to_numpy\(\)",
+    ),
     "vectorize": (lambda x: np.vectorize(np.sin)(x), r"retrograd\.vmap"),
     "dot": (lambda x: M.dot(x), r"array @ x in place of array\.dot\(x\)"),
     "array": (lambda x: np.array([x, x]), r"np\.stack\(\[a, b\]\) in place of np\.array\(\[a, b\]\)"),

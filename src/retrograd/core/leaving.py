@@ -20,6 +20,7 @@ _IN_PLACE_OF = (
     ("scipy.interpolate", "numpy.interp and operations on the coefficients take tensors"),
     ("scipy.sparse", "write a retrograd.autograd.Function that computes A @ x forward and A.T @ g backward"),
     ("scipy", "give it a derivative with a retrograd.autograd.Function"),
+    ("pandas", "give tensors the arrays of columns and tables, column.to_numpy() * x"),
     ("numpy.lib", "for numpy.vectorize(f)(x) write retrograd.vmap(f)(x), or numpy.where for its conditions"),
     ("numpy.ma", "select with x[~mask] or numpy.where(mask, 0, x)"),
 )
@@ -46,7 +47,7 @@ def _advice() -> tuple[str, str]:
     module = ""
     while frame is not None:  # the outermost of its modules is the one that the user has called
         name = frame.f_globals.get("__name__") or ""
-        if name.partition(".")[0] not in ("numpy", "scipy"):
+        if name.partition(".")[0] not in ("numpy", "scipy", "pandas"):
             break
         module = name
         frame = frame.f_back
