@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -578,6 +579,13 @@ def test_complaints_name_what_to_use_in_place_of_what_was_called(name: str) -> N
     call, message = ADVICE[name]
     with pytest.raises(RuntimeError, match=message):
         call(tensor(V))
+
+
+def test_methods_that_scipy_calls_on_its_operand_lead_to_what_takes_tensors() -> None:
+    with pytest.raises(TypeError, match="transpose") as caught:
+        tensor(V) @ scipy.sparse.eye(3)
+    (note,) = caught.value.__notes__
+    assert re.search(r"scipy\.sparse called it.*autograd\.Function", note)
 
 
 METHODS_OF_ARRAYS: dict[str, Callable[..., Any]] = {

@@ -32,15 +32,15 @@ _BY_HAND = (
 
 def no_array(reason: str) -> RuntimeError:
     """The complaint of a tensor that has been asked for an array, in view of who asked."""
-    library, advice = _advice()
+    library, advice = asking_library()
     instead = f"as this part of {library} takes arrays only: {advice}" if library else f"to keep the gradient, {advice}"
     return RuntimeError(
         f"Can't call numpy() on Tensor that {reason}. Use tensor.detach().numpy() instead, or, {instead}."
     )
 
 
-def _advice() -> tuple[str, str]:
-    """The library that asks for an array, if it is not the user's own line, and what to write instead."""
+def asking_library() -> tuple[str, str]:
+    """The library that uses a tensor as an array, if it is not the user's own line, and what to write instead."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_internal(frame.f_code):
         frame = frame.f_back
