@@ -354,6 +354,22 @@ def test_medians_of_infinities(samples: list[float]) -> None:
     np.testing.assert_array_equal(np.nanmedian(x).numpy(), np.nanmedian(samples))
 
 
+@pytest.mark.parametrize(
+    "function", [np.sum, np.prod, np.mean, np.var, np.max, np.median, np.nanmean, np.all, np.argmax, np.count_nonzero]
+)
+def test_an_axis_may_be_one_of_numpys_integers(function: Any) -> None:
+    for axis in np.arange(3):
+        np.testing.assert_allclose(function(rg.from_numpy(X), axis=axis).numpy(), function(X, axis=axis))
+
+
+def test_linear_algebra_takes_numpys_integers() -> None:
+    x, one = rg.from_numpy(X), np.int64(1)
+    for order in (None, 3, np.inf):
+        np.testing.assert_allclose(np.linalg.norm(x, order, one).numpy(), np.linalg.norm(X, order, one))
+    np.testing.assert_allclose(np.linalg.vector_norm(x, axis=one).numpy(), np.linalg.vector_norm(X, axis=one))
+    np.testing.assert_allclose(np.linalg.matrix_power(x[:, :, :3], one + 1).numpy(), X[:, :, :3] @ X[:, :, :3])
+
+
 def test_quantiles_of_one_number() -> None:
     for function in (np.quantile, np.nanquantile, np.percentile):
         np.testing.assert_allclose(function(rg.tensor(2.5), [0.2, 0.7]).numpy(), function(np.array(2.5), [0.2, 0.7]))

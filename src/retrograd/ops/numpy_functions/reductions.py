@@ -50,7 +50,7 @@ def as_float(a: Tensor) -> Any:
 
 def reduced(a: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any, bool]:
     """NumPy's ``axis=()`` reduces nothing, where torch's ``dim=()`` reduces all: reduce a new dimension instead."""
-    return (a.unsqueeze(-1), -1, False) if axis == () else (a, axis, bool(keepdims))
+    return (a.unsqueeze(-1), -1, False) if isinstance(axis, tuple) and not axis else (a, axis, bool(keepdims))
 
 
 def as_one_dim(a: Tensor, axis: Axis) -> tuple[Tensor, int, tuple[int, ...]]:
@@ -138,7 +138,10 @@ def _average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fa
         weights = np.broadcast_to(weights, a.shape)
         total = _sum(weights, axis, keepdims=keepdims)
         result = _sum(a * weights, axis, keepdims=keepdims) / total
-    return (result, np.broadcast_to(total, result.shape).to(result.dtype)) if returned else result
+    if not returned:
+        return result
+    total = as_tensor(np.broadcast_to(total, result.shape))
+    return result, total.to(result.dtype)
 
 
 # --- variance ---------------------------------------------------------------------------------------------------------
