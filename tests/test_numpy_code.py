@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -215,6 +216,45 @@ def test_products_promote_as_numpys_do(name: str, left: str, right: str) -> None
                 np.testing.assert_allclose(leaf.grad.numpy(), wanted.numpy(), rtol=1e-5, atol=1e-6)
 
 
+class Column:
+    """As a column of a table is: an array of another class, of which NumPy's functions then make their results."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = np.asarray(values)
+        self.dtype, self.shape, self.ndim = self.values.dtype, self.values.shape, self.values.ndim
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.array(self.values, dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if any(isinstance(x, rg.Tensor) for x in inputs):
+            return NotImplemented
+        return Column(getattr(ufunc, method)(*(np.asarray(x) for x in inputs), **kwargs))
+
+
+COLUMNS: dict[str, Callable[[Any, Any], Any]] = {
+    "power": lambda x, c: np.power(np.exp(x), c),
+    "hypot": lambda x, c: np.hypot(c, x),
+    "mul": lambda x, c: (rg.mul if isinstance(x, rg.Tensor) else np.multiply)(x, c),
+    "where": lambda x, c: np.where(np.asarray(c) > 1.5, c, x),
+    "integers": lambda x, c: np.multiply(x, Column(np.arange(3)) if isinstance(c, Column) else np.arange(3)),
+    "dot": np.dot,
+    "clip": lambda x, c: np.clip(x, None, c),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_of_tables_are_arrays(name: str) -> None:
+    function, x = COLUMNS[name], tensor(V)
+    values = np.array([1.0, 2.0, 0.5])
+    result = function(x, Column(values))
+    assert type(result.detach().numpy()) is np.ndarray
+    np.testing.assert_allclose(result.detach().numpy(), function(V, values))
+    (wanted,) = rg.autograd.grad(function(x, rg.from_numpy(values)).sum(), x)
+    (got,) = rg.autograd.grad(result.sum(), x)
+    np.testing.assert_allclose(got.numpy(), wanted.numpy())
+
+
 def test_operators_leave_other_classes_their_say() -> None:
     class Other:
         __array_ufunc__ = None
@@ -338,6 +378,33 @@ def test_out_and_where_compute_what_is_wanted_only() -> None:
     assert np.divide(x, 2.0, out=rg.zeros(3), where=b != 0).dtype is rg.float32
     with pytest.raises(TypeError, match=r"numpy\.divide: where=.*out="):
         np.divide(x, y, where=b != 0)
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_out_and_where_inside_of_vmap(shape: tuple[int, ...]) -> None:
+    """The samples differ in what is selected: all is computed, of operands that are harmless where it is not."""
+    b = np.array([[0.0, 4.0, 5.0], [1.0, 0.0, 2.0]])
+    b = b if shape else b[0]
+    expected = np.divide(2.0, b, out=np.zeros_like(b), where=b != 0)
+    slopes = np.divide(-2.0, b * b, out=np.zeros_like(b), where=b != 0)
+
+    def quotient(y: Any) -> Any:
+        return np.divide(2.0, y, out=np.zeros_like(y), where=y != 0)
+
+    with np.errstate(all="raise"):
+        np.testing.assert_allclose(rg.vmap(quotient)(b).numpy(), expected)
+        for derivative in (rg.func.jacrev, rg.func.jacfwd):
+            made = rg.vmap(derivative(quotient))(b).numpy()
+            np.testing.assert_allclose(np.diagonal(made, 0, -2, -1) if shape else made, slopes)
+
+
+def test_out_and_where_of_one_number() -> None:
+    zero = tensor(0.0)
+    with np.errstate(all="raise"):
+        result = np.divide(1.0, zero, out=np.full_like(zero, 7.0), where=zero != 0)
+    result.backward()
+    assert result.item() == 7
+    assert zero.grad.item() == 0
 
 
 def test_dtype_is_the_one_to_compute_in() -> None:
@@ -496,6 +563,10 @@ ADVICE: dict[str, tuple[Callable[..., Any], str]] = {
     "stats": (lambda x: scipy.stats.norm.cdf(x), r"scipy\.stats takes arrays only.*retrograd\.distributions"),
     "sparse": (lambda x: scipy.sparse.eye(3) @ x, r"scipy\.sparse takes arrays only.*autograd\.Function"),
     "others": (lambda x: scipy.ndimage.shift(x, 1.0), r"scipy takes arrays only.*autograd\.Function"),
+    "pandas": (
+        lambda x: eval("np.asarray(x)", {"np": np, "x": x, "__name__": "pandas.core.base"}),
+        r"pandas takes arrays only.*to_numpy\(\)",
+    ),
     "vectorize": (lambda x: np.vectorize(np.sin)(x), r"retrograd\.vmap"),
     "dot": (lambda x: M.dot(x), r"array @ x in place of array\.dot\(x\)"),
     "array": (lambda x: np.array([x, x]), r"np\.stack\(\[a, b\]\) in place of np\.array\(\[a, b\]\)"),
@@ -508,6 +579,13 @@ def test_complaints_name_what_to_use_in_place_of_what_was_called(name: str) -> N
     call, message = ADVICE[name]
     with pytest.raises(RuntimeError, match=message):
         call(tensor(V))
+
+
+def test_methods_that_scipy_calls_on_its_operand_lead_to_what_takes_tensors() -> None:
+    with pytest.raises(TypeError, match="transpose") as caught:
+        tensor(V) @ scipy.sparse.eye(3)
+    (note,) = caught.value.__notes__
+    assert re.search(r"scipy\.sparse called it.*autograd\.Function", note)
 
 
 METHODS_OF_ARRAYS: dict[str, Callable[..., Any]] = {

@@ -72,6 +72,7 @@ CALLS: dict[str, tuple[tuple[tuple[int, ...], ...], Callable[..., Any]]] = {
     ),
     "more without NaN": (((2, 3),), lambda a: (np.nanmin(a, 0), np.nanmedian(a), np.nancumsum(a), np.nancumprod(a, 0))),
     "positions of extremes": (((2, 3),), lambda a: (a.argmax(), a.argmin(0), np.nanargmax(a, 1), np.nanargmin(a))),
+    "sums at places": (((3,),), lambda a: np.bincount(np.array([1, 4, 1]), a, 3)),
     "running": (((2, 3),), lambda a: (np.cumsum(a), np.cumprod(a, 1), np.maximum.accumulate(a, 1), np.diff(a, axis=0))),
     "reductions of ufuncs": (
         ((2, 3),),

@@ -247,6 +247,70 @@ def test_numpys_functions_work_inside() -> None:
     np.testing.assert_allclose(made.numpy(), np.where(A > 0, np.exp(A), 0).sum(1) + np.linalg.norm(A, axis=1))
 
 
+INTERPOLATED = {
+    "at": lambda x: np.interp(x, [-1.0, 0.0, 0.5], [1.0, 2.0, 5.0]),
+    "between": lambda x: np.interp([0.2, 0.7], np.sort(x), [1.0, 2.0, 5.0], right=0.0),
+    "partition": lambda x: np.partition(x, 1) * np.arange(3),
+    "poly": np.poly,
+    "take": lambda x: np.take(np.outer(x, x), np.argmax(x), axis=1),
+}
+
+
+@pytest.mark.parametrize("name", INTERPOLATED)
+def test_numpys_functions_that_look_at_values_work_inside(name: str) -> None:
+    function = INTERPOLATED[name]
+    np.testing.assert_allclose(rg.vmap(function)(rg.tensor(A)).numpy(), np.stack([function(row) for row in A]))
+    jacobians = [rg.func.jacrev(function)(row).numpy() for row in A]
+    for derivative in (rg.func.jacrev, rg.func.jacfwd):
+        np.testing.assert_allclose(rg.vmap(derivative(function))(A).numpy(), np.stack(jacobians))
+
+
+def test_counts_at_places_that_are_the_same_for_all() -> None:
+    """How many there are is up to the places, not to the weights."""
+    places, weights = np.array([0, 2, 2]), np.array([1.0, -2.0, 0.5])
+
+    def counts(w: Any) -> Any:
+        return np.bincount(places, weights=w)
+
+    expected = np.eye(3)[places].T
+    np.testing.assert_allclose(rg.vmap(counts)(A).numpy(), A @ expected.T)
+    for jacobian in (rg.func.jacfwd, rg.func.jacrev):
+        np.testing.assert_allclose(jacobian(counts)(weights).numpy(), expected)
+    second = rg.func.hessian(lambda w: (counts(w) ** 2).sum())(weights)
+    np.testing.assert_allclose(second.numpy(), 2 * expected.T @ expected)
+    nested = rg.vmap(rg.vmap(lambda w: np.bincount(places, w, minlength=4)))(np.stack([A, -A]))
+    np.testing.assert_allclose(nested.numpy()[1, :, :3], -A @ expected.T)
+    assert nested.shape == (2, 5, 4)
+    assert rg.vmap(counts)(A[:0]).shape == (0, 3)
+    with pytest.raises(RuntimeError, match="shape of what bincount returns depends on the data"):
+        rg.vmap(np.bincount)(np.array([[0, 1, 1], [2, 0, 0]]))
+
+
+def test_indices_of_either_sign_in_one_batch() -> None:
+    """That some samples count from the end, and others do not, is no condition that they disagree about."""
+    i = np.array([0, -1, 1, -3, 2])
+    expected = A[range(5), i]
+    picks: list[Any] = [np.take, lambda x, i: rg.take_along_dim(x, i[None], 0)[0]]
+    for pick in picks:
+        np.testing.assert_allclose(rg.vmap(pick)(A, i).numpy(), expected)
+        with pytest.raises(IndexError, match="index 7 is out of bounds"):
+            rg.vmap(pick)(A, np.array([0, -1, 7, 1, 0]))
+
+
+@parity
+def test_ignored_targets_in_some_samples(lib: Any) -> Any:
+    x, target = lib.tensor(B), lib.tensor([[0, 1, -100, 1, 0], [1, 1, 0, 0, 1], [-100] * 4 + [1]])
+    made = []
+    for reduction in ("mean", "sum", "none"):
+        for loss in (lib.nn.functional.nll_loss, lib.nn.functional.cross_entropy):
+
+            def total(x: Any, target: Any, loss: Any = loss, reduction: str = reduction) -> Any:
+                return loss(x, target, reduction=reduction).sum()
+
+            made.append(lib.func.vmap(lib.func.grad_and_value(total))(x, target))
+    return made
+
+
 def test_new_tensors_with_the_values_of_every_sample() -> None:
     x = rg.tensor(A)
     with pytest.warns(UserWarning, match="To copy construct from a tensor"):

@@ -282,7 +282,7 @@ NUMPY_ONLY = [
     (np.rint, ([0.5, 1.7],)),
     (np.fix, ([0.5, -1.7],)),
     (np.round, ([0.55, -1.77], 1)),
-    (np.modf, ([0.5, -1.7],)),
+    (np.modf, ([0.5, -1.7, np.inf, -np.inf, np.nan],)),
     (np.divmod, ([7.0, -7.0], [3.0, 3.0])),
     (np.floor_divide, ([7.0, -7.0], [3.0, 3.0])),
     (np.unwrap, ([0.0, 3.0, 7.0, -5.0],)),
@@ -396,3 +396,20 @@ def test_out() -> None:
         assert function(x, x, out=out) is out
         assert_same(out, function(x, x))
     assert rg.eq(x, x, out=rg.zeros(2, dtype=rg.bool)).tolist() == [True, True]
+
+
+def test_derivatives_of_sinc_at_and_near_zero() -> None:
+    """The series of sin(πx)/(πx) is 1 - (πx)²/6 + (πx)⁴/120 - ...; torch's second derivative at 0 is 0."""
+    slope = rg.func.grad(rg.sinc)
+    for x in (0.0, 1e-12, -1e-7, 1e-3):
+        expected = -((np.pi * x) ** 2) / 3 * (1 - (np.pi * x) ** 2 / 10)
+        np.testing.assert_allclose(x * slope(np.float64(x)).numpy(), expected, rtol=1e-9)
+    for x in (0.0, 1e-7, -1e-5):
+        second = rg.func.grad(slope)
+        np.testing.assert_allclose(second(np.float64(x)).numpy(), -(np.pi**2) / 3, rtol=1e-8)
+        np.testing.assert_allclose(rg.func.jacfwd(slope)(np.float64(x)).numpy(), -(np.pi**2) / 3, rtol=1e-8)
+        np.testing.assert_allclose(rg.func.grad(rg.func.grad(second))(np.float64(x)).numpy(), np.pi**4 / 5, rtol=1e-8)
+    around = np.array([0.5 / np.pi - 1e-9, 0.5 / np.pi + 1e-9])  # where the formula changes
+    for derivative in (slope, second):
+        below, above = rg.vmap(derivative)(around).tolist()
+        assert below == pytest.approx(above, rel=1e-7)

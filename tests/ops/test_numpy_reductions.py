@@ -46,6 +46,7 @@ CASES = [
     case(np.average, M, axis=0, weights=W[:3]),
     case(np.average, M, weights=M + 9, axis=1, keepdims=True),
     case(np.average, V, weights=W, returned=True),
+    *(case(np.average, X, axis=(k, 0), weights=rng.random((X.shape[k], 2))) for k in (1, -1)),
     *(case(f, X, **more) for f in (np.median,) for more in (*AXES[:4], {"axis": 1, "keepdims": True})),
     *(case(np.quantile, X, q, **more) for q in (0.3, [0.1, 0.6], [[0.2], [0.9]]) for more in AXES[:4]),
     *(case(np.quantile, X, 0.37, axis=1, method=m) for m in ("linear", "lower", "higher", "midpoint", "nearest")),
@@ -84,6 +85,8 @@ CASES = [
     case(np.interp, np.array([-1.0, 0.2, 0.6, 2.0, 7.0]), POINTS, V),
     case(np.interp, np.array([-1.0, 0.2, 7.0]), POINTS, V, left=-5.0, right=6.0),
     case(np.interp, 0.7, POINTS, V),
+    case(np.interp, np.array([-1.0, 0.3, 7.0, 5.1]), POINTS + 3.2, V, period=-4.5),
+    case(np.interp, np.array([-1.0, 0.2, 7.0]), POINTS[:4] + 3.2, V[:4], left=2.0, period=2.5),
     case(np.cov, M),
     case(np.cov, M, rowvar=False),
     case(np.cov, V, W),
@@ -245,8 +248,10 @@ def test_integers_become_the_default_dtype() -> None:
         (lambda x: np.quantile(x, 0.5, method="hazen"), TypeError, "quantile.*hazen"),
         (lambda x: np.quantile(x, 0.5, weights=np.ones(5)), TypeError, "quantile.*weights"),
         (lambda x: np.var(x, mean=1.0), TypeError, "var.*mean"),
+        (lambda x: np.average(x, weights=[1.0, 2.0]), TypeError, "average.*axis"),
+        (lambda x: np.average(x, 0, weights=[1.0, 2.0]), ValueError, "average.*shape"),
         (lambda x: np.sort(x, order="f"), TypeError, "sort.*order"),
-        (lambda x: np.interp(x, [0.0, 1.0], [0.0, 1.0], period=1.0), TypeError, "interp.*period"),
+        (lambda x: np.interp(x, [0.0, 1.0], [0.0, 1.0], period=0.0), ValueError, "interp.*period"),
         (lambda x: np.max(x, where=x > 0), ValueError, "max.*initial"),
         (lambda x: np.gradient(x[:1]), ValueError, "gradient"),
         (lambda x: np.gradient(x, 1.0, 2.0), TypeError, "gradient"),
@@ -287,6 +292,82 @@ def test_differences_of_small_integers_do_not_wrap(dtype: str) -> None:
     samples = np.array([[3, 1, 0], [0, 2, 5]], dtype)
     for ours, numpys in zip(np.gradient(rg.from_numpy(samples)), np.gradient(samples), strict=True):
         np.testing.assert_allclose(ours.numpy(), numpys)
+
+
+COUNTS = np.array([3, 1, 0, 2, 5])
+BESIDE: dict[str, Any] = {
+    "average": lambda x, y: np.average(x, weights=y),
+    "total weight": lambda x, y: np.average(x, weights=y, returned=True)[1],
+    "cov": np.cov,
+    "corrcoef": np.corrcoef,
+    "diff": lambda x, y: np.diff(x, prepend=y, append=0.5),
+    "ediff1d": lambda x, y: np.ediff1d(x, to_begin=y),
+    "trapezoid": np.trapezoid if hasattr(np, "trapezoid") else np.trapz,
+    "interp": lambda x, y: np.interp(x, np.sort(y), y + W),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize(
+    "pair", [(COUNTS, W), (V.astype("float32"), W), (V, W + 1j * V)], ids=["int", "single", "real"]
+)
+def test_arrays_beside_tensors_keep_their_dtype(name: str, pair: Any) -> None:
+    """Weights beside a tensor of counts are not rounded to integers."""
+    function = BESIDE[name]
+    for x, y in (pair, pair[::-1]):
+        if name == "ediff1d" and not np.can_cast(y.dtype, x.dtype, "same_kind"):
+            continue  # NumPy refuses it
+        if name == "interp" and np.iscomplexobj(x + y):
+            continue  # which have no order
+        expected = function(x, y)
+        for mixed in (function(rg.from_numpy(x), y), function(x, rg.from_numpy(y))):
+            np.testing.assert_allclose(mixed.numpy(), expected, rtol=1e-6)
+            assert mixed.dtype.kind == expected.dtype.kind
+
+
+def test_numbers_and_lists_take_the_dtype_of_the_tensor() -> None:
+    x = rg.from_numpy(V.astype("float32"))
+    for made in (
+        np.diff(x, prepend=0.5),
+        np.average(x, weights=W.tolist()),
+        np.trapezoid(x, [0, 1, 2, 4, 5]) if hasattr(np, "trapezoid") else x,
+        np.cov(x, W.tolist(), aweights=[1, 2, 1, 1, 1]),
+        np.ediff1d(x, to_end=1.5),
+    ):
+        assert made.dtype is rg.float32
+
+
+@pytest.mark.parametrize("method", ["lower", "higher", "linear"])
+def test_percentiles_at_an_element_are_that_element(method: str) -> None:
+    """70 * 0.01 is more than 70 / 100, which would pick the element after the seventh of eleven."""
+    for n in (11, 21, 101):
+        samples = np.arange(float(n))
+        expected = np.percentile(samples, range(101), method=method)
+        np.testing.assert_allclose(np.percentile(rg.from_numpy(samples), range(101), method=method).numpy(), expected)
+        np.testing.assert_allclose(np.nanpercentile(rg.from_numpy(samples), 70, method=method).numpy(), expected[70])
+
+
+@pytest.mark.parametrize("samples", [[1.0, np.inf, np.inf], [np.inf, np.inf], [-np.inf, 0.0], [np.inf, np.nan]])
+def test_medians_of_infinities(samples: list[float]) -> None:
+    x = rg.tensor(samples, dtype=rg.float64)
+    np.testing.assert_array_equal(np.median(x).numpy(), np.median(samples))
+    np.testing.assert_array_equal(np.nanmedian(x).numpy(), np.nanmedian(samples))
+
+
+@pytest.mark.parametrize(
+    "function", [np.sum, np.prod, np.mean, np.var, np.max, np.median, np.nanmean, np.all, np.argmax, np.count_nonzero]
+)
+def test_an_axis_may_be_one_of_numpys_integers(function: Any) -> None:
+    for axis in np.arange(3):
+        np.testing.assert_allclose(function(rg.from_numpy(X), axis=axis).numpy(), function(X, axis=axis))
+
+
+def test_linear_algebra_takes_numpys_integers() -> None:
+    x, one = rg.from_numpy(X), np.int64(1)
+    for order in (None, 3, np.inf):
+        np.testing.assert_allclose(np.linalg.norm(x, order, one).numpy(), np.linalg.norm(X, order, one))
+    np.testing.assert_allclose(np.linalg.vector_norm(x, axis=one).numpy(), np.linalg.vector_norm(X, axis=one))
+    np.testing.assert_allclose(np.linalg.matrix_power(x[:, :, :3], one + 1).numpy(), X[:, :, :3] @ X[:, :, :3])
 
 
 def test_quantiles_of_one_number() -> None:

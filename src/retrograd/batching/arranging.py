@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -397,8 +398,21 @@ def _dynamic(function: Any) -> None:
 
 
 for _function in (
-    np.argwhere, np.bincount, np.compress, np.extract, np.flatnonzero, np.intersect1d, np.nonzero, np.setdiff1d,
+    np.argwhere, np.compress, np.extract, np.flatnonzero, np.intersect1d, np.nonzero, np.setdiff1d,
     np.setxor1d, np.trim_zeros, np.union1d, np.unique, np.unique_all, np.unique_counts, np.unique_inverse,
     np.unique_values,
 ):  # fmt: skip
     _dynamic(_function)
+
+
+@rule(np.bincount)
+def _bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
+    if type(x) is BatchedArray:
+        raise depends_on_data("bincount")
+    # the places are the same for all, and so is the number of counts: every sample has as many of its own in a row
+    count = max(minlength, int(x.max()) + 1 if x.size else 0)
+    samples = math.prod(weights.hidden)
+    places = x + np.arange(samples)[:, None] * count
+    sums = numpy.bincount(places.reshape(-1), weights.array.reshape(-1), samples * count)
+    sums = sums.reshape(*weights.hidden, count).astype(np.float64, copy=False)  # NumPy's are integers for no samples
+    return BatchedArray(sums, weights.levels)

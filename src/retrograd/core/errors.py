@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.leaving import asking_library
+
 
 class LinAlgError(RuntimeError):
     """A matrix that a decomposition cannot handle: singular, not positive definite, or not converging."""
@@ -43,7 +45,10 @@ def no_tensor(function: str, argument: str, value: Any, *, listed: bool = False)
 
 def mention_numpy(error: TypeError, name: str) -> TypeError:
     """The complaint about an argument, with a note where NumPy's arrays have a method of that name, and other ones."""
-    if hasattr(np.ndarray, name) and hasattr(np, name):
+    library, instead = asking_library()
+    if library:
+        error.add_note(f"This part of {library} called it, which takes arrays only: {instead}.")
+    elif hasattr(np.ndarray, name) and hasattr(np, name):
         error.add_note(f"This method has torch's parameters; numpy.{name}(x, ...) has those of NumPy's arrays.")
     return error
 

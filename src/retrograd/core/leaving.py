@@ -20,6 +20,7 @@ _IN_PLACE_OF = (
     ("scipy.interpolate", "numpy.interp and operations on the coefficients take tensors"),
     ("scipy.sparse", "write a retrograd.autograd.Function that computes A @ x forward and A.T @ g backward"),
     ("scipy", "give it a derivative with a retrograd.autograd.Function"),
+    ("pandas", "give tensors the arrays of columns and tables, column.to_numpy() * x"),
     ("numpy.lib", "for numpy.vectorize(f)(x) write retrograd.vmap(f)(x), or numpy.where for its conditions"),
     ("numpy.ma", "select with x[~mask] or numpy.where(mask, 0, x)"),
 )
@@ -31,22 +32,22 @@ _BY_HAND = (
 
 def no_array(reason: str) -> RuntimeError:
     """The complaint of a tensor that has been asked for an array, in view of who asked."""
-    library, advice = _advice()
+    library, advice = asking_library()
     instead = f"as this part of {library} takes arrays only: {advice}" if library else f"to keep the gradient, {advice}"
     return RuntimeError(
         f"Can't call numpy() on Tensor that {reason}. Use tensor.detach().numpy() instead, or, {instead}."
     )
 
 
-def _advice() -> tuple[str, str]:
-    """The library that asks for an array, if it is not the user's own line, and what to write instead."""
+def asking_library() -> tuple[str, str]:
+    """The library that uses a tensor as an array, if it is not the user's own line, and what to write instead."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_internal(frame.f_code):
         frame = frame.f_back
     module = ""
     while frame is not None:  # the outermost of its modules is the one that the user has called
         name = frame.f_globals.get("__name__") or ""
-        if name.partition(".")[0] not in ("numpy", "scipy"):
+        if name.partition(".")[0] not in ("numpy", "scipy", "pandas"):
             break
         module = name
         frame = frame.f_back

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import BatchedArray
 from retrograd.core.out import into, writable
 from retrograd.core.registry import add_method, late, numpy_functions
 from retrograd.core.tensor import Tensor
@@ -141,6 +142,9 @@ def _into(out: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: di
 def _into_where(name: str, ufunc: Any, inputs: tuple[Any, ...], target: Any, where: Any, **kwargs: Any) -> Any:
     """Compute the elements that ``where`` selects, and no others: neither a NaN nor its gradient comes from those."""
     mask = np.broadcast_to(where, target.shape)
+    if not mask.ndim or type(getattr(mask, "_data", mask)) is BatchedArray:  # what is not selected cannot be left out
+        tame = [np.where(mask, x, 0.5 if x.dtype.kind in "fc" else 1) if hasattr(x, "dtype") else x for x in inputs]
+        return into(target, np.where(mask, ufunc(*tame, **kwargs), target), name)
     chosen = [np.broadcast_to(x, target.shape)[mask] if np.ndim(x) else x for x in inputs]
     target[mask] = writable(target, ufunc(*chosen, **kwargs), name)
     return target

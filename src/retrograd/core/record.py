@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.array_methods import ArrayMethods
 from retrograd.batching import compute_per_sample, holds_batch
 from retrograd.core import inplace as _inplace
 from retrograd.core import state
@@ -65,9 +66,19 @@ def to_arrays(bound: list[Any]) -> tuple[list[Any], bool]:
         elif (kind is list or kind is tuple) and holds_tensor(value):
             arrays[position] = [item._data if isinstance(item, Tensor) else _plain(item) for item in value]
             found = True
-        elif kind is not ndarray and isinstance(value, ndarray):
-            bound[position] = arrays[position] = _plain(value)
+        elif kind is not ndarray and (isinstance(value, ndarray) or _is_array_of_others(value)):
+            bound[position] = arrays[position] = _plain(np.asanyarray(value))
     return arrays, found
+
+
+def _is_array_of_others(value: Any) -> bool:
+    """Whether it holds NumPy's numbers and says so, as the columns of a table do: results would be of its class."""
+    return (
+        not isinstance(value, (np.generic, ArrayMethods))
+        and isinstance(getattr(value, "dtype", None), np.dtype)
+        and hasattr(value, "__array__")
+        and not hasattr(value, "__cuda_array_interface__")
+    )
 
 
 def _plain(value: Any) -> Any:

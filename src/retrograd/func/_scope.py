@@ -91,8 +91,9 @@ class Scope:
         data = tensor._data
         if data.dtype.kind not in "fc":
             raise RuntimeError(
-                f"only Tensors of floating point dtype can require gradients, but an argument to differentiate has "
-                f"dtype {tensor.dtype}; convert it first, for example with .to(retrograd.float32)"
+                "only Tensors of floating point dtype can require gradients, but an argument to differentiate has "
+                f"dtype {tensor.dtype}; convert it first, an array with .astype(float), "
+                "a tensor with .to(retrograd.float32)"
             )
         node = Argument((tensor._resolve_edge(),), data.shape, data.dtype)
         node.scope = self

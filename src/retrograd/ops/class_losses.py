@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import unbatched
 from retrograd.core.op import kernel, op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
@@ -78,16 +79,15 @@ def _read(target: Any, classes: int, weight: Any, ignore_index: int, dtype: Any)
     """
     if target.ndim != 1 or target.dtype != np.int64:
         target = target.reshape(-1).astype(np.int64)
-    # negative numbers are too large, too, as unsigned ones
-    largest = np.maximum.reduce(target.view(np.uint64), initial=0)
+    # negative numbers are too large, too, as unsigned ones; the samples of a batch go the same way
+    largest = np.maximum.reduce(unbatched(target).view(np.uint64), None, initial=0)
     counts = None
     if largest >= classes or 0 <= ignore_index < classes:
         counts = target != ignore_index
-        wrong = counts & ((target < 0) | (target >= classes))
+        wrong = unbatched(counts & ((target < 0) | (target >= classes)))
         if wrong.any():
-            raise IndexError(
-                f"Target {target[wrong][0]} is out of bounds: there are {classes} classes, from 0 to {classes - 1}"
-            )
+            first = unbatched(target)[wrong][0]
+            raise IndexError(f"Target {first} is out of bounds: there are {classes} classes, from 0 to {classes - 1}")
         target = np.where(counts, target, 0)
     if weight is None:
         return target, None if counts is None else counts.astype(dtype)

@@ -95,4 +95,4 @@ def _fix(x: Any, out: Any = None) -> Tensor:
 
 @implements(np.modf)
 def _modf(x: Any) -> tuple[Tensor, Tensor]:
-    return frac(x), trunc(x)
+    return frac(np.where(np.isinf(x), 0, x)), trunc(x)

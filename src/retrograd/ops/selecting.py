@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import unbatched
 from retrograd.core.layout import row_major
 from retrograd.core.op import kernel, linear, op
 from retrograd.core.record import settle
@@ -85,6 +86,7 @@ def check_bounds(
     kind: type[Exception] = RuntimeError,  # torch's classes differ by function
 ) -> None:
     """Raise where an index lies outside of ``size`` positions; IndexError where negative ones count from the end."""
+    index = unbatched(index)  # for the samples of a batch together, which need not agree
     if not index.size:
         return
     # one look decides the usual case: read as unsigned, a negative index is larger than any size

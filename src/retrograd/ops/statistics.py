@@ -338,10 +338,11 @@ def _at_rank(ranked: Any, rank: Any, interpolation: str) -> Any:
     one = {"lower": below, "higher": above, "nearest": np.round(position)}.get(interpolation)
     if one is not None:
         return np.take_along_axis(ranked, one.astype(np.int64), -1)
-    weight = rank - below if interpolation == "linear" else 0.5
     left: Any = np.take_along_axis(ranked, below.astype(np.int64), -1)
     right = np.take_along_axis(ranked, above.astype(np.int64), -1)
-    return left.lerp(right, weight)
+    if interpolation == "midpoint":
+        return 0.5 * left + 0.5 * right  # their difference would be NaN between infinities
+    return left.lerp(right, rank - below)
 
 
 # --- covariance -------------------------------------------------------------------------------------------------------

@@ -34,10 +34,21 @@ def tan(input):
     """Return the tangent of ``input`` in radians."""
 
 
+# (-1)^k 2k / (2k + 1)!, from the highest power down
+_SINC_SLOPE = [(-1) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(8, 0, -1)]
+
+
 def _sinc_rule(g: Any, input: Any) -> Any:
+    """The slope (x cos x - sin x) / x² of sin x / x; near 0, where the difference is lost in rounding, as a series."""
     x = np.pi * input
-    square = x * input
-    return g * conj(keep((x * np.cos(x) - np.sin(x)) / square, square != 0))
+    small = np.abs(x) < 0.5
+    near, far = np.where(small, x, 0), np.where(small, 1, x)
+    square = near * near
+    series: Any = 0.0
+    for coefficient in _SINC_SLOPE:
+        series = series * square + coefficient
+    slope = np.where(small, series * near, (far * np.cos(far) - np.sin(far)) / (far * far))
+    return g * conj(np.pi * slope)
 
 
 @elementwise(int_to_float=True, input=_sinc_rule)

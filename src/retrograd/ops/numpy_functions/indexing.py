@@ -48,7 +48,7 @@ def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: 
     axis = normalize_dim(axis, a.ndim)
     places = _within(_raw(indices), a.shape[axis], mode)
     selecting.check_bounds("take", places, axis, a.shape[axis], negative=True)
-    return index_(a, (*(ALL,) * axis, places)) if places.ndim else a.select(axis, int(places))
+    return index_(a, (*(ALL,) * axis, places))
 
 
 @implements(np.take_along_axis)

@@ -227,7 +227,7 @@ def _tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
 
 @implements(np.linalg.matrix_power)
 def _matrix_power(a: Any, n: int) -> Any:
-    return linalg_functions.matrix_power(a, n)
+    return linalg_functions.matrix_power(a, _python_int(n))
 
 
 @implements(np.linalg.matrix_rank)
@@ -296,14 +296,18 @@ def _eigvals(a: Any) -> Any:
 # --- norms ------------------------------------------------------------------------------------------------------------
 
 
+def _python_int(axis: Any) -> Any:
+    return int(axis) if isinstance(axis, np.integer) else axis
+
+
 @implements(np.linalg.norm)
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    return linalg_norms.norm(x, ord, axis, keepdims)
+    return linalg_norms.norm(x, ord, _python_int(axis), keepdims)
 
 
 @implements(np.linalg.vector_norm)
 def _vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    return linalg_norms.vector_norm(x, ord, axis, keepdims)
+    return linalg_norms.vector_norm(x, ord, _python_int(axis), keepdims)
 
 
 @implements(np.linalg.matrix_norm)

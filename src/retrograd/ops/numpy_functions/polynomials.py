@@ -85,9 +85,10 @@ def _poly(seq_of_zeros: Any) -> Any:
     result: Any = roots.new_ones(1)
     for root in roots:
         result = np.convolve(result, np.stack([root * 0 + 1, -root]))
+    if not roots.is_complex():
+        return result
     values = np.sort(roots.numpy(force=True))
-    in_pairs = roots.is_complex() and np.array_equal(values, np.sort(values.conj()))
-    return np.real(result) if in_pairs else result
+    return np.real(result) if np.array_equal(values, np.sort(values.conj())) else result
 
 
 @implements(np.roots)
@@ -99,11 +100,11 @@ def _roots(p: Any) -> Any:
     if not places.size:
         return as_float(p[:0])
     zeros = len(p) - 1 - int(places[-1])
-    p = p[int(places[0]) : len(p) - zeros]
-    roots = as_float(p[:0])
+    p = as_float(p[int(places[0]) : len(p) - zeros])
+    roots = p[:0]
     if len(p) > 1:
-        below = np.eye(len(p) - 2, len(p) - 1)
-        companion = np.concatenate([(-p[1:] / p[0])[None], as_operand(below, as_float(p))])
+        below = np.eye(len(p) - 2, len(p) - 1, dtype=p.dtype.numpy)
+        companion = np.concatenate([(-p[1:] / p[0])[None], as_tensor(below)])
         roots = np.linalg.eigvals(companion)
     return np.pad(roots, (0, zeros))
 

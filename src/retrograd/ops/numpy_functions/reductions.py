@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import as_array
 from retrograd.core.out import into
 from retrograd.core.registry import implements, numpy_functions
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import get_default_dtype
 from retrograd.ops import extremes, reductions, statistics
-from retrograd.ops._rules import normalize_dim, normalize_dims
+from retrograd.ops._rules import normalize_dims
+from retrograd.ops.numpy_functions.shape import as_tensor
 
 Axis = int | Sequence[int] | None
 
@@ -32,8 +34,13 @@ def unsupported(name: str, instead: str, **arguments: Any) -> None:
 
 
 def as_operand(value: Any, like: Tensor) -> Any:
-    """A number, list or array among the arguments as a Tensor of the dtype of ``like``."""
-    return value if isinstance(value, Tensor) else wrap(np.asarray(value, like.dtype.numpy))
+    """An argument as a Tensor: arrays keep their dtype, numbers and lists of them have that of ``like`` if they fit."""
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, (int, float, complex, list, tuple)):
+        array, dtype = as_array(value), like.dtype.numpy
+        value = array.astype(dtype) if np.can_cast(array.dtype, dtype, "same_kind") else array
+    return as_tensor(value)
 
 
 def as_float(a: Tensor) -> Any:
@@ -43,7 +50,7 @@ def as_float(a: Tensor) -> Any:
 
 def reduced(a: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any, bool]:
     """NumPy's ``axis=()`` reduces nothing, where torch's ``dim=()`` reduces all: reduce a new dimension instead."""
-    return (a.unsqueeze(-1), -1, False) if axis == () else (a, axis, bool(keepdims))
+    return (a.unsqueeze(-1), -1, False) if isinstance(axis, tuple) and not axis else (a, axis, bool(keepdims))
 
 
 def as_one_dim(a: Tensor, axis: Axis) -> tuple[Tensor, int, tuple[int, ...]]:
@@ -121,14 +128,20 @@ def _average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fa
     else:
         weights = as_operand(weights, as_float(a))
         if weights.shape != a.shape:
-            if not isinstance(axis, int) or weights.ndim != 1:
-                raise TypeError("numpy.average: weights of another shape than a must be a vector along one axis")
-            dim = normalize_dim(axis, a.ndim)
-            weights = weights.reshape((-1,) + (1,) * (a.ndim - 1 - dim))
+            if axis is None:
+                raise TypeError("numpy.average: weights of another shape than a need an axis that they lie along")
+            dims = normalize_dims(axis, a.ndim)
+            if tuple(weights.shape) != tuple(a.shape[dim] for dim in dims):
+                raise ValueError("numpy.average: the shape of the weights must be that of a along the axis")
+            weights = weights.permute(tuple(np.argsort(dims).tolist()))
+            weights = weights.reshape([n if dim in dims else 1 for dim, n in enumerate(a.shape)])
         weights = np.broadcast_to(weights, a.shape)
         total = _sum(weights, axis, keepdims=keepdims)
         result = _sum(a * weights, axis, keepdims=keepdims) / total
-    return (result, np.broadcast_to(total, result.shape)) if returned else result
+    if not returned:
+        return result
+    total = as_tensor(np.broadcast_to(total, result.shape))
+    return result, total.to(result.dtype)
 
 
 # --- variance ---------------------------------------------------------------------------------------------------------
@@ -209,7 +222,7 @@ def _extreme(name: str, reduce: Callable[..., Any], combine: np.ufunc) -> Callab
         a, axis, keepdims = reduced(a, axis, keepdims)
         if initial is not None and not a.numel():
             shape = reductions.sum(a, axis, keepdims).shape
-            return into(out, np.broadcast_to(as_operand(initial, a), shape))
+            return into(out, np.broadcast_to(as_operand(initial, a).to(a.dtype), shape))
         result = reduce(a, axis, keepdims)
         return into(out, result if initial is None else combine(result, initial))
 
@@ -265,7 +278,7 @@ def _quantile_of(name: str, a: Any, q: Any, axis: Axis, out: Any, method: str, k
     return into(out, result.reshape(tuple(q.shape) + (kept if keepdims else result.shape[1:])).to(as_float(a).dtype))
 
 
-def _quantile_answer(name: str, share: float) -> Callable[..., Any]:
+def _quantile_answer(name: str, whole: int) -> Callable[..., Any]:
     def answer(
         a: Any,
         q: Any,
@@ -280,24 +293,25 @@ def _quantile_answer(name: str, share: float) -> Callable[..., Any]:
     ) -> Any:
         unsupported(name, "repeat the elements instead", weights=weights)
         unsupported(name, "use method=, its new name", interpolation=interpolation)
-        q = q * share if isinstance(q, Tensor) else np.asarray(q) * share
+        if whole != 1:  # the quotient: a product with 0.01 would round to the other side of an element now and then
+            q = np.true_divide(q, whole)
         return _quantile_of(name, a, q, axis, out, method, keepdims)
 
     return answer
 
 
-for _name, _share in (("quantile", 1), ("nanquantile", 1), ("percentile", 0.01), ("nanpercentile", 0.01)):
-    implements(getattr(np, _name))(_quantile_answer(_name, _share))
+for _name, _whole in (("quantile", 1), ("nanquantile", 1), ("percentile", 100), ("nanpercentile", 100)):
+    implements(getattr(np, _name))(_quantile_answer(_name, _whole))
 
 
 @implements(np.median)
 def _median(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    return _quantile_of("median", a, 0.5, axis, out, "linear", keepdims)
+    return _quantile_of("median", a, 0.5, axis, out, "midpoint", keepdims)
 
 
 @implements(np.nanmedian)
 def _nanmedian(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    return _quantile_of("nanmedian", a, 0.5, axis, out, "linear", keepdims)
+    return _quantile_of("nanmedian", a, 0.5, axis, out, "midpoint", keepdims)
 
 
 # --- without NaN ------------------------------------------------------------------------------------------------------
@@ -406,6 +420,11 @@ def _variables(m: Any, y: Any, rowvar: bool) -> Any:
     return rows(m) if y is None else np.concatenate((rows(m), rows(as_operand(y, m))))
 
 
+def _weights(aweights: Any, like: Tensor) -> Any:
+    weights = as_operand(aweights, like)
+    return weights.to(like.dtype) if weights.dtype.kind in "iu" else weights
+
+
 @implements(np.cov)
 def _cov(
     m: Any,
@@ -423,7 +442,7 @@ def _cov(
         x,
         correction=(0 if bias else 1) if ddof is None else ddof,
         fweights=None if fweights is None else wrap(np.asarray(fweights)),
-        aweights=None if aweights is None else as_operand(aweights, x),
+        aweights=None if aweights is None else _weights(aweights, np.real(x)),
     )
 
 

@@ -146,10 +146,17 @@ def _gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> A
 
 @implements(np.interp)
 def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
-    unsupported("interp", "wrap x and xp with np.remainder first", period=period)
     like = as_float(next(value for value in (fp, x, xp, left, right) if isinstance(value, Tensor)))
     x, xp, fp = (as_operand(value, like) for value in (x, xp, fp))
-    below = np.searchsorted(xp.numpy(force=True), x.numpy(force=True), side="right") - 1
+    if period is not None:
+        if period == 0:
+            raise ValueError("numpy.interp: period must be a non-zero value")
+        x, xp, left, right, period = x % abs(period), xp % abs(period), None, None, abs(period)
+        order = np.argsort(xp)
+        xp, fp = xp[order], fp[order]
+        xp = np.concatenate((xp[-1:] - period, xp, xp[:1] + period))
+        fp = np.concatenate((fp[-1:], fp, fp[:1]))
+    below = np.searchsorted(xp, x, side="right") - 1
     below = np.clip(below, 0, max(xp.shape[0] - 2, 0))
     above = np.minimum(below + 1, xp.shape[0] - 1)
     width = xp[above] - xp[below]
@@ -179,14 +186,14 @@ def _partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect
     unsupported("partition", "Tensors have no fields", order=order)
     a, axis = _flat_unless(a, axis)
     axis = checked_dim("partition", axis, a.ndim)
-    return take_along(a, axis, np.argpartition(a.numpy(force=True), kth, axis))
+    return take_along(a, axis, np.argpartition(a._data, kth, axis))
 
 
 @implements(np.sort_complex)
 def _sort_complex(a: Any) -> Any:
-    array = a.numpy(force=True)
-    order = np.argsort(array, -1)
-    return take_along(a.to(np.sort_complex(array[:0]).dtype), -1, order)
+    order = np.argsort(a._data, -1)
+    dtype = np.sort_complex(np.empty(0, a.dtype.numpy)).dtype
+    return take_along(a.to(dtype), -1, order)
 
 
 # --- what has no derivative -------------------------------------------------------------------------------------------
