@@ -8,6 +8,7 @@ from pathlib import Path
 
 from retrograd.anomaly.report import Entry, Report, Run
 from retrograd.anomaly.report.html import format_html
+from retrograd.anomaly.report.jsonl import Start
 from tests.anomaly.samples import BACKWARD, EVENT, HISTORY, SPIKE, event
 
 
@@ -67,6 +68,16 @@ def test_charts_mark_what_is_not_finite() -> None:
     assert text.count('class="cross"') == 2
     assert "nan" not in "".join(re.findall(r' d="([^"]*)"', text))
     assert text.count("<circle") == 2 * (len(HISTORY) - 1)
+
+
+def test_a_chart_of_one_value_names_it_once() -> None:
+    text = format_html(Run(entries=[Entry(event=EVENT, history=HISTORY[-2:])]))
+    assert "<span>loss: 0.04167; last nan</span>" in text
+
+
+def test_the_command_can_be_copied() -> None:
+    run = Run(Start(command=("python", "my script.py"), time="2026-01-01T00:00:00Z"))
+    assert "python &#x27;my script.py&#x27; · started" in format_html(run)
 
 
 def test_lists_every_birthplace() -> None:

@@ -180,6 +180,9 @@ def test_bad_policies_are_refused(policy: Any) -> None:
     [
         ({"model": "warn"}, TypeError, r"but got 'warn'; did you mean policy='warn'\?"),
         ({"model": 3}, TypeError, r"model must be an nn\.Module .* but got 3$"),
+        ({"model": bad_loss}, TypeError, r"as a decorator it is called: @watch\(\)$"),
+        ({"model": (p for p in [])}, TypeError, r"give the model itself, not its parameters\(\)$"),
+        ({"model": rg.optim.SGD([leaf(1.0)])}, TypeError, "give an optimizer as optimizer=$"),
         ({"optimizer": [1]}, TypeError, "optimizer must be .* but got list"),
         ({"budget": -1}, ValueError, "budget must be .* got -1"),
         ({"budget": "small"}, ValueError, "budget must be .* got 'small'"),
@@ -269,6 +272,13 @@ class Model(rg.nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y = self.inner(x)
         return y - y
+
+
+@pytest.mark.parametrize("allow", ["log", ["log"]])
+def test_one_allowed_operation_needs_no_list(allow: Any) -> None:
+    watch = rg.anomaly.watch(allow=allow, allow_modules="inner.mask")
+    assert watch.allow == {"log"}
+    assert watch.allow_modules == ("inner.mask",)
 
 
 def test_allowed_modules_are_no_suspects() -> None:

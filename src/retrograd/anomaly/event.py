@@ -177,9 +177,10 @@ class NaNEvent(_Event):
             return f"error in {self.op}{place}"
         if self.op == "unknown":
             return f"{self.born} of unknown birth, seen{place}{element}"
-        verb = "came in with" if self.kind == "leaf" else "born in"
+        if self.kind == "leaf":
+            return f"{self.born} came in with {came_in_with(self)}{place}{element}{values}"
         what = f"the {self.op} of a derivative" if is_derived(self) else self.op
-        return f"{self.born} {verb} {what}{place}{element}{values}"
+        return f"{self.born} born in {what}{place}{element}{values}"
 
 
 def is_birth(event: NaNEvent) -> bool:
@@ -196,6 +197,17 @@ def is_certain(event: NaNEvent) -> bool:
 def is_derived(event: NaNEvent) -> bool:
     """Whether a derivative, computed at the event's line, has called the operation, which is not written there."""
     return bool(event.surroundings is not None and event.surroundings.context.get("derived"))
+
+
+def came_in_with(event: NaNEvent) -> str:
+    """What brought in a value that no operation has made: "the parameter fc.weight"."""
+    context = event.surroundings.context if event.surroundings is not None else {}
+    what = " ".join(str(context[key]) for key in ("leaf", "name") if context.get(key))
+    if what == "batch":
+        return "data that has no gradient"
+    if what:
+        return f"the {what}"
+    return event.op if event.op != "leaf" else event.layer_name or event.harmed or "the data"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 from retrograd.anomaly.event import GradEvent, NaNEvent
@@ -69,14 +70,28 @@ def message_of(event: NaNEvent | GradEvent) -> str:
     return "\n".join([*lines, *advice(event, event.note)])
 
 
+def no_model(given: Any) -> TypeError:
+    """The complaint about what was given in place of a model."""
+    hint = ""
+    if isinstance(given, str):
+        hint = f"; did you mean policy={given!r}?"
+    elif isinstance(given, types.FunctionType):
+        hint = "; as a decorator it is called: @watch()"
+    elif isinstance(given, types.GeneratorType):
+        hint = "; give the model itself, not its parameters()"
+    elif hasattr(given, "step"):
+        hint = "; give an optimizer as optimizer="
+    return TypeError(f"model must be an nn.Module of retrograd's or torch's, but got {given!r}{hint}")
+
+
 def advice(event: NaNEvent, note: str | None = None) -> list[str]:
-    """Why, and what to write instead."""
-    lines = [text for text in (event.cause, note) if text]
+    """Why, what to write instead, and what to do next: in the order of a report, whose texts point upwards."""
+    lines = [event.cause] if event.cause else []
     if event.remedy:
         lines += ["Write instead:", *(f"    {line}" for line in event.remedy.splitlines())]
     if event.rerun:
         lines += ["To record every operation:", f"    {event.rerun}"]
-    return lines
+    return [*lines, note] if note else lines
 
 
 class Warned:

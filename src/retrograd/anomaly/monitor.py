@@ -18,7 +18,7 @@ from retrograd.anomaly.catalogue import explain
 from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
 from retrograd.anomaly.libraries import depth_of_user
-from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, advice, message_of, outcome_of
+from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, advice, message_of, no_model, outcome_of
 from retrograd.anomaly.policies import ACTIONS, Action, policies_of
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
 
@@ -95,8 +95,7 @@ class Watch:
         from_step: int | None = None,
     ) -> None:
         if model is not None and not hasattr(model, "named_modules"):
-            advice = f"; did you mean policy={model!r}?" if isinstance(model, str) else ""
-            raise TypeError(f"model must be an nn.Module of retrograd's or torch's, but got {model!r}{advice}")
+            raise no_model(model)
         if optimizer is not None and not hasattr(optimizer, "step"):
             raise TypeError(f"optimizer must be one of retrograd's or torch's, but got {type(optimizer).__name__}")
         if not hasattr(budget, "__float__") or not budget > 0:
@@ -109,8 +108,8 @@ class Watch:
         self.optimizer = optimizer
         self.policies = policies_of(policy)
         self.tells_once = not isinstance(policy, Mapping) or "overflow" not in policy
-        self.allow = frozenset(allow)
-        self.allow_modules = tuple(allow_modules)
+        self.allow = frozenset((allow,) if isinstance(allow, str) else allow)
+        self.allow_modules = (allow_modules,) if isinstance(allow_modules, str) else tuple(allow_modules)
         self.budget = budget
         self.lag = lag
         self.from_step = from_step
