@@ -271,9 +271,9 @@ def test_numbers_of_any_kind_are_taken() -> None:
 
 
 def test_why_there_may_be_no_parameters() -> None:
-    with pytest.raises(ValueError, match="empty parameter list: the generator was used up .* use a ModuleList"):
+    with pytest.raises(ValueError, match=r"empty parameter list: the generator was used up .* use a ModuleList"):
         rg.optim.SGD(rg.nn.Module().parameters())
-    with pytest.raises(ValueError, match="empty parameter list$"):
+    with pytest.raises(ValueError, match=r"empty parameter list$"):
         rg.optim.SGD([])
     with pytest.raises(KeyError, match=r"must have the key 'params', but its keys are \['weights'\]"):
         rg.optim.SGD([{"weights": [rg.ones(1, requires_grad=True)]}])
