@@ -290,6 +290,10 @@ def test_an_error_is_told_once():
         lambda: rg.ones(2, 3) @ rg.ones(2, 3),
         lambda: rg.ones(2, 3).sum(7),
         lambda: rg.linalg.inv(rg.zeros(2, 2)),
+        lambda: rg.nn.Sequential(rg.nn.Linear(2, 3))(rg.ones(5)),
+        lambda: rg.nn.Conv2d(3, 4, 3)(rg.ones(2, 1, 8, 8)),
+        lambda: rg.nn.Embedding(10, 3)(rg.tensor([10])),
+        lambda: rg.nn.LayerNorm(4)(rg.ones(2, 3)),
     ):
         with pytest.raises((RuntimeError, IndexError)) as info:
             call()

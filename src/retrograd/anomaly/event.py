@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Self
@@ -168,6 +169,17 @@ class NaNEvent(_Event):
         if self.posinf_count or self.output_has_inf:
             return "Inf"
         return "NaN" if self.kind == "invalid" else "Inf"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show IPython and notebooks the report; a line of each in a list."""
+        if len(printer.stack) > 1:
+            printer.text(str(self))
+            return
+        from retrograd.anomaly.report import format_event
+        from retrograd.anomaly.report.style import style_of
+
+        style = style_of(sys.stdout)
+        printer.text(format_event(self, color=style.color, width=style.width))
 
     def __str__(self) -> str:
         place = f" at {self.filename}:{self.lineno}" if self.filename else ""
