@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from retrograd.anomaly.report import Entry, Report, Run
+from retrograd.anomaly.report import Entry, Report, Run, format_run
 from retrograd.anomaly.report.html import format_html
 from retrograd.anomaly.report.jsonl import Start
 from tests.anomaly.samples import BACKWARD, EVENT, HISTORY, SPIKE, event
@@ -99,6 +99,9 @@ def test_the_users_text_is_escaped() -> None:
 
 def test_nothing_found() -> None:
     assert page().texts["h1"] == ["No anomaly was recorded"]
+    torn = Run(torn=1)
+    assert "<h1>No event is whole enough to be read</h1>" in format_html(torn)
+    assert "No event is whole enough to be read.\n" in format_run(torn)
     assert page(Entry(event=SPIKE)).texts["h1"] == ["Large gradients"]
 
 

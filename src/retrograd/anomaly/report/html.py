@@ -25,7 +25,7 @@ def format_html(run: Run) -> str:
     """Return the page of one run, as text."""
     groups = group(run.events)
     births = [entry for entry in run.first_entries() if isinstance(entry.event, NaNEvent)]
-    title = verdict(births[0].event) if births else "Large gradients" if groups else "No anomaly was recorded"
+    title = verdict(births[0].event) if births else "Large gradients" if groups else run.nothing
     body = [
         f'<p class="run">{escape(_heading(run))}</p>',
         f"<h1>{escape(title)}</h1>",
