@@ -368,6 +368,7 @@ def test_demo_finds_the_fault_and_its_remedy_repairs_it(tmp_path: Path) -> None:
     done = retrograd("demo", "--report", "out", cwd=tmp_path, TMPDIR=str(tmp_path))
     assert done.returncode == 0
     assert "epoch  1" in done.stdout
+    assert f"$ {sys.executable} -m retrograd run {tmp_path}" in done.stderr
     assert "born in log, train_digits.py:" in done.stderr
     event = read_runs(tmp_path / "out" / "events.jsonl")[0].events[0]
     assert isinstance(event, NaNEvent)
