@@ -512,9 +512,9 @@ def watch(
         "raise"), ``"overflow"`` and ``"underflow"`` for births that did no harm, ``"spike"`` for gradients that grow
         beyond what is usual (by default all "ignore"; but where nothing is said of "overflow", a warning tells once of
         a normalisation whose variance overflowed: it gives zeros, and training stalls without any NaN).
-    allow : iterable of str
+    allow : str or iterable of str
         Operations whose infinities are meant, such as ``"log"``: they are not suspects.
-    allow_modules : iterable of str
+    allow_modules : str or iterable of str
         Modules of ``model``, by name, of which the same is true.
     max_events : int
         How many events are kept; the oldest are dropped.
