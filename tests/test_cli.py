@@ -188,6 +188,11 @@ def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("nowhere.py",), "nowhere.py: No such file"),
+        (
+            ("python3.11", "script.py"),
+            "No such file or directory. Leave python3.11 away: the script runs in the Python",
+        ),
+        (("torchrun", "script.py"), "It goes in front: torchrun --no-python retrograd run"),
         (("-m", "no_such_module"), "no_such_module"),
         (("-m", "json.no_such_part"), "json.no_such_part"),
         (("-m", "email"), "email: it is a package without a __main__.py"),
