@@ -66,6 +66,16 @@ with rg.anomaly.watch(policy="record") as w:
     assert among_others == "(NaN born in log at Cell In[1]:4, element [1], input=-2.0,)"
 
 
+def test_a_profile_is_shown_as_its_table() -> None:
+    run = """from IPython.lib.pretty import pretty
+with rg.autograd.profiler.profile() as prof:
+    loss_of(rg.ones(2))
+[pretty(prof) == str(prof), pretty(prof.key_averages()) == prof.key_averages().table(), str(prof)]"""
+    whole, averages, table = result_of(OURS, run)
+    assert whole and averages
+    assert "Self CPU time total: " in table
+
+
 def test_the_traceback_of_anomaly_mode_leaves_out_what_runs_the_cells() -> None:
     run = """try:
     with rg.autograd.detect_anomaly():

@@ -63,6 +63,9 @@ def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple
     lines : tuple of SourceLine
         The source as it was when the event happened; by default it is read from the file.
     """
+    if not isinstance(event, NaNEvent):
+        hint = "; a watch that has found nothing has None" if event is None else ""
+        raise TypeError(f"expected a NaNEvent, but got {type(event).__name__}{hint}")
     lines, span = _flush_left(event, lines or excerpt(event))
     return Story(
         verdict=verdict(event),
