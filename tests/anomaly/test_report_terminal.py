@@ -250,9 +250,7 @@ def test_starts_on_a_line_of_its_own() -> None:
 
 
 def test_what_is_no_event_is_refused() -> None:
-    with pytest.raises(
-        TypeError, match="but got NoneType; a watch that has found nothing has None"
-    ):
+    with pytest.raises(TypeError, match="but got NoneType; a watch that has found nothing has None"):
         print_event(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"expected a NaNEvent, but got GradEvent$"):
         format_event(SPIKE)  # type: ignore[arg-type]
