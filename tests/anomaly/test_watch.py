@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import io
 import os
 import subprocess
 import sys
@@ -184,6 +185,8 @@ def test_bad_policies_are_refused(policy: Any) -> None:
         ({"model": (p for p in [])}, TypeError, r"give the model itself, not its parameters\(\)$"),
         ({"model": rg.optim.SGD([leaf(1.0)])}, TypeError, "give an optimizer as optimizer=$"),
         ({"optimizer": [1]}, TypeError, "optimizer must be .* but got list"),
+        ({"recorder": "runs/7"}, TypeError, r"recorder must have .* got 'runs/7'; give a .*Report\(directory\)$"),
+        ({"recorder": io.StringIO()}, TypeError, r"recorder must have a method write\(event, \*, outcome\)"),
         ({"budget": -1}, ValueError, "budget must be .* got -1"),
         ({"budget": "small"}, ValueError, "budget must be .* got 'small'"),
         ({"lag": 2}, ValueError, "lag must be 0 or 1"),

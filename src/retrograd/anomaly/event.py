@@ -211,6 +211,13 @@ def is_derived(event: NaNEvent) -> bool:
     return bool(event.surroundings is not None and event.surroundings.context.get("derived"))
 
 
+def check_event(event: object) -> None:
+    """Raise for what is no :class:`NaNEvent`."""
+    if not isinstance(event, NaNEvent):
+        hint = "; a watch that has found nothing has None" if event is None else ""
+        raise TypeError(f"expected a NaNEvent, but got {type(event).__name__}{hint}")
+
+
 def came_in_with(event: NaNEvent) -> str:
     """What brought in a value that no operation has made: "the parameter fc.weight"."""
     context = event.surroundings.context if event.surroundings is not None else {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import types
 from typing import Any
 
@@ -70,7 +72,20 @@ def message_of(event: NaNEvent | GradEvent) -> str:
     return "\n".join([*lines, *advice(event, event.note)])
 
 
-def no_model(given: Any) -> TypeError:
+def check_args(model: Any, optimizer: Any, recorder: Any) -> None:
+    """Raise for what cannot be watched; and for a file to record in, which would show only when something is found."""
+    if model is not None and not hasattr(model, "named_modules"):
+        raise _no_model(model)
+    if optimizer is not None and not hasattr(optimizer, "step"):
+        raise TypeError(f"optimizer must be one of retrograd's or torch's, but got {type(optimizer).__name__}")
+    if isinstance(recorder, (str, os.PathLike, io.IOBase)):
+        raise TypeError(
+            f"recorder must have a method write(event, *, outcome), but got {recorder!r}; give a "
+            "retrograd.anomaly.report.Report(directory)"
+        )
+
+
+def _no_model(given: Any) -> TypeError:
     """The complaint about what was given in place of a model."""
     hint = ""
     if isinstance(given, str):

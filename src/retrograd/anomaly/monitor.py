@@ -18,7 +18,7 @@ from retrograd.anomaly.catalogue import explain
 from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
 from retrograd.anomaly.libraries import depth_of_user
-from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, advice, message_of, no_model, outcome_of
+from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, advice, check_args, message_of, outcome_of
 from retrograd.anomaly.policies import ACTIONS, Action, policies_of
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
 
@@ -94,10 +94,7 @@ class Watch:
         lag: int = 0,
         from_step: int | None = None,
     ) -> None:
-        if model is not None and not hasattr(model, "named_modules"):
-            raise no_model(model)
-        if optimizer is not None and not hasattr(optimizer, "step"):
-            raise TypeError(f"optimizer must be one of retrograd's or torch's, but got {type(optimizer).__name__}")
+        check_args(model, optimizer, recorder)
         if not hasattr(budget, "__float__") or not budget > 0:
             raise ValueError(f"budget must be the share of the time that looks may take, such as 0.01; got {budget!r}")
         if lag not in (0, 1):

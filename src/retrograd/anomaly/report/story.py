@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrograd.anomaly.event import GradEvent, NaNEvent, came_in_with, is_derived
+from retrograd.anomaly.event import GradEvent, NaNEvent, came_in_with, check_event, is_derived
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.report.growth import History, remembered
 from retrograd.anomaly.report.layers import Rows, layers_of
@@ -63,9 +63,7 @@ def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple
     lines : tuple of SourceLine
         The source as it was when the event happened; by default it is read from the file.
     """
-    if not isinstance(event, NaNEvent):
-        hint = "; a watch that has found nothing has None" if event is None else ""
-        raise TypeError(f"expected a NaNEvent, but got {type(event).__name__}{hint}")
+    check_event(event)
     lines, span = _flush_left(event, lines or excerpt(event))
     return Story(
         verdict=verdict(event),
