@@ -188,6 +188,11 @@ def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("nowhere.py",), "nowhere.py: No such file"),
+        (
+            ("python3.11", "script.py"),
+            "No such file or directory. Leave python3.11 away: the script runs in the Python",
+        ),
+        (("torchrun", "script.py"), "It goes in front: torchrun --no-python retrograd run"),
         (("-m", "no_such_module"), "no_such_module"),
         (("-m", "json.no_such_part"), "json.no_such_part"),
         (("-m", "email"), "email: it is a package without a __main__.py"),
@@ -368,6 +373,7 @@ def test_demo_finds_the_fault_and_its_remedy_repairs_it(tmp_path: Path) -> None:
     done = retrograd("demo", "--report", "out", cwd=tmp_path, TMPDIR=str(tmp_path))
     assert done.returncode == 0
     assert "epoch  1" in done.stdout
+    assert f"$ {sys.executable} -m retrograd run {tmp_path}" in done.stderr
     assert "born in log, train_digits.py:" in done.stderr
     event = read_runs(tmp_path / "out" / "events.jsonl")[0].events[0]
     assert isinstance(event, NaNEvent)

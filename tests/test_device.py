@@ -243,7 +243,7 @@ class TestArrayModule:
     def test_without_cupy(self, text, install_cupy):
         install_cupy(None)
         for _ in range(2):
-            with pytest.raises(RuntimeError, match=r"CUDA tensors need CuPy: pip install retrograd\[cuda\]"):
+            with pytest.raises(RuntimeError, match=r'CUDA tensors need CuPy: pip install "retrograd\[cuda\]"$'):
                 array_module(device(text))
 
     @pytest.mark.parametrize("count", [0, None])

@@ -35,6 +35,9 @@ MISTAKES: list[tuple[str, Callable[[Any], Any], tuple[str, ...]]] = [
     ("index", lambda m: m.ones(3)[5], ("5", "3")),
     ("too many indices", lambda m: m.ones(3)[0, 0], ("indices",)),
     ("gather", lambda m: m.ones(3).gather(0, m.tensor([7])), ("gather", "7")),
+    ("stack of numbers", lambda m: m.stack([1.0, 2.0]), ("stack", "tuple of Tensors, not of floats", "as_tensor")),
+    ("cat of lists", lambda m: m.cat([[1.0], [2.0]]), ("cat", "tuple of Tensors, not of lists", "as_tensor")),
+    ("meshgrid", lambda m: m.meshgrid(3, indexing="ij"), ("meshgrid(): argument 1 must be Tensor, not int",)),
     ("vstack without a list", lambda m: m.vstack(m.ones(2, 3)), ("vstack([a, b])",)),
     ("dimension of text", lambda m: m.ones(3).sum(dim="x"), ("sum", "'x'")),
     ("repeats of text", lambda m: m.ones(3).repeat("x"), ("repeat", "'x'")),
@@ -294,6 +297,15 @@ def test_an_error_is_told_once():
         lambda: rg.ones(2, 3).sum(7),
         lambda: rg.linalg.inv(rg.zeros(2, 2)),
         lambda: rg.vmap(lambda x: x[x > 0])(rg.ones(2, 3)),
+        lambda: rg.ones(3)[5],
+        lambda: rg.ones(3)[0, 0],
+        lambda: rg.tensor(1.0)[0],
+        lambda: rg.ones(3).add_(rg.ones(2, 3)),
+        lambda: rg.ones(3).cuda(),
+        lambda: rg.nn.Sequential(rg.nn.Linear(2, 3))(rg.ones(5)),
+        lambda: rg.nn.Conv2d(3, 4, 3)(rg.ones(2, 1, 8, 8)),
+        lambda: rg.nn.Embedding(10, 3)(rg.tensor([10])),
+        lambda: rg.nn.LayerNorm(4)(rg.ones(2, 3)),
     ):
         with pytest.raises((RuntimeError, IndexError)) as info:
             call()

@@ -64,7 +64,7 @@ def read(path: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:
             metadata = header.pop("__metadata__", {})
             entries = {name: _checked(entry) for name, entry in header.items()}
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"{path}: the header is damaged: {error}") from error
+            raise ValueError(f"{path}: the header is damaged: {error}") from None
         body = file.read()
     arrays = {}
     for name, (dtype, shape, start, stop) in entries.items():

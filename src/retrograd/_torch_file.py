@@ -93,7 +93,7 @@ def read(file: File, label: str) -> Any:
             raise ValueError(
                 f"{label} is in the format that torch had before 1.6; load it in torch and save it again"
             ) from None
-        raise ValueError(f"{label} is no file of torch.save, or is damaged: {error}") from error
+        raise ValueError(f"{label} is no file of torch.save, or is damaged: {error}") from None
 
 
 def _sought(file: IO[bytes], label: str) -> IO[bytes]:

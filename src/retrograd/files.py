@@ -273,7 +273,7 @@ def _read_npz(path: str) -> tuple[Arrays, str | None]:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is no .npz file of plain arrays, or is damaged: {error}") from error
+        raise ValueError(f"{path} is no .npz file of plain arrays, or is damaged: {error}") from None
     structure = arrays.pop(_STRUCTURE, None)
     return arrays, None if structure is None else structure.tobytes().decode()
 

@@ -900,3 +900,11 @@ def test_a_user_who_forgets_to_look_keeps_good_weights() -> None:
             optimizer.step()
     assert det.triggered
     assert np.isfinite(model.weight.numpy(force=True)).all()
+
+
+def test_what_a_detector_says_of_itself() -> None:
+    det = NaNDetector(rg.nn.ReLU(), verbose=False)
+    assert repr(det) == "<NaNDetector: not attached, 0 events>"
+    with det:
+        det.model(rg.tensor([1.0]) / 0 * 0)
+        assert repr(det) == "<NaNDetector: attached, 1 event>"

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from retrograd import anomaly
 from retrograd.anomaly.event import GradEvent, NaNEvent, event_from_json
 from retrograd.anomaly.names import canonical
+from retrograd.anomaly.report.story import path
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 
 
@@ -201,6 +202,11 @@ def test_one_line_says_what_where_and_of_what() -> None:
     assert str(event) == "NaN born in log at train.py:41, element [3, 7], input=-1.0"
     leaf = NaNEvent(kind="leaf", op="images", output_has_nan=True)
     assert str(leaf) == "NaN came in with images"
+    known = {"kind": "leaf", "op": "leaf", "output_has_nan": True, "path": ("leaf", "mul"), "harmed": "loss"}
+    weight = NaNEvent(**known, surroundings=Surroundings(context={"leaf": "parameter", "name": "fc.weight"}))
+    assert str(weight) == "NaN came in with the parameter fc.weight"
+    assert path(weight) == ("the parameter fc.weight", "mul", "loss")
+    assert str(NaNEvent(**known, surroundings=Surroundings(context={"leaf": "batch"}))).endswith("no gradient")
 
 
 @pytest.mark.parametrize(

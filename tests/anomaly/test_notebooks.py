@@ -55,6 +55,27 @@ from retrograd.anomaly.report import format_event
     assert report.index("y.log()") < report.index("^^^^")
 
 
+def test_an_event_is_shown_as_its_report() -> None:
+    run = """from IPython.lib.pretty import pretty
+with rg.anomaly.watch(policy="record") as w:
+    loss_of(rg.tensor([2.0, -1.0], requires_grad=True)).backward()
+[pretty(w.event), pretty(w.events)]"""
+    alone, among_others = result_of(OURS, run)
+    assert alone.startswith("-- retrograd ---")
+    assert "> 4 | return y.log().sum()" in alone
+    assert among_others == "(NaN born in log at Cell In[1]:4, element [1], input=-2.0,)"
+
+
+def test_a_profile_is_shown_as_its_table() -> None:
+    run = """from IPython.lib.pretty import pretty
+with rg.autograd.profiler.profile() as prof:
+    loss_of(rg.ones(2))
+[pretty(prof) == str(prof), pretty(prof.key_averages()) == prof.key_averages().table(), str(prof)]"""
+    whole, averages, table = result_of(OURS, run)
+    assert whole and averages
+    assert "Self CPU time total: " in table
+
+
 def test_the_traceback_of_anomaly_mode_leaves_out_what_runs_the_cells() -> None:
     run = """try:
     with rg.autograd.detect_anomaly():

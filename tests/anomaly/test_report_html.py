@@ -6,8 +6,9 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from retrograd.anomaly.report import Entry, Report, Run
+from retrograd.anomaly.report import Entry, Report, Run, format_run
 from retrograd.anomaly.report.html import format_html
+from retrograd.anomaly.report.jsonl import Start
 from tests.anomaly.samples import BACKWARD, EVENT, HISTORY, SPIKE, event
 
 
@@ -69,6 +70,16 @@ def test_charts_mark_what_is_not_finite() -> None:
     assert text.count("<circle") == 2 * (len(HISTORY) - 1)
 
 
+def test_a_chart_of_one_value_names_it_once() -> None:
+    text = format_html(Run(entries=[Entry(event=EVENT, history=HISTORY[-2:])]))
+    assert "<span>loss: 0.04167; last nan</span>" in text
+
+
+def test_the_command_can_be_copied() -> None:
+    run = Run(Start(command=("python", "my script.py"), time="2026-01-01T00:00:00Z"))
+    assert "python &#x27;my script.py&#x27; · started" in format_html(run)
+
+
 def test_lists_every_birthplace() -> None:
     shown = page(Entry(event=SPIKE), *[Entry(event=EVENT)] * 5, Entry(event=BACKWARD)).texts
     assert shown["h1"] == ["-Inf born in log, train.py:41, step 47,012"], "a birth before a mere warning"
@@ -88,6 +99,9 @@ def test_the_users_text_is_escaped() -> None:
 
 def test_nothing_found() -> None:
     assert page().texts["h1"] == ["No anomaly was recorded"]
+    torn = Run(torn=1)
+    assert "<h1>No event is whole enough to be read</h1>" in format_html(torn)
+    assert "No event is whole enough to be read.\n" in format_run(torn)
     assert page(Entry(event=SPIKE)).texts["h1"] == ["Large gradients"]
 
 

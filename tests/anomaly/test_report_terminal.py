@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retrograd.anomaly.catalogue import diagnose
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.report import Entry, Run, format_event, format_events, format_run, print_event
 from retrograd.anomaly.report.growth import sparkline
@@ -247,6 +248,15 @@ def test_starts_on_a_line_of_its_own() -> None:
     print_event(EVENT, file=stream)
     assert stream.getvalue().splitlines()[0] == "epoch 3:  41%|####   "
     assert stream.getvalue().endswith("-\n")
+
+
+def test_what_is_no_event_is_refused() -> None:
+    with pytest.raises(TypeError, match="but got NoneType; a watch that has found nothing has None"):
+        print_event(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="but got NoneType; a watch that has found nothing has None"):
+        diagnose(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"expected a NaNEvent, but got GradEvent$"):
+        format_event(SPIKE)  # type: ignore[arg-type]
 
 
 def test_what_the_stream_cannot_encode_is_escaped() -> None:

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 import retrograd as rg
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.messages import message_of
 
 
 @pytest.mark.parametrize("library", [rg, torch], ids=["retrograd", "torch"])
@@ -37,3 +39,16 @@ def test_each_place_is_told_in_full_once(library: Any) -> None:
     for short, birth in ((again, births[1]), (once_more, births[2])):
         assert short == f"{birth}; see the warning about step {w.events[0].step}"
     assert "look at what was written to it" in of_weight
+
+
+def test_a_text_that_points_upwards_stands_below() -> None:
+    event = NaNEvent(kind="divide", op="log", cause="Why.", remedy="y = 1", rerun="python -m x", note="The line above.")
+    lines = message_of(event).splitlines()
+    assert lines[1:] == [
+        "Why.",
+        "Write instead:",
+        "    y = 1",
+        "To record every operation:",
+        "    python -m x",
+        "The line above.",
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import io
 import os
 import re
 import subprocess
@@ -181,7 +182,12 @@ def test_bad_policies_are_refused(policy: Any) -> None:
     [
         ({"model": "warn"}, TypeError, r"but got 'warn'; did you mean policy='warn'\?"),
         ({"model": 3}, TypeError, r"model must be an nn\.Module .* but got 3$"),
+        ({"model": bad_loss}, TypeError, r"as a decorator it is called: @watch\(\)$"),
+        ({"model": (p for p in [])}, TypeError, r"give the model itself, not its parameters\(\)$"),
+        ({"model": rg.optim.SGD([leaf(1.0)])}, TypeError, "give an optimizer as optimizer=$"),
         ({"optimizer": [1]}, TypeError, "optimizer must be .* but got list"),
+        ({"recorder": "runs/7"}, TypeError, r"recorder must have .* got 'runs/7'; give a .*Report\(directory\)$"),
+        ({"recorder": io.StringIO()}, TypeError, r"recorder must have a method write\(event, \*, outcome\)"),
         ({"budget": -1}, ValueError, "budget must be .* got -1"),
         ({"budget": "small"}, ValueError, "budget must be .* got 'small'"),
         ({"lag": 2}, ValueError, "lag must be 0 or 1"),
@@ -272,6 +278,13 @@ class Model(rg.nn.Module):
         return y - y
 
 
+@pytest.mark.parametrize("allow", ["log", ["log"]])
+def test_one_allowed_operation_needs_no_list(allow: Any) -> None:
+    watch = rg.anomaly.watch(allow=allow, allow_modules="inner.mask")
+    assert watch.allow == {"log"}
+    assert watch.allow_modules == {"inner.mask"}
+
+
 def test_allowed_modules_are_no_suspects() -> None:
     model = Model()
     for allowed, expected in ((), "log"), (("inner",), "sub"):
@@ -284,8 +297,6 @@ def test_allowed_modules_are_no_suspects() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "advice"),
     [
-        ({"allow": "log"}, TypeError, "allow=['log']"),
-        ({"allow_modules": "inner"}, TypeError, "allow_modules=['inner']"),
         ({"allow_modules": ["iner"]}, ValueError, "no module 'iner'; the names are those of model.named_modules()"),
         ({"allow_modules": ["1"]}, ValueError, "did you mean 'inner.1'?"),
     ],

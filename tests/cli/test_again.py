@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from retrograd.anomaly.report import read_runs
+from retrograd.cli.again import called
 from tests.test_cli import ENVIRONMENT, SOURCE, python, retrograd, write
 
 pytest.importorskip("torch", reason="torch is not installed")  # the programs below import it
@@ -70,6 +71,22 @@ def test_a_module_is_run_again_as_one(tmp_path: Path) -> None:
     retrograd("run", "--policy", "raise", "--report", "out", "-m", "train", "-x", cwd=tmp_path)
     [event] = read_runs(tmp_path / "out" / "events.jsonl")[0].events
     assert event.rerun.endswith(" --report out -m train -x")
+
+
+def test_the_command_is_called_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "bin" / "retrograd"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    for path, words, expected in (
+        ("", ["python", str(script), "run", "train.py"], (str(script),)),
+        (str(script.parent), ["python", str(script), "run", "train.py"], ("retrograd",)),
+        ("", ["python", "-X", "dev", "-m", "retrograd", "demo"], ("python", "-m", "retrograd")),
+        ("", ["python", "-c", "from retrograd.cli import main; main()"], ("retrograd",)),
+    ):
+        monkeypatch.setenv("PATH", path)
+        monkeypatch.setattr("sys.orig_argv", words)
+        assert called() == expected
 
 
 def test_processes_of_one_program_are_given_no_common_seed(tmp_path: Path) -> None:

@@ -200,3 +200,22 @@ def test_dictionaries_and_parameter_dicts(m: Any) -> Any:
         attempt(lambda: 3 | named),
         attempt(lambda: m.nn.ParameterDict().popitem()),
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        (
+            rg.nn.ReLU,
+            r"nn\.modules\.activation\.ReLU is not a Module subclass: it is a class; make a module .* ReLU\(\)$",
+        ),
+        ([rg.nn.ReLU()], r"list is not a Module subclass; give the modules one by one, as in Sequential\(\*modules\)$"),
+        ({"a": rg.nn.ReLU()}, "dict is not a Module subclass; names go with an OrderedDict, or with add_module"),
+        (rg.log_softmax, r"call a function in forward\(\), or take the module nn\.LogSoftmax\(\)$"),
+        (lambda x: x, r"call a function in forward\(\)$"),
+        (3, "int is not a Module subclass$"),
+    ],
+)
+def test_what_is_no_module_is_told_what_was_meant(given: Any, hint: str) -> None:
+    with pytest.raises(TypeError, match=hint):
+        rg.nn.Sequential(given)

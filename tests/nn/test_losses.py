@@ -218,6 +218,20 @@ def test_errors_say_what_was_wrong(call: Callable[[], Any], words: list[str]) ->
     assert [word for word in words if word not in text] == []
 
 
+@pytest.mark.parametrize("name", ["MSELoss", "L1Loss", "HuberLoss", "SmoothL1Loss", "KLDivLoss", "CrossEntropyLoss"])
+def test_a_class_of_losses_is_not_called_with_tensors(name: str) -> None:
+    """It would be made with them as options, and ``backward`` be asked of a module."""
+    with pytest.raises(TypeError, match=rf"make the loss first, then call it, {name}\(\)\(input, target\)"):
+        getattr(rg.nn, name)(rg.ones(3), rg.ones(3))
+
+
+def test_what_stands_in_the_place_of_size_average() -> None:
+    with pytest.raises(TypeError, match="size_average must be a bool, not 'sum'; say reduction='sum'"):
+        F.mse_loss(rg.ones(3), rg.zeros(3), "sum")
+    with pytest.raises(TypeError, match=r"size_average must be a bool, but got a tensor of shape \[3\]"):
+        F.mse_loss(rg.ones(3), rg.zeros(3), rg.ones(3))
+
+
 # --- sequences --------------------------------------------------------------------------------------------------------
 
 

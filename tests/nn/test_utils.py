@@ -74,6 +74,12 @@ def test_error_says_which_gradients_are_not_finite() -> None:
     assert "non-finite, so it cannot be clipped" in str(error.value)
 
 
+def test_a_model_in_place_of_its_parameters() -> None:
+    for clip in (rg.nn.utils.clip_grad_norm_, rg.nn.utils.clip_grad_value_):
+        with pytest.raises(TypeError, match=rf"{clip.__name__}: expected tensors, but got Linear; give its parameters"):
+            clip(rg.nn.Linear(1, 1), 1.0)
+
+
 def test_empty_generator_is_warned_about() -> None:
     with pytest.warns(UserWarning, match="empty generator"):
         rg.nn.utils.clip_grad_value_((p for p in []), 1.0)

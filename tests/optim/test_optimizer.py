@@ -246,6 +246,39 @@ def test_what_cannot_be_had_says_what_to_do() -> None:
             getattr(rg.optim, name)([rg.ones(1, requires_grad=True)], differentiable=True)
 
 
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"lr": "1e-3"}, TypeError, r"learning rate: '1e-3' is of type str, not a number; convert it with float\(\)"),
+        ({"lr": None}, TypeError, "learning rate: None is of type NoneType, not a number$"),
+        ({"eps": "1e-8"}, TypeError, "epsilon value: '1e-8'"),
+        ({"weight_decay": "0.1"}, TypeError, "weight_decay value: '0.1'"),
+        ({"betas": 0.9}, TypeError, r"betas must be a pair of numbers, .* got 0\.9"),
+        ({"betas": (0.9,)}, TypeError, r"betas must be a pair of numbers, .* got \(0\.9,\)"),
+        ({"betas": ("0.9", 0.9)}, TypeError, "beta parameter at index 0: '0.9' is of type str"),
+        ({"lr": -1.0}, ValueError, r"learning rate: -1\.0"),
+    ],
+)
+def test_options_that_are_no_numbers(options: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        rg.optim.AdamW([rg.ones(1, requires_grad=True)], **options)
+
+
+def test_numbers_of_any_kind_are_taken() -> None:
+    w = rg.ones(1, requires_grad=True)
+    for lr in (1, True, np.float32(0.1), np.array(0.1), rg.tensor(0.1), rg.tensor([0.1])):
+        rg.optim.SGD([w], lr=lr, momentum=np.float64(0.5))
+
+
+def test_why_there_may_be_no_parameters() -> None:
+    with pytest.raises(ValueError, match=r"empty parameter list: the generator was used up .* use a ModuleList"):
+        rg.optim.SGD(rg.nn.Module().parameters())
+    with pytest.raises(ValueError, match=r"empty parameter list$"):
+        rg.optim.SGD([])
+    with pytest.raises(KeyError, match=r"must have the key 'params', but its keys are \['weights'\]"):
+        rg.optim.SGD([{"weights": [rg.ones(1, requires_grad=True)]}])
+
+
 def test_a_computed_tensor_is_named() -> None:
     w = rg.ones(2, 3, requires_grad=True)
     with pytest.raises(ValueError, match=r"can't optimize a non-leaf Tensor: parameter number 1, of shape \[2, 3\]"):

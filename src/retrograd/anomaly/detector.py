@@ -189,6 +189,11 @@ class NaNDetector:
 
     # --- what users ask -------------------------------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        state = "attached" if self._handles else "not attached"
+        found = f"{len(self.all_events)} event{'' if len(self.all_events) == 1 else 's'}"
+        return f"<{type(self).__name__}: {state}, {found}>"
+
     @property
     def triggered(self) -> bool:
         """Whether a NaN or an infinity was found."""

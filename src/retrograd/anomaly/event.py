@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Self
@@ -169,6 +170,17 @@ class NaNEvent(_Event):
             return "Inf"
         return "NaN" if self.kind == "invalid" else "Inf"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show IPython and notebooks the report; a line of each in a list."""
+        if len(printer.stack) > 1:
+            printer.text(str(self))
+            return
+        from retrograd.anomaly.report import format_event
+        from retrograd.anomaly.report.style import style_of
+
+        style = style_of(sys.stdout)
+        printer.text(format_event(self, color=style.color, width=style.width))
+
     def __str__(self) -> str:
         place = f" at {self.filename}:{self.lineno}" if self.filename else ""
         element = f", element [{', '.join(map(str, self.index))}]" if self.index else ""
@@ -177,10 +189,11 @@ class NaNEvent(_Event):
             return f"error in {self.op}{place}"
         if self.op == "unknown":
             return f"{self.born} of unknown birth, seen{place}{element}"
-        verb = "came in with" if self.kind == "leaf" else "born in"
+        if self.kind == "leaf":
+            return f"{self.born} came in with {came_in_with(self)}{place}{element}{values}"
         what = f"the {self.op} of a derivative" if is_derived(self) else self.op
         what = f"the tangent of {what}" if is_tangent(self) else what
-        return f"{self.born} {verb} {what}{place}{element}{values}"
+        return f"{self.born} born in {what}{place}{element}{values}"
 
 
 def is_birth(event: NaNEvent) -> bool:
@@ -203,6 +216,24 @@ def is_derived(event: NaNEvent) -> bool:
     """Whether a derivative, computed at the event's line, has called the operation, which is not written there."""
     context = event.surroundings.context if event.surroundings is not None else {}
     return bool(context.get("derived") or context.get("second_derivative"))
+
+
+def check_event(event: object) -> None:
+    """Raise for what is no :class:`NaNEvent`."""
+    if not isinstance(event, NaNEvent):
+        hint = "; a watch that has found nothing has None" if event is None else ""
+        raise TypeError(f"expected a NaNEvent, but got {type(event).__name__}{hint}")
+
+
+def came_in_with(event: NaNEvent) -> str:
+    """What brought in a value that no operation has made: "the parameter fc.weight"."""
+    context = event.surroundings.context if event.surroundings is not None else {}
+    what = " ".join(str(context[key]) for key in ("leaf", "name") if context.get(key))
+    if what == "batch":
+        return "data that has no gradient"
+    if what:
+        return f"the {what}"
+    return event.op if event.op != "leaf" else event.layer_name or event.harmed or "the data"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

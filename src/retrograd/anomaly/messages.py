@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import types
 from typing import Any
 
 from retrograd.anomaly.event import GradEvent, NaNEvent
@@ -69,14 +72,41 @@ def message_of(event: NaNEvent | GradEvent) -> str:
     return "\n".join([*lines, *advice(event, event.note)])
 
 
+def check_args(model: Any, optimizer: Any, recorder: Any) -> None:
+    """Raise for what cannot be watched; and for a file to record in, which would show only when something is found."""
+    if model is not None and not hasattr(model, "named_modules"):
+        raise _no_model(model)
+    if optimizer is not None and not hasattr(optimizer, "step"):
+        raise TypeError(f"optimizer must be one of retrograd's or torch's, but got {type(optimizer).__name__}")
+    if isinstance(recorder, (str, os.PathLike, io.IOBase)):
+        raise TypeError(
+            f"recorder must have a method write(event, *, outcome), but got {recorder!r}; give a "
+            "retrograd.anomaly.report.Report(directory)"
+        )
+
+
+def _no_model(given: Any) -> TypeError:
+    """The complaint about what was given in place of a model."""
+    hint = ""
+    if isinstance(given, str):
+        hint = f"; did you mean policy={given!r}?"
+    elif isinstance(given, types.FunctionType):
+        hint = "; as a decorator it is called: @watch()"
+    elif isinstance(given, types.GeneratorType):
+        hint = "; give the model itself, not its parameters()"
+    elif hasattr(given, "step"):
+        hint = "; give an optimizer as optimizer="
+    return TypeError(f"model must be an nn.Module of retrograd's or torch's, but got {given!r}{hint}")
+
+
 def advice(event: NaNEvent, note: str | None = None) -> list[str]:
-    """Why, and what to write instead."""
-    lines = [text for text in (event.cause, note) if text]
+    """Why, what to write instead, and what to do next: in the order of a report, whose texts point upwards."""
+    lines = [event.cause] if event.cause else []
     if event.remedy:
         lines += ["Write instead:", *(f"    {line}" for line in event.remedy.splitlines())]
     if event.rerun:
         lines += ["To record every operation:", f"    {event.rerun}"]
-    return lines
+    return [*lines, note] if note else lines
 
 
 class Warned:

@@ -19,7 +19,7 @@ from retrograd.anomaly.catalogue import explain
 from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
 from retrograd.anomaly.libraries import depth_of_user
-from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, advice, message_of, outcome_of
+from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, advice, check_args, message_of, outcome_of
 from retrograd.anomaly.policies import ACTIONS, Action, names_allowed, policies_of
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
 
@@ -95,11 +95,7 @@ class Watch:
         lag: int = 0,
         from_step: int | None = None,
     ) -> None:
-        if model is not None and not hasattr(model, "named_modules"):
-            advice = f"; did you mean policy={model!r}?" if isinstance(model, str) else ""
-            raise TypeError(f"model must be an nn.Module of retrograd's or torch's, but got {model!r}{advice}")
-        if optimizer is not None and not hasattr(optimizer, "step"):
-            raise TypeError(f"optimizer must be one of retrograd's or torch's, but got {type(optimizer).__name__}")
+        check_args(model, optimizer, recorder)
         if not hasattr(budget, "__float__") or not budget > 0:
             raise ValueError(f"budget must be the share of the time that looks may take, such as 0.01; got {budget!r}")
         if lag not in (0, 1):
@@ -527,9 +523,9 @@ def watch(
         "raise"), ``"overflow"`` and ``"underflow"`` for births that did no harm, ``"spike"`` for gradients that grow
         beyond what is usual (by default all "ignore"; but where nothing is said of "overflow", a warning tells once of
         a normalisation whose variance overflowed: it gives zeros, and training stalls without any NaN).
-    allow : iterable of str
+    allow : str or iterable of str
         Operations whose infinities are meant, such as ``"log"``: they are not suspects.
-    allow_modules : iterable of str
+    allow_modules : str or iterable of str
         Modules of ``model``, by name, of which the same is true.
     max_events : int
         How many events are kept; the oldest are dropped.

@@ -27,19 +27,15 @@ def policies_of(policy: str | Mapping[str, Action] | Callable[[Any], str | None]
     return {**_DEFAULTS, **policy}
 
 
-def names_allowed(option: str, names: Iterable[str], model: Any = None) -> frozenset[str]:
-    """The names given for ``option``; with a ``model``, those of its modules.
+def names_allowed(option: str, names: str | Iterable[str], model: Any = None) -> frozenset[str]:
+    """The names, or the one name, given for ``option``; with a ``model``, those of its modules.
 
     Raises
     ------
-    TypeError
-        If it is one string, whose letters would be taken for names.
     ValueError
         If the model has no such module.
     """
-    if isinstance(names, str):
-        raise TypeError(f"{option} must be a list of names, as in {option}=[{names!r}], but got {names!r}")
-    allowed = frozenset(names)
+    allowed = frozenset([names] if isinstance(names, str) else names)
     if model is None:
         return allowed
     known = [name for name, _ in model.named_modules()]

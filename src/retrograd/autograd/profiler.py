@@ -156,6 +156,10 @@ class profile:  # noqa: N801 (torch's name)
     def __str__(self) -> str:
         return str(self.function_events) if self._is_finished() else repr(self)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show IPython and notebooks the table."""
+        printer.text(str(self))
+
     def table(
         self,
         sort_by: str | None = None,

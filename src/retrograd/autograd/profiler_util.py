@@ -148,6 +148,10 @@ class EventList(list[Any]):
     def __str__(self) -> str:
         return self.table()
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show IPython and notebooks the table."""
+        printer.text(str(self))
+
     def key_averages(
         self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -37,10 +40,8 @@ class Command:
 
     def __call__(self, step: int) -> Again:
         """The command that records every operation from a step on."""
-        as_module = "-m" in sys.orig_argv[: -len(self._target)] and "retrograd" in sys.orig_argv
-        program = (sys.orig_argv[0], "-m", "retrograd") if as_module else ("retrograd",)
         seed = () if _is_one_of_many() else ("--seed", str(self.seed))
-        words = [*program, "run", "--from-step", str(step), *seed, *self._options, *self._target]
+        words = [*called(), "run", "--from-step", str(step), *seed, *self._options, *self._target]
         return Again(
             shlex.join(words),
             f"The command above records every operation from step {step} on"
@@ -50,6 +51,17 @@ class Command:
                 else "; set seeds, so that the program goes the same way."
             ),
         )
+
+
+def called() -> tuple[str, ...]:
+    """How this command was called, so that the words can be copied: as a module, by its name, or by its path."""
+    words = sys.orig_argv
+    if ("-m", "retrograd") in itertools.pairwise(words):
+        return words[0], "-m", "retrograd"
+    path = next((word for word in words[1:] if Path(word).stem == "retrograd" and Path(word).is_file()), None)
+    found = shutil.which("retrograd")
+    on_path = path is None or (found is not None and os.path.samefile(found, path))
+    return ("retrograd",) if on_path else (str(path),)
 
 
 def _is_one_of_many() -> bool:

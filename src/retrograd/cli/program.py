@@ -6,6 +6,7 @@ import builtins
 import importlib.util
 import io
 import os
+import re
 import runpy
 import sys
 from collections.abc import Sequence
@@ -44,11 +45,20 @@ def run_script(path: str, arguments: Sequence[str]) -> None:
         with io.open_code(os.path.abspath(path)) as file:
             source = file.read()
     except OSError as error:
-        raise ProgramNotFoundError(f"cannot run {path or repr(path)}: {error.strerror}") from None
+        raise ProgramNotFoundError(f"cannot run {path or repr(path)}: {error.strerror}{_launcher(path)}") from None
     filename = os.path.abspath(path)
     code = compile(source, filename, "exec", dont_inherit=True)
     loader = SourceFileLoader("__main__", filename)
     _run(code, [path, *arguments], os.path.dirname(os.path.realpath(path)), __file__=filename, __loader__=loader)
+
+
+def _launcher(name: str) -> str:
+    """What to do with the name of a program that starts others, where a script was asked for."""
+    if re.fullmatch(r"python[\d.]*", name):
+        return f". Leave {name} away: the script runs in the Python that retrograd is installed in."
+    if name == "torchrun":
+        return ". It goes in front: torchrun --no-python retrograd run SCRIPT."
+    return ""
 
 
 def run_module(name: str, arguments: Sequence[str]) -> None:

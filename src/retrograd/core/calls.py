@@ -447,10 +447,12 @@ def _write(op: Op, name: str, target: Tensor, forward: Callable[..., Any], opera
                 ufunc(*operands, out=data)
             else:
                 run_blocked(ufunc, *operands, out=data)
+            return
         except RuntimeWarning:
-            pass  # warnings are errors to somebody; NumPy looks at its flags after it has written everything
-        except (TypeError, ValueError):  # before it has written anything: casting, broadcasting
-            _inplace.overwrite(name, target, run_forward(op, operands))
+            return  # warnings are errors to somebody; NumPy looks at its flags after it has written everything
+        except (TypeError, ValueError):
+            pass  # before it has written anything: casting, broadcasting
+        _inplace.overwrite(name, target, run_forward(op, operands))
     else:
         _inplace.overwrite(name, target, run_forward(op, operands, op.in_blocks if forward is op.forward else forward))
 

@@ -36,4 +36,4 @@ def constructed_array(name: str, args: tuple[Any, ...], dtype: np.dtype) -> Any:
     try:
         return np.array(data, dtype=dtype)
     except ValueError as error:
-        raise ValueError(f"{name}(): {error}") from error
+        raise ValueError(f"{name}(): {error}") from None

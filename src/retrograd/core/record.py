@@ -283,6 +283,8 @@ def _no_tensor_given(op: Op, value: Any) -> TypeError:
     first = op.params[0]
     argument = f"argument '{first}' (position 1)"
     if op.sequence == first:
+        if isinstance(value, (list, tuple)):
+            return no_tensor(op.name, argument, value[0], listed=True)
         return TypeError(f"{op.name}(): {argument} must be tuple of Tensors, not {kind_name(value)}")
     return no_tensor(op.name, argument, value)
 

@@ -130,7 +130,7 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
         except np.exceptions.AxisError as error:
             raise explain(label, (*args, *kwargs.values()), error) from None
         except (AttributeError, TypeError) as error:
-            mistake = _mistake(label, known, args, kwargs, taken_for_tensor(error))
+            mistake = _mistake(label, known[: code.co_argcount], args, kwargs, taken_for_tensor(error))
             if mistake is not None:
                 raise mistake from None
             # where nothing was called yet, it is the arguments that do not fit

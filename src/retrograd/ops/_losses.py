@@ -25,6 +25,11 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     """The reduction, also from the two flags that torch had for it once."""
     if size_average is None and reduce is None:
         return reduction
+    if isinstance(size_average, str):
+        raise TypeError(f"size_average must be a bool, not {size_average!r}; say reduction={size_average!r}")
+    for name, value in (("size_average", size_average), ("reduce", reduce)):
+        if isinstance(value, (Tensor, np.ndarray)):
+            raise TypeError(f"{name} must be a bool, but got a tensor of shape {list(value.shape)}")
     wanted = "none" if reduce is False else "sum" if size_average is False else "mean"
     warn_user(f"size_average and reduce args will be deprecated, please use reduction='{wanted}' instead.")
     return wanted

@@ -31,11 +31,11 @@ class _Special:
             raise AttributeError(name)
         try:
             special = importlib.import_module("scipy.special")
-        except ModuleNotFoundError as error:
+        except ModuleNotFoundError:
             raise ModuleNotFoundError(
                 f'this needs scipy.special.{name}, and SciPy is not installed: pip install "retrograd[scipy]"',
                 name="scipy",
-            ) from error
+            ) from None
         function = getattr(special, name)
         if not isinstance(function, np.ufunc):  # which is not dispatched
             function = computed_on_cpu(function)

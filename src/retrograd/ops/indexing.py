@@ -367,9 +367,10 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     if plain is not None:
         try:
             return slice_(self, plain)
-        except IndexError:
-            parse(index, shape)  # says it in torch's words
-            raise
+        except IndexError as error:
+            wrong = error
+        parse(index, shape)  # says it in torch's words
+        raise wrong
     basic, picked = parse(index, shape)
     if picked is None:
         return slice_(self, basic or (...,))

@@ -29,10 +29,10 @@ def _routine(name: str, dtype: np.dtype, hermitian: bool) -> Any:
     """
     try:
         library = importlib.import_module("scipy.linalg.lapack")
-    except ModuleNotFoundError as error:
+    except ModuleNotFoundError:
         raise ModuleNotFoundError(
             'linalg.ldl_factor needs LAPACK as SciPy has it: pip install "retrograd[scipy]"', name="scipy"
-        ) from error
+        ) from None
     kind = "he" if hermitian and dtype.kind == "c" else "sy"
     return getattr(library, f"{_LETTERS[dtype.char]}{kind}{name}")
 

@@ -23,12 +23,28 @@ def check_lr(lr: Any) -> None:
     """Raise unless the learning rate is a number, or a tensor of one element, that is not negative."""
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError("Tensor lr must be 1-element")
-    check(bool(lr >= 0.0), "learning rate", lr)
+    check_not_negative(lr, "learning rate")
+
+
+def check_not_negative(value: Any, what: str) -> None:
+    """Raise unless the value of an option is a number, or a tensor of one, from 0 on."""
+    check_number(value, what)
+    check(bool(value >= 0.0), what, value)
+
+
+def check_number(value: Any, what: str) -> None:
+    """Raise for what is no number, such as the text that YAML makes of 1e-3."""
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        advice = "; convert it with float()" if isinstance(value, str) else ""
+        raise TypeError(f"Invalid {what}: {value!r} is of type {type(value).__name__}, not a number{advice}")
 
 
 def check_betas(betas: Any) -> None:
     """Raise unless both factors of running averages lie in ``[0, 1)``."""
+    if not hasattr(betas, "__getitem__") or len(betas) != 2:
+        raise TypeError(f"betas must be a pair of numbers, such as (0.9, 0.999), but got {betas!r}")
     for index in (0, 1):
+        check_number(betas[index], f"beta parameter at index {index}")
         check(bool(0.0 <= betas[index] < 1.0), f"beta parameter at index {index}", betas[index])
 
 

@@ -14,6 +14,7 @@ from retrograd.optim._elementwise import (
     check,
     check_implementation,
     check_lr,
+    check_not_negative,
     number,
 )
 from retrograd.optim.optimizer import Group
@@ -65,8 +66,8 @@ class Adadelta(ElementwiseOptimizer):
     ) -> None:
         check_lr(lr)
         check(0.0 <= rho <= 1.0, "rho value", rho)
-        check(eps >= 0.0, "epsilon value", eps)
-        check(weight_decay >= 0.0, "weight_decay value", weight_decay)
+        check_not_negative(eps, "epsilon value")
+        check_not_negative(weight_decay, "weight_decay value")
         check_implementation(differentiable)
         defaults = {
             "lr": lr,

@@ -12,9 +12,9 @@ from retrograd.creation import tensor
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
     ElementwiseOptimizer,
-    check,
     check_implementation,
     check_lr,
+    check_not_negative,
     filled_like,
     number,
 )
@@ -66,10 +66,10 @@ class Adagrad(ElementwiseOptimizer):
         fused: bool | None = None,
     ) -> None:
         check_lr(lr)
-        check(lr_decay >= 0.0, "lr_decay value", lr_decay)
-        check(weight_decay >= 0.0, "weight_decay value", weight_decay)
-        check(initial_accumulator_value >= 0.0, "initial_accumulator_value value", initial_accumulator_value)
-        check(eps >= 0.0, "epsilon value", eps)
+        check_not_negative(lr_decay, "lr_decay value")
+        check_not_negative(weight_decay, "weight_decay value")
+        check_not_negative(initial_accumulator_value, "initial_accumulator_value value")
+        check_not_negative(eps, "epsilon value")
         check_implementation(differentiable, foreach, fused)
         defaults = {
             "lr": lr,

@@ -12,10 +12,10 @@ from retrograd.core.tensor import Tensor
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
     ElementwiseOptimizer,
-    check,
     check_betas,
     check_implementation,
     check_lr,
+    check_not_negative,
     filled_like,
     number,
 )
@@ -91,9 +91,9 @@ class Adam(ElementwiseOptimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         check_lr(lr)
-        check(eps >= 0.0, "epsilon value", eps)
+        check_not_negative(eps, "epsilon value")
         check_betas(betas)
-        check(weight_decay >= 0.0, "weight_decay value", weight_decay)
+        check_not_negative(weight_decay, "weight_decay value")
         if isinstance(betas[0], Tensor) != isinstance(betas[1], Tensor):
             raise ValueError("betas must be either both floats or both Tensors")
         check_implementation(differentiable, foreach, fused)

@@ -11,10 +11,10 @@ from retrograd.core.tensor import Tensor
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
     ElementwiseOptimizer,
-    check,
     check_betas,
     check_implementation,
     check_lr,
+    check_not_negative,
     number,
 )
 from retrograd.optim.optimizer import Group
@@ -64,9 +64,9 @@ class Adamax(ElementwiseOptimizer):
         capturable: bool = False,
     ) -> None:
         check_lr(lr)
-        check(eps >= 0.0, "epsilon value", eps)
+        check_not_negative(eps, "epsilon value")
         check_betas(betas)
-        check(weight_decay >= 0.0, "weight_decay value", weight_decay)
+        check_not_negative(weight_decay, "weight_decay value")
         check_implementation(differentiable)
         defaults = {
             "lr": lr,

@@ -11,9 +11,9 @@ from retrograd.creation import tensor
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
     ElementwiseOptimizer,
-    check,
     check_implementation,
     check_lr,
+    check_not_negative,
     count_step,
     filled_like,
     number,
@@ -67,7 +67,7 @@ class ASGD(ElementwiseOptimizer):
         capturable: bool = False,
     ) -> None:
         check_lr(lr)
-        check(weight_decay >= 0.0, "weight_decay value", weight_decay)
+        check_not_negative(weight_decay, "weight_decay value")
         check_implementation(differentiable, foreach)
         defaults = {
             "lr": lr,

@@ -12,10 +12,10 @@ from retrograd.creation import tensor
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
     ElementwiseOptimizer,
-    check,
     check_betas,
     check_implementation,
     check_lr,
+    check_not_negative,
     count_step,
     number,
 )
@@ -72,10 +72,10 @@ class NAdam(ElementwiseOptimizer):
         differentiable: bool = False,
     ) -> None:
         check_lr(lr)
-        check(eps >= 0.0, "epsilon value", eps)
+        check_not_negative(eps, "epsilon value")
         check_betas(betas)
-        check(weight_decay >= 0.0, "weight_decay value", weight_decay)
-        check(momentum_decay >= 0.0, "momentum_decay value", momentum_decay)
+        check_not_negative(weight_decay, "weight_decay value")
+        check_not_negative(momentum_decay, "momentum_decay value")
         check_implementation(differentiable)
         defaults = {
             "lr": lr,

@@ -6,6 +6,7 @@ import copy
 import functools
 import itertools
 import numbers
+import types
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -155,7 +156,7 @@ class Optimizer:
         self.param_groups: list[Group] = []
         groups = list(params)
         if not groups:
-            raise ValueError("optimizer got an empty parameter list")
+            raise ValueError(f"optimizer got an empty parameter list{_why_empty(params)}")
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         for group in groups:
@@ -219,6 +220,8 @@ class Optimizer:
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        if "params" not in param_group:
+            raise KeyError(f"param_group must have the key 'params', but its keys are {list(param_group)}")
         given = param_group["params"]
         if isinstance(given, set):
             raise TypeError(
@@ -455,6 +458,13 @@ def _advice(params: Any) -> str:
     if hasattr(params, "parameters"):
         return "; give its parameters()"
     return "; call it" if callable(params) else ""
+
+
+def _why_empty(params: Any) -> str:
+    """How it may have come that there are no parameters."""
+    if not isinstance(params, types.GeneratorType):
+        return ""
+    return ": the generator was used up before, or the layers are in a plain list, which hides them; use a ModuleList"
 
 
 def _is_array(value: Any) -> bool:

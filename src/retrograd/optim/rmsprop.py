@@ -11,9 +11,9 @@ from retrograd.core.tensor import Tensor
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
     ElementwiseOptimizer,
-    check,
     check_implementation,
     check_lr,
+    check_not_negative,
     filled_like,
     number,
 )
@@ -67,10 +67,10 @@ class RMSprop(ElementwiseOptimizer):
         differentiable: bool = False,
     ) -> None:
         check_lr(lr)
-        check(eps >= 0.0, "epsilon value", eps)
-        check(momentum >= 0.0, "momentum value", momentum)
-        check(weight_decay >= 0.0, "weight_decay value", weight_decay)
-        check(alpha >= 0.0, "alpha value", alpha)
+        check_not_negative(eps, "epsilon value")
+        check_not_negative(momentum, "momentum value")
+        check_not_negative(weight_decay, "weight_decay value")
+        check_not_negative(alpha, "alpha value")
         check_implementation(differentiable)
         defaults = {
             "lr": lr,

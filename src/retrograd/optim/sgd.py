@@ -11,9 +11,9 @@ from retrograd.core.tensor import Tensor
 from retrograd.optim._blockwise import LARGE, Kernel
 from retrograd.optim._elementwise import (
     ElementwiseOptimizer,
-    check,
     check_implementation,
     check_lr,
+    check_not_negative,
     filled_like,
     number,
 )
@@ -81,8 +81,8 @@ class SGD(ElementwiseOptimizer):
         fused: bool | None = None,
     ) -> None:
         check_lr(lr)
-        check(momentum >= 0.0, "momentum value", momentum)
-        check(weight_decay >= 0.0, "weight_decay value", weight_decay)
+        check_not_negative(momentum, "momentum value")
+        check_not_negative(weight_decay, "weight_decay value")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError(
                 "Nesterov momentum requires a momentum and zero dampening "

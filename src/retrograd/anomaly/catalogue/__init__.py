@@ -25,7 +25,7 @@ from retrograd.anomaly.catalogue import (
     unkept,
 )
 from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
-from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.event import NaNEvent, check_event
 
 CAUSES: tuple[Cause, ...] = (
     *unkept.CAUSES,
@@ -78,6 +78,7 @@ def diagnose(event: NaNEvent) -> Diagnosis:
     >>> found.remedy
     'y = torch.log(torch.clamp(p, min=1e-12)).sum()'
     """
+    check_event(event)
     scene = Scene(event)
     for row in CAUSES:
         finding = row.recognise(scene)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -24,7 +25,7 @@ def format_html(run: Run) -> str:
     """Return the page of one run, as text."""
     groups = group(run.events)
     births = [entry for entry in run.first_entries() if isinstance(entry.event, NaNEvent)]
-    title = verdict(births[0].event) if births else "Large gradients" if groups else "No anomaly was recorded"
+    title = verdict(births[0].event) if births else "Large gradients" if groups else run.nothing
     body = [
         f'<p class="run">{escape(_heading(run))}</p>',
         f"<h1>{escape(title)}</h1>",
@@ -54,7 +55,7 @@ def _heading(run: Run) -> str:
     if run.start is None:
         return ""
     rank = () if run.start.rank is None else (f"rank {run.start.rank}",)
-    return " · ".join((" ".join(run.start.command), *rank, f"started {run.start.time.replace('T', ' ')}"))
+    return " · ".join((shlex.join(run.start.command), *rank, f"started {run.start.time.replace('T', ' ')}"))
 
 
 def _folded(entry: Entry, number: int) -> str:
@@ -72,7 +73,7 @@ def _event(entry: Entry) -> str:
         _source(story),
         _section("Why", _paragraphs([story.why])),
         _section("Write instead", _code(story.instead)),
-        _section("Run again so", _code(story.again)),
+        _section("Run again like this", _code(story.again)),
         _section("What to do next", _paragraphs(story.advice)),
         _section(f"Operands{where}", _operands(story)),
         _section("From birth to harm", _path(story)),
@@ -158,7 +159,8 @@ def _chart(name: str, history: History) -> str:
     steps = [f"{row['step']:,}" for row in (history[0], history[-1]) if "step" in row]
     scale = ", logarithmic" if growth.is_logarithmic(values) else ""
     last = "" if values[-1] is None else f"; last {values[-1]:.4g}"
-    caption = f"{name}: {min(finite):.4g} to {max(finite):.4g}{scale}{last}"
+    extent = " to ".join(dict.fromkeys(f"{value:.4g}" for value in (min(finite), max(finite))))
+    caption = f"{name}: {extent}{scale}{last}"
     between = f"<span>step {' to '.join(dict.fromkeys(steps))}</span>" if steps else ""
     return (
         f"<figure><figcaption><span>{escape(caption)}</span>{between}</figcaption>"

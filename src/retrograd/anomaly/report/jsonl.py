@@ -105,6 +105,11 @@ class Run:
         return list(firsts.values())
 
     @property
+    def nothing(self) -> str:
+        """What to say where there is no event."""
+        return "No event is whole enough to be read" if self.torn else "No anomaly was recorded"
+
+    @property
     def remarks(self) -> list[str]:
         """What a reader should know about the recording itself."""
         if not self.torn:
@@ -272,12 +277,9 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
     except OSError as error:
         raise ReportError(f"cannot read {path}: {error.strerror}") from error
     runs: list[Run] = []
-    unread = 0
     for line in lines:
         record = _parse(line)
-        if record is None:
-            unread += 1
-        elif isinstance(record, Start) or not runs:
+        if record is not None and (isinstance(record, Start) or not runs):
             runs.append(Run())
         if not runs:
             continue
@@ -293,7 +295,7 @@ def read_runs(path: str | os.PathLike[str]) -> list[Run]:
     if not lines:
         raise ReportError(f"{path} is empty: nothing was recorded")
     if not runs:
-        raise ReportError(f"{path} is not a recording of retrograd: none of its {unread:,} lines can be read as one")
+        raise ReportError(f"{path} is not a recording of retrograd: no line of it can be read as one")
     return runs
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrograd.anomaly.event import GradEvent, NaNEvent, is_derived, is_tangent
+from retrograd.anomaly.event import GradEvent, NaNEvent, came_in_with, check_event, is_derived, is_tangent
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.report.growth import History, remembered
 from retrograd.anomaly.report.layers import Rows, layers_of
@@ -63,6 +63,7 @@ def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple
     lines : tuple of SourceLine
         The source as it was when the event happened; by default it is read from the file.
     """
+    check_event(event)
     lines, span = _flush_left(event, lines or excerpt(event))
     return Story(
         verdict=verdict(event),
@@ -117,11 +118,7 @@ def verdict(event: NaNEvent | GradEvent) -> str:
 def birth(event: NaNEvent) -> str:
     """What was born, and in which operation."""
     if event.kind == "leaf":
-        context = event.surroundings.context if event.surroundings else {}
-        what = " ".join(str(context[key]) for key in ("leaf", "name") if context.get(key))
-        if what == "batch":
-            return f"{event.born} came in with data that has no gradient"
-        return f"{event.born} came in with {f'the {what}' if what else event.layer_name or event.harmed or 'the data'}"
+        return f"{event.born} came in with {came_in_with(event)}"
     if event.kind == "error":
         return f"error in {'the backward of ' if event.is_backward else ''}{canonical(event.op)}"
     if event.op == "unknown":
@@ -172,6 +169,8 @@ def layer(event: NaNEvent) -> str:
 def path(event: NaNEvent) -> tuple[str, ...]:
     """From the birth to the harm, without the middle of a long way."""
     nodes = list(event.path) if event.is_backward else [canonical(node) for node in event.path]
+    if event.kind == "leaf" and nodes and nodes[0] == "leaf":
+        nodes[0] = came_in_with(event)
     if event.harmed and (not nodes or nodes[-1] != event.harmed):
         nodes.append(event.harmed)
     left_out = len(nodes) - 2 * PATH_ENDS

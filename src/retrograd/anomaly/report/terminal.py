@@ -167,7 +167,7 @@ def _run(run: Run, style: Style, files: Sequence[Path] = (), everything: bool = 
     if len(run.entries) > len(births[:1]):
         rows += [*_list(groups, style), ""]
     if not run.entries:
-        rows += ["No anomaly was recorded.", ""]
+        rows += [f"{run.nothing}.", ""]
     for remark in run.remarks:
         rows += _fact("note", remark, style)
     for number, path in enumerate(files):

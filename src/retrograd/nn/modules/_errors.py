@@ -11,6 +11,7 @@ from typing import Any
 from retrograd.core.node import save_result, save_tensor
 from retrograd.core.record import save_byproduct
 from retrograd.core.tensor import Tensor
+from retrograd.queries import typename
 
 # what operations raise for arguments that do not fit
 MISFITS = (NotImplementedError, RuntimeError, ValueError, TypeError, IndexError)
@@ -80,3 +81,27 @@ def misfit(layer: Any, error: Exception, expected: str, got: str, *, fits: bool)
         raise error
     kind = next(family for family in MISFITS if isinstance(error, family))
     return kind(f"{layer!r} expects {expected}, got {got}: {error}")
+
+
+def no_module(given: Any) -> TypeError:
+    """The complaint about what was given for a module, with what was perhaps meant."""
+    hint = ""
+    if isinstance(given, type):
+        hint = f": it is a class; make a module of it, {given.__name__}()"
+    elif isinstance(given, (list, tuple)):
+        hint = "; give the modules one by one, as in Sequential(*modules)"
+    elif isinstance(given, dict):
+        hint = "; names go with an OrderedDict, or with add_module(name, module)"
+    elif callable(given):
+        hint = "; call a function in forward()"
+        module = _module_of_function(getattr(given, "__name__", ""))
+        if module is not None:
+            hint += f", or take the module nn.{module}()"
+    return TypeError(f"{typename(given)} is not a Module subclass{hint}")
+
+
+def _module_of_function(name: str) -> str | None:
+    """The class of modules that compute what a function does: ``"LogSoftmax"`` for ``"log_softmax"``."""
+    from retrograd import nn
+
+    return next((known for known in nn.__all__ if known.lower() == name.replace("_", "")), None)

@@ -20,6 +20,11 @@ class _Loss(Module):
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
+        if any(isinstance(option, Tensor) for option in (size_average, reduce, reduction)):
+            name = type(self).__name__
+            raise TypeError(
+                f"{name} takes options, not tensors: make the loss first, then call it, {name}()(input, target)"
+            )
         self.reduction = reduction_of(size_average, reduce, reduction)
 
 

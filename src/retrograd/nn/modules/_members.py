@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from retrograd.core.tensor import Tensor
+from retrograd.nn.modules._errors import no_module
 from retrograd.nn.modules._hooks import everywhere, registered
 from retrograd.nn.parameter import Buffer, Parameter
 from retrograd.queries import typename
@@ -180,7 +181,7 @@ class Members:
             If ``module`` is no :class:`Module`.
         """
         if module is not None and not isinstance(module, Members):
-            raise TypeError(f"{typename(module)} is not a Module subclass")
+            raise no_module(module)
         self._check_name(name, "module", "_modules")
         self._modules[name] = registered(everywhere.module_registration, self, name, module)
 

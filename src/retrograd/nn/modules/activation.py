@@ -435,7 +435,7 @@ class PReLU(Module):
             return F.prelu(input, self.weight)
         except MISFITS as error:
             shape = "..." if self.num_parameters == 1 else f"N, {self.num_parameters}, ..."
-            raise misshaped(self, error, input, shape) from error
+            raise misshaped(self, error, input, shape) from None
 
     def extra_repr(self) -> str:
         """Return the parameter."""

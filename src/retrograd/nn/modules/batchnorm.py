@@ -158,7 +158,7 @@ class _BatchNorm(_ChannelNorm):
                 self.eps,
             )
         except MISFITS as error:
-            raise self._misfit(error, input) from error
+            raise self._misfit(error, input) from None
 
 
 class BatchNorm1d(_BatchNorm):
@@ -245,7 +245,7 @@ class _InstanceNorm(_ChannelNorm):
                 self.eps,
             )
         except MISFITS as error:
-            raise self._misfit(error, input) from error
+            raise self._misfit(error, input) from None
         return result if batched else result.squeeze(0)
 
 

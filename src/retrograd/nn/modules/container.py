@@ -76,7 +76,8 @@ class _Listed(Module):
         """Add modules at the end."""
         if not isinstance(modules, Iterable):
             raise TypeError(
-                f"{type(self).__name__}.extend should be called with an iterable, but got {type(modules).__name__}"
+                f"{type(self).__name__}.extend should be called with an iterable, such as a list of modules, but got "
+                f"{type(modules).__name__}"
             )
         for module in list(modules):
             self.append(module)

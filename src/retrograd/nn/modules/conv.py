@@ -159,7 +159,7 @@ class _Conv(_ConvNd):
         try:
             return self._conv_forward(input, self.weight, self.bias)
         except MISFITS as error:
-            raise self._misfit(error, input) from error
+            raise self._misfit(error, input) from None
 
 
 class Conv1d(_Conv):
@@ -254,7 +254,7 @@ class _ConvTranspose(_ConvNd):
                 input, self.weight, self.bias, self.stride, self.padding, padding, self.groups, self.dilation
             )
         except MISFITS as error:
-            raise self._misfit(error, input) from error
+            raise self._misfit(error, input) from None
 
     def _padding_for(self, input: Tensor, output_size: list[int]) -> tuple[int, ...]:
         n = self.spatial

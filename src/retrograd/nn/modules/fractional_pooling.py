@@ -50,7 +50,7 @@ class _FractionalMaxPool(Module):
             )
         except MISFITS as error:
             places = "H, W" if self.spatial == 2 else "D, H, W"
-            raise misshaped(self, error, input, f"N, C, {places}", f"C, {places}") from error
+            raise misshaped(self, error, input, f"N, C, {places}", f"C, {places}") from None
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):

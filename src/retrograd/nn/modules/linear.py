@@ -84,7 +84,7 @@ class Linear(Module):
         try:
             return F.linear(input, self.weight, self.bias)
         except MISFITS as error:
-            raise misshaped(self, error, input, f"..., {self.in_features}") from error
+            raise misshaped(self, error, input, f"..., {self.in_features}") from None
 
     def extra_repr(self) -> str:
         """Return the sizes."""
@@ -144,7 +144,7 @@ class Bilinear(Module):
             )
             fits = has_shape(input1, shapes[0]) and has_shape(input2, shapes[1])
             got = f"{describe(input1)} and {describe(input2)}"
-            raise misfit(self, error, expected, got, fits=fits) from error
+            raise misfit(self, error, expected, got, fits=fits) from None
 
     def extra_repr(self) -> str:
         """Return the sizes."""

@@ -88,7 +88,7 @@ class LinearCrossEntropyLoss(Module):
                 options=self.options,
             )
         except MISFITS as error:
-            raise misshaped(self, error, input, f"N, {self.linear.in_features}") from error
+            raise misshaped(self, error, input, f"N, {self.linear.in_features}") from None
 
     def extra_repr(self) -> str:
         """Return the parameters."""

@@ -109,7 +109,7 @@ class Module(Members, Stateful, Hooked):
         """Take the attributes of a pickled or copied module; a class that keeps some out of pickles extends this."""
         self.__dict__.update(state)
 
-    def forward(self, *input: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:  # of any arguments: so type checkers take every override
         """Compute the output. Subclasses define it; call the module itself, which runs the hooks, too."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 

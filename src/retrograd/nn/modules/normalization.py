@@ -90,7 +90,7 @@ class LayerNorm(_ShapeNorm):
         try:
             return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
         except MISFITS as error:
-            raise self._misfit(error, input) from error
+            raise self._misfit(error, input) from None
 
     def extra_repr(self) -> str:
         """Return the parameters."""
@@ -129,7 +129,7 @@ class RMSNorm(_ShapeNorm):
         try:
             return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
         except MISFITS as error:
-            raise self._misfit(error, x) from error
+            raise self._misfit(error, x) from None
 
     def extra_repr(self) -> str:
         """Return the parameters."""
@@ -193,7 +193,7 @@ class GroupNorm(Module):
         try:
             return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
         except MISFITS as error:
-            raise misshaped(self, error, input, f"N, {self.num_channels}, ...") from error
+            raise misshaped(self, error, input, f"N, {self.num_channels}, ...") from None
 
     def extra_repr(self) -> str:
         """Return the parameters."""

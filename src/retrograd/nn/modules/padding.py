@@ -51,7 +51,7 @@ class _Pad(Module):
             return F.pad(input, self.padding, self.mode)
         except MISFITS as error:
             places = ("W", "H, W", "D, H, W")[self.spatial - 1]
-            raise misshaped(self, error, input, f"N, C, {places}", f"C, {places}") from error
+            raise misshaped(self, error, input, f"N, C, {places}", f"C, {places}") from None
 
     def extra_repr(self) -> str:
         """Return the padding."""

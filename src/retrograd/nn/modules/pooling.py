@@ -48,7 +48,7 @@ class _Pool(Module):
             return getattr(F, f"{self.function}{self.spatial}d")(input, *args)
         except MISFITS as error:
             places = _PLACES[self.spatial]
-            raise misshaped(self, error, input, f"N, C, {places}", f"C, {places}") from error
+            raise misshaped(self, error, input, f"N, C, {places}", f"C, {places}") from None
 
 
 class _MaxPool(_Pool):

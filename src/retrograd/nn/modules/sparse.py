@@ -133,7 +133,7 @@ class Embedding(_Table):
                 self.sparse,
             )
         except MISFITS as error:
-            raise self._misfit(error, input) from error
+            raise self._misfit(error, input) from None
 
     def extra_repr(self) -> str:
         """Return the parameters that are not those by default."""
@@ -236,7 +236,7 @@ class EmbeddingBag(_Table):
                 self.padding_idx,
             )
         except MISFITS as error:
-            raise self._misfit(error, input) from error
+            raise self._misfit(error, input) from None
 
     @classmethod
     def from_pretrained(

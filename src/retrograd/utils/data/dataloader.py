@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sized
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from retrograd.core.sites import warn_user
 from retrograd.random import Generator, randint
@@ -20,6 +20,12 @@ T_co = TypeVar("T_co", covariant=True)
 
 # What the loader was made of.
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+
+
+class _Samples(Protocol[T_co]):
+    """What samples are picked from: a :class:`Dataset`, a list, or anything else with an index."""
+
+    def __getitem__(self, index: Any, /) -> T_co: ...
 
 
 class DataLoader(Generic[T_co]):
@@ -79,7 +85,7 @@ class DataLoader(Generic[T_co]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: _Samples[T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Iterable[Any] | None = None,
@@ -115,7 +121,8 @@ class DataLoader(Generic[T_co]):
         if sampler is None and is_iterable:
             sampler = _InfiniteConstantSampler()
         elif sampler is None:
-            sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+            sized: Any = dataset  # a sampler asks for the length, and says so if there is none
+            sampler = RandomSampler(sized, generator=generator) if shuffle else SequentialSampler(sized)
         if batch_sampler is None and batch_size is not None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         if collate_fn is None:
@@ -168,7 +175,7 @@ class DataLoader(Generic[T_co]):
     def multiprocessing_context(self, value: Any) -> None:
         self._multiprocessing_context = None if value is None else _context(value, self.num_workers)
 
-    def __iter__(self) -> Iterator[T_co]:
+    def __iter__(self) -> Iterator[Any]:
         """Return an iterator over the batches of one epoch.
 
         A batch that fails does not end it: the exception can be caught, and the next call gives the next batch. With
@@ -182,7 +189,7 @@ class DataLoader(Generic[T_co]):
             self._iterator.begin(self)
         return self._iterator
 
-    def _batches(self, order: Iterable[Any]) -> Iterator[T_co]:
+    def _batches(self, order: Iterable[Any]) -> Iterator[Any]:
         indices = iter(order)
         if self.num_workers == 0:
             return Fetching(self._plan(), indices)
@@ -210,17 +217,17 @@ class DataLoader(Generic[T_co]):
         return {**self.__dict__, "_iterator": None, "_workers": None}  # processes stay where they are
 
 
-class _Epoch(Iterator[T_co]):
+class _Epoch(Iterator[Any]):
     """The batches of an epoch.
 
     No generator, which would end with the first exception. It does not hold the loader, or workers that go on would not
     end with that.
     """
 
-    def __init__(self, loader: DataLoader[T_co]) -> None:
+    def __init__(self, loader: DataLoader[Any]) -> None:
         self.begin(loader)
 
-    def begin(self, loader: DataLoader[T_co]) -> None:
+    def begin(self, loader: DataLoader[Any]) -> None:
         """Go on with the first batch of a new epoch."""
         self._order: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
         self._promised, self._num_workers = loader._promised, loader.num_workers
@@ -228,7 +235,7 @@ class _Epoch(Iterator[T_co]):
         self._given = 0
         self._batches = loader._batches(self._order)
 
-    def __next__(self) -> T_co:
+    def __next__(self) -> Any:
         batch = next(self._batches)
         if self._given == self._promised:
             self._tell_of_more()
