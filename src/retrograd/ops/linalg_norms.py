@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.errors import check_broadcast
 from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.dtypes import as_dtype, promote_types
@@ -242,6 +243,7 @@ def cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8):
         raise RuntimeError(
             f"cosine_similarity: expected common dtype to be floating point, yet common dtype is {dtype}"
         )
+    check_broadcast("cosine_similarity", x1, x2)
     x1, x2 = np.broadcast_arrays(x1.to(dtype), x2.to(dtype))
     return np.sum(_unit(x1, dim, eps) * _unit(x2, dim, eps), axis=dim)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.errors import check_broadcast
 from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.core.sites import warn_user
@@ -35,6 +36,7 @@ def _paired(name: str, input: Any, target: Any) -> tuple[Any, Any]:
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
         )
+        check_broadcast(name, input, target)
         input, target = np.broadcast_arrays(input, target)
     return _in_one_dtype(input, target)
 
