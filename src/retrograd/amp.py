@@ -9,6 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from retrograd.autograd.grad_mode import no_grad
+from retrograd.core import state
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.creation import tensor
@@ -158,6 +159,8 @@ class GradScaler:
         if not self._enabled:
             return outputs
         self._has_scaled = True
+        if state.monitor is not None and self._scale > 1:  # no smaller one is to blame for an overflow
+            state.monitor.scaling(True)
         if isinstance(outputs, Tensor):
             return outputs * tensor(self._scale, dtype=float32, device=outputs.device)
         if isinstance(outputs, (list, tuple)):
@@ -243,6 +246,8 @@ class GradScaler:
                 self._growth_tracker = 0
         self._is_finite.clear()
         self._stepped.clear()
+        if state.monitor is not None:
+            state.monitor.scaling(False)
 
     def _check_has_scaled(self, method: str) -> None:
         """Refuse to divide gradients by a scale that no loss was multiplied by."""

@@ -48,6 +48,9 @@ class Monitor:
     ) -> None:
         """Look at the gradients, in the leaves that it reached or returned, before the caller sees them."""
 
+    def scaling(self, is_scaled: bool) -> None:
+        """Take note that a gradient scaler has multiplied a loss, and looks at the gradients itself until it is done."""
+
     def before_step(self, optimizer: Any) -> bool:
         """Say whether an optimizer may change its parameters."""
         return True

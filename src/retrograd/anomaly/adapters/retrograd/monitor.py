@@ -133,6 +133,7 @@ class RetrogradMonitor(Monitor):
         self._snapshot = None
         self._kept = []
         self._growth, self._leaf_names = Growth(), LeafNames()
+        _thread.notes.is_scaled = False
         sites.forget()
 
     def _forget(self) -> None:
@@ -339,6 +340,8 @@ class RetrogradMonitor(Monitor):
             bad = [place for place in bad if not self._told.has(leaves[place])]
             if not bad:  # gradients of several backwards add up
                 return True
+        if bad and _thread.notes.is_scaled:  # the scaler leaves the update out and scales by less
+            return False
         edges = [edge for edge, _ in roots]
         if not bad:
             self._report_passing(edges)
@@ -425,6 +428,9 @@ class RetrogradMonitor(Monitor):
                 event = self.inquest(edges, births=[birth]).of_passing(birth) if self.watch.tells_once else None
                 if event is not None:
                     self.watch.tell_once(event)
+
+    def scaling(self, is_scaled: bool) -> None:
+        _thread.notes.is_scaled = is_scaled
 
     def before_step(self, optimizer: Any) -> bool:
         if not rates_pass(self.watch, optimizer, self.context):
@@ -542,6 +548,7 @@ class _Notes:
     def __init__(self) -> None:
         self.is_entered = False  # whether its flags are listened to
         self.loss_is_told = False  # whether a bad loss was told of, so that its gradients are no news
+        self.is_scaled = False  # whether a gradient scaler has multiplied the loss, and looks at its gradients itself
 
 
 class _Thread(threading.local):
