@@ -144,7 +144,7 @@ class GradScaler:
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
         self._growth_tracker = 0
-        self._is_finite: dict[int, bool | None] = {}  # by id of the optimizers that are unscaled; None without gradients
+        self._is_finite: dict[int, bool | None] = {}  # by id of the optimizers unscaled; None: no gradients
         self._stepped: set[int] = set()
 
     @overload

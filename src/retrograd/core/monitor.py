@@ -49,7 +49,7 @@ class Monitor:
         """Look at the gradients, in the leaves that it reached or returned, before the caller sees them."""
 
     def scaling(self, is_scaled: bool) -> None:
-        """Take note that a gradient scaler has multiplied a loss, and looks at the gradients itself until it is done."""
+        """Take note that a gradient scaler has multiplied a loss, and looks at the gradients until it is done."""
 
     def before_step(self, optimizer: Any) -> bool:
         """Say whether an optimizer may change its parameters."""
