@@ -179,3 +179,13 @@ def test_the_edges_of_a_histogram_must_increase() -> None:
     with pytest.raises(RuntimeError, match=r"must increase, but edge 1 is 3 and edge 2 is 2\.5; sort them"):
         rg.histogram(rg.ones(3), bins)
     assert rg.histogram(rg.ones(3), bins.sort().values).hist.tolist() == [3, 0, 0]
+
+
+@pytest.mark.parametrize("dim", [0, 1, None])
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_the_spread_of_numbers_far_from_0(name: str, dim: int | None) -> None:
+    """Where the mean cannot be represented as exactly as the spread asks for."""
+    x = np.random.default_rng(0).normal(-3e5, 1.0, (50, 20)).astype(np.float32)
+    spread = getattr(rg.tensor(x), name)(dim)
+    np.testing.assert_allclose(spread.numpy(), getattr(np, name)(x.astype(float), axis=dim, ddof=1), rtol=1e-6)
+    assert getattr(rg.full((50, 20), 0.1), name)(dim).abs().max() < 1e-8
