@@ -14,7 +14,7 @@ from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.dtypes import as_dtype, promote_types
 from retrograd.ops._matrices import check_matrix, check_same_dtype
-from retrograd.ops._reducing import Dims, checked_dim
+from retrograd.ops._reducing import Dims, add_reduce, checked_dim, sum_of_squares
 from retrograd.ops._rules import everywhere
 from retrograd.ops.linalg import inv_ex
 from retrograd.ops.linalg_decompositions import svdvals
@@ -166,7 +166,7 @@ def _weights(g: Any, distance: Any) -> Any:
 
 def _pull(weights: Any, near: Any, far: Any) -> Any:
     """How ``near`` moves: the weighted sum of its differences to all of ``far``."""
-    return np.sum(weights, axis=-1, keepdims=True) * near - weights @ far
+    return add_reduce(weights, -1, True) * near - weights @ far
 
 
 @op(
@@ -178,7 +178,7 @@ def _pull(weights: Any, near: Any, far: Any) -> Any:
 )
 def euclidean_by_product(x1, x2):
     """All distances from ``|x - y|² = |x|² - 2 x·y + |y|²``: fast, and inexact for points that are close together."""
-    squares = np.sum(np.square(x1), axis=-1)[..., :, None] + np.sum(np.square(x2), axis=-1)[..., None, :]
+    squares = sum_of_squares(x1, -1)[..., :, None] + sum_of_squares(x2, -1)[..., None, :]
     squares -= 2 * (x1 @ x2.mT)
     return np.sqrt(np.maximum(squares, 0))
 
