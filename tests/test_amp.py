@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 import pytest
+import torch
 
 import retrograd as rg
 from tests.parity import attempt, parity
@@ -61,6 +62,11 @@ def test_mistakes(m: Any) -> Any:
         scaler.scale(w.sum()).backward()
         return attempt(lambda: scaler.unscale_(m.optim.SGD([w], lr=1.0)))
 
+    def without_gradients() -> Any:
+        w, optimizer, scaler = start(m)
+        scaler.scale(w.sum())
+        return attempt(lambda: scaler.step(optimizer))
+
     def closure() -> Any:
         w, optimizer, scaler = start(m)
         scaler.scale(w.sum()).backward()
@@ -69,6 +75,7 @@ def test_mistakes(m: Any) -> Any:
     return [
         *(twice(*order) for order in [("unscale_", "unscale_"), ("step", "unscale_"), ("step", "step")]),
         half(),
+        without_gradients(),
         closure(),
         attempt(lambda: start(m)[2].load_state_dict({})),
     ]
@@ -81,8 +88,33 @@ def test_factors_that_make_no_sense(options: dict[str, float]) -> None:
 
 
 def test_update_needs_gradients_that_were_looked_at() -> None:
+    w, optimizer, scaler = start(rg)
+    scaler.scale(w.sum())
     with pytest.raises(AssertionError, match="No inf checks"):
-        rg.amp.GradScaler("cpu").update()
+        scaler.update()
+    with pytest.raises(AssertionError, match="no parameter of it has a gradient"):
+        scaler.step(optimizer)
+    with pytest.raises(AssertionError, match="No inf checks"):
+        scaler.update()
+
+
+@pytest.mark.parametrize("method", ["unscale_", "step", "update"])
+@pytest.mark.parametrize("m", [torch, rg], ids=["torch", "retrograd"])
+def test_gradients_of_a_loss_that_was_not_scaled_are_not_divided(m: Any, method: str) -> None:
+    w, optimizer, scaler = start(m)
+    w.sum().backward()
+    with pytest.raises(AssertionError, match=r"scaler\.scale\(loss" if m is rg else "_scale is None"):
+        getattr(scaler, method)(*[optimizer] * (method != "update"))
+    assert w.grad.tolist() == [1, 1]
+
+
+@parity
+def test_a_loss_in_float16_has_room_for_the_scale(m: Any) -> Any:
+    w, optimizer, scaler = start(m, init_scale=2.0**15)
+    loss = scaler.scale((w.half() ** 2).sum())
+    loss.backward()
+    scaler.step(optimizer)
+    return loss, w, scaler.scale(m.ones(2, dtype=m.float16))
 
 
 @parity

@@ -57,6 +57,13 @@ def test_nothing_lies_below_an_open_end(m: Any) -> Any:
     return [(one.cdf(m.tensor([0.0, 1.0])), attempt(lambda one=one: one.cdf(m.tensor(-1.0)))) for one in made]
 
 
+@parity
+def test_the_derivative_of_a_probability_by_a_count_of_0(m: Any) -> Any:
+    count = m.tensor([0.0, 0.0, 2.0], requires_grad=True)
+    poisson = m.distributions.Poisson(m.tensor([0.3, 0.0, 0.5]), validate_args=False)
+    return poisson.log_prob(count), m.autograd.grad(poisson.log_prob(count).sum(), count)
+
+
 @pytest.mark.parametrize("dtype", [rg.float32, rg.float64])
 def test_quantiles_of_the_continuous_bernoulli_stay_on_the_unit_interval(dtype: Any) -> None:
     logits = rg.tensor([-500.0, -30.0, -1.0, 0.0, 1.0, 30.0, 500.0], dtype=dtype, requires_grad=True)

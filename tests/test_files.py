@@ -240,6 +240,8 @@ def test_mistakes(tmp_path: Path) -> None:
         rg.save({"a": [rg.ones(1), range(3)]}, tmp_path / "x.npz")
     with pytest.raises(TypeError, match=r"save: a is of type ndarray.*; make a tensor of an array with from_numpy"):
         rg.save({"a": np.ones(1)}, tmp_path / "x.pt")
+    with pytest.raises(TypeError, match=r"save: the object is of type Linear.*; save its state_dict\(\)"):
+        rg.save(rg.nn.Linear(1, 1), tmp_path / "x.pt")
     with pytest.raises(TypeError, match="keys cannot contain tensors"):
         rg.save({rg.ones(1): 1}, tmp_path / "x.npz")
     with pytest.raises(TypeError, match="safetensors has no dtype for x, which is complex128"):

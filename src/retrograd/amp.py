@@ -9,9 +9,12 @@ from typing import Any, overload
 import numpy as np
 
 from retrograd.autograd.grad_mode import no_grad
+from retrograd.core import state
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
+from retrograd.creation import tensor
 from retrograd.device import cuda_is_available, device
+from retrograd.dtypes import float32
 
 __all__ = [
     "GradScaler",
@@ -136,11 +139,12 @@ class GradScaler:
         self._device = device
         self._enabled = enabled
         self._scale = float(init_scale)
+        self._has_scaled = False
         self._growth_factor = growth_factor
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
         self._growth_tracker = 0
-        self._is_finite: dict[int, bool] = {}  # by id of the optimizers whose gradients are unscaled
+        self._is_finite: dict[int, bool | None] = {}  # by id of the optimizers unscaled; None: no gradients
         self._stepped: set[int] = set()
 
     @overload
@@ -148,11 +152,17 @@ class GradScaler:
     @overload
     def scale(self, outputs: Iterable[Any]) -> Iterable[Any]: ...
     def scale(self, outputs: Any) -> Any:
-        """Return a tensor, or each of an iterable of tensors, times the scale."""
+        """Return a tensor, or each of an iterable of tensors, times the scale.
+
+        A loss in float16 becomes one in float32, which has room for the product.
+        """
         if not self._enabled:
             return outputs
+        self._has_scaled = True
+        if state.monitor is not None and self._scale > 1:  # no smaller one is to blame for an overflow
+            state.monitor.scaling(True)
         if isinstance(outputs, Tensor):
-            return outputs * self._scale
+            return outputs * tensor(self._scale, dtype=float32, device=outputs.device)
         if isinstance(outputs, (list, tuple)):
             return type(outputs)(map(self.scale, outputs))
         if isinstance(outputs, Iterable):
@@ -169,6 +179,8 @@ class GradScaler:
             If that was done already since the last :meth:`update`.
         ValueError
             If a gradient is in float16; parameters should be in float32.
+        AssertionError
+            If no loss was ever scaled.
         """
         if not self._enabled:
             return
@@ -176,10 +188,11 @@ class GradScaler:
             raise RuntimeError("unscale_() is being called after step().")
         if id(optimizer) in self._is_finite:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+        self._check_has_scaled("unscale_")
         grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         if any(grad.dtype.name == "float16" for grad in grads):
             raise ValueError("Attempting to unscale FP16 gradients; keep the parameters in float32.")
-        self._is_finite[id(optimizer)] = all(bool(grad.isfinite().all()) for grad in grads)
+        self._is_finite[id(optimizer)] = all(bool(grad.isfinite().all()) for grad in grads) if grads else None
         inverse = float(np.float32(1 / self._scale))
         for grad in grads:
             grad.mul_(inverse)
@@ -191,15 +204,25 @@ class GradScaler:
         -------
         object
             What ``optimizer.step`` returns; None if the update was left out.
+
+        Raises
+        ------
+        RuntimeError
+            If that was done already since the last :meth:`update`, or with a closure.
+        AssertionError
+            If no loss was ever scaled, or no parameter of the optimizer has a gradient.
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._check_has_scaled("step")
         if id(optimizer) in self._stepped:
             raise RuntimeError("step() has already been called since the last update().")
         if id(optimizer) not in self._is_finite:
             self.unscale_(optimizer)
+        if self._is_finite[id(optimizer)] is None:
+            raise AssertionError("No inf checks were recorded for this optimizer: no parameter of it has a gradient.")
         self._stepped.add(id(optimizer))
         return optimizer.step(*args, **kwargs) if self._is_finite[id(optimizer)] else None
 
@@ -207,11 +230,12 @@ class GradScaler:
         """Adapt the scale, or set it. To be called once all optimizers have stepped."""
         if not self._enabled:
             return
+        self._check_has_scaled("update")
         if new_scale is not None:
             self._scale = float(new_scale)
-        elif not self._is_finite:
+        elif all(found is None for found in self._is_finite.values()):
             raise AssertionError("No inf checks were recorded prior to update; call step() or unscale_() first.")
-        elif not all(self._is_finite.values()):
+        elif False in self._is_finite.values():
             self._scale *= self._backoff_factor
             self._growth_tracker = 0
         else:
@@ -222,6 +246,13 @@ class GradScaler:
                 self._growth_tracker = 0
         self._is_finite.clear()
         self._stepped.clear()
+        if state.monitor is not None:
+            state.monitor.scaling(False)
+
+    def _check_has_scaled(self, method: str) -> None:
+        """Refuse to divide gradients by a scale that no loss was multiplied by."""
+        if not self._has_scaled:
+            raise AssertionError(f"GradScaler.{method}: no loss was scaled; call scaler.scale(loss).backward() first")
 
     def get_scale(self) -> float:
         """Return the scale; 1.0 if disabled."""

@@ -209,6 +209,8 @@ def _describe(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, set):
         return ["set", *(_describe(item, _join(name, "item"), tensors) for item in value)]
     advice = "; make a tensor of an array with from_numpy" if isinstance(value, np.ndarray) else ""
+    if hasattr(value, "state_dict"):
+        advice = "; save its state_dict()"
     raise TypeError(
         f"save: {name or 'the object'} is of type {type(value).__name__}; files hold tensors, numbers, strings, bytes, "
         f"None, shapes, dtypes and devices, and dicts, lists, tuples and sets of these{advice}"

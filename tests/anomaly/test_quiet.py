@@ -374,6 +374,21 @@ def half_precision() -> None:
 
 
 @healthy
+def a_scale_that_is_too_large() -> None:
+    w = leaf(1.0, 2.0)
+    optimizer, scaler = rg.optim.SGD([w], lr=0.1), rg.amp.GradScaler("cpu", init_scale=2.0**20)
+    for _ in range(8):
+        optimizer.zero_grad()
+        scaler.scale(w.half().square().mean()).backward()
+        scaler.unscale_(optimizer)
+        rg.nn.utils.clip_grad_norm_([w], 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+    assert 1 < scaler.get_scale() < 2.0**20
+    assert 0 < w[0].item() < 1
+
+
+@healthy
 def adam_with_gradients_of_zero() -> None:
     x = leaf(1.0, 2.0)
     optimizer = rg.optim.Adam([x], lr=0.1)

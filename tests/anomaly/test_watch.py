@@ -38,6 +38,14 @@ def bad_gradient(x: Tensor) -> None:
     rg.sqrt(x * 0).sum().backward()
 
 
+def scaled(x: Tensor, scaler: rg.amp.GradScaler) -> None:
+    """A step whose gradient is NaN at every scale."""
+    optimizer = rg.optim.SGD([x], lr=0.1)
+    scaler.scale(rg.sqrt(x * 0).sum() * 0).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
 HARMS = [bad_loss, bad_gradient]
 both = pytest.mark.parametrize("harm", HARMS, ids=["loss", "gradient"])
 
@@ -1122,3 +1130,24 @@ def test_a_watch_that_has_ended_goes_with_the_last_name_for_it() -> None:
         assert gone() is None, "it waits for the collector of cycles"
     finally:
         gc.enable()
+
+
+def test_a_gradient_scaler_is_no_excuse_once_its_scale_is_1() -> None:
+    x, scaler = leaf(1.0), rg.amp.GradScaler("cpu", init_scale=4.0)
+    with rg.anomaly.watch(policy={"nan": "warn"}) as watch:
+        scaled(x, scaler)
+        scaled(x, scaler)
+        assert watch.events == ()
+        with pytest.warns(AnomalyWarning, match="sqrt"):
+            scaled(x, scaler)
+
+
+def test_a_scale_of_an_earlier_step_excuses_nothing() -> None:
+    x, scaler = leaf(1.0), rg.amp.GradScaler("cpu")
+    with rg.anomaly.watch():
+        scaled(x, scaler)
+        with pytest.raises(AnomalyError, match="sqrt"):
+            bad_gradient(x)
+        scaler.scale(x.sum())
+    with rg.anomaly.watch(), pytest.raises(AnomalyError, match="sqrt"):
+        bad_gradient(x)

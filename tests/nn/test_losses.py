@@ -200,12 +200,23 @@ def test_errors_are_torchs(mistake: str) -> None:
     assert ours == theirs
 
 
+@pytest.mark.filterwarnings("ignore:.*target size:UserWarning")
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: F.binary_cross_entropy(rg.tensor([0.5, -2.0]), rg.ones(2)), ["-2.0", "with_logits"]),
         (lambda: F.binary_cross_entropy(rg.tensor([0.5, 0.5]), rg.tensor([0.0, 255.0])), ["target", "255.0"]),
         (lambda: F.binary_cross_entropy(rg.ones(2), rg.ones(3)), ["[3]", "[2]"]),
+        (
+            lambda: F.binary_cross_entropy(rg.ones(2, 3), rg.ones(2, 3), rg.ones(4)),
+            ["entropy: weight", "[4]", "[2, 3]"],
+        ),
+        (
+            lambda: F.binary_cross_entropy_with_logits(rg.ones(2, 3), rg.ones(2, 3), pos_weight=rg.ones(2)),
+            ["binary_cross_entropy_with_logits: pos_weight", "[2]", "[2, 3]"],
+        ),
+        (lambda: F.mse_loss(rg.ones(2, 3), rg.ones(2)), ["tensor a (3)", "tensor b (2)", "in mse_loss", "[2, 3]"]),
+        (lambda: F.cosine_similarity(rg.ones(2, 3), rg.ones(2, 4)), ["dimension 1", "in cosine_similarity", "[2, 4]"]),
         (lambda: F.gaussian_nll_loss(rg.ones(2), rg.ones(2), -rg.ones(2)), ["negative", "-1.0"]),
         (lambda: F.soft_margin_loss(rg.ones(3, 1), rg.ones(3)), ["target", "[3]", "[3, 1]", "reshape"]),
         (lambda: F.multi_margin_loss(rg.ones(2, 3), rg.tensor([0, 3])), ["3", "3 classes"]),

@@ -201,3 +201,13 @@ def test_long_sums_in_single_precision_are_precise(shape: tuple[int, ...], dim: 
     bias = rg.zeros(x.mean(dim, keepdim=True).shape, requires_grad=True)
     (bias + x).backward(x)
     assert (bias.grad - x.double().sum(dim, keepdim=True)).abs().max() < 1e-5 * x.numel() / bias.numel()
+
+
+@pytest.mark.parametrize("dim", [0, 1, None])
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_the_spread_of_numbers_far_from_0(name: str, dim: int | None) -> None:
+    """Where the mean cannot be represented as exactly as the spread asks for."""
+    x = np.random.default_rng(0).normal(-3e5, 1.0, (50, 20)).astype(np.float32)
+    spread = getattr(rg.tensor(x), name)(dim)
+    np.testing.assert_allclose(spread.numpy(), getattr(np, name)(x.astype(float), axis=dim, ddof=1), rtol=1e-6)
+    assert getattr(rg.full((50, 20), 0.1), name)(dim).abs().max() < 1e-8

@@ -406,6 +406,35 @@ def test_an_optimizer_of_ones_own(t: Any) -> Any:
     ]
 
 
+@parity
+def test_an_optimizer_around_another_one_that_calls_no_init(t: Any) -> Any:
+    class Lookahead(t.optim.Optimizer):  # type: ignore[misc,name-defined]
+        def __init__(self, optimizer: Any) -> None:
+            self.optimizer = optimizer
+            self.param_groups = optimizer.param_groups
+            self.defaults = optimizer.defaults
+            self.slow = {p: p.detach().clone() for group in self.param_groups for p in group["params"]}
+
+        def step(self, closure: Any = None) -> Any:
+            loss = self.optimizer.step(closure)
+            for p, slow in self.slow.items():
+                slow += 0.5 * (p.data - slow)
+                p.data.copy_(slow)
+            return loss
+
+    a, _ = leaves(t)
+    optimizer = Lookahead(t.optim.SGD([a], lr=0.1))
+    scheduler = t.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    rates = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        a.square().sum().backward()
+        optimizer.step()
+        scheduler.step()
+        rates += scheduler.get_last_lr()
+    return a.detach(), rates
+
+
 def test_hooks_run_once_where_a_subclass_calls_super() -> None:
     class Mine(rg.optim.SGD):
         def step(self, closure: Any = None) -> Any:

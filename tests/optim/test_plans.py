@@ -259,9 +259,10 @@ def test_blocks_make_up_the_whole(sizes: list[int], threads: int) -> None:
         _blockwise._Task([number], [(rg.tensor(np.broadcast_to(np.float32(0), size)),)], _blockwise._Step())
         for number, size in enumerate(sizes)
     ]
-    _blockwise._cut(tasks, threads)
+    blocks = _blockwise._cut(tasks, threads)
     for task, size in zip(tasks, sizes, strict=True):
-        borders = [(block._low, block._high) for block in task.blocks]
+        borders = [(block._low, block._high) for block in blocks if block._task is task]
+        assert task.is_in_blocks == (len(borders) > 1)
         assert borders[0][0] == 0
         assert borders[-1][1] == size
         for low, high in borders:
@@ -308,3 +309,28 @@ def test_a_plan_is_made_anew_for_other_threads(plans: list[Plan]) -> None:
     finally:
         rg.set_num_threads(before)
     assert len(plans) == 3
+
+
+@pytest.mark.parametrize("sizes", [[3, 5], [3, 40_000], [600_000, 600_000]])
+def test_an_optimizer_is_freed_without_the_garbage_collector(sizes: list[int]) -> None:
+    params = [rg.ones(size, requires_grad=True) for size in sizes]
+    optimizer = rg.optim.Adam(params)
+    for param in params:
+        param.grad = rg.ones_like(param)
+    optimizer.step()
+
+    def memory(state: dict[str, Any]) -> weakref.ref[Any]:
+        array = state["exp_avg"]._data
+        return weakref.ref(array if array.base is None else array.base)
+
+    kept = memory(optimizer.state[params[-1]])
+    gc.disable()
+    try:
+        optimizer.load_state_dict(optimizer.state_dict())
+        optimizer.step()  # makes a plan anew
+        assert kept() is None
+        kept = memory(optimizer.state[params[-1]])
+        del optimizer
+        assert kept() is None
+    finally:
+        gc.enable()

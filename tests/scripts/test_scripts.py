@@ -58,8 +58,8 @@ def numbers(text: str) -> np.ndarray:
 
 
 def words(text: str) -> str:
-    """What is printed beside numbers with a point."""
-    text = re.sub(r"[\s,]+", " ", _NUMBER.sub("#", text))
+    """What is printed beside numbers with a point; NumPy pads those that have fewer digits."""
+    text = re.sub(r"[\s,]+", " ", _NUMBER.sub("#", text)).replace("[ ", "[").replace(" ]", "]")
     return text.replace("retrograd.", "torch.")
 
 

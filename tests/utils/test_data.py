@@ -283,6 +283,33 @@ def test_a_data_set_can_end_an_epoch(t: Any) -> Any:
 
 
 @parity
+def test_as_many_indices_as_anybody_may_ask_for(t: Any) -> Any:
+    d = data_of(t)
+    endless = d.RandomSampler(range(3), replacement=True, num_samples=10**10)
+    batches = iter(d.DataLoader(range(3), batch_size=500, sampler=endless))
+    drawn = t.cat([next(batches) for _ in range(5)])
+    exact = d.RandomSampler(range(3), replacement=True, num_samples=2001)
+    return [drawn.shape, drawn.unique(), len(endless), len(list(exact))]
+
+
+@parity
+def test_what_is_drawn_in_between_leaves_the_order_alone(t: Any) -> Any:
+    d = data_of(t)
+
+    def order(sampler: Any, disturb: bool) -> list[int]:
+        t.manual_seed(0)
+        seen = []
+        for index in sampler:
+            seen.append(index)
+            if disturb:
+                t.rand(3)
+        return seen
+
+    samplers = [d.RandomSampler(range(5), n > 12, num_samples=n) for n in (12, 3000)]
+    return [order(sampler, False) == order(sampler, True) for sampler in samplers]
+
+
+@parity
 def test_a_sampler_draws_when_it_is_asked_for_its_first_index(t: Any) -> Any:
     d = data_of(t)
     report = []

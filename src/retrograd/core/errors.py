@@ -110,6 +110,13 @@ def explain(name: str, operands: Sequence[Any], error: Exception, params: Sequen
     return error
 
 
+def check_broadcast(name: str, *operands: Any) -> None:
+    """Raise torch's error for operands whose shapes do not broadcast, in the name of the function that was called."""
+    clash = _broadcast_clash(operands)
+    if clash is not None:
+        raise RuntimeError(f"{clash}, in {name}; operands: {describe(operands)}")
+
+
 def describe(operands: Sequence[Any]) -> str:
     """Name dtype and shape of arrays, and other arguments as they are."""
     return ", ".join(_describe(value) for value in operands)
@@ -117,7 +124,7 @@ def describe(operands: Sequence[Any]) -> str:
 
 def _describe(value: Any) -> str:
     if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return f"{value.dtype}{list(value.shape)}"
+        return f"{value.dtype.name}{list(value.shape)}"
     if isinstance(value, (list, tuple)) and any(hasattr(item, "shape") for item in value):
         return f"({describe(value)})"
     return repr(value)

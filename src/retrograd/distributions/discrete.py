@@ -437,8 +437,8 @@ class Poisson(Elementwise, ExponentialFamily):
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
         rate, value = broadcast_all(self.rate, value)
-        weighted = (value * rate.log()).where(value > 0, 0.0)  # no event at rate 0 is certain
-        return weighted - rate - (value + 1).lgamma()
+        log_rate = rate.log().masked_fill((value == 0) & (rate == 0), 0.0)  # no event at rate 0 is certain
+        return value * log_rate - rate - (value + 1).lgamma()
 
     @property
     def _natural_params(self) -> tuple[Any, ...]:

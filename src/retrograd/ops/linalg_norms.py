@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.errors import check_broadcast
 from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.dtypes import as_dtype, promote_types
 from retrograd.ops._matrices import check_matrix, check_same_dtype
-from retrograd.ops._reducing import Dims, checked_dim
+from retrograd.ops._reducing import Dims, add_reduce, checked_dim, sum_of_squares
 from retrograd.ops._rules import everywhere
 from retrograd.ops.linalg import inv_ex
 from retrograd.ops.linalg_decompositions import svdvals
@@ -165,7 +166,7 @@ def _weights(g: Any, distance: Any) -> Any:
 
 def _pull(weights: Any, near: Any, far: Any) -> Any:
     """How ``near`` moves: the weighted sum of its differences to all of ``far``."""
-    return np.sum(weights, axis=-1, keepdims=True) * near - weights @ far
+    return add_reduce(weights, -1, True) * near - weights @ far
 
 
 @op(
@@ -177,7 +178,7 @@ def _pull(weights: Any, near: Any, far: Any) -> Any:
 )
 def euclidean_by_product(x1, x2):
     """All distances from ``|x - y|² = |x|² - 2 x·y + |y|²``: fast, and inexact for points that are close together."""
-    squares = np.sum(np.square(x1), axis=-1)[..., :, None] + np.sum(np.square(x2), axis=-1)[..., None, :]
+    squares = sum_of_squares(x1, -1)[..., :, None] + sum_of_squares(x2, -1)[..., None, :]
     squares -= 2 * (x1 @ x2.mT)
     return np.sqrt(np.maximum(squares, 0))
 
@@ -242,6 +243,7 @@ def cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8):
         raise RuntimeError(
             f"cosine_similarity: expected common dtype to be floating point, yet common dtype is {dtype}"
         )
+    check_broadcast("cosine_similarity", x1, x2)
     x1, x2 = np.broadcast_arrays(x1.to(dtype), x2.to(dtype))
     return np.sum(_unit(x1, dim, eps) * _unit(x2, dim, eps), axis=dim)
 

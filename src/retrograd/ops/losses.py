@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.errors import check_broadcast
 from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.core.sites import warn_user
@@ -35,6 +36,7 @@ def _paired(name: str, input: Any, target: Any) -> tuple[Any, Any]:
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
         )
+        check_broadcast(name, input, target)
         input, target = np.broadcast_arrays(input, target)
     return _in_one_dtype(input, target)
 
@@ -303,11 +305,17 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     if target.dtype != input.dtype:
         raise RuntimeError(f"binary_cross_entropy: Found target of dtype {target.dtype} but expected {input.dtype}")
     check_constant("binary_cross_entropy", weight=weight)
-    return _binary_cross_entropy(input, target, _broadcast(weight, input), reduction)
+    return _binary_cross_entropy(input, target, _broadcast("binary_cross_entropy", "weight", weight, input), reduction)
 
 
-def _broadcast(weight: Any, input: Any) -> Any:
-    return None if weight is None else np.broadcast_to(weight, input.shape)
+def _broadcast(function: str, name: str, weight: Any, input: Any) -> Any:
+    try:
+        return None if weight is None else np.broadcast_to(weight, input.shape)
+    except RuntimeError:
+        raise RuntimeError(
+            f"{function}: {name} of shape {list(weight.shape)} does not broadcast to the shape of the input, "
+            f"{list(input.shape)}"
+        ) from None
 
 
 def _softplus(x: Any) -> Any:
@@ -378,9 +386,9 @@ def binary_cross_entropy_with_logits(
         )
     input, target = _in_one_dtype(input, target)
     check_constant(name, weight=weight, pos_weight=pos_weight)
-    return _binary_cross_entropy_with_logits(
-        input, target, _broadcast(weight, input), _broadcast(pos_weight, input), reduction
-    )
+    weight = _broadcast(name, "weight", weight, input)
+    pos_weight = _broadcast(name, "pos_weight", pos_weight, input)
+    return _binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
 
 
 # --- distributions ----------------------------------------------------------------------------------------------------

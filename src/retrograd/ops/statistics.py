@@ -41,7 +41,9 @@ def _variance(name: str, x: Any, dim: Dims, correction: float, keepdim: bool) ->
     if x.dtype == np.float16:
         return _variance(name, x.astype(np.float32), dim, correction, keepdim)
     axis = axes_of(dim, x.ndim)
-    total = sum_of_squares(settle(x - mean_of(x, axis, True)), axis, keepdim)
+    centred = settle(x - mean_of(x, axis, True))
+    centred -= mean_of(centred, axis, True)  # where the mean is large, and so was its rounding error
+    total = sum_of_squares(centred, axis, keepdim)
     return total / max(count_reduced(x.shape, total.shape) - correction, 0)
 
 

@@ -127,19 +127,17 @@ class _Task:
                     tensor._data = part
         self.size = self.vectors[0].size
         self.on_cpu = type(self.vectors[0]) is np.ndarray
-        self.cut([0, self.size])
+        self.is_in_blocks = False
 
-    def cut(self, borders: Sequence[int]) -> None:
-        """Set the borders of the blocks."""
-        self.blocks = [_Block(self, low, high) for low, high in pairwise(borders)]
-        #: What is to be run in a step, in any order and by any thread; if these are blocks, after filling the vectors.
-        self.jobs: list[_Task | _Block] = [self] if len(self.blocks) == 1 else [*self.blocks]
+    def cut(self, borders: Sequence[int]) -> list[_Block]:
+        """Cut it into blocks, to be run in any order and by any thread, between :meth:`fill` and :meth:`empty`.
 
-    def run(self) -> None:
-        """Do the whole of it, which is one block."""
-        self.fill()
-        self.blocks[0].run()
-        self.empty()
+        A single block does these itself. Blocks know their task and not the other way round, so that a plan which
+        is no longer needed is freed at once.
+        """
+        self.is_in_blocks = len(borders) > 2
+        kind = _Block if self.is_in_blocks else _Whole
+        return [kind(self, low, high) for low, high in pairwise(borders)]
 
     @property
     def update(self) -> Update:
@@ -184,6 +182,16 @@ class _Block:
         kernel(self._param, grad, *self._state, *scratch_vectors(temporaries, self._param))
 
 
+class _Whole(_Block):
+    """The only block of a task."""
+
+    def run(self) -> None:
+        """Do the whole of the task."""
+        self._task.fill()
+        _Block.run(self)
+        self._task.empty()
+
+
 class Plan:
     """The work of the steps of an optimizer: which parameters are updated together, and in which blocks.
 
@@ -222,11 +230,12 @@ class Plan:
         alone = [task for task in tasks if not are_shared or (len(task.numbers) > 1 and task.size <= FEW)]
         shared = [task for task in tasks if task not in alone]
         if on_cpu:
-            _cut(alone, 1)
-            _cut(shared, self._threads)
-        self._alone = [job for task in alone for job in task.jobs]
-        self._shared = [(job,) for task in shared for job in task.jobs]
-        self._in_blocks = [task for task in tasks if len(task.blocks) > 1]
+            self._alone = _cut(alone, 1)
+            self._shared = [(block,) for block in _cut(shared, self._threads)]
+        else:
+            self._alone = [block for task in tasks for block in task.cut([0, task.size])]
+            self._shared = []
+        self._in_blocks = [task for task in tasks if task.is_in_blocks]
 
     def fits(self, updates: Sequence[Update], tensors: Sequence[Tensor]) -> bool:
         """Whether it is a plan for such updates and tensors."""
@@ -244,8 +253,8 @@ class Plan:
         self._step.updates, self._step.grads = updates, grads
         for task in self._in_blocks:
             task.fill()
-        for job in self._alone:
-            job.run()
+        for block in self._alone:
+            block.run()
         if self._shared:
             share_out(_run, self._shared)
         for task in self._in_blocks:
@@ -253,17 +262,19 @@ class Plan:
         self._step.updates = self._step.grads = ()
 
 
-def _cut(tasks: Sequence[_Task], threads: int) -> None:
-    """Cut tasks into blocks, so that none is of two threads' shares; the first share is for the thread that waits."""
+def _cut(tasks: Sequence[_Task], threads: int) -> list[_Block]:
+    """The blocks of tasks, none of which is of two threads' shares; the first is for the thread that waits."""
     whole = sum(task.size for task in tasks)
     own = whole if threads == 1 else whole * OWN_SHARE * 2 / threads
     shares = [own + (whole - own) * number / max(threads - 1, 1) for number in range(threads)]  # where they end
     start = 0
+    blocks = []
     for task in tasks:
         ends = {round((share - start) / LINE) * LINE for share in shares}
         parts = [0, *sorted(end for end in ends if 0 < end < task.size), task.size]
-        task.cut([0, *(border for low, high in pairwise(parts) for border in _even_borders(low, high))])
+        blocks += task.cut([0, *(border for low, high in pairwise(parts) for border in _even_borders(low, high))])
         start += task.size
+    return blocks
 
 
 def _even_borders(low: int, high: int) -> Iterator[int]:

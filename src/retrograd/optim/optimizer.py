@@ -71,7 +71,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
 def _run(step: Callable[..., Any], optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
     args = (optimizer, *args)
-    for hook in _all_of(_global_pre_hooks, optimizer._optimizer_step_pre_hooks):
+    own = vars(optimizer)  # without hooks of its own where a wrapper around an optimizer has not called ``__init__``
+    for hook in _all_of(_global_pre_hooks, own.get("_optimizer_step_pre_hooks", {})):
         result = hook(optimizer, args, kwargs)
         if result is not None:
             if not isinstance(result, tuple) or len(result) != 2:
@@ -79,12 +80,12 @@ def _run(step: Callable[..., Any], optimizer: Optimizer, args: Any, kwargs: Any)
             args, kwargs = result
     monitor = state.monitor
     out = step(*args, **kwargs) if monitor is None else monitor.run_step(optimizer, lambda: step(*args, **kwargs))
-    for hook in _all_of(optimizer._optimizer_step_post_hooks, _global_post_hooks):
+    for hook in _all_of(own.get("_optimizer_step_post_hooks", {}), _global_post_hooks):
         hook(optimizer, args, kwargs)
     return out
 
 
-def _all_of(some: Hooks, others: Hooks) -> Iterable[Callable[..., Any]]:
+def _all_of(some: dict[int, Any], others: dict[int, Any]) -> Iterable[Callable[..., Any]]:
     """The hooks that are there now; one of them may remove itself."""
     return (*some.values(), *others.values()) if some or others else ()
 

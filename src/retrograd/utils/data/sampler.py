@@ -22,6 +22,8 @@ __all__ = [
 
 T_co = TypeVar("T_co", covariant=True)
 
+_DRAWN_AT_ONCE = 1000  # there may be as many indices as a program will ever ask for: num_samples=10**10
+
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
@@ -92,11 +94,15 @@ class RandomSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         total, wanted = len(self.data_source), self.num_samples
+        generator = self.generator
+        if generator is None:  # what a program draws in between leaves the order alone
+            generator = Generator().manual_seed(int(randint(2**63 - 1, ()).item()))
         if self.replacement:
-            yield from randint(total, (wanted,), generator=self.generator).tolist()
+            for begin in range(0, wanted, _DRAWN_AT_ONCE):
+                yield from randint(total, (min(_DRAWN_AT_ONCE, wanted - begin),), generator=generator).tolist()
             return
         while wanted > 0 and total > 0:
-            yield from randperm(total, generator=self.generator).tolist()[:wanted]
+            yield from randperm(total, generator=generator).tolist()[:wanted]
             wanted -= total
 
     def __len__(self) -> int:

@@ -96,6 +96,7 @@ class RetrogradMonitor(Monitor):
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
         self._told = Told()  # of the bad gradients
         self._told_losses: set[int] = set()  # the threads with a backward under way whose bad loss was told of
+        self._scaled: set[int] = set()  # the threads in which a gradient scaler looks at the gradients itself
         self._looked = time.perf_counter()  # when the last look ended
         self._unseen = 0  # the backward passes since
         self._step_time = self._look_time = 0.0
@@ -140,6 +141,7 @@ class RetrogradMonitor(Monitor):
         self._snapshot = None
         self._kept = []
         self._growth, self._leaf_names = Growth(), LeafNames()
+        self._scaled.clear()
         sites.forget()
 
     def _forget(self) -> None:
@@ -371,6 +373,8 @@ class RetrogradMonitor(Monitor):
             bad = [place for place in bad if not self._told.has(leaves[place])]
             if not bad:  # gradients of several backwards add up
                 return True
+        if bad and threading.get_ident() in self._scaled:  # the scaler leaves the update out and scales by less
+            return False
         edges = [edge for edge, _ in roots]
         if not bad:
             self._report_passing(edges)
@@ -457,6 +461,9 @@ class RetrogradMonitor(Monitor):
                 event = self.inquest(edges, births=[birth]).of_passing(birth) if self.watch.tells_once else None
                 if event is not None:
                     self.watch.tell_once(event)
+
+    def scaling(self, is_scaled: bool) -> None:
+        (self._scaled.add if is_scaled else self._scaled.discard)(threading.get_ident())
 
     def before_step(self, optimizer: Any) -> bool:
         if not rates_pass(self.watch, optimizer, self.context):
