@@ -21,6 +21,7 @@ from retrograd.anomaly.libraries import depth_of_user
 from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, advice, message_of, outcome_of
 from retrograd.anomaly.policies import ACTIONS, Action, policies_of
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
+from retrograd.anomaly.second_run import SecondRun
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -132,7 +133,7 @@ class Watch:
         self._adapters: list[Adapter] = []
         self._own_time = 0.0
         self._started = self._ended = 0.0
-        self._replay: _Replay | None = None
+        self._replay: SecondRun | None = None
         self._lock = threading.RLock()
         self._warned = Warned()
 
@@ -273,7 +274,7 @@ class Watch:
         for number, batch in enumerate(loader):
             self.batch_idx = number
             self.withheld = False
-            self._replay = replay = _Replay([adapter.snapshot() for adapter in self._adapters])
+            self._replay = replay = SecondRun([adapter.snapshot() for adapter in self._adapters])
             try:
                 yield batch
                 if replay.tripped is not None:
@@ -282,16 +283,16 @@ class Watch:
                 if self._replay is replay:  # else the loop was left by an exception, and another one is under way
                     self._replay = None
 
-    def _again(self, batch: Any, replay: _Replay) -> Iterator[Any]:
+    def _again(self, batch: Any, replay: SecondRun) -> Iterator[Any]:
         first = replay.tripped
         assert first is not None
         self._put_back(replay)
-        replay.tripped = None
         self.withheld = False
         for adapter in self._adapters:
             adapter.record_everything()
         try:
-            yield batch
+            with replay.counted_as_the_first(self):
+                yield batch
         finally:
             for adapter in self._adapters:
                 adapter.stop_recording()
@@ -305,7 +306,7 @@ class Watch:
             event = replace(event, reproducible=True)
         self._carry_out(kind, event, twice=True)
 
-    def _put_back(self, replay: _Replay) -> None:
+    def _put_back(self, replay: SecondRun) -> None:
         for adapter, snapshot in zip(self._adapters, replay.snapshots, strict=True):
             adapter.restore(snapshot)
 
@@ -369,8 +370,7 @@ class Watch:
         """
         event = self._completed(event)
         if self._replay is not None and not exact and kind in ("nan", "inf") and self.listens_to(kind):
-            if self._replay.tripped is None:
-                self._replay.tripped = kind, event
+            self._replay.trip(self, kind, event)
             return "withhold"
         return self._carry_out(kind, event)
 
@@ -464,14 +464,6 @@ class Watch:
             if text is not None:
                 warnings.warn(text, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
         return "withhold" if action == "skip_step" else "go on"
-
-
-class _Replay:
-    """One step that may have to be run again."""
-
-    def __init__(self, snapshots: Sequence[Any]) -> None:
-        self.snapshots = snapshots
-        self.tripped: tuple[str, NaNEvent] | None = None
 
 
 def _adapters_for(watch: Watch) -> list[Adapter]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ _WITHOUT_EDGE = frozenset(
         *("input_lengths", "target_lengths", "running_mean", "running_var"),
     )
 )
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NO_PARAMETERS = re.compile(r"_sym_|^(?:result|output)\d*$|total_weight|source_dim")  # that nodes save besides
 _SIDE_EFFECTS = ("dropout", "bernoulli", "rrelu", "multinomial")
 _OF_NO_INFLUENCE = {"momentum": 0.0}  # on the result
 
@@ -234,13 +235,12 @@ def _compute(node: Any, call: Call, overload: Any) -> None:
 def _overload_of(node: Any, saved: Iterable[str]) -> Any:
     """The dispatcher's entry that made a node: the one with its name whose tensors match the edges and whose other
     parameters match what was saved."""
-    stem = re.sub(r"Backward\d*$", "", node.name())
-    snake = _CAMEL.sub("_", stem).lower().replace("log1_p", "log1p")
-    saved = {name for name in saved if not re.search(r"_sym_|^(?:result|output)\d*$|total_weight", name)}
+    stem = re.sub(r"Backward\d*", "", node.name()).replace("_", "").lower()
+    saved = {name for name in saved if not re.search(_NO_PARAMETERS, name)}
     edges = len(node.next_functions)
-    for name in (snake, f"_{snake}", f"{snake}_forward"):
-        packet = getattr(torch.ops.aten, name, None)
-        for overload in (getattr(packet, each) for each in packet.overloads()) if packet is not None else ():
+    for name in _entries().get(stem, []) + _entries().get(f"{stem}forward", []):
+        packet = getattr(torch.ops.aten, name)
+        for overload in (getattr(packet, each) for each in packet.overloads()):
             parameters = overload._schema.arguments
             known = {each.name for each in (*parameters, *overload._schema.returns)}
             if overload._schema.is_mutable or not saved <= known:
@@ -251,6 +251,16 @@ def _overload_of(node: Any, saved: Iterable[str]) -> Any:
             if several or len(needed) <= edges <= len(tensors):
                 return overload
     return None
+
+
+@functools.cache
+def _entries() -> dict[str, list[str]]:
+    """The names of the dispatcher's entries by what a node has of them, which is neither underscores nor capitals."""
+    found: dict[str, list[str]] = {}
+    full = (name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
+    for name in sorted({each.removeprefix("aten::") for each in full}, key=lambda each: (each.startswith("_"), each)):
+        found.setdefault(name.replace("_", "").lower(), []).append(name)
+    return found
 
 
 def _with_edge(overload: Any, edges: int) -> list[Any]:
