@@ -145,3 +145,19 @@ def test_a_negative_determinant_that_rounds_to_zero() -> None:
     assert diagnose(event).title == "logarithm of a negative determinant"
     check = f"\nassert abs(loss.item() - {12 * math.log(1e-30)}) < 1e-2"
     assert not run("torch", mended(DETERMINANT, event) + check).events
+
+
+IN_PLACE = """
+logits = torch.tensor([[1.0, 2.0], [0.5, 0.0]], requires_grad=True)
+scores = logits.masked_fill(torch.tensor([[True, True], [False, True]]), float("-inf"))
+scores -= scores.max(-1, keepdim=True)[0]  # born here
+loss = (scores.exp() / scores.exp().sum(-1, keepdim=True))[:, 0].sum()
+loss.backward()
+"""
+
+
+@pytest.mark.parametrize("library", ["torch", "retrograd"])
+def test_the_largest_score_is_subtracted_in_place(library: str) -> None:
+    event = only_event(run(library, IN_PLACE, steps=True))
+    assert (event.op, event.lineno, event.index) == ("sub", line(IN_PLACE), (0, 0))
+    assert not run(library, mended(IN_PLACE, event) + "\nassert loss.item() == 1.5").events

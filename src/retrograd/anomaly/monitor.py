@@ -17,7 +17,7 @@ from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
 from retrograd.anomaly.catalogue import explain
 from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
-from retrograd.anomaly.libraries import depth_of_user
+from retrograd.anomaly.libraries import depth_of_user, is_in_backward
 from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, advice, message_of, outcome_of
 from retrograd.anomaly.policies import ACTIONS, Action, policies_of
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
@@ -323,10 +323,12 @@ class Watch:
             return  # the first says all by itself
         if self._events and self._events[-1].step == self.step:
             return  # the policy has let it pass, and this comes of it
+        if not (is_in_backward(error) and self.loss_history):
+            self.remember_loss(None)  # of the step that has come to no loss
         for adapter in self._adapters:
             event = adapter.explain(error) if isinstance(adapter, ExplainsErrors) else None
             if event is not None and self.listens_to("nan"):
-                event = self._completed(event)
+                event = self._completed(event if event.step else replace(event, step=self.step + 1))
                 self._record("nan", event, "explain")
                 error.add_note("\n".join(advice(event)) if event.kind == "error" else message_of(event))
 
