@@ -61,7 +61,8 @@ def test_of_two_backward_passes_in_a_loop_body_it_is_the_first(where: str, libra
             for optimizer in optimizers:
                 optimizer.zero_grad()
             root = critic * factor
-            (module.log(root).sum() if where == "loss" else module.where(root < 0, module.sqrt(root), 1).sum()).backward()
+            bad = module.log(root) if where == "loss" else module.where(root < 0, module.sqrt(root), 1)
+            bad.sum().backward()
             optimizers[0].step()
             (actor * 3).sum().backward()
             optimizers[1].step()
