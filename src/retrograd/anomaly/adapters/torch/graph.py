@@ -289,28 +289,51 @@ def is_python(node: Any) -> bool:
     return isinstance(node, torch.autograd.function.BackwardCFunction)
 
 
-def saved_by(node: Any) -> dict[str, Any]:
-    """What a node saved, by the parameter's name, without what was freed or overwritten since."""
+def saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:
+    """What a node saved, by the parameter's name, without what was freed or overwritten since.
+
+    Parameters
+    ----------
+    node
+        Of the graph.
+    unpacked
+        Whether to call hooks of torch's own for what these have packed, such as a checkpoint's, which computes it again
+        and may draw random numbers. The program's own are never called: once may be all that they are good for.
+    """
     found: dict[str, Any] = {}
     if is_python(node):
         with contextlib.suppress(Exception):
-            found = {f"saved_tensors[{number}]": each for number, each in enumerate(node.saved_tensors)}
+            if all(_may_be_read(raw, unpacked) for raw in node._raw_saved_tensors):
+                found = {f"saved_tensors[{number}]": each for number, each in enumerate(node.saved_tensors)}
         return found
     kind = type(node)
     names = _attributes.get(kind)
     if names is None:
-        names = _attributes[kind] = [name for name in dir(node) if name.startswith("_saved_")]
-    for attribute in names:
+        members = dir(node)
+        names = _attributes[kind] = [
+            (name, f"_raw{name}" if f"_raw{name}" in members else None) for name in members if name.startswith("_saved_")
+        ]
+    for attribute, raw in names:
         try:
+            if raw is not None and not _may_be_read(getattr(node, raw), unpacked):
+                continue
             value = getattr(node, attribute)
-        except Exception:  # freed, or overwritten, or a hook of the user's failed
+        except Exception:  # freed, or overwritten, or a hook failed
             continue
         if value is not None:
             found[attribute.removeprefix("_saved_")] = _signed(value)
     return found
 
 
-_attributes: dict[type, list[str]] = {}  # of torch's own types of nodes
+_attributes: dict[type, list[tuple[str, str | None]]] = {}  # of torch's own types of nodes, for tensors with raw ones
+
+
+def _may_be_read(raw: Any, unpacked: bool) -> bool:
+    """Whether what a node has saved, one tensor or several, can be had without a hook that must not be called."""
+    if isinstance(raw, (tuple, list)):
+        return all(_may_be_read(each, unpacked) for each in raw)
+    hook = getattr(raw, "unpack_hook", None)
+    return hook is None or (unpacked and getattr(hook, "__module__", "").startswith("torch."))
 
 
 def _signed(value: Any) -> Any:
