@@ -28,9 +28,10 @@ try:
         for step in range(4):
             x = torch.randn(5, 3)
             if step == 2 and rank == 1:
-                x[3, 0] = float("nan")
+                x[3, 0] = BAD
             optimizer.zero_grad()
-            loss = (model(x) ** 2).mean()
+            out = model(x)
+            loss = (LOSS).mean()
             loss.backward()
             optimizer.step()
 except rg.anomaly.AnomalyError as error:
@@ -45,10 +46,15 @@ DDP = "nn.parallel.DistributedDataParallel"
 FSDP = "(lambda model: __import__('torch.distributed.fsdp').distributed.fsdp.fully_shard(model))"
 
 
+DATA = 'float("nan")', "out ** 2", "leaf"
+ROOT = "1.0", "torch.sqrt(out ** 2 * (step != 2 or rank != 1))", "divide"  # after which FSDP has let go of its weights
+
+
 @pytest.mark.parametrize("wrap", [DDP, FSDP], ids=["DDP", "FSDP"])
-def test_the_guilty_rank_is_named_and_none_hangs(wrap: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("bad", "loss", "kind"), [DATA, ROOT], ids=["data", "backward"])
+def test_the_guilty_rank_is_named_and_none_hangs(wrap: str, bad: str, loss: str, kind: str, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    script.write_text(SCRIPT.replace("WRAP", wrap))
+    script.write_text(SCRIPT.replace("WRAP", wrap).replace("BAD", bad).replace("LOSS", loss))
     command = [sys.executable, str(script)]
     meeting = str(tmp_path / "meeting")
     ranks = [
@@ -61,5 +67,5 @@ def test_the_guilty_rank_is_named_and_none_hangs(wrap: str, tmp_path: Path) -> N
         for each in ranks:
             each.kill()
     assert [rank.returncode for rank in ranks] == [0, 0], said
-    assert [out[:8] for out, _ in said] == ["0 2 leaf", "1 2 leaf"], said
+    assert [out.split()[:3] for out, _ in said] == [["0", "2", kind], ["1", "2", kind]], said
     assert all("It happened on rank 1 of 2." in out for out, _ in said), said

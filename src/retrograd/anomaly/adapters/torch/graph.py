@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_inf, has_nan, seq_of
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_inf, has_nan, is_given_back, seq_of
 from retrograd.anomaly.names import canonical
 
 SiteOf = Callable[[int], "tuple[CodeType, int] | None"]
@@ -163,7 +163,10 @@ def _argument(name: str, value: Any, edge: Any, calls: dict[Any, Call]) -> Argum
     if source is None:
         return Argument(name, value, missing=value is None)
     if hasattr(source, "variable"):
-        return Argument(name, source.variable.detach() if value is None else value, leaf=source.variable)
+        leaf = source.variable
+        if value is None and not is_given_back(leaf):
+            value = leaf.detach()
+        return Argument(name, value, leaf=leaf, missing=value is None)
     made_by = calls.get(source)
     return Argument(name, value, made_by, nr, missing=value is None and made_by is None)
 
@@ -309,10 +312,9 @@ def saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:
     kind = type(node)
     names = _attributes.get(kind)
     if names is None:
-        members = dir(node)
-        names = _attributes[kind] = [
-            (name, f"_raw{name}" if f"_raw{name}" in members else None) for name in members if name.startswith("_saved_")
-        ]
+        members = frozenset(dir(node))
+        saved = sorted(name for name in members if name.startswith("_saved_"))
+        names = _attributes[kind] = [(name, f"_raw{name}" if f"_raw{name}" in members else None) for name in saved]
     for attribute, raw in names:
         try:
             if raw is not None and not _may_be_read(getattr(node, raw), unpacked):
@@ -320,7 +322,7 @@ def saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:
             value = getattr(node, attribute)
         except Exception:  # freed, or overwritten, or a hook failed
             continue
-        if value is not None:
+        if value is not None and not (isinstance(value, Tensor) and is_given_back(value)):
             found[attribute.removeprefix("_saved_")] = _signed(value)
     return found
 
