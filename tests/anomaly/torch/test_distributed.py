@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ model = WRAP(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 try:
     with rg.anomaly.watch(model, optimizer) as w:
-        for step in range(4):
+        for step in LOOP:
             x = torch.randn(5, 3)
             if step == 2 and rank == 1:
                 x[3, 0] = BAD
@@ -50,11 +51,16 @@ DATA = 'float("nan")', "out ** 2", "leaf"
 ROOT = "1.0", "torch.sqrt(out ** 2 * (step != 2 or rank != 1))", "divide"  # after which FSDP has let go of its weights
 
 
-@pytest.mark.parametrize("wrap", [DDP, FSDP], ids=["DDP", "FSDP"])
-@pytest.mark.parametrize(("bad", "loss", "kind"), [DATA, ROOT], ids=["data", "backward"])
-def test_the_guilty_rank_is_named_and_none_hangs(wrap: str, bad: str, loss: str, kind: str, tmp_path: Path) -> None:
+AGAIN = "w.steps(range(4))"
+CASES = [(DDP, DATA, "range(4)"), (FSDP, DATA, "range(4)"), (FSDP, ROOT, "range(4)"), (FSDP, ROOT, AGAIN)]
+
+
+@pytest.mark.parametrize(("wrap", "fault", "loop"), CASES, ids=["DDP", "FSDP", "FSDP in backward", "FSDP run again"])
+def test_the_guilty_rank_is_named_and_none_hangs(wrap: str, fault: Sequence[str], loop: str, tmp_path: Path) -> None:
+    bad, loss, kind = fault
     script = tmp_path / "train.py"
-    script.write_text(SCRIPT.replace("WRAP", wrap).replace("BAD", bad).replace("LOSS", loss))
+    text = SCRIPT.replace("WRAP", wrap).replace("LOOP", loop)
+    script.write_text(text.replace("BAD", bad).replace("LOSS", loss))
     command = [sys.executable, str(script)]
     meeting = str(tmp_path / "meeting")
     ranks = [
