@@ -74,6 +74,15 @@ def test_a_mask_that_is_not_kept_is_no_suspect(library: str) -> None:
     assert (event.op, event.lineno, diagnose(event).number) == ("softmax", line(text), 19)
 
 
+@libraries
+@runs
+def test_a_minus_infinity_of_which_a_positive_one_is_made(library: str, steps: bool) -> None:
+    """It may be a mask, but subtracting it makes no mask."""
+    text = f'{LEAF}target = torch.tensor([1.0, float("-inf")])\nloss = ((x - target) ** 2).mean()\nloss.backward()'
+    event = only_event(run(library, text, steps))
+    assert (event.kind, event.index, event.lineno, [*event.operands]) == ("leaf", (1,), 3, ["target"])
+
+
 HIDDEN = {
     "where": """
 w1 = torch.tensor([1.0, 2.0], requires_grad=True)

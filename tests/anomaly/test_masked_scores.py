@@ -178,3 +178,19 @@ def test_an_infinite_factor_that_is_discarded() -> None:
     assert (event.op, event.index, event.lineno) == ("MulBackward0", (1,), line(text))
     assert "bound is inf" in (event.cause or "")
     assert not run("retrograd", mended(text, event)).events
+
+
+IN_PLACE = """
+logits = torch.tensor([[1.0, 2.0], [0.5, 0.0]], requires_grad=True)
+scores = logits.masked_fill(torch.tensor([[True, True], [False, True]]), float("-inf"))
+scores -= scores.max(-1, keepdim=True)[0]  # born here
+loss = (scores.exp() / scores.exp().sum(-1, keepdim=True))[:, 0].sum()
+loss.backward()
+"""
+
+
+@pytest.mark.parametrize("library", ["torch", "retrograd"])
+def test_the_largest_score_is_subtracted_in_place(library: str) -> None:
+    event = only_event(run(library, IN_PLACE, steps=True))
+    assert (event.op, event.lineno, event.index) == ("sub", line(IN_PLACE), (0, 0))
+    assert not run(library, mended(IN_PLACE, event) + "\nassert loss.item() == 1.5").events

@@ -47,6 +47,31 @@ def test_steps_are_counted_from_one(where: str, policy: str, again: bool) -> Non
     assert len(w.loss_history) == len(w.grad_norm_history) == 6
 
 
+@pytest.mark.parametrize("library", ["retrograd", "torch"])
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_of_two_backward_passes_in_a_loop_body_it_is_the_first(where: str, library: str) -> None:
+    """The second run counts as the first did, and remembers no more than had happened then."""
+    module = rg if library == "retrograd" else pytest.importorskip("torch")
+    critic = module.tensor([1.0, 4.0], requires_grad=True)
+    actor = module.tensor([2.0], requires_grad=True)
+    optimizers = [module.optim.SGD([each], lr=0.1) for each in (critic, actor)]
+    w = watch(policy="skip_step", budget=1.0)
+    with w:
+        for factor in w.steps([1.0, 0.0, 1.0]):
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            root = critic * factor
+            bad = module.log(root) if where == "loss" else module.where(root < 0, module.sqrt(root), 1)
+            bad.sum().backward()
+            optimizers[0].step()
+            (actor * 3).sum().backward()
+            optimizers[1].step()
+    (event,) = w.events
+    assert (event.step, event.reproducible) == (3, True)
+    assert [row["step"] for row in remembered(event)] == [1, 2, 3]
+    assert w.step == len(w.loss_history) == 6
+
+
 def test_a_gradient_norm_stands_under_the_step_in_which_it_was_taken() -> None:
     w = watch(policy="record", budget=1.0)
     weight = rg.tensor([2.0], requires_grad=True)

@@ -23,6 +23,17 @@ def test_the_finite_operand_of_a_sum_is_acquitted() -> None:
     assert event.remedy is None
 
 
+def test_the_first_result_that_is_known_to_be_bad_is_named_and_not_the_last() -> None:
+    """Of the sums nothing is kept but that the last one is NaN; the square has kept the difference."""
+    text = (
+        f"{LEAF}def step():\n    bad = torch.log(torch.tensor([3.0, -2.0]))\n"
+        "    gap = (bad * 2 - x) ** 2  # born here\n    return (1 - x + gap + (1 - x)).mean()"
+    )
+    event = only_event(run("torch", text, function=True))
+    assert (event.op, event.lineno) == ("sub", line(text))
+    assert "bad * 2 was not finite already" in (event.cause or "")
+
+
 def test_a_variable_tells_what_the_graph_has_not_kept() -> None:
     """Neither the sum nor the difference has saved its result; a variable holds the sum."""
     text = (

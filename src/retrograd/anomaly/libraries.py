@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import lru_cache
+from traceback import walk_tb
 from types import FrameType
 
 OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -42,3 +43,8 @@ def _is_between(frame: FrameType) -> bool:
     """Whether it runs code of a library that stands between the user and us."""
     filename = frame.f_code.co_filename
     return filename.startswith(OURS) or is_library(filename, "torch", "numpy", "scipy")
+
+
+def is_in_backward(error: BaseException) -> bool:
+    """Whether an error was raised within a backward pass."""
+    return any(frame.f_code.co_name == "backward" for frame, _ in walk_tb(error.__traceback__))

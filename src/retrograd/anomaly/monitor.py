@@ -8,7 +8,7 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
@@ -18,10 +18,11 @@ from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
 from retrograd.anomaly.catalogue import explain
 from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
-from retrograd.anomaly.libraries import depth_of_user
+from retrograd.anomaly.libraries import depth_of_user, is_in_backward
 from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, advice, check_args, message_of, outcome_of
 from retrograd.anomaly.policies import ACTIONS, Action, names_allowed, policies_of
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
+from retrograd.anomaly.second_run import SecondRun
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -129,7 +130,7 @@ class Watch:
         self._adapters: list[Adapter] = []
         self._own_time = 0.0
         self._started = self._ended = 0.0
-        self._replay: _Replay | None = None
+        self._replay: SecondRun | None = None
         self._unfinished: tuple[str, NaNEvent] | None = None  # of a step that was left before its second run
         self._lock = threading.RLock()
         self._warned = Warned()
@@ -281,7 +282,7 @@ class Watch:
         for number, batch in enumerate(loader):
             self.batch_idx = number
             self.withheld = False
-            self._replay = replay = _Replay([adapter.snapshot() for adapter in self._adapters])
+            self._replay = replay = SecondRun([adapter.snapshot() for adapter in self._adapters])
             try:
                 yield batch
                 if replay.tripped is not None:
@@ -293,16 +294,16 @@ class Watch:
                 if self._replay is replay:  # else the loop was left by an exception, and another one is under way
                     self._replay = None
 
-    def _again(self, batch: Any, replay: _Replay) -> Iterator[Any]:
+    def _again(self, batch: Any, replay: SecondRun) -> Iterator[Any]:
         first = replay.first = replay.tripped
         assert first is not None
         self._put_back(replay)
-        replay.tripped = None
         self.withheld = False
         for adapter in self._adapters:
             adapter.record_everything()
         try:
-            yield batch
+            with replay.counted_as_the_first(self):
+                yield batch
         finally:
             for adapter in self._adapters:
                 adapter.stop_recording()
@@ -316,7 +317,7 @@ class Watch:
             event = replace(event, reproducible=True)
         self._carry_out(kind, event, twice=True)
 
-    def _put_back(self, replay: _Replay) -> None:
+    def _put_back(self, replay: SecondRun) -> None:
         for adapter, snapshot in zip(self._adapters, replay.snapshots, strict=True):
             adapter.restore(snapshot)
 
@@ -338,10 +339,12 @@ class Watch:
             return  # the step was about to be run again
         if self._events and self._events[-1].step == self.step:
             return  # the policy has let it pass, and this comes of it
+        if not (is_in_backward(error) and self.loss_history):
+            self.remember_loss(None)  # of the step that has come to no loss
         for adapter in self._adapters:
             event = adapter.explain(error) if isinstance(adapter, ExplainsErrors) else None
             if event is not None and self.listens_to("nan"):
-                event = self._completed(event)
+                event = self._completed(event if event.step else replace(event, step=self.step + 1))
                 self._record("nan", event, "explain")
                 error.add_note("\n".join(advice(event)) if event.kind == "error" else message_of(event))
 
@@ -385,8 +388,7 @@ class Watch:
         """
         event = self._completed(event)
         if self._replay is not None and not exact and kind in ("nan", "inf") and self.listens_to(kind):
-            if self._replay.tripped is None:
-                self._replay.tripped = kind, event
+            self._replay.trip(self, kind, event)
             return "withhold"
         return self._carry_out(kind, event)
 
@@ -480,15 +482,6 @@ class Watch:
             if text is not None:
                 warnings.warn(text, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
         return "withhold" if action == "skip_step" else "go on"
-
-
-class _Replay:
-    """One step that may have to be run again."""
-
-    def __init__(self, snapshots: Sequence[Any]) -> None:
-        self.snapshots = snapshots
-        self.tripped: tuple[str, NaNEvent] | None = None
-        self.first: tuple[str, NaNEvent] | None = None  # of its two runs
 
 
 def watch(

@@ -16,7 +16,7 @@ from retrograd.cli.again import Command, set_seeds
 from retrograd.cli.program import ProgramNotFoundError, show_only_own_frames
 
 LIBRARIES = ("retrograd", "torch")
-NOTHING_WATCHED = "retrograd: no backward pass was seen, so there was nothing to watch"
+NOTHING_WATCHED = "retrograd: no backward pass was seen in this process, so there was nothing to watch"
 NOTHING_RECORDED = "retrograd: the program ended with step {}, before step {}, from which on it was to be recorded"
 NOTHING_FOUND = "retrograd: every operation of steps {} to {} was recorded, and no NaN or infinity has done harm"
 

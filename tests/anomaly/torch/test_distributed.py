@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -25,12 +26,13 @@ model = WRAP(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 try:
     with rg.anomaly.watch(model, optimizer) as w:
-        for step in range(4):
+        for step in LOOP:
             x = torch.randn(5, 3)
             if step == 2 and rank == 1:
-                x[3, 0] = float("nan")
+                x[3, 0] = BAD
             optimizer.zero_grad()
-            loss = (model(x) ** 2).mean()
+            out = model(x)
+            loss = (LOSS).mean()
             loss.backward()
             optimizer.step()
 except rg.anomaly.AnomalyError as error:
@@ -45,10 +47,20 @@ DDP = "nn.parallel.DistributedDataParallel"
 FSDP = "(lambda model: __import__('torch.distributed.fsdp').distributed.fsdp.fully_shard(model))"
 
 
-@pytest.mark.parametrize("wrap", [DDP, FSDP], ids=["DDP", "FSDP"])
-def test_the_guilty_rank_is_named_and_none_hangs(wrap: str, tmp_path: Path) -> None:
+DATA = 'float("nan")', "out ** 2", "leaf"
+ROOT = "1.0", "torch.sqrt(out ** 2 * (step != 2 or rank != 1))", "divide"  # after which FSDP has let go of its weights
+
+
+AGAIN = "w.steps(range(4))"
+CASES = [(DDP, DATA, "range(4)"), (FSDP, DATA, "range(4)"), (FSDP, ROOT, "range(4)"), (FSDP, ROOT, AGAIN)]
+
+
+@pytest.mark.parametrize(("wrap", "fault", "loop"), CASES, ids=["DDP", "FSDP", "FSDP in backward", "FSDP run again"])
+def test_the_guilty_rank_is_named_and_none_hangs(wrap: str, fault: Sequence[str], loop: str, tmp_path: Path) -> None:
+    bad, loss, kind = fault
     script = tmp_path / "train.py"
-    script.write_text(SCRIPT.replace("WRAP", wrap))
+    text = SCRIPT.replace("WRAP", wrap).replace("LOOP", loop)
+    script.write_text(text.replace("BAD", bad).replace("LOSS", loss))
     command = [sys.executable, str(script)]
     meeting = str(tmp_path / "meeting")
     ranks = [
@@ -61,5 +73,5 @@ def test_the_guilty_rank_is_named_and_none_hangs(wrap: str, tmp_path: Path) -> N
         for each in ranks:
             each.kill()
     assert [rank.returncode for rank in ranks] == [0, 0], said
-    assert [out[:8] for out, _ in said] == ["0 2 leaf", "1 2 leaf"], said
+    assert [out.split()[:3] for out, _ in said] == [["0", "2", kind], ["1", "2", kind]], said
     assert all("It happened on rank 1 of 2." in out for out, _ in said), said

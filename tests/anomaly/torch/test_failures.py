@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import retrograd as rg
+from retrograd.anomaly.report.growth import remembered
 from tests.anomaly.torch.training import Net
 
 
@@ -50,6 +51,49 @@ def test_a_nan_in_a_matrix_is_told_of_before_the_matrix() -> None:
     assert (event.op, event.index, event.code_line) == ("log", (1,), "kernel = torch.diag(torch.log(x)) + torch.eye(2)")
     (note,) = raised.value.__notes__
     assert "reached an argument of what raised LinAlgError" in note
+
+
+def test_a_nan_in_a_matrix_that_has_no_gradient_is_told_of_before_the_matrix() -> None:
+    returns = torch.ones(4, 2)
+    with pytest.raises(torch.linalg.LinAlgError), rg.anomaly.watch() as w:
+        scaled = returns / returns.std(0) - returns
+        kernel = scaled.T @ (scaled - scaled)
+        torch.linalg.cholesky(kernel)
+    event = w.event
+    assert event is not None
+    assert (event.kind, event.index, event.code_line) == ("leaf", (0, 0), "torch.linalg.cholesky(kernel)")
+    assert "kernel = scaled.T @ (scaled - scaled)" in (event.cause or "")
+    assert event.rerun is not None
+
+
+def whitened(x: Tensor) -> Tensor:
+    x = x / x.std(0)
+    kernel = x.T @ x
+    return torch.linalg.cholesky(kernel + torch.eye(2))
+
+
+def test_the_lines_of_a_step_that_comes_to_no_loss() -> None:
+    """It was not noted, and its operations are the first of those in the steps before."""
+    weight = torch.ones(2, 2, requires_grad=True)
+    with pytest.raises(torch.linalg.LinAlgError), rg.anomaly.watch(budget=1e-9) as w:
+        for step in range(6):
+            x = torch.randn(4, 2) * (step < 5)
+            (x @ weight).sin()  # goes nowhere
+            whitened(x @ weight).diagonal().log().sum().backward()
+    event = w.event
+    assert event is not None
+    assert (event.op, event.code_line, event.step) == ("div", "x = x / x.std(0)", 6)
+    assert [row["step"] for row in remembered(event)] == [1, 2, 3, 4, 5, 6]
+    assert "loss" not in remembered(event)[-1]
+
+
+def test_a_matrix_that_is_finite_is_not_said_to_have_given_anything() -> None:
+    error = torch.linalg.LinAlgError("linalg.eigh: The algorithm failed to converge because (error code: 3).")
+    with pytest.raises(torch.linalg.LinAlgError), rg.anomaly.watch() as w:
+        raise error
+    assert w.event is not None
+    assert (w.event.kind, w.event.step) == ("error", 1)
+    assert "gave" not in (w.event.cause or "")
 
 
 class Covariance(nn.Module):

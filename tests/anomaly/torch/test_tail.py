@@ -7,12 +7,14 @@ import math
 import sys
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 import retrograd as rg
 from tests.anomaly.torch.training import Net, batches, line_of, train
@@ -141,6 +143,47 @@ def test_a_birth_in_the_model_is_not_taken_for_one_in_the_loss() -> None:
         line_of("# in the model", test_a_birth_in_the_model_is_not_taken_for_one_in_the_loss),
         line_of("# rmse", rmse),
     )
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_what_the_program_has_packed_is_unpacked_once(bad: bool) -> None:
+    """A hook may be good for one call only: it takes the tensor out of a store, or deletes its file."""
+    store: dict[int, Tensor] = {}
+
+    def pack(tensor: Tensor) -> int:
+        number = next(numbers)
+        store[number] = tensor.detach().clone()
+        return number
+
+    numbers = iter(range(1000))
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with rg.anomaly.watch(policy="record") as w:
+        for number, x in enumerate(batches(3)):
+            optimizer.zero_grad()
+            with torch.autograd.graph.saved_tensors_hooks(pack, store.pop):
+                loss = torch.log(net(x).square() * (number < 2 or not bad)).sum()
+            loss.backward()
+            optimizer.step()
+    assert not store
+    assert len(w.events) == bad
+
+
+def test_a_checkpoint_is_computed_again_once_with_its_own_random_numbers() -> None:
+    def layer(x: Tensor) -> Tensor:
+        calls.append(1)
+        return torch.dropout(x.exp(), 0.5, True).log1p()
+
+    calls: list[int] = []
+    net = Net()
+    for watched in (False, True):
+        torch.manual_seed(0)
+        with rg.anomaly.watch() if watched else nullcontext():
+            checkpoint(layer, net(torch.ones(2, 4)), use_reentrant=False, preserve_rng_state=False).sum().backward()
+        if not watched:
+            expected = len(calls), torch.rand(1)
+            calls.clear()
+    assert (len(calls), torch.rand(1)) == expected
 
 
 def test_nothing_is_kept_after_the_step() -> None:

@@ -127,6 +127,10 @@ _WHERE_TO_LOOK = {
 }
 
 
+_REFUSED = (
+    "has not come to an end with this matrix. A NaN or an infinity in it is the usual reason: look at how it was made. "
+    "If all of it is finite, scale it, add a little to its diagonal, or compute this in float64."
+)
 _UNSURE = "Not all that it was given is known, so that one of its inputs may have been bad already."
 
 
@@ -138,6 +142,8 @@ def _unknown(scene: Scene) -> Diagnosis:
     values = ", ".join(f"{name}={value}" for name, value in given.items())
     if event.op == "unknown":
         return Diagnosis(None, "unknown cause", f"Where this {event.born} was born is not known.", None)
+    if event.kind == "error":
+        return Diagnosis(None, "unknown cause", f"{event.op} {_REFUSED}", None)
     happened = f"{event.op} gave {event.born}{f' for {values}' if values else ''}."
     where = _UNSURE if scene.context.get("unkept") else _WHERE_TO_LOOK.get(event.kind, "")
     cause = f"This pattern is not in the catalogue. {happened} {where}"

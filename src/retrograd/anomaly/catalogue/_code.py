@@ -163,7 +163,10 @@ class Line:
         return start, self._starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
 
     def text(self, node: ast.AST, edits: Mapping[ast.AST, str] | None = None) -> str:
-        """The source text of a node, with nodes inside it (or itself) replaced."""
+        """The source text of a node, with nodes inside it (or itself) replaced; of ``a -= b`` what it computes."""
+        if isinstance(node, ast.AugAssign) and node not in (edits or {}):
+            operator = self._encoded[self._span(node.target)[1] : self._span(node.value)[0]].decode().partition("=")[0]
+            return f"{self.text(node.target, edits)}{operator} {atom(self.text(node.value, edits))}"
         return self._spliced(*self._span(node), edits or {})
 
     def replaced(self, edits: Mapping[ast.AST, str]) -> str | None:

@@ -444,9 +444,9 @@ class RetrogradMonitor(Monitor):
         for frame, value in variables_left_by(error, sites.is_internal):
             edge = value._resolve_edge() if isinstance(value, Tensor) and value.numel() == 1 else None
             if edge is not None and not edge[0].is_leaf and is_bad(value._data):
-                self.watch.remember_loss(loss_of(value._data))
+                self.watch.loss_history[-1] = loss_of(value._data)
                 event = self.inquest([edge], Names(self.watch.model, frame)).of_loss(value._data)
-                return None if event.op == "unknown" else replace(event, step=self.watch.step + 1)
+                return None if event.op == "unknown" else event
         return None
 
     def _report_passing(self, edges: Sequence[Edge]) -> None:

@@ -132,7 +132,15 @@ class Call:
 def can_be_bad(tensor: Tensor) -> bool:
     """Whether its type has a NaN and its elements are at hand."""
     numbers = tensor.is_floating_point() or tensor.is_complex()
-    return numbers and tensor.device.type != "meta" and tensor.dtype is not getattr(torch, "float4_e2m1fn_x2", None)
+    at_hand = tensor.device.type != "meta" and not is_given_back(tensor)
+    return numbers and at_hand and tensor.dtype is not getattr(torch, "float4_e2m1fn_x2", None)
+
+
+def is_given_back(tensor: Tensor) -> bool:
+    """Whether its memory has been given back, as FSDP does with weights that it has gathered; to read it is a crash."""
+    if not tensor.numel() or tensor.layout is not torch.strided or hasattr(tensor, "to_local"):
+        return False
+    return torch._C._has_storage(tensor) and not tensor.untyped_storage().nbytes()
 
 
 def are_tensors(values: Any) -> bool:

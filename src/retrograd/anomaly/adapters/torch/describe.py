@@ -14,7 +14,16 @@ from retrograd.anomaly.adapters.channels import channel_of
 from retrograd.anomaly.adapters.extent import extent
 from retrograd.anomaly.adapters.place import assignment_of, place_fields
 from retrograd.anomaly.adapters.shapes import inner_index, selection_along
-from retrograd.anomaly.adapters.torch.calls import Argument, Call, bad, can_be_bad, dense, has_inf, has_nan
+from retrograd.anomaly.adapters.torch.calls import (
+    Argument,
+    Call,
+    bad,
+    can_be_bad,
+    dense,
+    has_inf,
+    has_nan,
+    is_given_back,
+)
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.origin import Origin
 from retrograd.anomaly.adapters.variables import partners_of
@@ -99,6 +108,8 @@ def value_at(value: Any, index: tuple[int, ...] | None, shape: Sequence[int], op
     if isinstance(value, (int, float, complex)):
         return value
     if not isinstance(value, Tensor) or value.layout is not torch.strided or value.device.type == "meta":
+        return None
+    if is_given_back(value):
         return None
     value = value.detach()
     if value.numel() == 1:
@@ -399,6 +410,8 @@ def _feeding(tensor: Tensor, index: tuple[int, ...] | None, shape: Sequence[int]
 
 def _extremes(values: Tensor) -> tuple[Any, Any]:
     if values.numel() < 2 or values.is_complex() or values.dtype == torch.bool or values.layout is not torch.strided:
+        return None, None
+    if is_given_back(values):
         return None, None
     ordinary = values[~torch.isnan(values)] if values.is_floating_point() else values
     if not ordinary.numel():

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from retrograd.anomaly.adapters.place import place_fields, variables_read
-from retrograd.anomaly.adapters.torch.calls import is_bad, node_of
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad, node_of
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.frames import MODULE_CALL, is_internal
 from retrograd.anomaly.adapters.torch.names import Names
@@ -48,7 +48,7 @@ def explanation(
     """
     if not isinstance(error, torch.linalg.LinAlgError):
         return _refused_loss(error, watch, findings_at)
-    return _refused_matrix(error, watch, findings_at) or _failure(error, model, context)
+    return _refused_matrix(error, findings_at) or _failure(error, model, context)
 
 
 def _refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
@@ -59,14 +59,12 @@ def _refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[Fra
     for frame, value in variables_left_by(error, is_internal):
         if isinstance(value, torch.Tensor) and value.numel() == 1 and node_of(value) is not None and is_bad(value):
             if value.is_floating_point():
-                watch.remember_loss(value.item())
-            return _born_before(value, watch, findings_at(frame))
+                watch.loss_history[-1] = value.item()
+            return _born_before(value, findings_at(frame))
     return None
 
 
-def _refused_matrix(
-    error: BaseException, watch: Watch, findings_at: Callable[[FrameType], Findings]
-) -> NaNEvent | None:
+def _refused_matrix(error: BaseException, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
     """The event of a number that is not finite in a matrix which linear algebra has refused; None if it is finite."""
     user, _, _ = _places_of(error)
     if user is None:
@@ -75,8 +73,10 @@ def _refused_matrix(
     read = variables_read(frame.f_code, at)
     for name, value in _tensors(frame) if read else ():
         if name in read and is_bad(value):
-            event = _born_before(value, watch, findings_at(frame))
-            return event and replace(event, harmed=f"an argument of what raised {_kind_of(error)}")
+            findings = findings_at(frame)
+            call = Call(_operation_of(error), [Argument(name, value.detach())], [None], 0, code=frame.f_code, at=at)
+            event = _born_before(value, findings) or findings.of_argument(call)
+            return replace(event, harmed=f"an argument of what raised {_kind_of(error)}")
     return None
 
 
@@ -90,9 +90,15 @@ def _tensors(frame: FrameType) -> Iterator[tuple[str, torch.Tensor]]:
                 yield f"{name}.{path}", member
 
 
-def _born_before(value: torch.Tensor, watch: Watch, findings: Findings) -> NaNEvent | None:
-    event = findings.in_forward([value])
-    return None if event.op == "unknown" else replace(event, step=watch.step + 1)
+def _born_before(value: torch.Tensor, findings: Findings) -> NaNEvent | None:
+    event = findings.in_forward([value], unfinished=True)
+    return None if event.op == "unknown" else event
+
+
+def _operation_of(error: BaseException) -> str:
+    """The operation that has raised an error, by what it says."""
+    said = _SAID.match(str(error))
+    return "linalg" if said is None else said["op"]
 
 
 def _kind_of(error: BaseException) -> str:

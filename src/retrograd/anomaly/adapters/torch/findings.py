@@ -72,9 +72,11 @@ class Findings:
         self._trouble: str | None = None
         self._describer = Describer(names)
         self._leaves: list[Tensor] = []  # that the step goes to
+        self._unfinished = False
 
-    def in_forward(self, roots: Sequence[Tensor]) -> NaNEvent:
-        """Why a loss is not finite."""
+    def in_forward(self, roots: Sequence[Tensor], unfinished: bool = False) -> NaNEvent:
+        """Why a loss is not finite, or anything else that an ``unfinished`` step has computed."""
+        self._unfinished = unfinished
         self._leaves = leaves_behind(root.grad_fn for root in roots)
         return self._found(lambda: self._of_loss(roots)) or self._unknown(roots[0], "loss")
 
@@ -90,6 +92,10 @@ class Findings:
             if again is not None and not (nameless and self._is_nameless_data(again)):
                 origin = again
         return None if origin is None else self._event(origin, "loss")
+
+    def of_argument(self, call: Call) -> NaNEvent:
+        """Of what an operation was given, where no more is known than that it is not finite."""
+        return self._event(Origin(call, leaf=call.args[0]), "an argument")
 
     def in_backward(self, wrong: Sequence[tuple[Tensor, Tensor | None]], losses: Sequence[Tensor] = ()) -> NaNEvent:
         """Why gradients are not finite, which may be gone; ``losses`` are those that nobody has looked at yet."""
@@ -168,7 +174,7 @@ class Findings:
     def _in_graph(self, roots: Sequence[Tensor]) -> Origin | None:
         """The live graph, read in the order of creation."""
         roots = [root for root in roots if root.grad_fn is not None]
-        sites = self._sites.sites_behind([root.grad_fn for root in roots])
+        sites = self._sites.sites_behind([root.grad_fn for root in roots], self._unfinished)
         return self._origin(read(roots, sites, self.names.results()))
 
     def _run_model_again(self, backward: bool) -> list[tuple[Call, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_inf, has_nan, seq_of
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_inf, has_nan, is_given_back, seq_of
 from retrograd.anomaly.names import canonical
 
 SiteOf = Callable[[int], "tuple[CodeType, int] | None"]
@@ -24,7 +25,7 @@ _WITHOUT_EDGE = frozenset(
         *("input_lengths", "target_lengths", "running_mean", "running_var"),
     )
 )
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NO_PARAMETERS = re.compile(r"_sym_|^(?:result|output)\d*$|total_weight|source_dim")  # that nodes save besides
 _SIDE_EFFECTS = ("dropout", "bernoulli", "rrelu", "multinomial")
 _OF_NO_INFLUENCE = {"momentum": 0.0}  # on the result
 
@@ -162,7 +163,10 @@ def _argument(name: str, value: Any, edge: Any, calls: dict[Any, Call]) -> Argum
     if source is None:
         return Argument(name, value, missing=value is None)
     if hasattr(source, "variable"):
-        return Argument(name, source.variable.detach() if value is None else value, leaf=source.variable)
+        leaf = source.variable
+        if value is None and not is_given_back(leaf):
+            value = leaf.detach()
+        return Argument(name, value, leaf=leaf, missing=value is None)
     made_by = calls.get(source)
     return Argument(name, value, made_by, nr, missing=value is None and made_by is None)
 
@@ -234,13 +238,12 @@ def _compute(node: Any, call: Call, overload: Any) -> None:
 def _overload_of(node: Any, saved: Iterable[str]) -> Any:
     """The dispatcher's entry that made a node: the one with its name whose tensors match the edges and whose other
     parameters match what was saved."""
-    stem = re.sub(r"Backward\d*$", "", node.name())
-    snake = _CAMEL.sub("_", stem).lower().replace("log1_p", "log1p")
-    saved = {name for name in saved if not re.search(r"_sym_|^(?:result|output)\d*$|total_weight", name)}
+    stem = re.sub(r"Backward\d*", "", node.name()).replace("_", "").lower()
+    saved = {name for name in saved if not re.search(_NO_PARAMETERS, name)}
     edges = len(node.next_functions)
-    for name in (snake, f"_{snake}", f"{snake}_forward"):
-        packet = getattr(torch.ops.aten, name, None)
-        for overload in (getattr(packet, each) for each in packet.overloads()) if packet is not None else ():
+    for name in _entries().get(stem, []) + _entries().get(f"{stem}forward", []):
+        packet = getattr(torch.ops.aten, name)
+        for overload in (getattr(packet, each) for each in packet.overloads()):
             parameters = overload._schema.arguments
             known = {each.name for each in (*parameters, *overload._schema.returns)}
             if overload._schema.is_mutable or not saved <= known:
@@ -251,6 +254,16 @@ def _overload_of(node: Any, saved: Iterable[str]) -> Any:
             if several or len(needed) <= edges <= len(tensors):
                 return overload
     return None
+
+
+@functools.cache
+def _entries() -> dict[str, list[str]]:
+    """The names of the dispatcher's entries by what a node has of them, which is neither underscores nor capitals."""
+    found: dict[str, list[str]] = {}
+    full = (name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
+    for name in sorted({each.removeprefix("aten::") for each in full}, key=lambda each: (each.startswith("_"), each)):
+        found.setdefault(name.replace("_", "").lower(), []).append(name)
+    return found
 
 
 def _with_edge(overload: Any, edges: int) -> list[Any]:
@@ -279,28 +292,50 @@ def is_python(node: Any) -> bool:
     return isinstance(node, torch.autograd.function.BackwardCFunction)
 
 
-def saved_by(node: Any) -> dict[str, Any]:
-    """What a node saved, by the parameter's name, without what was freed or overwritten since."""
+def saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:
+    """What a node saved, by the parameter's name, without what was freed or overwritten since.
+
+    Parameters
+    ----------
+    node
+        Of the graph.
+    unpacked
+        Whether to call hooks of torch's own for what these have packed, such as a checkpoint's, which computes it again
+        and may draw random numbers. The program's own are never called: once may be all that they are good for.
+    """
     found: dict[str, Any] = {}
     if is_python(node):
         with contextlib.suppress(Exception):
-            found = {f"saved_tensors[{number}]": each for number, each in enumerate(node.saved_tensors)}
+            if all(_may_be_read(raw, unpacked) for raw in node._raw_saved_tensors):
+                found = {f"saved_tensors[{number}]": each for number, each in enumerate(node.saved_tensors)}
         return found
     kind = type(node)
     names = _attributes.get(kind)
     if names is None:
-        names = _attributes[kind] = [name for name in dir(node) if name.startswith("_saved_")]
-    for attribute in names:
+        members = frozenset(dir(node))
+        saved = sorted(name for name in members if name.startswith("_saved_"))
+        names = _attributes[kind] = [(name, f"_raw{name}" if f"_raw{name}" in members else None) for name in saved]
+    for attribute, raw in names:
         try:
+            if raw is not None and not _may_be_read(getattr(node, raw), unpacked):
+                continue
             value = getattr(node, attribute)
-        except Exception:  # freed, or overwritten, or a hook of the user's failed
+        except Exception:  # freed, or overwritten, or a hook failed
             continue
-        if value is not None:
+        if value is not None and not (isinstance(value, Tensor) and is_given_back(value)):
             found[attribute.removeprefix("_saved_")] = _signed(value)
     return found
 
 
-_attributes: dict[type, list[str]] = {}  # of torch's own types of nodes
+_attributes: dict[type, list[tuple[str, str | None]]] = {}  # of torch's own types of nodes, for tensors with raw ones
+
+
+def _may_be_read(raw: Any, unpacked: bool) -> bool:
+    """Whether what a node has saved, one tensor or several, can be had without a hook that must not be called."""
+    if isinstance(raw, (tuple, list)):
+        return all(_may_be_read(each, unpacked) for each in raw)
+    hook = getattr(raw, "unpack_hook", None)
+    return hook is None or (unpacked and getattr(hook, "__module__", "").startswith("torch."))
 
 
 def _signed(value: Any) -> Any:

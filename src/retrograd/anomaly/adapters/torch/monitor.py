@@ -432,7 +432,7 @@ class TorchMonitor:
         self._checked = self._clipping = None
         self._waiting = []
         self._loss_is_told, self._told = False, {}
-        if self._updated[1] != self.watch.step:
+        if self._updated[1] != self.watch.step and not self._recordings.rehearsing:
             self._updated = self._updated[1], self.watch.step
         self._recordings.attempted = self._recordings.rehearsing
         if withheld or self._recordings.attempted:  # without gradients an update changes nothing, nor its own state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -76,7 +76,9 @@ def origin_of(
         search.reach(call, output, bad(call.outputs[output]), None)
     search.run()
     certain = search.leaves + search.births
-    for found in (certain, search.lost(lost_data), search.turns, search.doubtful, search.placed):
+    lost, masks = ([], []) if certain else search.lost(lost_data)
+    doubtful = [next((each for each in masks if each.call is doubt.call), doubt) for doubt in search.doubtful]
+    for found in (certain, lost, search.turns, doubtful, search.vague, search.placed):
         first = min(found, key=lambda each: each.call.order, default=None)
         if first is not None:
             first.path = search.way(first.call)
@@ -95,7 +97,8 @@ class _Search:
         self.leaves: list[Origin] = []
         self.births: list[Origin] = []
         self.turns: list[Origin] = []
-        self.doubtful: list[Origin] = []
+        self.doubtful: list[Origin] = []  # something that went in was not kept
+        self.vague: list[Origin] = []  # nor was what made it
         self.placed: list[Origin] = []
         self._lacking: list[tuple[Call, Argument]] = []
 
@@ -125,12 +128,15 @@ class _Search:
             found.append(following)
         return tuple(found)
 
-    def lost(self, lost_data: Callable[[Call, Argument], Tensor | None]) -> Iterator[Origin]:
-        """The first argument that nothing has kept and that is known all the same, if it is no mask."""
-        for call, argument in sorted(self._lacking, key=lambda each: each[0].order):
+    def lost(self, lost_data: Callable[[Call, Argument], Tensor | None]) -> tuple[list[Origin], list[Origin]]:
+        """The arguments that nothing has kept and that are known all the same: those that are no masks, and others."""
+        lost: list[Origin] = []
+        masks: list[Origin] = []
+        for call, argument in self._lacking:
             known = replace(argument, value=lost_data(call, argument))
-            if known.value is not None and not _may_be_a_mask(known):
-                yield Origin(call, leaf=known)
+            if known.value is not None:
+                (masks if _may_be_a_mask(known) else lost).append(Origin(call, leaf=known))
+        return lost, masks
 
     def _explain(self, call: Call, output: int, mask: Tensor | None) -> None:
         made = call.outputs[output]
@@ -169,13 +175,13 @@ class _Search:
         if not suspects:
             self._born(call, output, mask, sure=not unknown)
         elif mask is not None:
-            self.turns.append(Origin(call, output, mask, sure=False))
+            self.vague.append(Origin(call, output, mask, sure=False))
 
     def _born(self, call: Call, output: int, where: Tensor | None, sure: bool) -> None:
         if self._is_meant(call):
             return
         made = call.outputs[output]
-        placed = (call.places_infinity() or made is None) and not has_nan(made)
+        placed = (made is None or call.places_infinity() or (not sure and _is_like_a_mask(made))) and not has_nan(made)
         found = self.placed if placed else self.births if sure else self.doubtful
         found.append(Origin(call, output, where, sure=sure))
 
@@ -269,6 +275,9 @@ def _may_be_a_mask(argument: Argument) -> bool:
     tensor: Any = argument.tensor
     if tensor is None or tensor.requires_grad or argument.leaf is not None or not can_be_bad(tensor):
         return False
-    if tensor.is_complex() or has_nan(tensor):
-        return False
-    return tensor.numel() == 1 or not bool(torch.isposinf(tensor).any())
+    return _is_like_a_mask(tensor) or (tensor.numel() == 1 and not tensor.is_complex() and not has_nan(tensor))
+
+
+def _is_like_a_mask(tensor: Tensor) -> bool:
+    """Whether nothing else than -Inf makes it not finite."""
+    return not (tensor.is_complex() or has_nan(tensor) or bool(torch.isposinf(tensor).any()))

@@ -218,11 +218,15 @@ class SiteLog:
         begun = [self._base, *self._ended]  # the steps, the latest first
         return next((age for age, base in enumerate(begun) if base <= seq), len(self._ended))
 
-    def sites_behind(self, roots: Iterable[Any]) -> SiteOf:
-        """Return what tells for a sequence number where the operation was called, of the nodes behind some nodes."""
+    def sites_behind(self, roots: Iterable[Any], unfinished: bool = False) -> SiteOf:
+        """Return what tells for a sequence number where the operation was called, of the nodes behind some nodes.
+
+        Those of an ``unfinished`` step, which has come to no loss, are a part of another one's, at the same places.
+        """
         names, seqs = _named(roots)
         present = self._notes.noted
-        known = _places(names, self._noted)
+        part = _part(names, [seq - self._base for seq in seqs], self._noted) if unfinished else None
+        known = part or _places(names, self._noted)
         numbers = {seq: number for number, seq in enumerate(seqs)}
 
         def site_of(seq: int) -> tuple[CodeType, int] | None:
@@ -251,6 +255,18 @@ def _places(names: tuple[str, ...], steps: Sequence[_Step]) -> Sequence[tuple[Co
             if known.setdefault(around, site) != site:
                 known[around] = None
     return [known.get(around) for around in _surroundings(names)]
+
+
+def _part(
+    names: tuple[str, ...], seqs: Sequence[int], steps: Sequence[_Step]
+) -> Sequence[tuple[CodeType, int] | None] | None:
+    """Where nodes were made of which a step that was noted has the like at the same places; None if none has."""
+    for step in reversed(steps):
+        there = {seq: (name, number) for number, (seq, name) in enumerate(zip(step.seqs, step.names, strict=True))}
+        found = [there.get(seq, ("", 0)) for seq in seqs]
+        if tuple(name for name, _ in found) == names:
+            return [step.site(number) for _, number in found]
+    return None
 
 
 def _surroundings(names: tuple[str, ...]) -> list[tuple[str, ...]]:

@@ -46,7 +46,7 @@ class Tail:
             node = queue.pop(0)
             if node in self._saved or hasattr(node, "variable") or seq_of(node) in until:
                 continue
-            saved = saved_by(node)
+            saved = saved_by(node, unpacked=False)
             if not self._affords(saved.values()):
                 break
             self._saved[node] = saved
