@@ -181,7 +181,7 @@ def test_orders_say_what_is_missing() -> None:
     cuda = rg.cuda
     orders = [cuda.synchronize, cuda.current_device, cuda.get_device_name, lambda: cuda.set_device(0)]
     for order in orders:
-        with pytest.raises(RuntimeError, match=r"CuPy: pip install retrograd\[cuda\]|accelerator|No CUDA device"):
+        with pytest.raises(RuntimeError, match=r'CuPy: pip install "retrograd\[cuda\]"|accelerator|No CUDA device'):
             order()
     with pytest.raises(ValueError, match="cpu"):
         cuda.synchronize("cpu")

@@ -367,10 +367,10 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     if plain is not None:
         try:
             return slice_(self, plain)
-        except IndexError as error:
-            wrong = error
+        except IndexError:  # told below, where no variable would keep it, and itself the operands
+            pass
         parse(index, shape)  # says it in torch's words
-        raise wrong
+        return slice_(self, plain)  # which raises, if that does not
     basic, picked = parse(index, shape)
     if picked is None:
         return slice_(self, basic or (...,))
