@@ -1151,3 +1151,23 @@ def test_a_scale_of_an_earlier_step_excuses_nothing() -> None:
         scaler.scale(x.sum())
     with rg.anomaly.watch(), pytest.raises(AnomalyError, match="sqrt"):
         bad_gradient(x)
+
+
+def test_a_watched_function_may_call_itself() -> None:
+    x = leaf(1.0, 0.0)
+
+    @rg.anomaly.watch(policy="record")
+    def descend(depth: int) -> None:
+        if depth:
+            descend(depth - 1)
+        else:
+            rg.log(x).sum().backward()
+
+    watch = rg.anomaly.watch(policy="record")
+    watched = watch(descend.__wrapped__)  # type: ignore[attr-defined]
+    descend(2)
+    with watch:
+        watched(0)
+        assert rg.anomaly.monitor.current() is watch, "the call has not ended what was started around it"
+    assert [event.op for event in watch.events] == ["log"]
+    assert rg.anomaly.monitor.current() is None

@@ -9,7 +9,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any, TypeVar
@@ -202,14 +202,14 @@ class Watch:
             self.stop()
 
     def __call__(self, function: F) -> F:
-        """Observe every call of a function; a TypeError if a call only makes a generator or a coroutine."""
+        """Observe every call of a function, also one within another; TypeError if it makes a generator or coroutine."""
         if isgeneratorfunction(function) or iscoroutinefunction(function) or isasyncgenfunction(function):
             name = getattr(function, "__name__", function)
             raise TypeError(f"{name} runs after it was called: put `with watch():` into it instead")
 
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
-            with self:
+            with nullcontext() if self in _stack else self:
                 return function(*args, **kwargs)
 
         return watched  # type: ignore[return-value]
