@@ -1171,3 +1171,20 @@ def test_a_watched_function_may_call_itself() -> None:
         assert rg.anomaly.monitor.current() is watch, "the call has not ended what was started around it"
     assert [event.op for event in watch.events] == ["log"]
     assert rg.anomaly.monitor.current() is None
+
+
+def test_a_scale_in_a_thread_that_has_ended_excuses_nothing() -> None:
+    """The system gives the numbers of threads again."""
+    found = []
+
+    def bad() -> None:
+        with pytest.raises(AnomalyError, match="sqrt") as info:
+            bad_gradient(leaf(1.0))
+        found.append(info.value.event)
+
+    with rg.anomaly.watch():
+        for run in (lambda: rg.amp.GradScaler("cpu").scale(leaf(1.0).sum()), bad):
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+    assert len(found) == 1

@@ -95,8 +95,8 @@ class RetrogradMonitor(Monitor):
         self._pause = 0
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
         self._told = Told()  # of the bad gradients
-        self._told_losses: set[int] = set()  # the threads with a backward under way whose bad loss was told of
-        self._scaled: set[int] = set()  # the threads in which a gradient scaler looks at the gradients itself
+        self._told_losses: set[threading.Thread] = set()  # threads in a backward whose bad loss was told of
+        self._scaled: set[threading.Thread] = set()  # threads in which a gradient scaler looks at the gradients
         self._looked = time.perf_counter()  # when the last look ended
         self._unseen = 0  # the backward passes since
         self._step_time = self._look_time = 0.0
@@ -263,7 +263,7 @@ class RetrogradMonitor(Monitor):
                 self.watch.step += 1  # there will be no end of backward to do it
                 self._is_counted = True
         if goes_on:
-            self._told_losses.add(threading.get_ident())
+            self._told_losses.add(threading.current_thread())
         return goes_on
 
     def _bad_loss(self, outputs: Sequence[Tensor]) -> str:
@@ -336,7 +336,7 @@ class RetrogradMonitor(Monitor):
 
     def _was_told(self) -> bool:
         """Whether the loss of the backward that has ended in this thread was told of: its gradients are no news."""
-        this = threading.get_ident()
+        this = threading.current_thread()
         told = this in self._told_losses
         self._told_losses.discard(this)
         return told
@@ -373,7 +373,7 @@ class RetrogradMonitor(Monitor):
             bad = [place for place in bad if not self._told.has(leaves[place])]
             if not bad:  # gradients of several backwards add up
                 return True
-        if bad and threading.get_ident() in self._scaled:  # the scaler leaves the update out and scales by less
+        if bad and threading.current_thread() in self._scaled:  # the scaler leaves the update out and scales by less
             return False
         edges = [edge for edge, _ in roots]
         if not bad:
@@ -463,7 +463,7 @@ class RetrogradMonitor(Monitor):
                     self.watch.tell_once(event)
 
     def scaling(self, is_scaled: bool) -> None:
-        (self._scaled.add if is_scaled else self._scaled.discard)(threading.get_ident())
+        (self._scaled.add if is_scaled else self._scaled.discard)(threading.current_thread())
 
     def before_step(self, optimizer: Any) -> bool:
         if not rates_pass(self.watch, optimizer, self.context):
