@@ -192,6 +192,26 @@ def test_pooling_of_ties_infinities_and_nan(lib: Any) -> Any:
 
 
 @parity
+def test_maxima_of_few_and_of_many_windows(lib: Any) -> Any:
+    """The elements of few are picked out all at once, those of many are gone through one after another."""
+    found = []
+    for n, options in enumerate(
+        [
+            {"kernel_size": 3, "stride": 2, "padding": 1, "dilation": 2},
+            {"kernel_size": (2, 3), "stride": (2, 1), "padding": (1, 0), "ceil_mode": True},
+            {"kernel_size": 2, "dilation": (2, 1, 2), "stride": 1, "padding": 1},
+        ],
+        start=1,
+    ):
+        for images in (2, 40000 >> 2 * n):
+            values = np.random.RandomState(n).randint(-9, 9, (images, 2, *(9, 8, 7)[:n]))  # many are equal
+            for kind in (lib.float32, lib.float16, lib.int64):
+                x = lib.tensor(values).to(kind)
+                found.append(getattr(lib.nn.functional, f"max_pool{n}d")(x, **options, return_indices=True))
+    return found
+
+
+@parity
 def test_adaptive_pooling_of_several_nan(lib: Any) -> Any:
     """The last one of a window is the maximum, and gets the gradient."""
     found = []

@@ -260,6 +260,8 @@ def test_blocks_make_up_the_whole(sizes: list[int], threads: int) -> None:
         for number, size in enumerate(sizes)
     ]
     blocks = _blockwise._cut(tasks, threads)
+    # as few as can be: threads' shares end within one less than there are
+    assert len(blocks) <= sum(max(-(-size // (BLOCK - LINE)), 1) for size in sizes) + threads - 1
     for task, size in zip(tasks, sizes, strict=True):
         borders = [(block._low, block._high) for block in blocks if block._task is task]
         assert task.is_in_blocks == (len(borders) > 1)

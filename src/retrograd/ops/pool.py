@@ -103,23 +103,59 @@ def to_places(g: Any, input_shape: tuple[int, ...], indices: Any, n: int) -> Any
 
 
 def _max_over_windows(input: Any, axes: Axes) -> tuple[Any, Any]:
+    """The maxima, and their flat places in the last dimensions: the last NaN, or the first of those that are equal."""
     shape = (*input.shape[: -len(axes)], *(axis.number for axis in axes))
+    elements_of_window = math.prod(axis.kernel for axis in axes)
+    if type(input) is np.ndarray and math.prod(shape) * elements_of_window <= _FEW and not any(map(_misses, axes)):
+        values, places = _max_of_few(input.reshape(-1, math.prod(axis.size for axis in axes)), axes)
+        if not _holds_nan(values):
+            return values.reshape(shape), places.reshape(shape)
     lowest = -np.inf if input.dtype.kind == "f" else np.iinfo(input.dtype).min
     values: Any = np.full_like(input, lowest, shape=shape, order="C")
     for windows, elements in each_element(axes):
         best = values[(..., *windows)]
         np.maximum(best, input[(..., *elements)], out=best)
     # the first element that is equal: how many come before it, counted without a branch
-    elements_of_window = math.prod(axis.kernel for axis in axes)
     position: Any = np.zeros(shape, np.min_scalar_type(elements_of_window), like=input)
     missing: Any = np.ones(shape, bool, like=input)
     for windows, elements in each_element(axes):
         missing[(..., *windows)] &= input[(..., *elements)] != values[(..., *windows)]
         position += missing
-    if input.dtype.kind == "f" and values.size and np.isnan(np.max(values)):  # which equals nothing
+    if _holds_nan(values):  # which equals nothing
         for k, (windows, elements) in enumerate(each_element(axes)):
             np.copyto(position[(..., *windows)], k, where=np.isnan(input[(..., *elements)]))
     return values, _places_of(position, axes)
+
+
+def _holds_nan(values: Any) -> bool:
+    return values.dtype.kind == "f" and values.size > 0 and bool(np.isnan(np.maximum.reduce(values, axis=None)))
+
+
+# Up to so many elements of windows it takes less time to pick all of them out (measured): there are fewer calls.
+_FEW = 1 << 15
+
+
+def _max_of_few(rows: Any, axes: Axes) -> tuple[Any, Any]:
+    """The maxima over the windows of images, one in each row, and their places in it."""
+    elements = _elements(axes)
+    picked = rows.take(elements, 1)
+    windows, length = elements.shape
+    places = elements.reshape(-1).take(picked.argmax(-1) + np.arange(0, windows * length, length))
+    return rows.reshape(-1).take(places + np.arange(0, rows.size, rows.shape[1])[:, None]), places
+
+
+@functools.lru_cache(maxsize=16)  # they are as long as an image, several times
+def _elements(axes: Axes) -> Any:
+    """The flat places of the elements of every window; for those in the padding that of the first one inside."""
+    places: Any = np.zeros((1, 1), np.intp)
+    inside: Any = np.ones((1, 1), bool)
+    for axis in axes:
+        along = np.arange(axis.number)[:, None] * axis.stride + np.arange(axis.kernel) * axis.dilation - axis.before
+        shape = len(places) * axis.number, places.shape[1] * axis.kernel
+        places = (places[:, None, :, None] * axis.size + along[:, None]).reshape(shape)
+        inside = (inside[:, None, :, None] & ((along >= 0) & (along < axis.size))[:, None]).reshape(shape)
+    first = places[np.arange(len(places)), inside.argmax(1)]
+    return np.where(inside, places, first[:, None])
 
 
 def _places_of(position: Any, axes: Axes) -> Any:

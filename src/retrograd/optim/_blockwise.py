@@ -266,7 +266,8 @@ def _cut(tasks: Sequence[_Task], threads: int) -> list[_Block]:
     """The blocks of tasks, none of which is of two threads' shares; the first is for the thread that waits."""
     whole = sum(task.size for task in tasks)
     own = whole if threads == 1 else whole * OWN_SHARE * 2 / threads
-    shares = [own + (whole - own) * number / max(threads - 1, 1) for number in range(threads)]  # where they end
+    # where all but the last of them end
+    shares = [own + (whole - own) * number / (threads - 1) for number in range(threads - 1)]
     start = 0
     blocks = []
     for task in tasks:
