@@ -14,6 +14,7 @@ are of better shape.
 from __future__ import annotations
 
 import bisect
+import functools
 import math
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -54,7 +55,14 @@ class _Unrolling:
     """
 
     def __init__(
-        self, images: int, channels: int, out_channels: int, groups: int, axes: tuple[Windows, ...], itemsize: int
+        self,
+        images: int,
+        channels: int,
+        out_channels: int,
+        groups: int,
+        axes: tuple[Windows, ...],
+        itemsize: int,
+        threads: int,
     ) -> None:
         self.groups = groups
         self.inner = channels // groups
@@ -80,7 +88,6 @@ class _Unrolling:
         columns = max(_FEWEST_COLUMNS, _BLOCK_BYTES // max(self.elements * channels * itemsize, 1))
         of_image = max((first.number + lost) * width, 1)
         self.images_at_once = max(1, min(images, columns // of_image))
-        threads = get_num_threads()
         products = images * of_image * unrolled * self.outer * groups
         if threads <= images and products >= threads * _FEWEST_PRODUCTS:
             # as many blocks for one thread as for another
@@ -158,19 +165,26 @@ def _buffer(buffers: dict[str, Any], name: str, key: Any, shape: tuple[int, ...]
     return found[1]
 
 
-def _runs(blocks: Iterable[_Block]) -> list[tuple[list[_Block]]]:
+def _runs(blocks: Iterable[_Block], threads: int) -> list[tuple[list[_Block]]]:
     """The blocks for each thread: those of some of the images, as many for each as can be."""
     blocks = list(blocks)
     images = sorted({block.images.start for block in blocks})
-    parts = min(get_num_threads(), len(images))
+    parts = min(threads, len(images))
     borders = [images[len(images) * part // parts] for part in range(parts)]
     thread = [bisect.bisect_right(borders, block.images.start) - 1 for block in blocks]
     return [([block for block, own in zip(blocks, thread, strict=True) if own == part],) for part in range(parts)]
 
 
+@functools.lru_cache(maxsize=256)  # for small images they take as long as the products
+def _planned(*sizes: Any) -> tuple[_Unrolling, list[tuple[list[_Block]]]]:
+    """How an input is unrolled, and the blocks for each thread; ``sizes`` are those of :class:`_Unrolling`."""
+    plan = _Unrolling(*sizes)
+    return plan, _runs(plan.blocks(), sizes[-1])
+
+
 def correlate(input: Any, weight: Any, bias: Any, axes: tuple[Windows, ...], groups: int) -> Any:
     """Convolve ``(N, C, ...)`` with ``(O, C / groups, *kernel)``, to ``(N, O, ...)``."""
-    plan = _Unrolling(len(input), input.shape[1], len(weight), groups, axes, input.itemsize)
+    plan, runs = _planned(len(input), input.shape[1], len(weight), groups, axes, input.itemsize, get_num_threads())
     counts = tuple(axis.number for axis in axes)
     result = np.empty_like(input, shape=(len(input), len(weight), *counts), order="C")
     matrix = plan.to_matrix(weight)
@@ -191,7 +205,7 @@ def correlate(input: Any, weight: Any, bias: Any, axes: tuple[Windows, ...], gro
             if bias is not None:
                 target += bias
 
-    share_out(work, _runs(plan.blocks()), products=True)
+    share_out(work, runs, products=True)
     return result
 
 
@@ -210,8 +224,7 @@ def _add_shifted(products: Any, target: Any, plan: _Unrolling) -> None:
 
 def correlate_weight(grad: Any, input: Any, axes: tuple[Windows, ...], groups: int) -> Any:
     """The gradient of the weight for ``grad``, that of the result."""
-    plan = _Unrolling(len(input), input.shape[1], grad.shape[1], groups, axes, input.itemsize)
-    runs = _runs(plan.blocks())
+    plan, runs = _planned(len(input), input.shape[1], grad.shape[1], groups, axes, input.itemsize, get_num_threads())
     totals = np.zeros_like(
         grad, shape=(len(runs), groups, plan.elements * plan.inner, plan.shifts * plan.outer), order="C"
     )
@@ -235,7 +248,7 @@ def correlate_input(grad: Any, weight: Any, bias: Any, axes: tuple[Windows, ...]
         )
         return correlate(grad, _transposed(weight, groups), bias, flipped, groups)
     channels = weight.shape[1] * groups
-    plan = _Unrolling(len(grad), channels, len(weight), groups, axes, grad.itemsize)
+    plan, runs = _planned(len(grad), channels, len(weight), groups, axes, grad.itemsize, get_num_threads())
     result = np.zeros_like(grad, shape=(len(grad), channels, *(axis.size for axis in axes)), order="C")
     if bias is not None:
         result += bias.reshape(-1, *(1,) * len(axes))
@@ -251,7 +264,7 @@ def correlate_input(grad: Any, weight: Any, bias: Any, axes: tuple[Windows, ...]
             for element, (windows, places) in enumerate(each_element(block.axes)):
                 target[(..., *places)] += columns[:, element][(..., *windows)]
 
-    share_out(work, _runs(plan.blocks()), products=True)
+    share_out(work, runs, products=True)
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -106,6 +107,23 @@ def _same_padding(name: str, padding: str, kernel: Sizes, stride: Sizes, dilatio
     return before, tuple(width - half for width, half in zip(total, before, strict=True))
 
 
+@functools.lru_cache(maxsize=256)
+def _result_size(
+    name: str, size: Sizes, kernel: Sizes, stride: Sizes, before: Sizes, after: Sizes, dilation: Sizes
+) -> Sizes:
+    """How many windows there are along each dimension of ``size``."""
+    check_numbers(name, stride, before, dilation)
+    padded = tuple(map(sum, zip(size, before, after, strict=True)))
+    counts = tuple(map(count_windows, padded, kernel, stride, dilation, (0,) * len(size)))
+    if min(counts) <= 0:
+        reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
+        raise RuntimeError(
+            f"{name}(): Calculated padded input size per channel: ({times(padded)}). Kernel size: ({times(reach)}). "
+            "Kernel size can't be greater than actual input size"
+        )
+    return counts
+
+
 def _convolve(
     name: str, n: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
@@ -118,15 +136,7 @@ def _convolve(
         before, after = _same_padding(name, padding, kernel, steps, dilations)
     else:
         before = after = per_dimension(name, "padding", padding, n)
-    check_numbers(name, steps, before, dilations)
-    padded = tuple(map(sum, zip(input.shape[-n:], before, after, strict=True)))
-    size = tuple(map(count_windows, padded, kernel, steps, dilations, (0,) * n))
-    if min(size) <= 0:
-        reach = tuple(d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True))
-        raise RuntimeError(
-            f"{name}(): Calculated padded input size per channel: ({times(padded)}). Kernel size: ({times(reach)}). "
-            "Kernel size can't be greater than actual input size"
-        )
+    size = _result_size(name, tuple(input.shape[-n:]), kernel, steps, before, after, dilations)
     batched = input if input.ndim == n + 2 else input.unsqueeze(0)
     result = convolution(batched, weight, bias, size, steps, before, dilations, groups)
     return result if batched is input else result.squeeze(0)
