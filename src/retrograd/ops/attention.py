@@ -7,6 +7,7 @@ that the weights take no more room than the result are they kept instead.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -87,9 +88,9 @@ class _Operands:
         batch = np.broadcast_shapes((1,), *(x.shape[:-2] for x in given))
         self.shape = batch, query.shape[-2], key.shape[-2]
         scores = (*batch, *self.shape[1:])
-        self.query, self.key, self.value = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (query, key, value))
-        self.mask = np.broadcast_to(masks[0], scores) if masks else None
-        self.allowed = None if allowed is None else np.broadcast_to(allowed, scores)
+        self.query, self.key, self.value = (_expanded(x, (*batch, *x.shape[-2:])) for x in (query, key, value))
+        self.mask = _expanded(masks[0], scores) if masks else None
+        self.allowed = None if allowed is None else _expanded(allowed, scores)
 
     def scores(self, scaled: Any, part: _Part, causal: bool) -> Any:
         """The scores of some queries, minus infinity where they are masked."""
@@ -104,6 +105,10 @@ class _Operands:
         return scores
 
 
+def _expanded(x: Any, shape: tuple[int, ...]) -> Any:
+    return x if x.shape == shape else np.broadcast_to(x, shape)
+
+
 def _ndim(tensors: Any, allowed: Any) -> int:
     """How many dimensions the result has."""
     return max(each.ndim for each in (*tensors, *([] if allowed is None else [allowed])))
@@ -111,13 +116,18 @@ def _ndim(tensors: Any, allowed: Any) -> int:
 
 def _parts(shape: Any, causal: bool) -> list[list[_Part]]:
     """The parts, those of the same samples together."""
-    batch, queries, keys = shape
+    return _cut(*shape, causal, BLOCK)
+
+
+@functools.lru_cache(maxsize=64)  # for few scores it takes as long as all the rest
+def _cut(batch: tuple[int, ...], queries: int, keys: int, causal: bool, block: int) -> list[list[_Part]]:
+    """Parts of ``block`` scores or somewhat less."""
     number = itertools.count()
-    step = max(min(queries, BLOCK // max(keys, 1)), 1)
+    step = max(min(queries, block // max(keys, 1)), 1)
     cuts = [(slice(start, min(start + step, queries))) for start in range(0, queries, step)]
     return [
         [_Part(samples, cut, min(cut.stop, keys) if causal else keys, next(number)) for cut in cuts]
-        for samples in _samples(batch, max(BLOCK // max(queries * keys, 1), 1))
+        for samples in _samples(batch, max(block // max(queries * keys, 1), 1))
     ]
 
 
