@@ -107,9 +107,9 @@ def _max_over_windows(input: Any, axes: Axes) -> tuple[Any, Any]:
     shape = (*input.shape[: -len(axes)], *(axis.number for axis in axes))
     elements_of_window = math.prod(axis.kernel for axis in axes)
     if type(input) is np.ndarray and math.prod(shape) * elements_of_window <= _FEW and not any(map(_misses, axes)):
-        values, places = _max_of_few(input.reshape(-1, math.prod(axis.size for axis in axes)), axes)
-        if not _holds_nan(values):
-            return values.reshape(shape), places.reshape(shape)
+        found = _max_of_few(input.reshape(-1, math.prod(axis.size for axis in axes)), axes)
+        if not _holds_nan(found[0]):
+            return found[0].reshape(shape), found[1].reshape(shape)
     lowest = -np.inf if input.dtype.kind == "f" else np.iinfo(input.dtype).min
     values: Any = np.full_like(input, lowest, shape=shape, order="C")
     for windows, elements in each_element(axes):
