@@ -10,7 +10,7 @@ from retrograd.core.op import linear
 from retrograd.core.registry import composite
 from retrograd.core.state import set_grad_enabled
 from retrograd.core.tensor import wrap
-from retrograd.ops._losses import check_tensors
+from retrograd.ops._checks import check_tensors
 from retrograd.ops._rules import everywhere, keep
 from retrograd.ops.indexing import add_at, index_
 

@@ -12,16 +12,9 @@ from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.core.sites import warn_user
 from retrograd.dtypes import promote_types
-from retrograd.ops._losses import (
-    check_constant,
-    check_reduction,
-    check_tensors,
-    reduce_losses,
-    reduced,
-    reduction_of,
-    spread,
-)
-from retrograd.ops._rules import check_kind, everywhere
+from retrograd.ops._checks import check_constant, check_kind, check_tensors
+from retrograd.ops._losses import check_reduction, reduce_losses, reduced, reduction_of, spread
+from retrograd.ops._rules import everywhere
 from retrograd.ops.activations import logistic
 from retrograd.ops.special import xlogy
 

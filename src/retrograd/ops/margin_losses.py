@@ -9,8 +9,9 @@ import numpy as np
 
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
-from retrograd.ops._losses import check_constant, check_reduction, check_tensors, reduce_losses, reduction_of
-from retrograd.ops._rules import check_kind, everywhere
+from retrograd.ops._checks import check_constant, check_kind, check_tensors
+from retrograd.ops._losses import check_reduction, reduce_losses, reduction_of
+from retrograd.ops._rules import everywhere
 from retrograd.ops.activations import logsigmoid
 from retrograd.ops.conditional import clamp_min
 from retrograd.ops.linalg_norms import pairwise_distance

@@ -18,11 +18,10 @@ from retrograd.core.registry import composite
 from retrograd.core.scratch import scratch_like
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import float16, float32
+from retrograd.ops._checks import check_kind, check_tensors
 from retrograd.ops._fused import all_samples_rows, gradient_of
-from retrograd.ops._losses import check_tensors
 from retrograd.ops._reducing import sum_of_squares
 from retrograd.ops._rows import over_blocks, row_sums
-from retrograd.ops._rules import check_kind
 from retrograd.ops.conditional import clamp_min
 from retrograd.ops.joining import cat
 from retrograd.ops.reductions import vector_norm
