@@ -13,9 +13,9 @@ from retrograd.core.tensor import Tensor
 REDUCTIONS = ("none", "mean", "sum")
 
 
-def check_reduction(reduction: Any) -> None:
+def check_reduction(reduction: Any, known: tuple[str, ...] = REDUCTIONS) -> None:
     """Raise for what is no reduction."""
-    if reduction not in REDUCTIONS:
+    if reduction not in known:
         raise ValueError(f"{reduction} is not a valid value for reduction; use 'mean', 'sum' or 'none'")
 
 
@@ -31,6 +31,15 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     wanted = "none" if reduce is False else "sum" if size_average is False else "mean"
     warn_user(f"size_average and reduce args will be deprecated, please use reduction='{wanted}' instead.")
     return wanted
+
+
+def checked_reduction(
+    size_average: bool | None, reduce: bool | None, reduction: str, known: tuple[str, ...] = REDUCTIONS
+) -> str:
+    """The same, which must be one of those ``known``; a module tells that only when it is called."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_reduction(reduction, known)
+    return reduction
 
 
 def reduced(loss: Any, reduction: str) -> Any:
