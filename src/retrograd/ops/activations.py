@@ -84,11 +84,9 @@ def relu(input):
     return positive_part(input) if input.dtype.kind == "f" and input.size >= _LARGE else np.maximum(input, 0)
 
 
-def hardtanh_derivative(g: Any, input: Any, min_val: float, max_val: float) -> Any:
-    return zeroed_by(g, (input <= min_val) | (input >= max_val), input)
-
-
-@elementwise(method=False, input=hardtanh_derivative)
+@elementwise(
+    method=False, input=lambda g, input, min_val, max_val: zeroed_by(g, (input <= min_val) | (input >= max_val), input)
+)
 def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0):
     """Return ``input`` clamped to ``[min_val, max_val]``; the derivative at the ends is 0."""
     _check_real("hardtanh", input)
@@ -159,11 +157,7 @@ def prelu(input, weight):
     return _prelu_kernel(input, weight)
 
 
-def threshold_derivative(g: Any, input: Any, threshold: float) -> Any:
-    return zeroed_by(g, input <= threshold, input)
-
-
-@elementwise(method=False, input=threshold_derivative)
+@elementwise(method=False, input=lambda g, input, threshold: zeroed_by(g, input <= threshold, input))
 def threshold(input, threshold: float, value: float):
     """Return ``input`` where it exceeds ``threshold``, ``value`` elsewhere."""
     check_kind("threshold", "iuf", input)
@@ -198,11 +192,9 @@ def hardsigmoid(input):
     return (input + 3).clip(0, 6) / 6
 
 
-def hardswish_derivative(g: Any, input: Any) -> Any:
-    return keep(g * (input / 3 + 0.5), np.abs(input) < 3) + keep(g, ~(input < 3))
-
-
-@elementwise(method=False, input=hardswish_derivative)
+@elementwise(
+    method=False, input=lambda g, input: keep(g * (input / 3 + 0.5), np.abs(input) < 3) + keep(g, ~(input < 3))
+)
 def hardswish(input):
     """Return ``input * hardsigmoid(input)``; the derivative is 0 up to -3 and 1 from 3."""
     check_kind("hardswish", "f", input)
@@ -281,11 +273,11 @@ def logsigmoid(input):
     return negative_part(input) - np.log1p(np.exp(-np.abs(input)))
 
 
-def softplus_derivative(g: Any, input: Any, beta: float, threshold: float) -> Any:
-    return np.where(input * beta > threshold, g, g * logistic(input * beta))
-
-
-@elementwise(method=False, heavy=True, input=softplus_derivative)
+@elementwise(
+    method=False,
+    heavy=True,
+    input=lambda g, input, beta, threshold: np.where(input * beta > threshold, g, g * logistic(input * beta)),
+)
 def softplus(input, beta: float = 1.0, threshold: float = 20.0):
     """Return ``log(1 + exp(beta * input)) / beta``, and ``input`` itself where ``beta * input > threshold``."""
     check_kind("softplus", "f", input)

@@ -338,10 +338,6 @@ def _group_norm_weight(g, input, num_groups, weight, eps, mean, scale):
     return np.add.reduce(np.vecdot(normal.reshape(channels), g.reshape(channels)), 0)
 
 
-def _group_norm_bias(g):
-    return np.sum(g, axis=(0, *range(2, g.ndim)))
-
-
 @op(
     name="group_norm",
     public=False,
@@ -350,7 +346,7 @@ def _group_norm_bias(g):
     byproducts=("mean", "scale"),
     input=_group_norm_input,
     weight=_group_norm_weight,
-    bias=_group_norm_bias,
+    bias=lambda g: np.sum(g, axis=(0, *range(2, g.ndim))),
 )
 def _group_norm(input, num_groups: int, weight, bias, eps: float):
     whole, weight, bias = in_single(input, weight, bias)
