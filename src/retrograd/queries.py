@@ -8,7 +8,7 @@ import numpy as np
 
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import dtype, from_numpy_dtype, result_dtype
-from retrograd.ops._rules import check_tensor
+from retrograd.ops._checks import check_tensor
 
 __all__ = [
     "is_complex",

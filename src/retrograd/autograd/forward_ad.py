@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from retrograd.autograd.grad_mode import _Mode
 from retrograd.core import state
+from retrograd.core.errors import no_tensor
 from retrograd.core.forward import Level, check_dual, laid_out_as
 from retrograd.core.tensor import Tensor
 
@@ -179,7 +180,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     UnpackedDualTensor(primal=tensor([0.0000, 0.8415]), tangent=tensor([1.0000, 5.4030]))
     """
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"unpack_dual(): argument 'tensor' (position 1) must be Tensor, not {type(tensor).__name__}")
+        raise no_tensor("unpack_dual", "argument 'tensor' (position 1)", tensor)
     current = _current(level)
     if current is None:
         return UnpackedDualTensor(tensor, None)

@@ -108,13 +108,12 @@ def resize_pool(n: int) -> None:
 
     OpenBLAS makes all the threads that it may have when it is told to use one, in a process that was forked.
     """
-    global _threads
+    global _threads, _pool
     with _lock:
         if _pool is not None:
             for _ in range(_helpers()):
                 _pool.put(None)
-        _threads = n
-        _forget_pool()
+        _threads, _pool = n, None
 
 
 def _helpers() -> int:
@@ -165,16 +164,10 @@ def _serve(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
         del job  # it would keep arrays alive until the next one
 
 
-def _forget_pool() -> None:
-    global _pool
-    _pool = None
-
-
 def _after_fork() -> None:
     """A forked child has none of its parent's threads."""
-    global _lock
-    _lock = threading.Lock()
-    _forget_pool()
+    global _lock, _pool
+    _lock, _pool = threading.Lock(), None
 
 
 if hasattr(os, "register_at_fork"):

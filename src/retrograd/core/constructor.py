@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.size import Size
+from retrograd.device import array_module, device
 
 
-def constructed_array(name: str, args: tuple[Any, ...], dtype: np.dtype) -> Any:
+def constructed_array(name: str, args: tuple[Any, ...], dtype: np.dtype, on: device) -> Any:
     """An array as a tensor class makes it: of the given sizes without values, or a copy of the data.
 
     Raises
@@ -17,6 +18,10 @@ def constructed_array(name: str, args: tuple[Any, ...], dtype: np.dtype) -> Any:
     TypeError
         If the only argument is neither a size nor a sequence.
     """
+    return array_module(on).asarray(_constructed(name, args, dtype))
+
+
+def _constructed(name: str, args: tuple[Any, ...], dtype: np.dtype) -> Any:
     if len(args) != 1 or isinstance(args[0], int | np.integer):
         sizes: Any = args or (0,)
         if not all(isinstance(size, int | np.integer) for size in sizes):

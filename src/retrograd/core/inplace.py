@@ -10,6 +10,7 @@ import numpy as np
 
 from retrograd.batching import has_room, with_room
 from retrograd.core.array_face import storage_of, storage_offset_of
+from retrograd.core.errors import no_tensor
 from retrograd.core.node import Node
 from retrograd.core.sites import warn_user
 from retrograd.core.state import local
@@ -52,7 +53,7 @@ def check_writable(target: Any, name: str, elements: bool = True, history: bool 
         Whether the write is recorded if gradients are.
     """
     if not isinstance(target, Tensor):
-        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(target).__name__}")
+        raise no_tensor(name, "argument 'input' (position 1)", target)
     data = target._data  # an uninitialized tensor says so before anything else
     if target._meta is not None:
         _check_history(target, target._meta, name, history and local.grad_enabled)
@@ -165,7 +166,7 @@ def write_out(name: str, out: Any, result: Any) -> Any:
         written = [write_out(name, item, value) for item, value in zip(out, result, strict=True)]
         return out._make(written) if hasattr(out, "_make") else type(out)(written)
     if not isinstance(out, Tensor):
-        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+        raise no_tensor(name, "argument 'out'", out)
     shape = np.shape(result)
     fits = out._data.shape == shape
     check_writable(out, f"{name}(out=)", elements=fits)

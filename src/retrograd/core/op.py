@@ -369,10 +369,14 @@ def _register(
     return function
 
 
+# What a decorator hands on to Op as it is.
+_OPTIONS = frozenset(Op.__init__.__kwdefaults__ or ()) - {"ufunc", "view", "arrays_too", "write"}
+
+
 def _decorator(
     kind: str, default_inplace: bool, **fixed: Any
 ) -> Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]:
-    """A decorator for operations of one kind; see the ones below for what their keywords mean."""
+    """A decorator for operations of one kind; CONTRIBUTING says what its keywords mean."""
 
     def decorate(
         ufunc: np.ufunc | None = None,
@@ -383,50 +387,15 @@ def _decorator(
         aliases: tuple[str, ...] = (),
         operator: str | None = None,
         namespace: str | None = None,
-        name: str | None = None,
-        node_name: str | None = None,
-        int_to_float: bool = False,
-        outputs: tuple[str, ...] | None = None,
-        differentiable_outputs: tuple[int, ...] | None = None,
-        sequence: str | None = None,
-        variadic: str | None = None,
-        multi_view: bool = False,
-        fresh: bool = True,
-        factors: tuple[str, ...] = (),
-        byproducts: tuple[str, ...] = (),
-        flagless: bool = False,
-        quiet: bool = False,
-        opmath: bool = True,
-        fitting: bool = False,
-        heavy: bool = False,
         numpy: tuple[Any, ...] = (),
-        **rules: Rule,
+        **keywords: Any,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        options = {key: keywords[key] for key in _OPTIONS.intersection(keywords)}
+        rules = {key: rule for key, rule in keywords.items() if key not in options}
+        write = None if isinstance(inplace, bool) else inplace
+
         def register(forward: Callable[..., Any]) -> Callable[..., Any]:
-            op = Op(
-                forward,
-                rules,
-                kind=kind,
-                ufunc=ufunc,
-                name=name,
-                node_name=node_name,
-                int_to_float=int_to_float,
-                outputs=outputs,
-                differentiable_outputs=differentiable_outputs,
-                sequence=sequence,
-                variadic=variadic,
-                multi_view=multi_view,
-                fresh=fresh,
-                factors=factors,
-                byproducts=byproducts,
-                flagless=flagless,
-                quiet=quiet,
-                opmath=opmath,
-                fitting=fitting,
-                heavy=heavy,
-                write=None if isinstance(inplace, bool) else inplace,
-                **fixed,
-            )
+            op = Op(forward, rules, kind=kind, ufunc=ufunc, write=write, **options, **fixed)
             function = calls.caller(op)
             if operator is not None:
                 calls.add_operators(op, operator, bool(inplace))

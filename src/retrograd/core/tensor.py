@@ -19,7 +19,7 @@ from retrograd.core.constructor import constructed_array
 from retrograd.core.hooks import Hooks, RemovableHandle
 from retrograd.core.sites import warn_user
 from retrograd.core.state import local
-from retrograd.device import array_module, as_device
+from retrograd.device import as_device
 from retrograd.dtypes import default_float
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ class Tensor(ArrayFace):
         if len(data) == 1 and isinstance(data[0], Tensor):
             self._data = data[0]._data
         else:
-            array = constructed_array("Tensor", data, default_float())
-            self._data = array if device is None else array_module(as_device(device)).asarray(array)
+            self._data = constructed_array("Tensor", data, default_float(), as_device(device))
         self._edge = None
         self._cell = None
         self._meta = None

@@ -8,7 +8,7 @@ from retrograd import dtypes
 from retrograd.core.constructor import constructed_array
 from retrograd.core.registry import method
 from retrograd.core.tensor import Tensor, wrap
-from retrograd.device import array_module, as_device
+from retrograd.device import as_device
 
 DTYPES = {
     "HalfTensor": dtypes.float16,
@@ -39,8 +39,7 @@ class TensorType(type):
                     f"{cls.__name__}(): the tensor has dtype {source.dtype} on {source.device}; use .to() to convert it"
                 )
             return source.detach()
-        array = constructed_array(cls.__name__, args, cls.dtype.numpy)
-        return wrap(array if cls.device == "cpu" else array_module(as_device(cls.device)).asarray(array))
+        return wrap(constructed_array(cls.__name__, args, cls.dtype.numpy, as_device(cls.device)))
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, Tensor) and instance.dtype == cls.dtype and instance.device.type == cls.device
@@ -52,8 +51,7 @@ def new(self: Tensor, *args: Any) -> Tensor:
 
     New programs say :meth:`new_empty` and :meth:`new_tensor`.
     """
-    array = constructed_array("new", args, self._data.dtype)
-    return wrap(array if not self.is_cuda else array_module(self.device).asarray(array))
+    return wrap(constructed_array("new", args, self._data.dtype, self.device))
 
 
 def _types(device: str, module: str) -> dict[str, TensorType]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from retrograd.batching import BatchedArray
+from retrograd.core.errors import no_tensor
 from retrograd.core.registry import add_method, method
 from retrograd.core.tensor import Tensor
 from retrograd.creation.request import (
@@ -142,7 +143,7 @@ def _empty_strided(request: Request, size: Any, stride: Any) -> Tensor:
 def like(name: str, input: Any, options: Options) -> Request:
     """A request whose dtype and device are those of ``input`` unless the keywords say otherwise."""
     if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+        raise no_tensor(name, "argument 'input' (position 1)", input)
     request = Request(name, options, input._data.dtype, input.device)
     if type(input._data) is BatchedArray:
         request.batch = input._data.levels

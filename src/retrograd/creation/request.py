@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from retrograd.batching import lift
+from retrograd.core.errors import no_tensor
 from retrograd.core.inplace import change_shape, check_writable, mark_inference
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
@@ -176,7 +177,7 @@ class Request:
 
     def _check_out(self, out: Any, dtype_asked: bool) -> None:
         if not isinstance(out, Tensor):
-            raise TypeError(f"{self.name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+            raise no_tensor(self.name, "argument 'out'", out)
         if dtype_asked and out._data.dtype != self.dtype:
             raise RuntimeError(
                 f"{self.name}(): dtype {self.dtype.name} does not match dtype of out parameter ({out._data.dtype.name})"

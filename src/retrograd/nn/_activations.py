@@ -13,7 +13,7 @@ from retrograd.core import calls
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.ops import activations as ops
-from retrograd.ops._losses import check_tensors
+from retrograd.ops._checks import check_tensors
 from retrograd.ops.conditional import where
 from retrograd.random import rand_like
 

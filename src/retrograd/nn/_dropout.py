@@ -10,7 +10,7 @@ import numpy as np
 from retrograd.core.record import settle
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
-from retrograd.ops._losses import check_tensors
+from retrograd.ops._checks import check_tensors
 from retrograd.random.generator import default_generator
 from retrograd.random.sampling import module_of
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd.core.tensor import Tensor
-from retrograd.ops._rules import check_kind
+from retrograd.ops._checks import check_kind, check_tensor
 from retrograd.ops._tuples import per_dimension
 from retrograd.ops.fractional_pool import FRACTIONAL_MAX_POOL
 from retrograd.random import rand
@@ -49,8 +49,7 @@ def _fractional_max_pool(
     samples: Tensor | None,
 ) -> Any:
     name = f"fractional_max_pool{n}d"
-    if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
+    check_tensor(name, input)
     if input.ndim not in (n + 1, n + 2):
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got: {list(input.shape)}")
     check_kind(name, "f", input)

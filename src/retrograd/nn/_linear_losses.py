@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from retrograd.core.tensor import Tensor
-from retrograd.ops._losses import check_tensors
+from retrograd.ops._checks import check_tensors
 from retrograd.ops.class_losses import cross_entropy
 from retrograd.ops.linear import linear
 

@@ -1,4 +1,4 @@
-"""The error function, by NumPy alone."""
+"""The error function, by NumPy alone, and Horner's scheme."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ def erf_by_blocks(x: np.ndarray[Any, Any]) -> Any:
 def _evaluate_double(x: Any, out: Any) -> None:
     inner = x.clip(-1, 1)
     square = inner * inner
-    above = _horner(INNER_NUMERATOR, square, np.empty_like(x))
+    above = horner(INNER_NUMERATOR, square, np.empty_like(x))
     above *= inner
-    np.divide(above, _horner(INNER_DENOMINATOR, square, inner), out=inner)
+    np.divide(above, horner(INNER_DENOMINATOR, square, inner), out=inner)
     # what is missing beyond 1, which is exactly 0 below
     outer = np.abs(x, out=square)
     np.clip(outer, 1, LAST, out=outer)
@@ -98,8 +98,8 @@ def _evaluate_double(x: Any, out: Any) -> None:
 
 def _complement(x: Any) -> Any:
     """``erfc`` between 1 and ``LAST``."""
-    result = _horner(OUTER_NUMERATOR, x, np.empty_like(x))
-    result /= _horner(OUTER_DENOMINATOR, x, np.empty_like(x))
+    result = horner(OUTER_NUMERATOR, x, np.empty_like(x))
+    result /= horner(OUTER_DENOMINATOR, x, np.empty_like(x))
     square = x * x
     np.negative(square, out=square)
     result *= np.exp(square, out=square)
@@ -110,12 +110,12 @@ def _evaluate_single(x: Any, out: Any) -> None:
     wide = x.astype(np.float64)
     np.maximum(np.minimum(wide, BOUND, out=wide), -BOUND, out=wide)
     square = wide * wide
-    above = _horner(NUMERATOR, square, np.empty_like(square))
+    above = horner(NUMERATOR, square, np.empty_like(square))
     above *= wide
-    np.divide(above, _horner(DENOMINATOR, square, wide), out=out, casting="same_kind")
+    np.divide(above, horner(DENOMINATOR, square, wide), out=out, casting="same_kind")
 
 
-def _horner(coefficients: tuple[float, ...], x: Any, out: Any) -> Any:
+def horner(coefficients: tuple[float, ...], x: Any, out: Any) -> Any:
     """The polynomial whose first coefficient is that of the highest power."""
     np.multiply(x, coefficients[0], out=out)
     for coefficient in coefficients[1:-1]:

@@ -1,4 +1,4 @@
-"""What losses share: their reductions, and the errors about their arguments."""
+"""What losses share: their reductions."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core.errors import kind_name
 from retrograd.core.sites import warn_user
-from retrograd.core.state import local
 from retrograd.core.tensor import Tensor
 
 REDUCTIONS = ("none", "mean", "sum")
 
 
-def check_reduction(reduction: Any) -> None:
+def check_reduction(reduction: Any, known: tuple[str, ...] = REDUCTIONS) -> None:
     """Raise for what is no reduction."""
-    if reduction not in REDUCTIONS:
+    if reduction not in known:
         raise ValueError(f"{reduction} is not a valid value for reduction; use 'mean', 'sum' or 'none'")
 
 
@@ -35,13 +33,13 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     return wanted
 
 
-def check_tensors(name: str, **operands: Any) -> None:
-    """Raise for operands that are no tensors."""
-    for position, (argument, value) in enumerate(operands.items(), 1):
-        if not isinstance(value, Tensor):
-            raise TypeError(
-                f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {kind_name(value)}"
-            )
+def checked_reduction(
+    size_average: bool | None, reduce: bool | None, reduction: str, known: tuple[str, ...] = REDUCTIONS
+) -> str:
+    """The same, which must be one of those ``known``; a module tells that only when it is called."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_reduction(reduction, known)
+    return reduction
 
 
 def reduced(loss: Any, reduction: str) -> Any:
@@ -61,15 +59,3 @@ def spread(g: Any, reduction: str, x: Any) -> Any:
 def reduce_losses(losses: Any, reduction: str) -> Any:
     """The same as :func:`reduced` for a Tensor."""
     return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
-
-
-def check_constant(name: str, **constants: Any) -> None:
-    """Raise for tensors that require grad where there is no derivative, if one is recorded."""
-    if not local.grad_enabled:
-        return
-    for argument, value in constants.items():
-        if isinstance(value, Tensor) and value.requires_grad:
-            raise RuntimeError(
-                f"The function '{name}' is not differentiable with respect to argument '{argument}'. This input cannot "
-                f"have requires_grad True; pass {argument}.detach()."
-            )

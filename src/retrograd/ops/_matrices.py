@@ -1,4 +1,4 @@
-"""What the operations on matrices share: the adjoint, and the checks of their operands."""
+"""What the operations on matrices share: their decorators, the adjoint, and the checks of their operands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import numpy as np
 
 from retrograd.batching import unbatched
 from retrograd.core.errors import LinAlgError, kind_name
+from retrograd.core.op import kernel, op, without_flags
 from retrograd.ops._rules import conj
+
+lapack: Any = without_flags(op)
+lapack_kernel: Any = without_flags(kernel)
 
 
 def adjoint(a: Any) -> Any:
@@ -92,6 +96,18 @@ def check_square(name: str, a: Any) -> None:
     m, n = a.shape[-2:]
     if m != n:
         raise RuntimeError(f"{name}: A must be batches of square matrices, but they are {m} by {n} matrices")
+
+
+def check_system(name: str, A: Any, B: Any, left: bool = True) -> None:
+    """Raise unless ``A X = B``, or ``X A = B`` if not ``left``, is an equation of matrices."""
+    check_square(name, A)
+    check_matrix(name, B)
+    check_floating(name, A, B)
+    if B.shape[-2 if left else -1] != A.shape[-1]:
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({list(A.shape)} and {list(B.shape)})"
+        )
 
 
 def check_info(name: str, info: Any, complaint: str) -> None:

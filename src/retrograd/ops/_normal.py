@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.ops._erf import horner
+
 # The distribution function is (1 + tanh(x p(x**2))) / 2, and p a polynomial, from the highest power down, fitted by
 # weighted least squares for |x| < 6 to the logarithm of the odds: the result is wrong by 3e-8 at most. (With two terms
 # only, this is the "tanh" approximation of gelu, wrong by 5e-4.) Beyond, float32 has 0 and 1.
@@ -38,11 +40,7 @@ def normal_single(x: np.ndarray[Any, Any]) -> Any:
 def _evaluate(x: Any, square: Any, out: Any) -> None:
     np.multiply(x, x, out=square)
     np.minimum(square, _limits(_BLOCK)[: out.size], out=square)
-    np.multiply(square, COEFFICIENTS[0], out=out)
-    for coefficient in COEFFICIENTS[1:-1]:
-        out += coefficient
-        out *= square
-    out += COEFFICIENTS[-1]
+    horner(COEFFICIENTS, square, out)
     out *= x
     np.tanh(out, out=out)
     out *= 0.5

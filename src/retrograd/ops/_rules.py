@@ -115,24 +115,3 @@ def tied(g: Any, to: Any) -> Any:
 )
 def _tied(g, to):
     return g
-
-
-def check_tensor(name: str, input: Any) -> Tensor:
-    """The argument itself, which must be a tensor."""
-    if not isinstance(input, Tensor):
-        raise TypeError(
-            f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}; "
-            "make it a tensor first with retrograd.as_tensor"
-        )
-    return input
-
-
-_KINDS = {"b": "bool", "i": "integers", "f": "real floating-point numbers", "c": "complex numbers"}
-
-
-def check_kind(name: str, kinds: str, *operands: Any) -> None:
-    """Raise as torch does for a dtype without the operation, where ``kinds`` are those that have it, as in "iuf"."""
-    for operand in operands:
-        if operand.dtype.kind not in kinds:
-            accepted = ", ".join(word for kind, word in _KINDS.items() if kind in kinds)
-            raise NotImplementedError(f"\"{name}\" not implemented for '{operand.dtype}', only for {accepted}")

@@ -17,6 +17,7 @@ from retrograd.core.op import elementwise, op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import as_dtype
+from retrograd.ops._checks import check_kind
 from retrograd.ops._normal import normal_single
 from retrograd.ops._rows import (
     as_rows,
@@ -66,13 +67,6 @@ def negative_part(x: Any) -> Any:
     return x.clip(-np.inf, 0)
 
 
-def _check_float(name: str, input: Any) -> None:
-    if input.dtype.kind != "f":
-        raise NotImplementedError(
-            f"\"{name}\" not implemented for '{input.dtype}'; convert it first, for example with .to(retrograd.float32)"
-        )
-
-
 def _check_real(name: str, input: Any) -> None:
     if input.dtype.kind == "b":
         raise RuntimeError(f"Boolean inputs not supported for {name}; convert them first, for example with .float()")
@@ -90,11 +84,9 @@ def relu(input):
     return positive_part(input) if input.dtype.kind == "f" and input.size >= _LARGE else np.maximum(input, 0)
 
 
-def hardtanh_derivative(g: Any, input: Any, min_val: float, max_val: float) -> Any:
-    return zeroed_by(g, (input <= min_val) | (input >= max_val), input)
-
-
-@elementwise(method=False, input=hardtanh_derivative)
+@elementwise(
+    method=False, input=lambda g, input, min_val, max_val: zeroed_by(g, (input <= min_val) | (input >= max_val), input)
+)
 def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0):
     """Return ``input`` clamped to ``[min_val, max_val]``; the derivative at the ends is 0."""
     _check_real("hardtanh", input)
@@ -118,7 +110,7 @@ def leaky_relu_derivative(g: Any, input: Any, negative_slope: float) -> Any:
 @elementwise(method=False, input=leaky_relu_derivative)
 def leaky_relu(input, negative_slope: float = 0.01):
     """Return ``input`` where it is positive, ``negative_slope * input`` elsewhere."""
-    _check_float("leaky_relu", input)
+    check_kind("leaky_relu", "f", input)
     return positive_part(input) + negative_slope * negative_part(input)
 
 
@@ -147,7 +139,7 @@ def prelu(input, weight):
     RuntimeError
         If there are neither one nor as many weights as channels, or if the dtypes differ.
     """
-    _check_float("prelu", input._data)
+    check_kind("prelu", "f", input._data)
     if weight.ndim > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
     if weight.dtype != input.dtype:
@@ -165,15 +157,10 @@ def prelu(input, weight):
     return _prelu_kernel(input, weight)
 
 
-def threshold_derivative(g: Any, input: Any, threshold: float) -> Any:
-    return zeroed_by(g, input <= threshold, input)
-
-
-@elementwise(method=False, input=threshold_derivative)
+@elementwise(method=False, input=lambda g, input, threshold: zeroed_by(g, input <= threshold, input))
 def threshold(input, threshold: float, value: float):
     """Return ``input`` where it exceeds ``threshold``, ``value`` elsewhere."""
-    if input.dtype.kind in "bc":
-        _check_float("threshold", input)
+    check_kind("threshold", "iuf", input)
     least, value = (fill_value("threshold", number, input.dtype) for number in (threshold, value))
     return np.where(input <= least, value, input)
 
@@ -185,14 +172,14 @@ def shrunk_derivative(g: Any, input: Any, lambd: float) -> Any:
 @elementwise(inplace=False, input=shrunk_derivative)
 def hardshrink(input, lambd: float = 0.5):
     """Return ``input``, and 0 where it is between ``-lambd`` and ``lambd``."""
-    _check_float("hardshrink", input)
+    check_kind("hardshrink", "f", input)
     return zeroed(input, (input >= -lambd) & (input <= lambd))
 
 
 @elementwise(method=False, input=shrunk_derivative)
 def softshrink(input, lambd: float = 0.5):
     """Return ``input`` moved towards 0 by ``lambd``, and 0 where it is between ``-lambd`` and ``lambd``."""
-    _check_float("softshrink", input)
+    check_kind("softshrink", "f", input)
     if lambd < 0:
         raise RuntimeError(f"softshrink: lambda must be greater than or equal to 0, but found {lambd}")
     return input - input.clip(-lambd, lambd)
@@ -201,18 +188,16 @@ def softshrink(input, lambd: float = 0.5):
 @elementwise(method=False, input=lambda g, input: zeroed_by(g / 6, ~((input > -3) & (input < 3)), input))
 def hardsigmoid(input):
     """Return ``input / 6 + 1 / 2`` clamped to ``[0, 1]``; the derivative at the ends is 0."""
-    _check_float("hardsigmoid", input)
+    check_kind("hardsigmoid", "f", input)
     return (input + 3).clip(0, 6) / 6
 
 
-def hardswish_derivative(g: Any, input: Any) -> Any:
-    return keep(g * (input / 3 + 0.5), np.abs(input) < 3) + keep(g, ~(input < 3))
-
-
-@elementwise(method=False, input=hardswish_derivative)
+@elementwise(
+    method=False, input=lambda g, input: keep(g * (input / 3 + 0.5), np.abs(input) < 3) + keep(g, ~(input < 3))
+)
 def hardswish(input):
     """Return ``input * hardsigmoid(input)``; the derivative is 0 up to -3 and 1 from 3."""
-    _check_float("hardswish", input)
+    check_kind("hardswish", "f", input)
     return input * ((input + 3).clip(0, 6) / 6)
 
 
@@ -232,7 +217,7 @@ def elu_derivative(g: Any, input: Any, alpha: float) -> Any:
 @elementwise(method=False, heavy=True, input=elu_derivative)
 def elu(input, alpha: float = 1.0):
     """Return ``input`` where it is positive, ``alpha * (exp(input) - 1)`` elsewhere."""
-    _check_float("elu", input)
+    check_kind("elu", "f", input)
     return positive_part(input) + alpha * np.expm1(negative_part(input))
 
 
@@ -244,7 +229,7 @@ SELU_SCALE = 1.0507009873554804934193349852946
 @elementwise(method=False, heavy=True, input=lambda g, input: SELU_SCALE * elu_derivative(g, input, SELU_ALPHA))
 def selu(input):
     """Return the self-normalising :func:`elu`: 1.0507 times that with ``alpha = 1.6733``."""
-    _check_float("selu", input)
+    check_kind("selu", "f", input)
     return SELU_SCALE * (positive_part(input) + SELU_ALPHA * np.expm1(negative_part(input)))
 
 
@@ -256,7 +241,7 @@ def celu_derivative(g: Any, input: Any, alpha: float) -> Any:
 @elementwise(method=False, heavy=True, input=celu_derivative)
 def celu(input, alpha: float = 1.0):
     """Return ``input`` where it is positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere."""
-    _check_float("celu", input)
+    check_kind("celu", "f", input)
     if alpha == 0:
         raise RuntimeError("celu: ZeroDivisionError: alpha cannot be 0 for CELU")
     return positive_part(input) + alpha * np.expm1(negative_part(input) / alpha)
@@ -283,19 +268,19 @@ logistic = in_rules(sigmoid)
 @elementwise(method=False, node_name="LogSigmoidBackward0", heavy=True, input=lambda g, input: g * logistic(-input))
 def logsigmoid(input):
     """Return ``log(sigmoid(input))``."""
-    _check_float("logsigmoid", input)
+    check_kind("logsigmoid", "f", input)
     input = row_major(input)
     return negative_part(input) - np.log1p(np.exp(-np.abs(input)))
 
 
-def softplus_derivative(g: Any, input: Any, beta: float, threshold: float) -> Any:
-    return np.where(input * beta > threshold, g, g * logistic(input * beta))
-
-
-@elementwise(method=False, heavy=True, input=softplus_derivative)
+@elementwise(
+    method=False,
+    heavy=True,
+    input=lambda g, input, beta, threshold: np.where(input * beta > threshold, g, g * logistic(input * beta)),
+)
 def softplus(input, beta: float = 1.0, threshold: float = 20.0):
     """Return ``log(1 + exp(beta * input)) / beta``, and ``input`` itself where ``beta * input > threshold``."""
-    _check_float("softplus", input)
+    check_kind("softplus", "f", input)
     x = input * beta
     return np.where(x > threshold, input, (positive_part(x) + np.log1p(np.exp(-np.abs(x)))) / beta)
 
@@ -308,8 +293,7 @@ def silu_derivative(g: Any, input: Any) -> Any:
 @elementwise(method=False, heavy=True, input=silu_derivative)
 def silu(input):
     """Return ``input * sigmoid(input)``."""
-    if input.dtype.kind != "c":
-        _check_float("silu", input)
+    check_kind("silu", "fc", input)
     return input * logistic(input)
 
 
@@ -324,7 +308,7 @@ def mish_derivative(g: Any, input: Any) -> Any:
 @elementwise(method=False, heavy=True, input=mish_derivative)
 def mish(input):
     """Return ``input * tanh(softplus(input))``."""
-    _check_float("mish", input)
+    check_kind("mish", "f", input)
     return input * np.tanh(log1p_exp(input))
 
 
@@ -352,7 +336,7 @@ def gelu_derivative(g: Any, input: Any, approximate: str) -> Any:
 @elementwise(method=False, heavy=True, input=gelu_derivative)
 def gelu(input, approximate: str = "none"):
     """Return ``input`` times the normal distribution function, or its ``"tanh"`` approximation."""
-    _check_float("gelu", input)
+    check_kind("gelu", "f", input)
     if approximate == "none":
         return input * normal_distribution(input)
     if approximate == "tanh":
@@ -375,7 +359,7 @@ def tanhshrink(input):
 @composite(method=False)
 def glu(input, dim: int = -1):
     """Return one half of ``input`` along ``dim`` times the sigmoid of the other half."""
-    _check_float("glu", input._data)
+    check_kind("glu", "f", input._data)
     if input.ndim == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")
     if input.size(dim) % 2:
@@ -393,7 +377,7 @@ def _to_normalise(name: str, input: Any, dim: int, dtype: Any) -> Any:
         raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
     if dtype is not None:
         input = input.astype(as_dtype(dtype).numpy, copy=False)
-    _check_float(name, input)
+    check_kind(name, "f", input)
     return row_major(input)
 
 

@@ -14,8 +14,8 @@ from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.ops._box import Spans
+from retrograd.ops._checks import check_kind, check_tensor, check_tensors
 from retrograd.ops._fused import samples_in_front
-from retrograd.ops._rules import check_kind
 from retrograd.ops._tuples import per_dimension
 from retrograd.ops._windows import Windows
 from retrograd.ops.pool import IntOrInts, mean_operation, outer_product, to_places
@@ -27,8 +27,7 @@ OutputSize = int | Sequence[int | None] | None
 
 
 def _check(name: str, input: Any, n: int) -> None:
-    if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
+    check_tensor(name, input)
     if input.ndim not in (n + 1, n + 2):
         raise RuntimeError(f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got {list(input.shape)}")
     check_kind(name, "f", input)
@@ -234,9 +233,7 @@ def _max_unpool(
     n: int, input: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any, output_size: Any
 ) -> Tensor:
     name = f"max_unpool{n}d"
-    for parameter, value in (("input", input), ("indices", indices)):
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{name}(): argument '{parameter}' must be Tensor, not {type(value).__name__}")
+    check_tensors(name, input=input, indices=indices)
     if indices._data.dtype != np.int64:
         raise RuntimeError(f"{name}(): elements in indices should be type int64 but got: {indices.dtype.name}")
     if input.ndim not in (n + 1, n + 2):

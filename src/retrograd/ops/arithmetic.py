@@ -12,7 +12,8 @@ from retrograd.core.own_names import renamed
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import fits
-from retrograd.ops._rules import check_kind, check_tensor, conj, keep, not_implemented, zero
+from retrograd.ops._checks import check_kind, check_tensor
+from retrograd.ops._rules import conj, keep, not_implemented, zero
 
 # --- sums -------------------------------------------------------------------------------------------------------------
 

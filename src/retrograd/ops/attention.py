@@ -19,7 +19,7 @@ from retrograd.core.blocks import share_out
 from retrograd.core.fit import sum_to
 from retrograd.core.layout import dense_like
 from retrograd.core.op import op
-from retrograd.core.tensor import Tensor
+from retrograd.ops._checks import check_tensors
 from retrograd.ops._fused import gradients_of, samples_in_front
 from retrograd.ops.activations import softmax
 from retrograd.ops.norm_layers import in_single
@@ -124,7 +124,7 @@ def _cut(batch: tuple[int, ...], queries: int, keys: int, causal: bool, block: i
     """Parts of ``block`` scores or somewhat less."""
     number = itertools.count()
     step = max(min(queries, block // max(keys, 1)), 1)
-    cuts = [(slice(start, min(start + step, queries))) for start in range(0, queries, step)]
+    cuts = [slice(start, min(start + step, queries)) for start in range(0, queries, step)]
     return [
         [_Part(samples, cut, min(cut.stop, keys) if causal else keys, next(number)) for cut in cuts]
         for samples in _samples(batch, max(block // max(queries * keys, 1), 1))
@@ -340,12 +340,7 @@ def check_attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p:
         For dtypes and shapes that do not fit.
     """
     operands = {"query": query, "key": key, "value": value}
-    for position, (name, x) in enumerate(operands.items(), 1):
-        if not isinstance(x, Tensor):
-            raise TypeError(
-                f"scaled_dot_product_attention(): argument '{name}' (position {position}) must be Tensor, not "
-                f"{type(x).__name__}"
-            )
+    check_tensors("scaled_dot_product_attention", **operands)
     shapes = ", ".join(f"{name} {list(x.shape)}" for name, x in operands.items())
     if not query.dtype == key.dtype == value.dtype:
         raise RuntimeError(

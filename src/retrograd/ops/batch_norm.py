@@ -14,10 +14,9 @@ from retrograd.core.registry import composite
 from retrograd.core.scratch import scratch_like
 from retrograd.core.state import local, set_grad_enabled
 from retrograd.core.tensor import Tensor
+from retrograd.ops._checks import check_constant, check_kind, check_tensors
 from retrograd.ops._fused import gradient_of, sample_by_sample
-from retrograd.ops._losses import check_constant, check_tensors
 from retrograd.ops._rows import over_blocks
-from retrograd.ops._rules import check_kind
 from retrograd.ops.norm_layers import check_parameters, in_single, scaled, standardized
 
 _FEW = 1 << 12  # places

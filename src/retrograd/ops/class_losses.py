@@ -11,8 +11,9 @@ from retrograd.batching import unbatched
 from retrograd.core.op import kernel, op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
-from retrograd.ops._losses import check_constant, check_reduction, check_tensors, reduction_of
-from retrograd.ops._rules import check_kind, keep
+from retrograd.ops._checks import check_constant, check_kind, check_tensors
+from retrograd.ops._losses import check_reduction, checked_reduction, reduction_of
+from retrograd.ops._rules import keep
 from retrograd.ops.activations import log_softmax, softmax
 
 # Up to this many classes, rows are too short for NumPy's loops: the classes go to the front.
@@ -202,8 +203,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     tensor(0.5249)
     """
     check_tensors("nll_loss", input=input, target=target)
-    reduction = reduction_of(size_average, reduce, reduction)
-    check_reduction(reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     _check_targets("nll_loss", input, target, weight)
     return _nll_loss(input, target, weight, ignore_index, reduction)
 

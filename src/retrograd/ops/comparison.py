@@ -10,7 +10,7 @@ from retrograd.core.op import elementwise, op
 from retrograd.core.protocols import refuse
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor
-from retrograd.ops._rules import check_kind, check_tensor
+from retrograd.ops._checks import check_kind, check_tensor, check_tensors
 
 # --- comparisons ------------------------------------------------------------------------------------------------------
 
@@ -81,7 +81,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     RuntimeError
         If the dtypes differ, or a tolerance is negative.
     """
-    _check_tensors("isclose", input, other)
+    check_tensors("isclose", input=input, other=other)
     if input.dtype is not other.dtype:
         raise RuntimeError(f"isclose: {input.dtype} did not match {other.dtype}; convert one of the tensors")
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
@@ -99,17 +99,8 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 @composite()
 def equal(input: Tensor, other: Tensor) -> bool:
     """Return whether two tensors have the same shape and the same elements."""
-    _check_tensors("equal", input, other)
+    check_tensors("equal", input=input, other=other)
     return input._data.shape == other._data.shape and bool((input._data == other._data).all())
-
-
-def _check_tensors(name: str, *operands: Any) -> None:
-    for position, operand in enumerate(operands):
-        if not isinstance(operand, Tensor):
-            raise TypeError(
-                f"{name}(): argument '{('input', 'other')[position]}' (position {position + 1}) must be Tensor, "
-                f"not {type(operand).__name__}"
-            )
 
 
 def _array(value: Any) -> Any:

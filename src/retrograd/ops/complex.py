@@ -12,8 +12,9 @@ from retrograd.core.layout import unexpanded
 from retrograd.core.op import elementwise, kernel, linear, op, view
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor, wrap
-from retrograd.ops._rules import check_tensor, keep, zero
+from retrograd.ops._checks import check_tensor
 from retrograd.ops._rules import conj as conjugated
+from retrograd.ops._rules import keep, zero
 from retrograd.unresolved import UnresolvedArray, apply_lazily, resolve
 
 # --- parts ------------------------------------------------------------------------------------------------------------

@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.errors import no_tensor
 from retrograd.core.layout import unexpanded
 from retrograd.core.op import elementwise, op
 from retrograd.core.protocols import lists_as_arrays
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import result_dtype
-from retrograd.ops._rules import check_kind, conj, keep, not_implemented
+from retrograd.ops._checks import check_kind
+from retrograd.ops._rules import conj, keep, not_implemented
 
 # --- by a condition ---------------------------------------------------------------------------------------------------
 
@@ -74,7 +76,7 @@ def where(condition: Any, input: Any = _MISSING, other: Any = _MISSING, *, out: 
     if input is _MISSING or other is _MISSING:
         raise TypeError("where() takes a condition alone or with both 'input' and 'other'")
     if not hasattr(condition, "dtype"):
-        raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
+        raise no_tensor("where", "argument 'condition' (position 1)", condition)
     return _where(condition, input, other, out=out)
 
 
@@ -262,7 +264,7 @@ def heaviside(input, values):
     """
     for name, operand in (("input", input), ("values", values)):
         if not hasattr(operand, "dtype"):
-            raise TypeError(f"heaviside(): argument '{name}' must be Tensor, not {type(operand).__name__}")
+            raise no_tensor("heaviside", f"argument '{name}'", operand)
     if input.dtype.kind == "c" or values.dtype != input.dtype:
         raise RuntimeError(
             "heaviside is not yet implemented for complex tensors or for tensors with different dtypes: "

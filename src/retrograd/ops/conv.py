@@ -6,9 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from retrograd.core.errors import kind_name
 from retrograd.core.registry import composite
-from retrograd.core.tensor import Tensor
+from retrograd.ops._checks import check_tensors
 from retrograd.ops._tuples import per_dimension, times
 from retrograd.ops._windows import count_windows
 from retrograd.ops.convolution import Sizes, convolution, convolution_input
@@ -19,9 +18,7 @@ IntOrInts = int | Sequence[int]
 
 
 def _check_tensors(name: str, input: Any, weight: Any, bias: Any) -> None:
-    for parameter, value in (("input", input), ("weight", weight), ("bias", bias)):
-        if not isinstance(value, Tensor) and (parameter != "bias" or value is not None):
-            raise TypeError(f"{name}(): argument '{parameter}' must be Tensor, not {kind_name(value)}")
+    check_tensors(name, input=input, weight=weight, **({} if bias is None else {"bias": bias}))
     for parameter, value in (("weight", weight), ("bias", bias)):
         if value is not None and value.dtype != input.dtype:
             raise RuntimeError(

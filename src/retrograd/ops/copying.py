@@ -8,6 +8,7 @@ import numpy as np
 
 from retrograd import dtypes
 from retrograd.core import calls
+from retrograd.core.errors import no_tensor
 from retrograd.core.layout import dense_copy, dense_like
 from retrograd.core.op import kernel, linear, op
 from retrograd.core.registry import add_method, implements, method
@@ -244,7 +245,7 @@ def write(input: Any, src: Any, non_blocking: bool = False) -> None:
     """Copy ``src`` over the elements of ``input``, broadcast and converted."""
     if not hasattr(src, "dtype"):
         if not isinstance(src, (bool, int, float, complex)):
-            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+            raise no_tensor("copy_", "argument 'other' (position 1)", src)
         src = np.asarray(src)
     if src.dtype.kind in "fc" and src.dtype != input.dtype:
         src = cast(src, input.dtype)

@@ -14,9 +14,9 @@ import numpy as np
 from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
+from retrograd.ops._checks import check_kind, check_tensors
 from retrograd.ops._fused import gradient_of
-from retrograd.ops._losses import check_reduction, check_tensors, reduce_losses
-from retrograd.ops._rules import check_kind
+from retrograd.ops._losses import check_reduction, reduce_losses
 from retrograd.ops.reductions import logsumexp
 
 # The logarithm of the probability of what cannot be; minus infinity would have no derivative.

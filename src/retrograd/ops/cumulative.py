@@ -11,9 +11,10 @@ import numpy as np
 from retrograd.core.layout import row_major
 from retrograd.core.op import kernel, linear, op
 from retrograd.core.registry import composite
+from retrograd.ops._checks import check_kind
 from retrograd.ops._picking import lifted
 from retrograd.ops._reducing import cast, checked_dim
-from retrograd.ops._rules import check_kind, conj, everywhere, normalize_dim
+from retrograd.ops._rules import conj, everywhere, normalize_dim
 from retrograd.ops.extremes import check_ordered
 from retrograd.ops.selecting import scatter_zeros
 

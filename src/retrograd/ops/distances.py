@@ -6,6 +6,7 @@ import numpy as np
 
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.ops._checks import check_tensor
 from retrograd.ops.linalg_norms import distances
 from retrograd.ops.selecting import index_select
 
@@ -26,8 +27,7 @@ def pdist(input, p: float = 2.0) -> Tensor:
     >>> rg.pdist(rg.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
     tensor([5.0000, 1.0000, 4.2426])
     """
-    if not isinstance(input, Tensor):
-        raise TypeError(f"pdist(): argument 'input' must be Tensor, not {type(input).__name__}")
+    check_tensor("pdist", input)
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if not input.is_floating_point():

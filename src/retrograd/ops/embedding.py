@@ -10,7 +10,7 @@ from retrograd.core.op import linear
 from retrograd.core.registry import composite
 from retrograd.core.state import set_grad_enabled
 from retrograd.core.tensor import wrap
-from retrograd.ops._losses import check_tensors
+from retrograd.ops._checks import check_tensors
 from retrograd.ops._rules import everywhere, keep
 from retrograd.ops.indexing import add_at, index_
 
@@ -161,6 +161,33 @@ def _largest(rows: Any, bag_of: Any, number: int) -> tuple[Any, Any]:
     return first, np.isin(np.arange(number), present)
 
 
+def _check_bags(input: Any, weight: Any, offsets: Any, per_sample_weights: Any, mode: str) -> None:
+    """Raise for shapes and options that do not fit each other."""
+    if per_sample_weights is not None and input.shape != per_sample_weights.shape:
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not None, then it must have "
+            f"the same shape as the input ({list(input.shape)})"
+        )
+    if weight.ndim != 2:
+        raise ValueError(f"embedding_bag: weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
+    if input.ndim not in (1, 2):
+        raise ValueError(f"embedding_bag: input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
+    if input.ndim == 2 and offsets is not None:
+        raise ValueError(
+            "embedding_bag: if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed "
+            f"length sequences. However, found offsets of type {type(offsets)}"
+        )
+    if input.ndim == 1 and (offsets is None or offsets.ndim != 1):
+        got = "None" if offsets is None else f"shape {list(offsets.shape)}"
+        raise ValueError(f"embedding_bag: offsets has to be a 1D Tensor but got {got}")
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError(f"embedding_bag: mode has to be one of sum, mean or max, got {mode!r}")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            f"embedding_bag: per_sample_weights is only supported for mode='sum' (got mode='{mode}')."
+        )
+
+
 @composite(method=False)
 def embedding_bag(
     input,
@@ -210,32 +237,10 @@ def embedding_bag(
     """
     name = "embedding_bag"
     check_tensors(name, input=input, weight=weight)
-    if per_sample_weights is not None and input.shape != per_sample_weights.shape:
-        raise ValueError(
-            f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not None, then it must have "
-            f"the same shape as the input ({list(input.shape)})"
-        )
-    if weight.ndim != 2:
-        raise ValueError(f"embedding_bag: weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
-    if input.ndim not in (1, 2):
-        raise ValueError(f"embedding_bag: input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
-    if input.ndim == 2 and offsets is not None:
-        raise ValueError(
-            "embedding_bag: if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed "
-            f"length sequences. However, found offsets of type {type(offsets)}"
-        )
-    if input.ndim == 1 and (offsets is None or offsets.ndim != 1):
-        got = "None" if offsets is None else f"shape {list(offsets.shape)}"
-        raise ValueError(f"embedding_bag: offsets has to be a 1D Tensor but got {got}")
-    if mode not in ("sum", "mean", "max"):
-        raise ValueError(f"embedding_bag: mode has to be one of sum, mean or max, got {mode!r}")
+    _check_bags(input, weight, offsets, per_sample_weights, mode)
     if mode == "max" and (scale_grad_by_freq or sparse):
         what = "scaling the gradient by the frequency" if scale_grad_by_freq else "sparse weights"
         raise ValueError(f"embedding_bag: max mode does not support {what}")
-    if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(
-            f"embedding_bag: per_sample_weights is only supported for mode='sum' (got mode='{mode}')."
-        )
     _check_indices(name, "input", input)
     if offsets is not None:
         _check_indices(name, "offsets", offsets)

@@ -9,10 +9,12 @@ import numpy as np
 
 from retrograd import dtypes
 from retrograd.core.calls import inplace
+from retrograd.core.errors import no_tensor
 from retrograd.core.op import elementwise, op
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor
-from retrograd.ops._rules import check_kind, conj, keep, zero
+from retrograd.ops._checks import check_kind
+from retrograd.ops._rules import conj, keep, zero
 from retrograd.ops.complex import _from_parts as from_parts
 
 LN2 = math.log(2)
@@ -242,7 +244,7 @@ def _double(*operands: Any) -> dtypes.dtype:
 def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """Return ``input ** exponent`` in double precision, as ``float64`` or ``complex128``."""
     if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
-        raise TypeError(f"float_power(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+        raise no_tensor("float_power", "argument 'input' (position 1)", input)
     dtype = _double(input, exponent)
     base, power = (operand.to(dtype) if isinstance(operand, Tensor) else operand for operand in (input, exponent))
     return _pow(base, power, out=out)

@@ -10,7 +10,7 @@ import numpy as np
 from retrograd.core.inplace import check_writable
 from retrograd.core.registry import add_method, method
 from retrograd.core.tensor import Tensor, bump
-from retrograd.ops._losses import check_tensors
+from retrograd.ops._checks import check_tensors
 
 add_method("is_cpu", property(lambda self: not self.is_cuda, doc="Whether the elements are in the computer's memory."))
 

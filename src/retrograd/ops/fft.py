@@ -33,11 +33,7 @@ ADJOINT: dict[Norm, Norm] = {None: "forward", "backward": "forward", "forward": 
 # --- what all transforms share ----------------------------------------------------------------------------------------
 
 
-def resized_derivative(g: Any, input_shape: tuple[int, ...]) -> Any:
-    return resized(g, input_shape)
-
-
-@kernel(public=False, method=False, input=resized_derivative)
+@kernel(public=False, method=False, input=lambda g, input_shape: resized(g, input_shape))
 def resized(input, shape):
     """Crop every dimension, or pad it with zeros, at its end. It is its own adjoint."""
     if input.shape == shape:
@@ -48,11 +44,7 @@ def resized(input, shape):
     return result
 
 
-def mirrored_derivative(g: Any, n: int, dim: int, factor: float) -> Any:
-    return mirrored(g, n, dim, factor)
-
-
-@kernel(public=False, method=False, spectrum=mirrored_derivative)
+@kernel(public=False, method=False, spectrum=lambda g, n, dim, factor: mirrored(g, n, dim, factor))
 def mirrored(spectrum, n, dim, factor):
     """Scale those entries of the half spectrum of ``n`` real numbers that stand for two. It is its own adjoint."""
     result = spectrum * factor
@@ -128,11 +120,12 @@ def _grid(
 # --- along one dimension ----------------------------------------------------------------------------------------------
 
 
-def fft_derivative(g: Any, input_shape: tuple[int, ...], dim: int, norm: Norm) -> Any:
-    return resized(np.fft.ifft(g, axis=dim, norm=ADJOINT[norm]), input_shape)
-
-
-@transform(namespace="fft", method=False, node_name="FftC2CBackward0", input=fft_derivative)
+@transform(
+    namespace="fft",
+    method=False,
+    node_name="FftC2CBackward0",
+    input=lambda g, input_shape, dim, norm: resized(np.fft.ifft(g, axis=dim, norm=ADJOINT[norm]), input_shape),
+)
 def fft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return the discrete Fourier transform along ``dim``, cropped or padded with zeros to length ``n`` first.
 
@@ -143,11 +136,12 @@ def fft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     return row_major(np.fft.fft(input, _line("fft", input, n, dim), dim, norm))
 
 
-def ifft_derivative(g: Any, input_shape: tuple[int, ...], dim: int, norm: Norm) -> Any:
-    return resized(np.fft.fft(g, axis=dim, norm=ADJOINT[norm]), input_shape)
-
-
-@transform(namespace="fft", method=False, node_name="FftC2CBackward0", input=ifft_derivative)
+@transform(
+    namespace="fft",
+    method=False,
+    node_name="FftC2CBackward0",
+    input=lambda g, input_shape, dim, norm: resized(np.fft.fft(g, axis=dim, norm=ADJOINT[norm]), input_shape),
+)
 def ifft(input, n: int | None = None, dim: int = -1, norm: Norm = None):
     """Return the inverse discrete Fourier transform along ``dim``; see :func:`fft`."""
     input = _numbers("ifft", input, norm)

@@ -18,9 +18,9 @@ from retrograd.core.op import kernel, op
 from retrograd.core.registry import composite
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.ops._checks import check_kind, check_tensors
 from retrograd.ops._fused import sample_by_sample
 from retrograd.ops._positions import combine_at
-from retrograd.ops._rules import check_kind
 from retrograd.ops.conditional import where
 from retrograd.ops.joining import stack
 from retrograd.ops.matmul import matmul
@@ -181,9 +181,7 @@ _PADDING_MODES = ("zeros", "border", "reflection")
 
 def _check_grid(input: Any, grid: Any, mode: str, padding_mode: str) -> None:
     name = "grid_sample"
-    for parameter, value in (("input", input), ("grid", grid)):
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{name}(): argument '{parameter}' must be Tensor, not {type(value).__name__}")
+    check_tensors(name, input=input, grid=grid)
     for parameter, value, known in (("mode", mode, _MODES), ("padding_mode", padding_mode, _PADDING_MODES)):
         if value not in known:
             raise ValueError(f"{name}(): expected {parameter} to be one of {', '.join(known)}, but got: {value!r}")
@@ -303,8 +301,7 @@ def affine_grid(theta, size: Sequence[int], align_corners: bool | None = None) -
     tensor([[[[2., 1.],
               [4., 3.]]]])
     """
-    if not isinstance(theta, Tensor):
-        raise TypeError(f"affine_grid(): argument 'theta' must be Tensor, not {type(theta).__name__}")
+    check_tensors("affine_grid", theta=theta)
     if align_corners is None:
         _say_default("affine_grid")
     if not theta.is_floating_point():

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from retrograd.batching import BatchedArray, as_array
+from retrograd.core.errors import no_tensor
 from retrograd.core.layout import dense_copy, dense_like
 from retrograd.core.op import kernel, linear, view
 from retrograd.core.registry import add_method
@@ -138,7 +139,7 @@ def _with_slices(indices: Sequence[Any]) -> tuple[Any, ...]:
 
 def _check_put(input: Any, indices: Sequence[Any], values: Any) -> None:
     if not hasattr(values, "dtype"):
-        raise TypeError(f"index_put(): argument 'values' must be Tensor, not {type(values).__name__}")
+        raise no_tensor("index_put", "argument 'values'", values)
     if values.dtype != input.dtype:
         raise RuntimeError(
             "index_put: Index put requires the source and destination dtypes match, got "

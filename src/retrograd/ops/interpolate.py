@@ -17,9 +17,9 @@ import numpy as np
 from retrograd.core.op import kernel
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
+from retrograd.ops._checks import check_kind, check_tensor
 from retrograd.ops._fused import samples_in_front
 from retrograd.ops._positions import along
-from retrograd.ops._rules import check_kind
 from retrograd.ops.adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 # --- taps ---------------------------------------------------------------------------------------------------------
@@ -328,8 +328,7 @@ def interpolate(
     >>> rg.nn.functional.interpolate(rg.tensor([[[1.0, 3.0]]]), scale_factor=2, mode="linear")
     tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])
     """
-    if not isinstance(input, Tensor):
-        raise TypeError(f"interpolate(): argument 'input' must be Tensor, not {type(input).__name__}")
+    check_tensor("interpolate", input)
     if mode in _ANY_DIMENSIONS and align_corners is not None:
         raise ValueError(
             "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"

@@ -15,8 +15,9 @@ from retrograd.core.op import linear, view
 from retrograd.core.registry import add_method, composite
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import default_float, int64, result_dtype
+from retrograd.ops._checks import check_tensor
 from retrograd.ops._positions import along
-from retrograd.ops._rules import check_tensor, normalize_dim
+from retrograd.ops._rules import normalize_dim
 from retrograd.ops.rearranging import pad
 from retrograd.ops.shape import atleast_1d, atleast_2d, atleast_3d, expand
 

@@ -13,15 +13,20 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.named_results import NamedResults
-from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
-from retrograd.ops._matrices import adjoint, check_floating, check_info, check_square, columns_times, has_nan
+from retrograd.ops._matrices import (
+    adjoint,
+    check_floating,
+    check_info,
+    check_square,
+    columns_times,
+    has_nan,
+    lapack,
+    lapack_kernel,
+)
 from retrograd.ops._rules import conj, everywhere
 from retrograd.ops.linalg_lu import first_zero_pivot
 from retrograd.ops.scatter import only_once
-
-lapack: Any = without_flags(op)
-lapack_kernel: Any = without_flags(kernel)
 
 # --- inverse ----------------------------------------------------------------------------------------------------------
 

@@ -16,16 +16,21 @@ import numpy as np
 
 from retrograd.core.errors import LinAlgError
 from retrograd.core.named_results import NamedResults
-from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
 from retrograd.ops._fused import samples_in_front
-from retrograd.ops._matrices import adjoint, check_floating, check_info, check_matrix, check_square, columns_times
+from retrograd.ops._matrices import (
+    adjoint,
+    check_floating,
+    check_info,
+    check_matrix,
+    check_square,
+    columns_times,
+    lapack,
+    lapack_kernel,
+)
 from retrograd.ops._rules import conj
 from retrograd.ops.linalg_triangular import substitute
-
-lapack: Any = without_flags(op)
-lapack_kernel: Any = without_flags(kernel)
 
 
 def _hermitian(lower: Any) -> Any:

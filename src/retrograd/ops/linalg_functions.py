@@ -11,17 +11,22 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.named_results import NamedResults
-from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
-from retrograd.ops._matrices import adjoint, check_floating, check_matrix, check_square, columns_times, epsilon
+from retrograd.ops._matrices import (
+    adjoint,
+    check_floating,
+    check_matrix,
+    check_square,
+    columns_times,
+    epsilon,
+    lapack,
+    lapack_kernel,
+)
 from retrograd.ops._rules import everywhere
 from retrograd.ops.linalg import inv
 from retrograd.ops.linalg_decompositions import decomposed, eigh, svdvals
 from retrograd.ops.matmul import matmul
-
-lapack: Any = without_flags(op)
-lapack_kernel: Any = without_flags(kernel)
 
 # --- pseudo-inverse ---------------------------------------------------------------------------------------------------
 

@@ -9,14 +9,10 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.named_results import NamedResults
-from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.gpu import computed_on_cpu
-from retrograd.ops._matrices import check_floating, check_info, check_matrix, check_square
+from retrograd.ops._matrices import check_floating, check_info, check_square, check_system, lapack, lapack_kernel
 from retrograd.ops._rules import conj, not_implemented
-
-lapack: Any = without_flags(op)
-lapack_kernel: Any = without_flags(kernel)
 
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # LAPACK's for NumPy's
 
@@ -139,12 +135,5 @@ def ldl_solve(LD, pivots, B, *, hermitian: bool = False):
 
     Shapes: ``(..., n, n)``, ``(..., n)`` and ``(..., n, k)`` give ``(..., n, k)``. It is differentiable by ``B``.
     """
-    check_square("linalg.ldl_solve", LD)
-    check_matrix("linalg.ldl_solve", B)
-    check_floating("linalg.ldl_solve", LD, B)
-    if B.shape[-2] != LD.shape[-1]:
-        raise RuntimeError(
-            f"linalg.ldl_solve: Incompatible shapes of LD and B for the equation AX = B "
-            f"({list(LD.shape)} and {list(B.shape)})"
-        )
+    check_system("linalg.ldl_solve", LD, B)
     return ldl_solve_factored(LD, pivots, B, hermitian)

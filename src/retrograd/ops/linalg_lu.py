@@ -9,15 +9,11 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.named_results import NamedResults
-from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.gpu import computed_on_cpu
 from retrograd.ops._matrices import adjoint as adjoint_of
-from retrograd.ops._matrices import check_floating, check_info, check_matrix, check_square
+from retrograd.ops._matrices import check_floating, check_info, check_matrix, check_system, lapack, lapack_kernel
 from retrograd.ops.linalg_triangular import substitute
-
-lapack: Any = without_flags(op)
-lapack_kernel: Any = without_flags(kernel)
 
 # how many columns are eliminated one by one before the rest is brought up to date by a product of matrices
 _PANEL = 32
@@ -173,14 +169,7 @@ def lu_solve(LU, pivots, B, *, left: bool = True, adjoint: bool = False):
 
     With ``adjoint`` it is a solution for ``Aᴴ`` in place of ``A``.
     """
-    check_square("linalg.lu_solve", LU)
-    check_matrix("linalg.lu_solve", B)
-    check_floating("linalg.lu_solve", LU, B)
-    if LU.shape[-1] != B.shape[-2 if left else -1]:
-        raise RuntimeError(
-            f"linalg.lu_solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
-            f"({list(LU.shape)} and {list(B.shape)})"
-        )
+    check_system("linalg.lu_solve", LU, B, left)
     if pivots.shape != LU.shape[:-1]:
         raise RuntimeError(
             f"linalg.lu_solve: pivots must have the shape of LU without its last dimension, {list(LU.shape[:-1])}, "

@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.named_results import NamedResults
-from retrograd.core.op import kernel, without_flags
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
-from retrograd.ops._matrices import adjoint, check_floating, check_matrix, check_square
-
-lapack_kernel: Any = without_flags(kernel)
+from retrograd.ops._matrices import adjoint, check_floating, check_square, check_system, lapack_kernel
 
 
 def _triangular_gradient(g: Any, A: Any, result: Any, upper: bool, unitriangular: bool) -> Any:
@@ -59,17 +56,6 @@ def _substitute_backwards(U: Any, X: Any, unitriangular: bool) -> None:
         X /= U
 
 
-def _check_triangular(name: str, A: Any, B: Any, left: bool) -> None:
-    check_square(name, A)
-    check_matrix(name, B)
-    check_floating(name, A, B)
-    if B.shape[-2 if left else -1] != A.shape[-1]:
-        raise RuntimeError(
-            f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
-            f"({list(A.shape)} and {list(B.shape)})"
-        )
-
-
 @composite(name="linalg.solve_triangular", method=False, out=True)
 def solve_triangular(A, B, *, upper: bool, left: bool = True, unitriangular: bool = False):
     """Return the solution X of ``A X = B``, or of ``X A = B`` with ``left=False``, for triangular matrices ``A``.
@@ -77,7 +63,7 @@ def solve_triangular(A, B, *, upper: bool, left: bool = True, unitriangular: boo
     Only the ``upper`` or lower triangle of ``A`` is read, and not its diagonal either if it is ``unitriangular``, of
     ones. A zero on the diagonal gives ``inf`` or NaN and no error.
     """
-    _check_triangular("linalg.solve_triangular", A, B, left)
+    check_system("linalg.solve_triangular", A, B, left)
     if left:
         return substitute(A, B, upper, unitriangular)
     return substitute(A.mT, B.mT, not upper, unitriangular).mT
@@ -92,7 +78,7 @@ def triangular_solve(b, A, upper: bool = True, transpose: bool = False, unitrian
 
     :func:`linalg.solve_triangular` is newer.
     """
-    _check_triangular("triangular_solve", A, b, True)
+    check_system("triangular_solve", A, b)
     coefficients, flip = (A.mT, not upper) if transpose else (A, upper)
     return _Triangular((substitute(coefficients, b, flip, unitriangular), A.clone()))
 
@@ -100,7 +86,7 @@ def triangular_solve(b, A, upper: bool = True, transpose: bool = False, unitrian
 @composite(out=True)
 def cholesky_solve(B, L, upper: bool = False):
     """Return the solution X of ``L Lᴴ X = B`` (``Uᴴ U X = B`` for an ``upper`` factor in place of ``L``)."""
-    _check_triangular("cholesky_solve", L, B, True)
+    check_system("cholesky_solve", L, B)
     if upper:
         L = adjoint(L)
     return substitute(adjoint(L), substitute(L, B, False), True)

@@ -12,16 +12,9 @@ from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.core.sites import warn_user
 from retrograd.dtypes import promote_types
-from retrograd.ops._losses import (
-    check_constant,
-    check_reduction,
-    check_tensors,
-    reduce_losses,
-    reduced,
-    reduction_of,
-    spread,
-)
-from retrograd.ops._rules import check_kind, everywhere
+from retrograd.ops._checks import check_constant, check_kind, check_tensors
+from retrograd.ops._losses import REDUCTIONS, check_reduction, checked_reduction, reduce_losses, reduced, spread
+from retrograd.ops._rules import everywhere
 from retrograd.ops.activations import logistic
 from retrograd.ops.special import xlogy
 
@@ -104,8 +97,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     tensor(2.)
     """
     input, target = _paired("mse_loss", input, target)
-    reduction = reduction_of(size_average, reduce, reduction)
-    check_reduction(reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     if weight is None:
         return _mse_loss(input, target, reduction)
     _check_weight(weight, input)
@@ -116,8 +108,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """Return the absolute differences of input and target; the arguments are those of :func:`mse_loss`."""
     input, target = _paired("l1_loss", input, target)
-    reduction = reduction_of(size_average, reduce, reduction)
-    check_reduction(reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     losses = (input - target).abs()
     if weight is None:
         return reduce_losses(losses, reduction)
@@ -217,8 +208,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
         If ``beta`` is negative.
     """
     input, target = _paired("smooth_l1_loss", input, target)
-    reduction = reduction_of(size_average, reduce, reduction)
-    check_reduction(reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}.")
     if beta == 0:
@@ -299,8 +289,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     >>> rg.nn.functional.binary_cross_entropy(rg.tensor([0.5, 1.0]), rg.tensor([1.0, 1.0]))
     tensor(0.3466)
     """
-    reduction = reduction_of(size_average, reduce, reduction)
-    check_reduction(reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     _check_probabilities("binary_cross_entropy", input, target)
     if target.dtype != input.dtype:
         raise RuntimeError(f"binary_cross_entropy: Found target of dtype {target.dtype} but expected {input.dtype}")
@@ -376,8 +365,7 @@ def binary_cross_entropy_with_logits(
     >>> rg.nn.functional.binary_cross_entropy_with_logits(rg.tensor([0.0, 1000.0]), rg.tensor([1.0, 1.0]))
     tensor(0.3466)
     """
-    reduction = reduction_of(size_average, reduce, reduction)
-    check_reduction(reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     name = "binary_cross_entropy_with_logits"
     _check_probabilities(name, input, target)
     if target.dtype.kind in "iub":
@@ -420,9 +408,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
             "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
             "'mean' will be changed to behave the same as 'batchmean' in the next major release."
         )
-    reduction = reduction_of(size_average, reduce, reduction)
-    if reduction != "batchmean":
-        check_reduction(reduction)
+    reduction = checked_reduction(size_average, reduce, reduction, (*REDUCTIONS, "batchmean"))
     terms = np.exp(target) * (target - input) if log_target else xlogy(target, target) - target * input
     if reduction != "batchmean":
         return reduce_losses(terms, reduction)
@@ -452,8 +438,7 @@ def poisson_nll_loss(
     tensor(1.)
     """
     check_tensors("poisson_nll_loss", input=input, target=target)
-    reduction = reduction_of(size_average, reduce, reduction)
-    check_reduction(reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     losses = np.exp(input) - target * input if log_input else input - target * np.log(input + eps)
     if full:
         large = target > 1
@@ -501,8 +486,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
             var = var.unsqueeze(-1)
         elif var.ndim != input.ndim or sum(ones) != 1:
             raise ValueError(f"var is of incorrect size {list(var.shape)} for an input of size {list(input.shape)}")
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{reduction} is not valid as a reduction; use 'mean', 'sum' or 'none'")
+    check_reduction(reduction)
     var = var + np.maximum(eps - var.detach(), 0.0)
     losses = 0.5 * (np.log(var) + (input - target) ** 2 / var)
     if full:

@@ -9,8 +9,9 @@ import numpy as np
 
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
-from retrograd.ops._losses import check_constant, check_reduction, check_tensors, reduce_losses, reduction_of
-from retrograd.ops._rules import check_kind, everywhere
+from retrograd.ops._checks import check_constant, check_kind, check_tensors
+from retrograd.ops._losses import check_reduction, checked_reduction, reduce_losses, reduction_of
+from retrograd.ops._rules import everywhere
 from retrograd.ops.activations import logsigmoid
 from retrograd.ops.conditional import clamp_min
 from retrograd.ops.linalg_norms import pairwise_distance
@@ -28,8 +29,7 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     tensor(500.3466)
     """
     check_tensors("soft_margin_loss", input=input, target=target)
-    reduction = reduction_of(size_average, reduce, reduction)
-    check_reduction(reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     check_constant("soft_margin_loss", target=target)
     losses = -logsigmoid(target * input)
     if losses.shape != input.shape:  # scores (N, 1) and targets (N,) would be all pairs of them
@@ -50,8 +50,7 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
     tensor([0.2000, 0.8000])
     """
     check_tensors("hinge_embedding_loss", input=input, target=target)
-    reduction = reduction_of(size_average, reduce, reduction)
-    check_reduction(reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     near = np.where(target != -1, input, 0.0)
     far = np.where(target != 1, clamp_min(margin - input, 0), 0.0)
     return reduce_losses(near + far, reduction)
@@ -88,8 +87,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     tensor(0.2667)
     """
     check_tensors("multi_margin_loss", input=input, target=target)
-    reduction = reduction_of(size_average, reduce, reduction)
-    check_reduction(reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, got {p}")
     check_constant("multi_margin_loss", weight=weight)
@@ -152,8 +150,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     tensor(0.5000)
     """
     check_tensors("multilabel_margin_loss", input=input, target=target)
-    reduction = reduction_of(size_average, reduce, reduction)
-    check_reduction(reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     check_kind("multilabel_margin_loss", "f", input)
     single = input.ndim < 2 and target.ndim < 2  # one class may be given as a number or as a vector
     if input.ndim > 2 or (target.numel() != input.numel() if single else target.shape != input.shape):
@@ -192,9 +189,7 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
     tensor(0.6931)
     """
     check_tensors("multilabel_soft_margin_loss", input=input, target=target)
-    reduction = reduction_of(size_average, reduce, reduction)
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{reduction} is not valid as a reduction; use 'mean', 'sum' or 'none'")
+    reduction = checked_reduction(size_average, reduce, reduction)
     losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         losses = losses * weight
@@ -222,8 +217,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
     tensor(1.)
     """
     check_tensors("cosine_embedding_loss", input1=input1, input2=input2, target=target)
-    reduction = reduction_of(size_average, reduce, reduction)
-    check_reduction(reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     if target.ndim > 1 or target.ndim + 1 != input1.ndim or input1.ndim != input2.ndim:
         raise RuntimeError(
             f"cosine_embedding_loss: {target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found "
@@ -251,8 +245,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
     tensor(2.)
     """
     check_tensors("margin_ranking_loss", input1=input1, input2=input2, target=target)
-    reduction = reduction_of(size_average, reduce, reduction)
-    check_reduction(reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     if not input1.ndim == input2.ndim == target.ndim:
         raise RuntimeError(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
@@ -264,8 +257,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
 def _triplet(
     anchor: Any, positive: Any, negative: Any, distance: Any, margin: float, swap: bool, reduction: str
 ) -> Any:
-    if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"{reduction} is not a valid value for reduction; use 'mean', 'sum' or 'none'")
+    check_reduction(reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:

@@ -18,11 +18,10 @@ from retrograd.core.registry import composite
 from retrograd.core.scratch import scratch_like
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import float16, float32
+from retrograd.ops._checks import check_kind, check_tensors
 from retrograd.ops._fused import all_samples_rows, gradient_of
-from retrograd.ops._losses import check_tensors
 from retrograd.ops._reducing import sum_of_squares
 from retrograd.ops._rows import over_blocks, row_sums
-from retrograd.ops._rules import check_kind
 from retrograd.ops.conditional import clamp_min
 from retrograd.ops.joining import cat
 from retrograd.ops.reductions import vector_norm
@@ -339,10 +338,6 @@ def _group_norm_weight(g, input, num_groups, weight, eps, mean, scale):
     return np.add.reduce(np.vecdot(normal.reshape(channels), g.reshape(channels)), 0)
 
 
-def _group_norm_bias(g):
-    return np.sum(g, axis=(0, *range(2, g.ndim)))
-
-
 @op(
     name="group_norm",
     public=False,
@@ -351,7 +346,7 @@ def _group_norm_bias(g):
     byproducts=("mean", "scale"),
     input=_group_norm_input,
     weight=_group_norm_weight,
-    bias=_group_norm_bias,
+    bias=lambda g: np.sum(g, axis=(0, *range(2, g.ndim))),
 )
 def _group_norm(input, num_groups: int, weight, bias, eps: float):
     whole, weight, bias = in_single(input, weight, bias)

@@ -13,8 +13,8 @@ from retrograd.core.op import linear, op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.ops._box import spread_windows, sums
+from retrograd.ops._checks import check_kind, check_tensor
 from retrograd.ops._fused import samples_in_front
-from retrograd.ops._rules import check_kind
 from retrograd.ops._tuples import per_dimension
 from retrograd.ops._windows import Windows, count_windows, each_element
 from retrograd.ops.activations import relu
@@ -29,8 +29,7 @@ Axes = tuple[Windows, ...]
 
 def _check_pooled(name: str, input: Any, n: int) -> None:
     """Raise unless ``input`` has ``n`` dimensions to pool over, none of them empty, and one or two in front."""
-    if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
+    check_tensor(name, input)
     if input.ndim not in (n + 1, n + 2) or 0 in input.shape[-n - 1 :]:
         raise RuntimeError(
             f"{name}(): Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, "

@@ -11,8 +11,9 @@ from retrograd.core.layout import dense_copy, row_major
 from retrograd.core.op import kernel, linear
 from retrograd.core.registry import add_method, composite, for_users
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.ops._checks import check_tensor
 from retrograd.ops._positions import along
-from retrograd.ops._rules import check_tensor, normalize_dim, normalize_dims
+from retrograd.ops._rules import normalize_dim, normalize_dims
 from retrograd.ops.copying import fill_value
 from retrograd.ops.selecting import index_select
 

@@ -60,11 +60,7 @@ def mean(input, dim: Dims = None, keepdim: bool = False, dtype: Any = None):
     return mean_of(input, axes_of(dim, input.ndim), keepdim)
 
 
-def _nansum_rule(g, input, input_shape, dim, keepdim):
-    return expand_reduced(g, input_shape, dim, keepdim) * ~np.isnan(input)
-
-
-@op(input=_nansum_rule)
+@op(input=lambda g, input, input_shape, dim, keepdim: expand_reduced(g, input_shape, dim, keepdim) * ~np.isnan(input))
 def nansum(input, dim: Dims = None, keepdim: bool = False, dtype: Any = None):
     """Return the sum over ``dim`` of the elements that are not NaN."""
     if input.dtype.kind == "c":

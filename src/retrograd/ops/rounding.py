@@ -9,7 +9,8 @@ import numpy as np
 from retrograd.core.op import elementwise
 from retrograd.core.registry import implements
 from retrograd.core.tensor import Tensor
-from retrograd.ops._rules import check_kind, keep, zero
+from retrograd.ops._checks import check_kind
+from retrograd.ops._rules import keep, zero
 
 
 def _rounded(name: str, ufunc: Any, input: Any) -> Any:

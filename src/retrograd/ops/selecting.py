@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import unbatched
+from retrograd.core.errors import no_tensor
 from retrograd.core.layout import row_major
 from retrograd.core.op import kernel, linear, op
 from retrograd.core.record import settle
 from retrograd.core.registry import composite, for_users
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.ops._checks import check_tensors
 from retrograd.ops._positions import ALL, along, along_dim, combine_at, of_index
 from retrograd.ops._rules import normalize_dim
 from retrograd.ops.indexing import add_at, slice_
@@ -54,8 +56,7 @@ def unravel_index(indices, shape: Any) -> tuple[Tensor, ...]:
     >>> rg.unravel_index(rg.tensor([3, 5]), (2, 3))
     (tensor([1, 1]), tensor([0, 2]))
     """
-    if not isinstance(indices, Tensor):
-        raise TypeError(f"unravel_index(): argument 'indices' must be Tensor, not {type(indices).__name__}")
+    check_tensors("unravel_index", indices=indices)
     if indices.dtype.kind not in "iu":
         raise TypeError(f"unravel_index(): expected 'indices' to be integer dtype, but got {indices.dtype}")
     try:
@@ -106,7 +107,7 @@ _INDEX_DTYPES = frozenset((np.dtype(np.int64), np.dtype(np.int32)))
 def check_index(name: str, index: Any) -> None:
     """Raise unless an index consists of integers."""
     if not hasattr(index, "dtype"):
-        raise TypeError(f"{name}(): argument 'index' must be Tensor, not {type(index).__name__}")
+        raise no_tensor(name, "argument 'index'", index)
     if index.dtype not in _INDEX_DTYPES:
         raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index, but got {index.dtype}")
 
@@ -114,7 +115,7 @@ def check_index(name: str, index: Any) -> None:
 def same_dtype(name: str, input: Any, src: Any, what: str) -> None:
     """Raise unless ``src`` is a tensor of the dtype of ``input``."""
     if not hasattr(src, "dtype"):
-        raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(src).__name__}")
+        raise no_tensor(name, f"argument '{what}'", src)
     if src.dtype != input.dtype:
         raise RuntimeError(
             f"{name}(): Expected self.dtype to be equal to {what}.dtype, but got {input.dtype} and {src.dtype}; "

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from retrograd.batching.array import unbatched
+from retrograd.core.errors import no_tensor
 from retrograd.core.fit import sum_to
 from retrograd.core.inplace import check_writable
 from retrograd.core.layout import row_major
@@ -132,7 +133,7 @@ def view_as(input, other):
 
 def _shape_of(name: str, other: Any) -> Any:
     if not hasattr(other, "shape"):
-        raise TypeError(f"{name}(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
+        raise no_tensor(name, "argument 'other' (position 1)", other)
     return other.shape
 
 

@@ -15,7 +15,7 @@ from retrograd.core.op import linear, op, without_warnings
 from retrograd.core.registry import composite
 from retrograd.dtypes import from_numpy_dtype
 from retrograd.ops._picking import arranging, lifted
-from retrograd.ops._rules import normalize_dim
+from retrograd.ops._rules import normalize_dim, not_implemented
 from retrograd.ops.extremes import check_ordered
 
 # --- sorting ----------------------------------------------------------------------------------------------------------
@@ -206,15 +206,6 @@ _NOT_WANTED = np.zeros(0, np.int64)
 _RESULTS = ("output", "inverse_indices", "counts")
 
 
-def _underivable(name: str) -> Any:
-    def rule(g):
-        raise NotImplementedError(
-            f"the derivative for '{name}' is not implemented; detach() the input if no gradient is needed"
-        )
-
-    return rule
-
-
 def _wanted(results: Any, return_inverse: bool, return_counts: bool) -> Any:
     """The distinct values alone, or a tuple with what else was asked for."""
     values, inverse, counts = results
@@ -234,7 +225,7 @@ def _distinct_dim(name: str, x: Any, dim: int) -> int:
     return dim
 
 
-@op(name="unique", outputs=_RESULTS, public=False, method=False, input=_underivable("unique"))
+@op(name="unique", outputs=_RESULTS, public=False, method=False, input=not_implemented("unique", "input"))
 def _unique(input, return_inverse: bool, return_counts: bool, dim: int | None):
     check_ordered("unique", input)
     if dim is not None:
@@ -264,7 +255,13 @@ def unique(
     return _wanted(_unique(input, return_inverse, return_counts, dim), return_inverse, return_counts)
 
 
-@op(name="unique_consecutive", outputs=_RESULTS, public=False, method=False, input=_underivable("unique_consecutive"))
+@op(
+    name="unique_consecutive",
+    outputs=_RESULTS,
+    public=False,
+    method=False,
+    input=not_implemented("unique_consecutive", "input"),
+)
 def _unique_consecutive(input, dim: int | None):
     check_ordered("unique_consecutive", input)
     x = input.reshape(-1) if dim is None else np.moveaxis(input, _distinct_dim("unique_consecutive", input, dim), 0)

@@ -108,11 +108,12 @@ def digamma(input):
     """Return the logarithmic derivative of the gamma function."""
 
 
-def polygamma_derivative(g: Any, input: Any, n: int) -> Any:
-    return g * ((-1) ** n * math.factorial(n + 1) * sc.zeta(n + 2, input))
-
-
-@scipy_elementwise(int_to_float=True, public=False, name="polygamma", input=polygamma_derivative)
+@scipy_elementwise(
+    int_to_float=True,
+    public=False,
+    name="polygamma",
+    input=lambda g, input, n: g * ((-1) ** n * math.factorial(n + 1) * sc.zeta(n + 2, input)),
+)
 def _polygamma(input, n: int):
     """Return the ``n``-th derivative of digamma; see :func:`retrograd.polygamma`."""
     if not isinstance(n, (int, np.integer)):

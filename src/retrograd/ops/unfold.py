@@ -11,8 +11,8 @@ import numpy as np
 from retrograd.core.op import kernel
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
+from retrograd.ops._checks import check_kind
 from retrograd.ops._fused import sample_by_sample
-from retrograd.ops._rules import check_kind
 from retrograd.ops._tuples import per_dimension
 from retrograd.ops._windows import Windows, count_windows, each_element
 

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from retrograd.core.errors import no_tensor
 from retrograd.core.inplace import write_out
 from retrograd.core.op import op
 from retrograd.core.record import apply, settle
@@ -260,7 +261,7 @@ def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Tenso
     """
     for argument, value in (("count", count), ("prob", prob)):
         if not isinstance(value, Tensor):
-            raise TypeError(f"binomial(): argument '{argument}' must be Tensor, not {type(value).__name__}")
+            raise no_tensor("binomial", f"argument '{argument}'", value)
         if not value.is_floating_point():
             raise ValueError(f"binomial only supports floating-point dtypes for {argument}, got: {value.dtype.name}")
     if count.dtype != prob.dtype:
@@ -302,7 +303,7 @@ def multinomial(
         drawn without replacement.
     """
     if not isinstance(input, Tensor):
-        raise TypeError(f"multinomial(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+        raise no_tensor("multinomial", "argument 'input' (position 1)", input)
     weights, count = input._data, as_int("multinomial", "num_samples", num_samples)
     if out is not None and isinstance(out, Tensor) and out._data.dtype != np.int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.name}")

@@ -16,18 +16,11 @@ from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops.conditional import clamp
 from retrograd.ops.joining import stack
 from retrograd.ops.numpy_functions.shape import as_tensor, tensors
-from retrograd.ops.numpy_functions.sorting import without_derivative
+from retrograd.ops.numpy_functions.sorting import elements, without_derivative
 from retrograd.ops.shape import broadcast_tensors
 from retrograd.ops.special import i0
 
 umath: Any = _umath  # the ufuncs that NumPy calls on its own, and does not publish
-
-
-def _data(value: Any) -> Any:
-    """The array behind a Tensor, for functions that only look at it."""
-    if isinstance(value, Tensor):
-        return value._data
-    return type(value)(_data(item) for item in value) if type(value) in (list, tuple) else value
 
 
 # --- by like= ---------------------------------------------------------------------------------------------------------
@@ -97,7 +90,7 @@ def _describes(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that looks at arrays and returns something that is none."""
 
     def answer(*args: Any, **kwargs: Any) -> Any:
-        return function(*map(_data, args), **{key: _data(value) for key, value in kwargs.items()})
+        return function(*map(elements, args), **{key: elements(value) for key, value in kwargs.items()})
 
     return answer
 

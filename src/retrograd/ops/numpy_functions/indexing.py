@@ -15,16 +15,12 @@ from retrograd.ops import joining, selecting
 from retrograd.ops._positions import ALL
 from retrograd.ops._rules import normalize_dim
 from retrograd.ops.indexing import index_
-from retrograd.ops.numpy_functions.shape import as_tuple, refuse_out, tensors
+from retrograd.ops.numpy_functions.shape import as_tensor, as_tuple, refuse_out, tensors
 
 
 def _raw(value: Any) -> Any:
     """The array of a Tensor; other values as NumPy reads them."""
     return value._data if isinstance(value, Tensor) else as_array(value)
-
-
-def _tensor(value: Any) -> Tensor:
-    return value if isinstance(value, Tensor) else wrap(as_array(value))
 
 
 def _within(places: Any, size: int, mode: str) -> Any:
@@ -42,7 +38,7 @@ def _within(places: Any, size: int, mode: str) -> Any:
 @implements(np.take)
 def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Tensor:
     refuse_out("take", out)
-    a = _tensor(a)
+    a = as_tensor(a)
     if axis is None:
         a, axis = a.reshape(-1), 0
     axis = normalize_dim(axis, a.ndim)
@@ -53,7 +49,7 @@ def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: 
 
 @implements(np.take_along_axis)
 def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Tensor:
-    return selecting.take_along_dim(_tensor(arr), _tensor(indices), axis)
+    return selecting.take_along_dim(as_tensor(arr), as_tensor(indices), axis)
 
 
 @implements(np.compress)
@@ -83,9 +79,9 @@ def _choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tenso
 def _select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
     if len(condlist) != len(choicelist):
         raise ValueError("numpy.select: list of cases must be same length as list of conditions")
-    result: Any = _tensor(default)
+    result: Any = as_tensor(default)
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
-        result = np.where(_tensor(condition), _tensor(choice), result)
+        result = np.where(as_tensor(condition), as_tensor(choice), result)
     return result
 
 
@@ -112,10 +108,10 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
     if isinstance(dst, np.ndarray):
         np.copyto(dst, _numbers("copyto", src), casting, where=_raw(where))  # type: ignore[arg-type]
         return
-    src = _tensor(src)
+    src = as_tensor(src)
     if not np.can_cast(src._data.dtype, dst._data.dtype, casting):  # type: ignore[arg-type]
         raise TypeError(f"numpy.copyto: cannot cast from {src.dtype} to {dst.dtype} according to the rule '{casting}'")
-    dst.copy_(src if where is True else np.where(_tensor(where), src, dst))
+    dst.copy_(src if where is True else np.where(as_tensor(where), src, dst))
 
 
 def _numbers(name: str, value: Any) -> Any:
@@ -141,7 +137,7 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> No
     selecting.check_bounds("put_along_axis", places, axis, size, negative=True)
     shape = (*arr.shape[:axis], places.shape[axis], *arr.shape[axis + 1 :])
     places = np.broadcast_to(places % max(size, 1), shape)
-    arr.scatter_(axis, wrap(places), _tensor(values).to(arr.dtype).expand(shape))
+    arr.scatter_(axis, wrap(places), as_tensor(values).to(arr.dtype).expand(shape))
 
 
 @implements(np.put)
@@ -150,7 +146,7 @@ def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
         np.put(a, _raw(ind), _numbers("put", v), mode)  # type: ignore[arg-type]
         return
     places = _within(_raw(ind), a.numel(), mode).reshape(-1)
-    values = _tensor(v).reshape(-1)
+    values = as_tensor(v).reshape(-1)
     if places.size:
         a.put_(wrap(places), _take(values, np.arange(places.size), mode="wrap").to(a.dtype))
 
@@ -164,14 +160,14 @@ def _place(arr: Any, mask: Any, vals: Any) -> None:
 @implements(np.putmask)
 def _putmask(a: Any, mask: Any, values: Any) -> None:
     (places,) = _raw(mask).reshape(-1).nonzero()
-    _put(a, places, _take(_tensor(values), places, mode="wrap"))
+    _put(a, places, _take(as_tensor(values), places, mode="wrap"))
 
 
 def _add_at(a: Tensor, indices: Any, b: Any) -> None:
     """``np.add.at``: where an element is chosen several times, everything is added to it."""
     index = tuple(map(_raw_index, indices)) if isinstance(indices, tuple) else _raw_index(indices)
     places = np.arange(a.numel()).reshape(a.shape)[index]
-    a.put_(wrap(np.asarray(places)), np.broadcast_to(_tensor(b).to(a.dtype), places.shape), accumulate=True)
+    a.put_(wrap(np.asarray(places)), np.broadcast_to(as_tensor(b).to(a.dtype), places.shape), accumulate=True)
 
 
 def _raw_index(index: Any) -> Any:
@@ -179,7 +175,7 @@ def _raw_index(index: Any) -> Any:
 
 
 numpy_functions[np.add, "at"] = _add_at
-numpy_functions[np.subtract, "at"] = lambda a, indices, b: _add_at(a, indices, -_tensor(b))
+numpy_functions[np.subtract, "at"] = lambda a, indices, b: _add_at(a, indices, -as_tensor(b))
 
 
 @implements(np.fill_diagonal)

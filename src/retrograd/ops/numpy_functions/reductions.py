@@ -147,52 +147,28 @@ def _average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = Fa
 # --- variance ---------------------------------------------------------------------------------------------------------
 
 
-def _one_correction(ddof: float, correction: float | None) -> float:
-    return ddof if correction is None else correction
+def _spread(name: str, reduce: Callable[..., Any], of_variance: Callable[[Tensor], Any]) -> Callable[..., Any]:
+    def answer(
+        a: Any,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: Any = False,
+        *,
+        where: Any = True,
+        mean: Any = None,
+        correction: float | None = None,
+    ) -> Any:
+        unsupported(name, "leave it away", mean=mean)
+        ddof = ddof if correction is None else correction
+        a = as_float(a) if dtype is None else a.astype(dtype)
+        if where is not True:
+            return into(out, of_variance(_var_where(a, where, axis, ddof, keepdims)))
+        a, axis, keepdims = reduced(a, axis, keepdims)
+        return into(out, reduce(a, axis, keepdim=keepdims, correction=ddof))
 
-
-@implements(np.var)
-def _var(
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: float = 0,
-    keepdims: Any = False,
-    *,
-    where: Any = True,
-    mean: Any = None,
-    correction: float | None = None,
-) -> Any:
-    unsupported("var", "leave it away", mean=mean)
-    ddof = _one_correction(ddof, correction)
-    a = as_float(a) if dtype is None else a.astype(dtype)
-    if where is not True:
-        return into(out, _var_where(a, where, axis, ddof, keepdims))
-    a, axis, keepdims = reduced(a, axis, keepdims)
-    return into(out, statistics.var(a, axis, keepdim=keepdims, correction=ddof))
-
-
-@implements(np.std)
-def _std(
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: float = 0,
-    keepdims: Any = False,
-    *,
-    where: Any = True,
-    mean: Any = None,
-    correction: float | None = None,
-) -> Any:
-    unsupported("std", "leave it away", mean=mean)
-    ddof = _one_correction(ddof, correction)
-    a = as_float(a) if dtype is None else a.astype(dtype)
-    if where is not True:
-        return into(out, _root(_var_where(a, where, axis, ddof, keepdims)))
-    a, axis, keepdims = reduced(a, axis, keepdims)
-    return into(out, statistics.std(a, axis, keepdim=keepdims, correction=ddof))
+    return answer
 
 
 def _root(variance: Tensor) -> Any:
@@ -206,6 +182,10 @@ def _var_where(a: Tensor, where: Any, axis: Axis, ddof: float, keepdims: Any) ->
     squares = np.real(centred * np.conj(centred))
     freedom = _count(a, where, axis, keepdims) - ddof
     return _sum(squares, axis, keepdims=keepdims) / np.where(freedom > 0, freedom, math.nan)
+
+
+_var = implements(np.var)(_spread("var", statistics.var, lambda variance: variance))
+_std = implements(np.std)(_spread("std", statistics.std, _root))
 
 
 # --- extremes and truth -----------------------------------------------------------------------------------------------
@@ -304,90 +284,44 @@ for _name, _whole in (("quantile", 1), ("nanquantile", 1), ("percentile", 100), 
     implements(getattr(np, _name))(_quantile_answer(_name, _whole))
 
 
-@implements(np.median)
-def _median(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    return _quantile_of("median", a, 0.5, axis, out, "midpoint", keepdims)
+def _median_answer(name: str) -> Callable[..., Any]:
+    def answer(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
+        return _quantile_of(name, a, 0.5, axis, out, "midpoint", keepdims)
+
+    return answer
 
 
-@implements(np.nanmedian)
-def _nanmedian(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    return _quantile_of("nanmedian", a, 0.5, axis, out, "midpoint", keepdims)
+implements(np.median)(_median_answer("median"))
+implements(np.nanmedian)(_median_answer("nanmedian"))
 
 
 # --- without NaN ------------------------------------------------------------------------------------------------------
 
 
-def _without_nan(a: Any, where: Any, neutral: Any) -> Any:
-    return np.where(np.isnan(a), neutral, _filled(a, where, neutral))
+def _with_neutral(answer: Callable[..., Any], neutral: int) -> Callable[..., Any]:
+    """The answer for elements of which a NaN counts as ``neutral``."""
+
+    def answer_without_nan(a: Any, *args: Any, where: Any = True, **kwargs: Any) -> Any:
+        return answer(np.where(np.isnan(a), neutral, _filled(a, where, neutral)), *args, **kwargs)
+
+    return answer_without_nan
 
 
-@implements(np.nansum)
-def _nansum(
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
-    return _sum(_without_nan(a, where, 0), axis, dtype, out, keepdims, initial)
+implements(np.nansum)(_with_neutral(_sum, 0))
+implements(np.nanprod)(_with_neutral(_prod, 1))
 
 
-@implements(np.nanprod)
-def _nanprod(
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
-    return _prod(_without_nan(a, where, 1), axis, dtype, out, keepdims, initial)
+def _of_present(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """The answer for those elements that are no NaN."""
+
+    def answer_without_nan(a: Any, *args: Any, where: Any = True, **kwargs: Any) -> Any:
+        return answer(a, *args, where=~np.isnan(a) if where is True else ~np.isnan(a) & where, **kwargs)
+
+    return answer_without_nan
 
 
-def _present(a: Any, where: Any) -> Any:
-    return ~np.isnan(a) if where is True else ~np.isnan(a) & where
-
-
-@implements(np.nanmean)
-def _nanmean(
-    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
-) -> Any:
-    return _mean(a, axis, dtype, out, keepdims, where=_present(a, where))
-
-
-@implements(np.nanvar)
-def _nanvar(
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: float = 0,
-    keepdims: Any = False,
-    *,
-    where: Any = True,
-    mean: Any = None,
-    correction: float | None = None,
-) -> Any:
-    return _var(a, axis, dtype, out, ddof, keepdims, where=_present(a, where), mean=mean, correction=correction)
-
-
-@implements(np.nanstd)
-def _nanstd(
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: float = 0,
-    keepdims: Any = False,
-    *,
-    where: Any = True,
-    mean: Any = None,
-    correction: float | None = None,
-) -> Any:
-    return _std(a, axis, dtype, out, ddof, keepdims, where=_present(a, where), mean=mean, correction=correction)
+for _nan_function, _of_all in ((np.nanmean, _mean), (np.nanvar, _var), (np.nanstd, _std)):
+    implements(_nan_function)(_of_present(_of_all))
 
 
 def _nan_extreme(extreme: Callable[..., Any], least: float) -> Callable[..., Any]:

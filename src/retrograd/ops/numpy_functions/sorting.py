@@ -199,11 +199,11 @@ def _sort_complex(a: Any) -> Any:
 # --- what has no derivative -------------------------------------------------------------------------------------------
 
 
-def _elements(value: Any) -> Any:
+def elements(value: Any) -> Any:
     """The array behind a Tensor, also inside lists and tuples."""
     if isinstance(value, Tensor):
         return value._data
-    return type(value)(map(_elements, value)) if type(value) in (list, tuple) else value
+    return type(value)(map(elements, value)) if type(value) in (list, tuple) else value
 
 
 def _tensors(value: Any) -> Any:
@@ -235,7 +235,7 @@ def without_derivative(function: Callable[..., Any], integral: bool) -> None:
                 f"numpy.{function.__name__} has no derivative rule for Tensors: detach first, with x.detach(), "
                 "if no gradient is needed"
             )
-        return _tensors(function(*map(_elements, args), **{key: _elements(value) for key, value in kwargs.items()}))
+        return _tensors(function(*map(elements, args), **{key: elements(value) for key, value in kwargs.items()}))
 
     implements(function)(answer)
 

@@ -1,0 +1,48 @@
+"""What is said of arguments of the wrong kind, for functions composed of operations and for operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd.core.errors import no_tensor
+from retrograd.core.state import local
+from retrograd.core.tensor import Tensor
+
+
+def check_tensor(name: str, input: Any) -> Tensor:
+    """The argument itself, which must be a tensor."""
+    if not isinstance(input, Tensor):
+        raise no_tensor(name, "argument 'input' (position 1)", input)
+    return input
+
+
+def check_tensors(name: str, **operands: Any) -> None:
+    """Raise for operands that are no tensors; they are given by their names, from the first position on."""
+    for position, (argument, value) in enumerate(operands.items(), 1):
+        if not isinstance(value, Tensor):
+            raise no_tensor(name, f"argument '{argument}' (position {position})", value)
+
+
+def check_constant(name: str, **constants: Any) -> None:
+    """Raise for tensors that require grad where there is no derivative, if one is recorded."""
+    if not local.grad_enabled:
+        return
+    for argument, value in constants.items():
+        if isinstance(value, Tensor) and value.requires_grad:
+            raise RuntimeError(
+                f"The function '{name}' is not differentiable with respect to argument '{argument}'. This input cannot "
+                f"have requires_grad True; pass {argument}.detach()."
+            )
+
+
+_KINDS = {"b": "bool", "i": "integers", "f": "real floating-point numbers", "c": "complex numbers"}
+
+
+def check_kind(name: str, kinds: str, *operands: Any) -> None:
+    """Raise as torch does for a dtype without the operation, where ``kinds`` are those that have it, as in "iuf"."""
+    for operand in operands:
+        if operand.dtype.kind not in kinds:
+            accepted = ", ".join(word for kind, word in _KINDS.items() if kind in kinds)
+            converts = "f" in kinds and operand.dtype.kind in "biu"
+            advice = "; convert it first, for example with .to(retrograd.float32)" if converts else ""
+            raise NotImplementedError(f"\"{name}\" not implemented for '{operand.dtype}', only for {accepted}{advice}")
