@@ -56,9 +56,8 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
         setattr(self, self._by, value)
         super().__init__(value.shape, (), validate_args)
 
-    def expand(self, batch_shape: Sequence[int]) -> ContinuousBernoulli:
-        given = {self._by: self._parameter.expand(batch_shape)}
-        return ContinuousBernoulli(**given, lims=self._lims, validate_args=False)._checked_as(self)
+    def _options(self) -> dict[str, Any]:
+        return {"lims": self._lims}
 
     @property
     def _half(self) -> tuple[Any, Any, Any]:

@@ -99,7 +99,11 @@ class Distribution:
             value = getattr(self, name)
             kept = value.shape[value.ndim - self.arg_constraints[name].event_dim :]
             given[name] = value.expand((*batch_shape, *kept))
-        return type(self)(**given, validate_args=False)._checked_as(self)
+        return type(self)(**given, **self._options(), validate_args=False)._checked_as(self)
+
+    def _options(self) -> dict[str, Any]:
+        """What else it was made with: arguments of the constructor that have no batch shape."""
+        return {}
 
     def _checked_as(self, other: Distribution) -> Self:
         self._validate_args = other._validate_args

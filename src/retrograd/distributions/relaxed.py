@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 from retrograd.core.tensor import Tensor
 from retrograd.distributions import constraints
 from retrograd.distributions.discrete import ByProbability, Categorical, OverCategories
-from retrograd.distributions.distribution import Distribution
-from retrograd.distributions.transformed import TransformedDistribution
+from retrograd.distributions.transformed import NamedTransform
 from retrograd.distributions.transforms import ExpTransform, SigmoidTransform, Transform
 from retrograd.distributions.utils import broadcast_all, clamp_probs
 from retrograd.nn.functional import softplus
@@ -50,9 +49,8 @@ class LogitRelaxedBernoulli(ByProbability):
         setattr(self, self._by, value)
         super().__init__(value.shape, (), validate_args)
 
-    def expand(self, batch_shape: Sequence[int]) -> LogitRelaxedBernoulli:
-        given = {self._by: self._parameter.expand(batch_shape)}
-        return LogitRelaxedBernoulli(self.temperature, **given, validate_args=False)._checked_as(self)
+    def _options(self) -> dict[str, Any]:
+        return {"temperature": self.temperature}
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         logits = self.logits
@@ -87,10 +85,8 @@ class ExpRelaxedCategorical(OverCategories):
         self.temperature = _temperature_like(temperature, self._categorical.logits)
         super().__init__(self._categorical.batch_shape, self.param_shape[-1:], validate_args)
 
-    def expand(self, batch_shape: Sequence[int]) -> ExpRelaxedCategorical:
-        wider = self._categorical.expand(batch_shape)
-        given = {name: getattr(wider, name) for name in wider._given()}
-        return ExpRelaxedCategorical(self.temperature, **given, validate_args=False)._checked_as(self)
+    def _options(self) -> dict[str, Any]:
+        return {"temperature": self.temperature}
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         logits = self.logits
@@ -104,7 +100,7 @@ class ExpRelaxedCategorical(OverCategories):
         return scores.sum(-1) + (count - 1) * self.temperature.log() + math.lgamma(count)
 
 
-class _Relaxed(TransformedDistribution):
+class _Relaxed(NamedTransform):
     """The image of one of those above, whose parameters it has."""
 
     has_rsample = True
@@ -118,13 +114,11 @@ class _Relaxed(TransformedDistribution):
         base = self._base(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, self._transform(), validate_args)
 
-    def expand(self, batch_shape: Sequence[int]) -> Any:
-        wider = self.base_dist.expand(batch_shape)
-        given = {name: getattr(wider, name) for name in wider._given()}
-        return type(self)(self.temperature, **given, validate_args=False)._checked_as(self)
-
     def _given(self) -> tuple[str, ...]:
         return self.base_dist._given()
+
+    def _options(self) -> dict[str, Any]:
+        return self.base_dist._options()
 
     @property
     def temperature(self) -> Any:
@@ -142,7 +136,7 @@ class _Relaxed(TransformedDistribution):
         return self.base_dist.logits
 
     def __repr__(self) -> str:
-        shown = Distribution.__repr__(self).removesuffix(")")
+        shown = super().__repr__().removesuffix(")")
         return f"{shown}, temperature: {self.temperature.detach().tolist()})"
 
 
