@@ -12,6 +12,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.creation import empty
 from retrograd.distributions.constraints import Constraint, is_dependent
 from retrograd.distributions.utils import broadcast_all
+from retrograd.random import rand
 
 __all__ = ["Distribution"]
 
@@ -175,6 +176,16 @@ class Distribution:
     def _lacks(self, name: str) -> str:
         return f"{type(self).__name__} has no {name}"
 
+    # --- for rsample --------------------------------------------------------------------------------------------------
+
+    def _room(self, sample_shape: Sequence[int], like: Any) -> Any:
+        """Memory for samples."""
+        return empty(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device)
+
+    def _uniform(self, sample_shape: Sequence[int], like: Any) -> Any:
+        """A number between 0 and 1 for each element of the samples."""
+        return rand(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device)
+
     # --- checks -------------------------------------------------------------------------------------------------------
 
     def _validate_sample(self, value: Any, support: Any = None) -> None:
@@ -214,10 +225,6 @@ class Elementwise(Distribution):
         for name, value in zip(parameters, broadcast_all(*parameters.values()), strict=True):
             setattr(self, name, value)
         super().__init__(value.shape, (), validate_args)
-
-    def _room(self, sample_shape: Sequence[int], like: Any) -> Any:
-        """Memory for samples."""
-        return empty(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device)
 
 
 def _shown(value: Any) -> str:

@@ -12,12 +12,11 @@ from typing import Any, ClassVar
 
 from retrograd.core.tensor import Tensor
 from retrograd.distributions import constraints
-from retrograd.distributions.discrete import ByProbability, Categorical, OverCategories
+from retrograd.distributions.discrete import ByOneProbability, Categorical, OverCategories
 from retrograd.distributions.transformed import NamedTransform
 from retrograd.distributions.transforms import ExpTransform, SigmoidTransform, Transform
 from retrograd.distributions.utils import broadcast_all, clamp_probs
 from retrograd.nn.functional import softplus
-from retrograd.random import rand
 
 __all__ = ["ExpRelaxedCategorical", "LogitRelaxedBernoulli", "RelaxedBernoulli", "RelaxedOneHotCategorical"]
 
@@ -26,7 +25,7 @@ def _temperature_like(temperature: Any, parameter: Any) -> Any:
     return temperature if isinstance(temperature, Tensor) else parameter.new_tensor(temperature)
 
 
-class LogitRelaxedBernoulli(ByProbability):
+class LogitRelaxedBernoulli(ByOneProbability):
     """The logarithm of the odds of a :class:`RelaxedBernoulli` variable.
 
     Parameters
@@ -37,25 +36,21 @@ class LogitRelaxedBernoulli(ByProbability):
         The probability of a 1, or the logarithm of its odds.
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
     has_rsample = True
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        (value,) = broadcast_all(self._choose(probs, logits))
-        self.temperature = _temperature_like(temperature, value)
-        setattr(self, self._by, value)
-        super().__init__(value.shape, (), validate_args)
+        super().__init__(probs, logits, validate_args)
+        self.temperature = _temperature_like(temperature, self._parameter)
 
     def _options(self) -> dict[str, Any]:
         return {"temperature": self.temperature}
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        logits = self.logits
-        u = clamp_probs(rand(self._extended_shape(sample_shape), dtype=logits.dtype, device=logits.device))
-        return (u.log() - (-u).log1p() + logits) / self.temperature
+        u = clamp_probs(self._uniform(sample_shape, self.logits))
+        return (u.log() - (-u).log1p() + self.logits) / self.temperature
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
@@ -89,9 +84,8 @@ class ExpRelaxedCategorical(OverCategories):
         return {"temperature": self.temperature}
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        logits = self.logits
-        u = clamp_probs(rand(self._extended_shape(sample_shape), dtype=logits.dtype, device=logits.device))
-        return ((logits - (-u.log()).log()) / self.temperature).log_softmax(-1)
+        u = clamp_probs(self._uniform(sample_shape, self.logits))
+        return ((self.logits - (-u.log()).log()) / self.temperature).log_softmax(-1)
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
