@@ -12,7 +12,7 @@ from retrograd.nn import functional as F
 from retrograd.nn import init
 from retrograd.nn.modules._errors import MISFITS, misshaped
 from retrograd.nn.modules.module import Module
-from retrograd.nn.modules.utils import ntuple
+from retrograd.nn.modules.utils import ntuple, unless_default
 from retrograd.nn.parameter import Parameter
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
@@ -102,7 +102,7 @@ class _ConvNd(Module):
     def extra_repr(self) -> str:
         """Return the parameters that are not those by default."""
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        unless_default = {
+        options = {
             "padding": (self.padding, (0,) * len(self.padding)),
             "dilation": (self.dilation, (1,) * len(self.dilation)),
             "output_padding": (self.output_padding, (0,) * len(self.output_padding)),
@@ -110,7 +110,7 @@ class _ConvNd(Module):
             "bias": (self.bias is not None, True),
             "padding_mode": (self.padding_mode, "zeros"),
         }
-        return text + "".join(f", {name}={value}" for name, (value, usual) in unless_default.items() if value != usual)
+        return text + unless_default(options)
 
 
 class _Conv(_ConvNd):
