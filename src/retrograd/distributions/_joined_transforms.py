@@ -28,8 +28,8 @@ class _Joined(Transform):
     def bijective(self) -> bool:
         return all(transform.bijective for transform in self.transforms)
 
-    def _parts_with(self, cache_size: int) -> list[Transform]:
-        return [transform.with_cache(cache_size) for transform in self.transforms]
+    def _cache_parts(self) -> None:
+        self.transforms = [transform.with_cache(self._cache_size) for transform in self.transforms]
 
     def _check_length(self, value: Any, length: int) -> None:
         if not -value.ndim <= self.dim < value.ndim:
@@ -69,11 +69,6 @@ class CatTransform(_Joined):
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.transforms):
             raise ValueError(f"lengths ({len(self.lengths)}) must match transforms ({len(self.transforms)})")
-
-    def with_cache(self, cache_size: int = 1) -> Any:
-        if cache_size == self._cache_size:
-            return self
-        return CatTransform(self._parts_with(cache_size), self.dim, self.lengths, cache_size)
 
     @property
     def length(self) -> int:
@@ -128,11 +123,6 @@ class StackTransform(_Joined):
             [1., 0.],
             [1., 0.]])
     """
-
-    def with_cache(self, cache_size: int = 1) -> Any:
-        if cache_size == self._cache_size:
-            return self
-        return StackTransform(self._parts_with(cache_size), self.dim, cache_size)
 
     @property
     def domain(self) -> Constraint:  # type: ignore[override]

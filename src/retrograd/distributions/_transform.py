@@ -58,7 +58,11 @@ class Transform:
             return self
         other = copy.copy(self)
         Transform.__init__(other, cache_size)
+        other._cache_parts()
         return other
+
+    def _cache_parts(self) -> None:
+        """Give the transforms that it is made of a cache like its own."""
 
     @property
     def event_dim(self) -> int:
@@ -215,10 +219,8 @@ class ComposeTransform(Transform):
         super().__init__(cache_size)
         self.parts = cached(parts, cache_size)
 
-    def with_cache(self, cache_size: int = 1) -> Any:
-        if cache_size == self._cache_size:
-            return self
-        return ComposeTransform([part.with_cache(cache_size) for part in self.parts], cache_size)
+    def _cache_parts(self) -> None:
+        self.parts = [part.with_cache(self._cache_size) for part in self.parts]
 
     @property
     def domain(self) -> Constraint:  # type: ignore[override]
@@ -312,11 +314,8 @@ class IndependentTransform(Transform):
         (self.base_transform,) = cached([base_transform], cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
-    def with_cache(self, cache_size: int = 1) -> Any:
-        if cache_size == self._cache_size:
-            return self
-        base = self.base_transform.with_cache(cache_size)
-        return IndependentTransform(base, self.reinterpreted_batch_ndims, cache_size)
+    def _cache_parts(self) -> None:
+        self.base_transform = self.base_transform.with_cache(self._cache_size)
 
     @property
     def domain(self) -> Constraint:  # type: ignore[override]

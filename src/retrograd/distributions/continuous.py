@@ -10,7 +10,6 @@ from retrograd.distributions import constraints
 from retrograd.distributions.distribution import Elementwise
 from retrograd.distributions.exp_family import ExponentialFamily
 from retrograd.distributions.utils import euler_constant, finfo
-from retrograd.random import rand
 
 __all__ = ["Cauchy", "Exponential", "Gumbel", "Laplace", "Normal", "Uniform"]
 
@@ -274,8 +273,7 @@ class Uniform(Elementwise):
         return (self.high - self.low) ** 2 / 12
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        shape = self._extended_shape(sample_shape)
-        return self.low + rand(shape, dtype=self.low.dtype, device=self.low.device) * (self.high - self.low)
+        return self.low + self._uniform(sample_shape, self.low) * (self.high - self.low)
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)

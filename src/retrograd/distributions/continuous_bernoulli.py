@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from retrograd.distributions import constraints
-from retrograd.distributions.discrete import ByProbability
+from retrograd.distributions.discrete import ByOneProbability
 from retrograd.distributions.exp_family import ExponentialFamily
 from retrograd.distributions.utils import broadcast_all, finfo
-from retrograd.random import rand
 
 __all__ = ["ContinuousBernoulli"]
 
@@ -22,7 +21,7 @@ _SERIES = [
 _NEAR = 0.4  # half the log-odds up to which the series is exact
 
 
-class ContinuousBernoulli(ByProbability, ExponentialFamily):
+class ContinuousBernoulli(ByOneProbability, ExponentialFamily):
     """The distribution on the unit interval with density proportional to ``probs ** x * (1 - probs) ** (1 - x)``.
 
     Loaiza-Ganem and Cunningham, "The continuous Bernoulli: fixing a pervasive error in variational autoencoders", 2019.
@@ -40,7 +39,6 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
     tensor([0.5000, 0.6699])
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
     has_rsample = True
 
@@ -51,14 +49,11 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
         lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:
-        (value,) = broadcast_all(self._choose(probs, logits))
         self._lims = lims
-        setattr(self, self._by, value)
-        super().__init__(value.shape, (), validate_args)
+        super().__init__(probs, logits, validate_args)
 
-    def expand(self, batch_shape: Sequence[int]) -> ContinuousBernoulli:
-        given = {self._by: self._parameter.expand(batch_shape)}
-        return ContinuousBernoulli(**given, lims=self._lims, validate_args=False)._checked_as(self)
+    def _options(self) -> dict[str, Any]:
+        return {"lims": self._lims}
 
     @property
     def _half(self) -> tuple[Any, Any, Any]:
@@ -84,8 +79,7 @@ class ContinuousBernoulli(ByProbability, ExponentialFamily):
         return 0.25 * series.where(near, exact)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        logits = self.logits
-        return self.icdf(rand(self._extended_shape(sample_shape), dtype=logits.dtype, device=logits.device))
+        return self.icdf(self._uniform(sample_shape, self.logits))
 
     def _normalizer(self) -> Any:
         """The logarithm of the integral of ``exp(logits * x)``."""

@@ -49,10 +49,8 @@ class Multinomial(OverCategories):
         self._categorical = Categorical(probs, logits, validate_args)
         super().__init__(self._categorical.batch_shape, self.param_shape[-1:], validate_args)
 
-    def expand(self, batch_shape: Sequence[int]) -> Multinomial:
-        wider = self._categorical.expand(batch_shape)
-        given = {name: getattr(wider, name) for name in wider._given()}
-        return Multinomial(self.total_count, **given, validate_args=False)._checked_as(self)
+    def _options(self) -> dict[str, Any]:
+        return {"total_count": self.total_count}
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.size import Size
-from retrograd.creation import arange, empty, eye
+from retrograd.creation import arange, eye
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import Distribution, Elementwise
 from retrograd.distributions.exp_family import ExponentialFamily
@@ -63,8 +63,8 @@ class ByProbability(Distribution):
         return (*(name for name in self.arg_constraints if name not in ("probs", "logits")), self._by)
 
 
-class _YesOrNo(ByProbability):
-    """One that depends on a probability for each element."""
+class ByOneProbability(ByProbability):
+    """One that depends on nothing but a probability for each element, and on options."""
 
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
 
@@ -74,7 +74,7 @@ class _YesOrNo(ByProbability):
         super().__init__(value.shape, (), validate_args)
 
 
-class Bernoulli(_YesOrNo, ExponentialFamily):
+class Bernoulli(ByOneProbability, ExponentialFamily):
     """1 with probability ``probs``, 0 otherwise.
 
     Parameters
@@ -135,7 +135,7 @@ def _enumerated(values: Any, distribution: Distribution, expand: bool) -> Any:
     return values.expand(-1, *shape) if expand else values
 
 
-class Geometric(_YesOrNo):
+class Geometric(ByOneProbability):
     """How often there is a no before the first yes, which has probability ``probs`` each time."""
 
     support = constraints.nonnegative_integer
@@ -159,10 +159,8 @@ class Geometric(_YesOrNo):
 
     @no_grad()
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        probs = self.probs
-        u = empty(self._extended_shape(sample_shape), dtype=probs.dtype, device=probs.device)
-        u.uniform_(float(finfo(probs).tiny), 1)
-        return (u.log() / (-probs).log1p()).floor()
+        u = self._room(sample_shape, self.probs).uniform_(float(finfo(self.probs).tiny), 1)
+        return (u.log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)

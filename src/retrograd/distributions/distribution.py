@@ -12,6 +12,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.creation import empty
 from retrograd.distributions.constraints import Constraint, is_dependent
 from retrograd.distributions.utils import broadcast_all
+from retrograd.random import rand
 
 __all__ = ["Distribution"]
 
@@ -99,7 +100,11 @@ class Distribution:
             value = getattr(self, name)
             kept = value.shape[value.ndim - self.arg_constraints[name].event_dim :]
             given[name] = value.expand((*batch_shape, *kept))
-        return type(self)(**given, validate_args=False)._checked_as(self)
+        return type(self)(**given, **self._options(), validate_args=False)._checked_as(self)
+
+    def _options(self) -> dict[str, Any]:
+        """What else it was made with: arguments of the constructor that have no batch shape."""
+        return {}
 
     def _checked_as(self, other: Distribution) -> Self:
         self._validate_args = other._validate_args
@@ -171,6 +176,16 @@ class Distribution:
     def _lacks(self, name: str) -> str:
         return f"{type(self).__name__} has no {name}"
 
+    # --- for rsample --------------------------------------------------------------------------------------------------
+
+    def _room(self, sample_shape: Sequence[int], like: Any) -> Any:
+        """Memory for samples."""
+        return empty(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device)
+
+    def _uniform(self, sample_shape: Sequence[int], like: Any) -> Any:
+        """A number between 0 and 1 for each element of the samples."""
+        return rand(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device)
+
     # --- checks -------------------------------------------------------------------------------------------------------
 
     def _validate_sample(self, value: Any, support: Any = None) -> None:
@@ -210,10 +225,6 @@ class Elementwise(Distribution):
         for name, value in zip(parameters, broadcast_all(*parameters.values()), strict=True):
             setattr(self, name, value)
         super().__init__(value.shape, (), validate_args)
-
-    def _room(self, sample_shape: Sequence[int], like: Any) -> Any:
-        """Memory for samples."""
-        return empty(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device)
 
 
 def _shown(value: Any) -> str:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import Elementwise
 from retrograd.distributions.utils import quotient
-from retrograd.random import rand
 
 __all__ = ["GeneralizedPareto"]
 
@@ -70,7 +69,7 @@ class GeneralizedPareto(Elementwise):
         return quotient(self.scale**2, (1 - xi) ** 2 * (1 - 2 * xi), xi >= 0.5, math.inf)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        return self.icdf(rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device))
+        return self.icdf(self._uniform(sample_shape, self.loc))
 
     def log_survival_function(self, value: Any) -> Any:
         """Return the logarithm of the probability of samples above a value."""

@@ -54,9 +54,8 @@ class LKJCholesky(Distribution):
         (self.concentration,) = broadcast_all(concentration)
         super().__init__(self.concentration.shape, (dim, dim), validate_args)
 
-    def expand(self, batch_shape: Sequence[int]) -> LKJCholesky:
-        wider = self.concentration.expand(batch_shape)
-        return LKJCholesky(self.dim, wider, validate_args=False)._checked_as(self)
+    def _options(self) -> dict[str, Any]:
+        return {"dim": self.dim}
 
     def _positions(self) -> Any:
         """The numbers of the rows but the first, from 1."""

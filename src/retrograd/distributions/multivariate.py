@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from retrograd.core.size import Size
-from retrograd.creation import empty
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import Distribution
 from retrograd.distributions.utils import lazy_property, summed
@@ -115,8 +114,7 @@ class MultivariateNormal(ByCovariance):
         return self.covariance_matrix.diagonal(dim1=-2, dim2=-1)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        shape = self._extended_shape(sample_shape)
-        noise: Any = empty(shape, dtype=self.loc.dtype, device=self.loc.device).normal_()
+        noise = self._room(sample_shape, self.loc).normal_()
         return self.loc + (self.scale_tril @ noise.unsqueeze(-1)).squeeze(-1)
 
     def log_prob(self, value: Any) -> Any:

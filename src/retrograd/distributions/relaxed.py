@@ -12,13 +12,11 @@ from typing import Any, ClassVar
 
 from retrograd.core.tensor import Tensor
 from retrograd.distributions import constraints
-from retrograd.distributions.discrete import ByProbability, Categorical, OverCategories
-from retrograd.distributions.distribution import Distribution
-from retrograd.distributions.transformed import TransformedDistribution
+from retrograd.distributions.discrete import ByOneProbability, Categorical, OverCategories
+from retrograd.distributions.transformed import NamedTransform
 from retrograd.distributions.transforms import ExpTransform, SigmoidTransform, Transform
 from retrograd.distributions.utils import broadcast_all, clamp_probs
 from retrograd.nn.functional import softplus
-from retrograd.random import rand
 
 __all__ = ["ExpRelaxedCategorical", "LogitRelaxedBernoulli", "RelaxedBernoulli", "RelaxedOneHotCategorical"]
 
@@ -27,7 +25,7 @@ def _temperature_like(temperature: Any, parameter: Any) -> Any:
     return temperature if isinstance(temperature, Tensor) else parameter.new_tensor(temperature)
 
 
-class LogitRelaxedBernoulli(ByProbability):
+class LogitRelaxedBernoulli(ByOneProbability):
     """The logarithm of the odds of a :class:`RelaxedBernoulli` variable.
 
     Parameters
@@ -38,26 +36,21 @@ class LogitRelaxedBernoulli(ByProbability):
         The probability of a 1, or the logarithm of its odds.
     """
 
-    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
     has_rsample = True
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        (value,) = broadcast_all(self._choose(probs, logits))
-        self.temperature = _temperature_like(temperature, value)
-        setattr(self, self._by, value)
-        super().__init__(value.shape, (), validate_args)
+        super().__init__(probs, logits, validate_args)
+        self.temperature = _temperature_like(temperature, self._parameter)
 
-    def expand(self, batch_shape: Sequence[int]) -> LogitRelaxedBernoulli:
-        given = {self._by: self._parameter.expand(batch_shape)}
-        return LogitRelaxedBernoulli(self.temperature, **given, validate_args=False)._checked_as(self)
+    def _options(self) -> dict[str, Any]:
+        return {"temperature": self.temperature}
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        logits = self.logits
-        u = clamp_probs(rand(self._extended_shape(sample_shape), dtype=logits.dtype, device=logits.device))
-        return (u.log() - (-u).log1p() + logits) / self.temperature
+        u = clamp_probs(self._uniform(sample_shape, self.logits))
+        return (u.log() - (-u).log1p() + self.logits) / self.temperature
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
@@ -87,15 +80,12 @@ class ExpRelaxedCategorical(OverCategories):
         self.temperature = _temperature_like(temperature, self._categorical.logits)
         super().__init__(self._categorical.batch_shape, self.param_shape[-1:], validate_args)
 
-    def expand(self, batch_shape: Sequence[int]) -> ExpRelaxedCategorical:
-        wider = self._categorical.expand(batch_shape)
-        given = {name: getattr(wider, name) for name in wider._given()}
-        return ExpRelaxedCategorical(self.temperature, **given, validate_args=False)._checked_as(self)
+    def _options(self) -> dict[str, Any]:
+        return {"temperature": self.temperature}
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        logits = self.logits
-        u = clamp_probs(rand(self._extended_shape(sample_shape), dtype=logits.dtype, device=logits.device))
-        return ((logits - (-u.log()).log()) / self.temperature).log_softmax(-1)
+        u = clamp_probs(self._uniform(sample_shape, self.logits))
+        return ((self.logits - (-u.log()).log()) / self.temperature).log_softmax(-1)
 
     def log_prob(self, value: Any) -> Any:
         self._validate_sample(value)
@@ -104,7 +94,7 @@ class ExpRelaxedCategorical(OverCategories):
         return scores.sum(-1) + (count - 1) * self.temperature.log() + math.lgamma(count)
 
 
-class _Relaxed(TransformedDistribution):
+class _Relaxed(NamedTransform):
     """The image of one of those above, whose parameters it has."""
 
     has_rsample = True
@@ -118,13 +108,11 @@ class _Relaxed(TransformedDistribution):
         base = self._base(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, self._transform(), validate_args)
 
-    def expand(self, batch_shape: Sequence[int]) -> Any:
-        wider = self.base_dist.expand(batch_shape)
-        given = {name: getattr(wider, name) for name in wider._given()}
-        return type(self)(self.temperature, **given, validate_args=False)._checked_as(self)
-
     def _given(self) -> tuple[str, ...]:
         return self.base_dist._given()
+
+    def _options(self) -> dict[str, Any]:
+        return self.base_dist._options()
 
     @property
     def temperature(self) -> Any:
@@ -142,7 +130,7 @@ class _Relaxed(TransformedDistribution):
         return self.base_dist.logits
 
     def __repr__(self) -> str:
-        shown = Distribution.__repr__(self).removesuffix(")")
+        shown = super().__repr__().removesuffix(")")
         return f"{shown}, temperature: {self.temperature.detach().tolist()})"
 
 

@@ -68,6 +68,12 @@ def misshaped(layer: Any, error: Exception, input: Any, *patterns: str) -> Excep
     return misfit(layer, error, expected, got, fits=fits)
 
 
+def misshaped_places(layer: Any, error: Exception, input: Any, channels: Any = "C") -> Exception:
+    """:func:`misshaped` for a layer over the last ``layer.spatial`` dimensions, with or without one for the batch."""
+    shape = f"{channels}, {('L', 'H, W', 'D, H, W')[layer.spatial - 1]}"
+    return misshaped(layer, error, input, f"N, {shape}", shape)
+
+
 def misfit(layer: Any, error: Exception, expected: str, got: str, *, fits: bool) -> Exception:
     """The same error, saying which layer it was, what that expects and what it got.
 

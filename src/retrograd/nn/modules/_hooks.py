@@ -43,27 +43,9 @@ def _run(hook: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     return hook(module, args, *result)
 
 
-class GlobalHooks:
-    """The hooks of all modules, and those of registrations."""
-
-    def __init__(self) -> None:
-        self.forward_pre = Hooks()
-        self.forward = Hooks()
-        self.backward_pre = Hooks()
-        self.backward = Hooks()
-        self.parameter_registration = Hooks()
-        self.buffer_registration = Hooks()
-        self.module_registration = Hooks()
-
-
-everywhere = GlobalHooks()
-# those that a call has to look at, one read each
-forward_pre, forward, backward_pre, backward = (
-    everywhere.forward_pre,
-    everywhere.forward,
-    everywhere.backward_pre,
-    everywhere.backward,
-)
+# those of all modules: at calls, and at registrations
+forward_pre, forward, backward_pre, backward = Hooks(), Hooks(), Hooks(), Hooks()
+parameter_registration, buffer_registration, module_registration = Hooks(), Hooks(), Hooks()
 
 
 def registered(hooks: Hooks, *registration: Any) -> Any:
@@ -125,17 +107,17 @@ def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(module, name, parameter)`` whenever a module gets a parameter; what it returns replaces it."""
-    return everywhere.parameter_registration.register(hook)
+    return parameter_registration.register(hook)
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(module, name, buffer)`` whenever a module gets a buffer; what it returns replaces it."""
-    return everywhere.buffer_registration.register(hook)
+    return buffer_registration.register(hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(module, name, submodule)`` whenever a module gets a child; what it returns replaces it."""
-    return everywhere.module_registration.register(hook)
+    return module_registration.register(hook)
 
 
 # --- for one module ---------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrograd.core.tensor import Tensor
 from retrograd.nn.modules._errors import no_module
-from retrograd.nn.modules._hooks import everywhere, registered
+from retrograd.nn.modules._hooks import buffer_registration, module_registration, parameter_registration, registered
 from retrograd.nn.parameter import Buffer, Parameter
 from retrograd.queries import typename
 
@@ -49,7 +49,7 @@ class Members:
             state["_parameters"][name] = None
         elif isinstance(value, Members):
             self._clear(name, "_modules", "module")
-            state["_modules"][name] = registered(everywhere.module_registration, self, name, value)
+            state["_modules"][name] = registered(module_registration, self, name, value)
         elif isinstance(value, Tensor) and isinstance(value, Buffer) and name not in state.get("_modules", ()):
             self._clear(name, "_buffers", "buffer")
             self.register_buffer(name, value, value.persistent)
@@ -135,7 +135,7 @@ class Members:
                     f"explicitly. To express '{name}' as a function of another Tensor, compute the value in the "
                     "forward() method."
                 )
-            param = registered(everywhere.parameter_registration, self, name, param)
+            param = registered(parameter_registration, self, name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -163,7 +163,7 @@ class Members:
                 raise TypeError(
                     f"cannot assign '{typename(tensor)}' object to buffer '{name}' (retrograd.Tensor or None required)"
                 )
-            tensor = registered(everywhere.buffer_registration, self, name, tensor)
+            tensor = registered(buffer_registration, self, name, tensor)
         self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -183,7 +183,7 @@ class Members:
         if module is not None and not isinstance(module, Members):
             raise no_module(module)
         self._check_name(name, "module", "_modules")
-        self._modules[name] = registered(everywhere.module_registration, self, name, module)
+        self._modules[name] = registered(module_registration, self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
         """Do as :meth:`add_module`."""

@@ -9,6 +9,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.creation import empty, zeros
 from retrograd.nn import init
 from retrograd.nn.modules.module import Module
+from retrograd.nn.modules.utils import unless_default
 from retrograd.nn.parameter import Parameter
 from retrograd.ops.recurrent import STEPS, Operands, gates_of_input
 
@@ -53,8 +54,7 @@ class RNNCellBase(Module):
 
     def extra_repr(self) -> str:
         """Return the sizes, and what is not as by default."""
-        text = f"{self.input_size}, {self.hidden_size}"
-        return text if self.bias else f"{text}, bias={self.bias}"
+        return f"{self.input_size}, {self.hidden_size}{unless_default({'bias': (self.bias, True)})}"
 
     def _step(self, mode: str, input: Tensor, *states: Tensor | None) -> tuple[Tensor, ...]:
         if input.ndim not in (1, 2):
@@ -104,8 +104,7 @@ class RNNCell(RNNCellBase):
 
     def extra_repr(self) -> str:
         """Return the sizes, and what is not as by default."""
-        text = super().extra_repr()
-        return text if self.nonlinearity == "tanh" else f"{text}, nonlinearity={self.nonlinearity}"
+        return super().extra_repr() + unless_default({"nonlinearity": (self.nonlinearity, "tanh")})
 
 
 class LSTMCell(RNNCellBase):

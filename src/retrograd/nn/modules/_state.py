@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.hooks import Hooks, RemovableHandle, register
@@ -12,9 +12,6 @@ from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.creation import as_tensor
 from retrograd.nn.parameter import Buffer, Parameter
-
-if TYPE_CHECKING:
-    pass
 
 EXTRA_STATE = "_extra_state"
 

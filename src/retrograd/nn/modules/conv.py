@@ -10,9 +10,9 @@ from retrograd.core.tensor import Tensor
 from retrograd.creation import empty
 from retrograd.nn import functional as F
 from retrograd.nn import init
-from retrograd.nn.modules._errors import MISFITS, misshaped
+from retrograd.nn.modules._errors import MISFITS, misshaped_places
 from retrograd.nn.modules.module import Module
-from retrograd.nn.modules.utils import ntuple
+from retrograd.nn.modules.utils import ntuple, unless_default
 from retrograd.nn.parameter import Parameter
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
@@ -94,15 +94,10 @@ class _ConvNd(Module):
             if fan_in:
                 init.uniform_(self.bias, -1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))
 
-    def _misfit(self, error: Exception, input: Any) -> Exception:
-        places = ", ".join(("L", "H, W", "D, H, W")[self.spatial - 1 : self.spatial])
-        channels = self.in_channels
-        return misshaped(self, error, input, f"N, {channels}, {places}", f"{channels}, {places}")
-
     def extra_repr(self) -> str:
         """Return the parameters that are not those by default."""
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        unless_default = {
+        options = {
             "padding": (self.padding, (0,) * len(self.padding)),
             "dilation": (self.dilation, (1,) * len(self.dilation)),
             "output_padding": (self.output_padding, (0,) * len(self.output_padding)),
@@ -110,7 +105,7 @@ class _ConvNd(Module):
             "bias": (self.bias is not None, True),
             "padding_mode": (self.padding_mode, "zeros"),
         }
-        return text + "".join(f", {name}={value}" for name, (value, usual) in unless_default.items() if value != usual)
+        return text + unless_default(options)
 
 
 class _Conv(_ConvNd):
@@ -159,7 +154,7 @@ class _Conv(_ConvNd):
         try:
             return self._conv_forward(input, self.weight, self.bias)
         except MISFITS as error:
-            raise self._misfit(error, input) from None
+            raise misshaped_places(self, error, input, self.in_channels) from None
 
 
 class Conv1d(_Conv):
@@ -254,7 +249,7 @@ class _ConvTranspose(_ConvNd):
                 input, self.weight, self.bias, self.stride, self.padding, padding, self.groups, self.dilation
             )
         except MISFITS as error:
-            raise self._misfit(error, input) from None
+            raise misshaped_places(self, error, input, self.in_channels) from None
 
     def _padding_for(self, input: Tensor, output_size: list[int]) -> tuple[int, ...]:
         n = self.spatial

@@ -6,7 +6,7 @@ from typing import Any
 
 from retrograd.core.tensor import Tensor
 from retrograd.nn import functional as F
-from retrograd.nn.modules._errors import MISFITS, misshaped
+from retrograd.nn.modules._errors import MISFITS, misshaped_places
 from retrograd.nn.modules.module import Module
 from retrograd.nn.modules.utils import ntuple
 
@@ -49,8 +49,7 @@ class _FractionalMaxPool(Module):
                 input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
             )
         except MISFITS as error:
-            places = "H, W" if self.spatial == 2 else "D, H, W"
-            raise misshaped(self, error, input, f"N, C, {places}", f"C, {places}") from None
+            raise misshaped_places(self, error, input) from None
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):

@@ -6,7 +6,7 @@ from typing import Any
 
 from retrograd.core.tensor import Tensor
 from retrograd.nn import functional as F
-from retrograd.nn.modules._errors import MISFITS, misshaped
+from retrograd.nn.modules._errors import MISFITS, misshaped_places
 from retrograd.nn.modules.module import Module
 from retrograd.nn.modules.utils import ntuple
 
@@ -50,8 +50,7 @@ class _Pad(Module):
         try:
             return F.pad(input, self.padding, self.mode)
         except MISFITS as error:
-            places = ("W", "H, W", "D, H, W")[self.spatial - 1]
-            raise misshaped(self, error, input, f"N, C, {places}", f"C, {places}") from None
+            raise misshaped_places(self, error, input) from None
 
     def extra_repr(self) -> str:
         """Return the padding."""

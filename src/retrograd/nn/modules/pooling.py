@@ -6,7 +6,7 @@ from typing import Any
 
 from retrograd.core.tensor import Tensor
 from retrograd.nn import functional as F
-from retrograd.nn.modules._errors import MISFITS, misshaped
+from retrograd.nn.modules._errors import MISFITS, misshaped_places
 from retrograd.nn.modules.fractional_pooling import FractionalMaxPool2d, FractionalMaxPool3d
 from retrograd.nn.modules.module import Module
 from retrograd.nn.modules.utils import ntuple
@@ -34,8 +34,6 @@ __all__ = [
     "MaxUnpool3d",
 ]
 
-_PLACES = {1: "L", 2: "H, W", 3: "D, H, W"}
-
 
 class _Pool(Module):
     """Pooling over windows."""
@@ -47,8 +45,7 @@ class _Pool(Module):
         try:
             return getattr(F, f"{self.function}{self.spatial}d")(input, *args)
         except MISFITS as error:
-            places = _PLACES[self.spatial]
-            raise misshaped(self, error, input, f"N, C, {places}", f"C, {places}") from None
+            raise misshaped_places(self, error, input) from None
 
 
 class _MaxPool(_Pool):

@@ -13,6 +13,7 @@ from retrograd.nn import init
 from retrograd.nn._packed import PackedSequence
 from retrograd.nn.modules._rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from retrograd.nn.modules.module import Module
+from retrograd.nn.modules.utils import unless_default
 from retrograd.nn.parameter import Parameter
 from retrograd.ops.joining import cat, stack
 from retrograd.ops.recurrent import GATES, Operands, recurrent_layer
@@ -130,7 +131,7 @@ class RNNBase(Module):
 
     def extra_repr(self) -> str:
         """Return the parameters that are not those by default."""
-        unless_default = {
+        options = {
             "proj_size": (self.proj_size, 0),
             "num_layers": (self.num_layers, 1),
             "bias": (self.bias, True),
@@ -138,8 +139,7 @@ class RNNBase(Module):
             "dropout": (self.dropout, 0),
             "bidirectional": (self.bidirectional, False),
         }
-        text = f"{self.input_size}, {self.hidden_size}"
-        return text + "".join(f", {name}={value}" for name, (value, usual) in unless_default.items() if value != usual)
+        return f"{self.input_size}, {self.hidden_size}{unless_default(options)}"
 
 
 class _Network(RNNBase):

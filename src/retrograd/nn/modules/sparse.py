@@ -12,6 +12,7 @@ from retrograd.nn import functional as F
 from retrograd.nn import init
 from retrograd.nn.modules._errors import MISFITS, describe, misfit
 from retrograd.nn.modules.module import Module
+from retrograd.nn.modules.utils import unless_default
 from retrograd.nn.parameter import Parameter
 
 __all__ = ["Embedding", "EmbeddingBag"]
@@ -137,14 +138,13 @@ class Embedding(_Table):
 
     def extra_repr(self) -> str:
         """Return the parameters that are not those by default."""
-        unless_default = {
+        options = {
             "padding_idx": (self.padding_idx, None),
             "max_norm": (self.max_norm, None),
             "norm_type": (self.norm_type, 2),
             "scale_grad_by_freq": (self.scale_grad_by_freq, False),
         }
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        text += "".join(f", {name}={value}" for name, (value, usual) in unless_default.items() if value != usual)
+        text = f"{self.num_embeddings}, {self.embedding_dim}{unless_default(options)}"
         return text + ", sparse=True" * self.sparse
 
     @classmethod
@@ -278,12 +278,10 @@ class EmbeddingBag(_Table):
 
     def extra_repr(self) -> str:
         """Return the parameters that are not those by default."""
-        unless_default = {
+        options = {
             "max_norm": (self.max_norm, None),
             "norm_type": (self.norm_type, 2),
             "scale_grad_by_freq": (self.scale_grad_by_freq, False),
         }
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        text += "".join(f", {name}={value}" for name, (value, usual) in unless_default.items() if value != usual)
-        text += f", mode={self.mode!r}"
+        text = f"{self.num_embeddings}, {self.embedding_dim}{unless_default(options)}, mode={self.mode!r}"
         return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"

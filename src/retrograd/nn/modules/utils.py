@@ -1,4 +1,4 @@
-"""Arguments that are one number for all spatial dimensions, or one for each; and prefixes in state dicts."""
+"""Arguments that are one number for all spatial dimensions, or one for each; options in a ``repr``; state dicts."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ _single, _pair, _triple, _quadruple = (partial(ntuple, n=n) for n in (1, 2, 3, 4
 
 def _ntuple(n: int) -> Any:
     return partial(ntuple, n=n)
+
+
+def unless_default(options: dict[str, tuple[Any, Any]]) -> str:
+    """How a ``repr`` goes on: of options by name, each with what it is and with its default, those that differ."""
+    return "".join(f", {name}={value}" for name, (value, default) in options.items() if value != default)
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
