@@ -339,6 +339,11 @@ def dotted(node: ast.expr) -> str | None:
     return None
 
 
+def is_name(text: str) -> bool:
+    """Whether a text is a name, dots included."""
+    return text.replace(".", "").isidentifier()
+
+
 def atom(text: str) -> str:
     """The expression, in parentheses unless it binds as tightly as a name."""
     try:

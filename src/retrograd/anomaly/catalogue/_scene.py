@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from retrograd.anomaly.catalogue._code import Line, Site, find
+from retrograd.anomaly.catalogue._code import Line, Site, find, is_name
 from retrograd.anomaly.catalogue._expression import DIVISIONS, first, normal, number, same, shown, value
 from retrograd.anomaly.catalogue._reading import completed, enclosing, producers, reunited
 from retrograd.anomaly.catalogue._spelling import Spelling
@@ -26,12 +26,13 @@ _NOT_ELEMENTWISE = frozenset(
 class Finding:
     """A recognised cause: the explanation, the user's line rewritten, and the remedy's general form, if there is one.
 
-    ``birth`` names an earlier operation whose backward gave birth and whose remedy is the one to show.
+    ``lineno`` is that of the line, where it is another than the birth's. ``birth`` names an earlier operation whose
+    backward gave birth and whose remedy is the one to show.
     """
 
     cause: str
-    rewritten: str | None
-    general: str | None
+    rewritten: str | None = None
+    general: str | None = None
     lineno: int | None = None
     birth: Operation | None = None
 
@@ -163,7 +164,7 @@ class Scene:
     def called(self, operand: Operand | None, default: str) -> str:
         """What the user calls an operand, where its name is a name."""
         names = (operand.text, operand.leaf_name) if operand is not None else ()
-        return next((name for name in names if name and name.replace(".", "").isidentifier()), default)
+        return next((name for name in names if name and is_name(name)), default)
 
     def at(self, operand: Operand | None, default: Any) -> str:
         """The value of an operand, for an explanation."""
