@@ -1,4 +1,4 @@
-"""What a report says to write instead, pasted: it mends the step, and elsewhere computes and differentiates the same."""
+"""What a report says to write instead, pasted: it mends the step, and elsewhere keeps the function and its gradient."""
 
 from __future__ import annotations
 
