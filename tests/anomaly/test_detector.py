@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
+import functools
 import io
 import math
-import pickle
 import sys
 import threading
 from collections import OrderedDict, namedtuple
@@ -15,15 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import retrograd as rg
 from retrograd.anomaly import (
-    AnomalyError,
     GradEvent,
     NaNDetector,
-    NaNEvent,
     current,
     expect_nonfinite,
     train_with_nan_guard,
@@ -31,45 +26,13 @@ from retrograd.anomaly import (
     watch_for_nans,
 )
 from retrograd.anomaly.layers import tensors_in
+from tests.anomaly import detecting
+from tests.anomaly.detecting import found_in, layer_of, quiet, root_of_minus_one, same
 
 nn = rg.nn
+Layer: Any = layer_of(rg)
+named = functools.partial(detecting.named, rg)
 NAN, INF = math.nan, math.inf
-
-
-class Layer(nn.Module):
-    """Calls a function."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
-
-
-def root_of_minus_one(x: rg.Tensor) -> rg.Tensor:
-    return rg.sqrt(x * 0 - 1)
-
-
-def same(x: rg.Tensor) -> rg.Tensor:
-    return x * 1
-
-
-def named(**layers: Any) -> nn.Sequential:
-    return nn.Sequential(
-        OrderedDict((name, each if isinstance(each, nn.Module) else Layer(each)) for name, each in layers.items())
-    )
-
-
-def quiet(model: nn.Module, **kwargs: Any) -> NaNDetector:
-    return NaNDetector(model, verbose=False, **kwargs)
-
-
-def found_in(model: nn.Module, *args: Any, **kwargs: Any) -> NaNEvent | None:
-    """What is found in one call."""
-    with quiet(model) as det:
-        model(*args, **kwargs)
-    return det.event
 
 
 def hooks_on(model: nn.Module) -> int:
@@ -86,7 +49,7 @@ def test_the_layer_that_makes_a_nan_is_named_with_its_operation_and_line() -> No
     event = found_in(model, ONES)
     assert event is not None
     assert (event.layer_name, event.module_type, event.op) == ("encoder.second", "Layer", "sqrt")
-    assert event.code_line == "return rg.sqrt(x * 0 - 1)"
+    assert event.code_line == "return (x * 0 - 1).sqrt()"
     assert event.operands == {"input": -1.0}
     assert event.index == (0, 0)
     assert (event.input_has_nan, event.output_has_nan, event.output_has_inf) == (False, True, False)
@@ -138,30 +101,6 @@ def test_what_was_born_before_the_model_was_called_has_its_line() -> None:
     assert det.event is not None
     assert (det.event.op, det.event.code_line) == ("log", "data = rg.log(rg.tensor([-1.0, 1.0]))")
     assert "before the model was called" in str(det.event.note)
-
-
-def test_a_bad_weight_is_told_with_its_name() -> None:
-    model = named(a=same, fc=nn.Linear(3, 2))
-    with rg.no_grad():
-        model.fc.weight[1, 2] = NAN
-    event = found_in(model, ONES)
-    assert event is not None
-    assert (event.kind, event.layer_name, event.index) == ("leaf", "fc", (1, 2))
-    assert event.operands.keys() == {"fc.weight"}
-
-
-def test_an_overflow_that_the_model_puts_out_is_told() -> None:
-    event = found_in(named(a=same, b=lambda x: rg.exp(100 * x), c=same), ONES)
-    assert event is not None
-    assert (event.layer_name, event.op, event.kind) == ("b", "exp", "overflow")
-    assert event.harmed == "the output of the model"
-
-
-def test_an_infinity_that_becomes_nan_is_told_where_it_was_born() -> None:
-    event = found_in(named(a=lambda x: rg.log(x * 0), b=lambda x: x - x, c=same), ONES)
-    assert event is not None
-    assert (event.layer_name, event.op, event.born) == ("a", "log", "-Inf")
-    assert event.harmed == "the output of b"
 
 
 def test_layers_alone_tell_what_the_operation_does_not() -> None:
@@ -236,29 +175,6 @@ def test_a_layer_called_twice_is_told_from_what_it_was_given() -> None:
     assert event.layer_name == "bad"
 
 
-TREES = st.recursive(st.just(None), lambda children: st.lists(children, min_size=1, max_size=3), max_leaves=8)
-
-
-def grown(tree: Any, leaves: list[Layer]) -> nn.Module:
-    """A model of that structure; its leaves are appended to the list."""
-    if tree is None:
-        leaves.append(Layer(same))
-        return leaves[-1]
-    return nn.Sequential(OrderedDict((f"part{number}", grown(each, leaves)) for number, each in enumerate(tree)))
-
-
-@given(TREES.filter(lambda tree: tree is not None), st.data())
-def test_whatever_the_structure_the_one_layer_that_does_it_is_named(tree: Any, data: Any) -> None:
-    leaves: list[Layer] = []
-    model = grown(tree, leaves)
-    guilty = data.draw(st.sampled_from(leaves))
-    guilty.function = root_of_minus_one
-    with quiet(model, stop_on_first=False) as det:
-        model(ONES)
-    (event,) = det.all_events
-    assert model.get_submodule(event.layer_name) is guilty
-
-
 # --- whatever the structure -------------------------------------------------------------------------------------------
 
 
@@ -321,23 +237,6 @@ def masked(x: rg.Tensor) -> rg.Tensor:
     return x.masked_fill(rg.tensor([[False, True, True]]), -INF)
 
 
-def test_a_mask_that_becomes_finite_again_is_no_news() -> None:
-    model = named(scores=masked, weights=lambda x: rg.softmax(x, -1), values=nn.Linear(3, 1))
-    with quiet(model) as det:
-        model(ONES).sum().backward()
-    assert not det.triggered
-
-
-def test_negative_infinities_at_the_end_are_judged_by_the_loss() -> None:
-    model = named(fc=nn.Linear(3, 3), mask=masked)
-    with quiet(model) as det:
-        rg.log_softmax(model(ONES), -1)[:, 0].sum().backward()
-        assert not det.triggered
-        rg.log_softmax(model(ONES), -1)[:, 1].sum().backward()
-    assert det.event is not None
-    assert det.event.harmed == "loss"
-
-
 def test_a_mask_given_to_the_model_is_no_news() -> None:
     class Attention(nn.Module):
         def forward(self, x: rg.Tensor, mask: rg.Tensor) -> rg.Tensor:
@@ -351,20 +250,6 @@ def test_a_row_that_is_all_masked_is_news() -> None:
     event = found_in(named(mask=lambda x: x * 0 - INF, weights=lambda x: rg.softmax(x, -1)), ONES)
     assert event is not None
     assert event.output_has_nan or event.input_has_inf
-
-
-def test_what_is_expected_is_no_news() -> None:
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner, self.after = Layer(root_of_minus_one), Layer(same)
-
-        def forward(self, x: rg.Tensor) -> rg.Tensor:
-            with expect_nonfinite("padding gives the root of -1 and is dropped"):
-                inner = self.inner(x)
-            return rg.nan_to_num(self.after(inner))
-
-    assert found_in(Net(), ONES) is None
 
 
 def test_skipped_layers_and_what_they_put_out_are_no_news() -> None:
@@ -414,19 +299,6 @@ def test_a_birth_in_backward_is_named_and_its_gradients_are_taken_away(check_bac
     assert float(model.fc.weight.grad.abs().sum()) == 0.0
 
 
-def test_bad_gradients_that_reach_no_parameter_are_seen_at_the_layers() -> None:
-    model = named(a=lambda x: x * 2, b=lambda x: rg.sqrt(x * 0), c=same)
-    for check_backward in (False, True):
-        x = ONES.clone().requires_grad_()
-        x.register_hook(rg.nan_to_num)
-        with quiet(model, check_backward=check_backward) as det:
-            model(x).sum().backward()
-        assert det.triggered == check_backward
-    assert det.event is not None
-    assert (det.event.is_backward, det.event.layer_name) == (True, "a")
-    assert det.event.harmed == "the gradient of the output of a"
-
-
 def test_a_loss_outside_the_model_is_told_too() -> None:
     model = nn.Linear(3, 1)
     with quiet(model) as det:
@@ -436,15 +308,6 @@ def test_a_loss_outside_the_model_is_told_too() -> None:
     assert det.event is not None
     assert (det.event.op, det.event.harmed) == ("log", "loss")
     assert float(model.weight.grad.abs().sum()) == 0.0
-
-
-def test_one_birth_is_one_event_though_it_reaches_the_loss_as_well() -> None:
-    model = named(fc=nn.Linear(3, 3), bad=root_of_minus_one)
-    with quiet(model, stop_on_first=False) as det:
-        for batch in range(2):
-            det.set_batch(batch)
-            model(ONES).sum().backward()
-    assert [event.batch_idx for event in det.all_events] == [0, 1]
 
 
 def test_gradient_norms_above_a_number_are_told() -> None:
@@ -486,15 +349,6 @@ def test_gradient_norms_may_be_left_alone() -> None:
         (1e9 * model(ONES).sum()).backward()
         assert not det.check_grad_norms()
     assert det.grad_events == []
-
-
-@pytest.mark.parametrize("size", [1e-30, 1e30])
-def test_norms_do_not_overflow_nor_vanish(size: float) -> None:
-    model = nn.Linear(3, 1, bias=False)
-    with quiet(model, grad_norm_warn=size) as det:
-        model.weight.grad = rg.full((1, 3), size)
-        assert det.check_grad_norms()
-    assert det.grad_events[0].grad_norm == pytest.approx(size * math.sqrt(3))
 
 
 def test_a_bad_gradient_that_nobody_told_of_is_told_by_its_norm() -> None:
@@ -583,16 +437,6 @@ def test_attaching_again_begins_anew() -> None:
     assert det.event is None
 
 
-def test_a_copy_of_the_model_is_not_watched() -> None:
-    model = nn.Sequential(nn.Linear(3, 3))
-    with quiet(model) as det:
-        for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-            copied(ONES * NAN)
-        assert not det.triggered
-        model(ONES * NAN)
-        assert det.triggered
-
-
 def test_it_stops_looking_after_the_first_unless_told_otherwise() -> None:
     model = named(a=lambda x: rg.sqrt(x))
     for stop_on_first, expected in ((True, [0]), (False, [0, 2])):
@@ -614,29 +458,6 @@ def test_events_are_bounded() -> None:
             model(-ONES)
     assert [event.batch_idx for event in det.all_events] == [0, 1, 2]
     assert len(det.grad_events) == 3
-
-
-def test_threads_do_not_mix() -> None:
-    model = named(a=same, b=lambda x: rg.sqrt(x), c=same)
-    errors: list[BaseException] = []
-
-    def work(sign: float) -> None:
-        try:
-            for _ in range(50):
-                with rg.no_grad():
-                    model(ONES * sign)
-        except BaseException as error:
-            errors.append(error)
-
-    with quiet(model, stop_on_first=False) as det:
-        threads = [threading.Thread(target=work, args=(sign,)) for sign in (1.0, -1.0, 1.0, -1.0)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert not errors
-    assert len(det.all_events) == 100
-    assert {event.layer_name for event in det.all_events} == {"b"}
 
 
 def test_hooks_are_removed_even_if_the_last_report_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -666,28 +487,6 @@ def test_attaching_from_several_threads_hooks_once() -> None:
     assert hooks_on(model) == 6
     det.detach()
     assert hooks_on(model) == 0
-
-
-def test_each_tensor_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = named(a=named(b=same, c=same), d=same)
-    det = quiet(model)
-    looked = []
-    look = det._adapter.look
-    monkeypatch.setattr(det._adapter, "look", lambda tensor: looked.append(tensor) or look(tensor))
-    with det:
-        model(ONES)
-    assert len(looked) == 4  # the input and three outputs, though five layers take and put out ten
-
-
-def test_what_is_written_in_place_is_looked_at_again() -> None:
-    def spoil(x: rg.Tensor) -> rg.Tensor:
-        x[0, 0] = NAN
-        return x
-
-    with rg.no_grad():
-        event = found_in(named(a=same, b=spoil, c=same), ONES)
-    assert event is not None
-    assert event.layer_name == "b"
 
 
 def test_a_part_of_the_model_may_be_called_alone() -> None:
@@ -748,20 +547,6 @@ def test_events_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 # --- along with a watch -----------------------------------------------------------------------------------------------
-
-
-def test_a_watch_that_is_on_keeps_its_policy() -> None:
-    model = named(fc=nn.Linear(3, 3), bad=root_of_minus_one)
-    with watch(model) as w, quiet(model) as det:
-        assert current() is w
-        loss = model(ONES).sum()
-        assert det.triggered
-        with pytest.raises(AnomalyError):
-            loss.backward()
-    assert det.event is not None
-    assert w.event is not None
-    assert (det.event.op, w.event.op) == ("sqrt", "sqrt")
-    assert w.listeners == []
 
 
 def test_a_watch_that_comes_later_is_listened_to_as_well() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.anomaly.both import libraries, line, only_event, run, runs
+from tests.anomaly.both import libraries, line, mended, only_event, run, runs
 from tests.anomaly.disguises import HERE
 
 MASK = "torch.tensor([True, False, False, False])"
@@ -102,3 +102,21 @@ y.sum().backward()
 """
     event = only_event(run(library, program, steps))
     assert (event.lineno, event.index, event.operands) == (line(program), (1, 1), {"input": -4.0})
+
+
+@pytest.mark.parametrize(("library", "steps"), [("retrograd", False), ("retrograd", True), ("torch", True)])
+@pytest.mark.parametrize("divisor", ["torch.zeros(2)", "s"])
+def test_a_view_that_is_taken_after_a_write_is_not_taken_for_it(library: str, steps: bool, divisor: str) -> None:
+    """``h[1] /= s`` divides a view of ``h`` in place and then takes another one, to write the first to."""
+    program = f"""
+x = torch.ones(2, 2, requires_grad=True)
+h, s = x * 1, torch.zeros(2)
+h[1] /= {divisor}  {HERE}
+h.sum().backward()
+"""
+    event = only_event(run(library, program, steps))
+    assert (event.lineno, event.kind) == (line(program), "divide")
+    operation = event.surroundings.operation if event.surroundings else None
+    assert operation is not None
+    assert [each.name for each in operation.args][:2] == ["input", "other"]
+    assert not run(library, mended(program, event), steps).events, event.remedy

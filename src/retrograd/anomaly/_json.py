@@ -30,14 +30,15 @@ def loads(text: str | bytes, records: Mapping[str, type]) -> Any:
     return _decode(json.loads(text), records)
 
 
-def _default(field: Field[Any]) -> Any:
+def default_of(field: Field[Any]) -> Any:
+    """What a field of a record is where nothing was given."""
     return field.default_factory() if field.default_factory is not MISSING else field.default
 
 
 def _encode_record(record: Any, *, every_field: bool = False) -> dict[str, Any]:
     encoded: dict[str, Any] = {"$record": type(record).__name__}
     for field in fields(record):
-        value, default = getattr(record, field.name), _default(field)
+        value, default = getattr(record, field.name), default_of(field)
         if every_field or not (value is default or (default == () and isinstance(value, tuple) and not value)):
             encoded[field.name] = _encode(value)
     return encoded

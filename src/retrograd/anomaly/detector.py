@@ -15,14 +15,13 @@ from typing import Any
 
 from retrograd.anomaly.adapters import adapter_of
 from retrograd.anomaly.catalogue import explain
-from retrograd.anomaly.event import GradEvent, NaNEvent
+from retrograd.anomaly.event import GradEvent, NaNEvent, with_context
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.guard import GradientGuard
 from retrograd.anomaly.history import Frame, LayerHistory
 from retrograd.anomaly.layers import ForwardPass, Look, LooksLater, ModelAdapter, Origin, Reach, tensors_in
 from retrograd.anomaly.libraries import depth_of_user
 from retrograd.anomaly.monitor import AnomalyWarning, Watch, current
-from retrograd.anomaly.surroundings import Surroundings
 from retrograd.anomaly.survey import Survey, first_of_compiled
 
 
@@ -482,7 +481,9 @@ class NaNDetector:
             if self._is_done() or birth in self._passing.reported or len(self.all_events) >= self.max_events:
                 return
             self._passing.reported.add(birth)
-            event = replace(event, **self._when(event), surroundings=self._with_layers(event.surroundings))
+            event = replace(event, **self._when(event))
+            if rows := self._history.rows():
+                event = with_context(event, layers=rows)
             event = explain(event) if event.cause is None else event
             self.all_events.append(event)
         if self.verbose:
@@ -497,12 +498,6 @@ class NaNDetector:
         if event.step is None and self._watch is not None:
             return {"batch_idx": self._watch.batch_idx, "step": self._watch.step}
         return {}
-
-    def _with_layers(self, surroundings: Surroundings | None) -> Surroundings:
-        """What an event was drawn from, and how large what the layers put out was."""
-        surroundings = surroundings or Surroundings()
-        rows = self._history.rows()
-        return replace(surroundings, context={**surroundings.context, "layers": rows}) if rows else surroundings
 
     def _is_blind(self) -> bool:
         """Whether training went on and no layer was seen, as when the model had been compiled before."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
-from retrograd.anomaly._json import dumps, loads
+from retrograd.anomaly._json import default_of, dumps, loads
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 
 KINDS = ("invalid", "divide", "overflow", "underflow", "leaf", "error")
@@ -40,7 +40,7 @@ class _Event:
     def __repr__(self) -> str:
         """What is known, as the call that makes it."""
         shown = ((each, getattr(self, each.name)) for each in fields(self) if each.repr)  # type: ignore[arg-type]
-        known = (f"{each.name}={value!r}" for each, value in shown if value != _default_of(each))
+        known = (f"{each.name}={value!r}" for each, value in shown if value != default_of(each))
         return f"{type(self).__name__}({', '.join(known)})"
 
     # NaN differs from itself, and an event is made of NaNs; two events are equal if they say the same.
@@ -196,6 +196,17 @@ class NaNEvent(_Event):
         return f"{self.born} born in {what}{place}{element}{values}"
 
 
+def context_of(event: NaNEvent) -> Mapping[str, Any]:
+    """What is known beyond operations, see :class:`Surroundings`; nothing where no adapter has told."""
+    return {} if event.surroundings is None else event.surroundings.context
+
+
+def with_context(event: NaNEvent, **known: Any) -> NaNEvent:
+    """The event with more known of it beyond operations."""
+    seen = event.surroundings or Surroundings()
+    return replace(event, surroundings=replace(seen, context={**seen.context, **known}))
+
+
 def is_birth(event: NaNEvent) -> bool:
     """Whether it is known in which operation bad numbers were born."""
     return event.kind != "leaf" and event.op != "unknown"
@@ -203,18 +214,17 @@ def is_birth(event: NaNEvent) -> bool:
 
 def is_certain(event: NaNEvent) -> bool:
     """Whether that is known for certain."""
-    unkept = event.surroundings is not None and event.surroundings.context.get("unkept")
-    return is_birth(event) and not unkept and not is_derived(event)
+    return is_birth(event) and not context_of(event).get("unkept") and not is_derived(event)
 
 
 def is_tangent(event: NaNEvent) -> bool:
     """Whether it was born in forward mode, in the tangent of an operation's result."""
-    return bool(event.surroundings is not None and event.surroundings.context.get("forward_mode"))
+    return bool(context_of(event).get("forward_mode"))
 
 
 def is_derived(event: NaNEvent) -> bool:
     """Whether a derivative, computed at the event's line, has called the operation, which is not written there."""
-    context = event.surroundings.context if event.surroundings is not None else {}
+    context = context_of(event)
     return bool(context.get("derived") or context.get("second_derivative"))
 
 
@@ -227,7 +237,7 @@ def check_event(event: object) -> None:
 
 def came_in_with(event: NaNEvent) -> str:
     """What brought in a value that no operation has made: "the parameter fc.weight"."""
-    context = event.surroundings.context if event.surroundings is not None else {}
+    context = context_of(event)
     what = " ".join(str(context[key]) for key in ("leaf", "name") if context.get(key))
     if what == "batch":
         return "data that has no gradient"
@@ -268,10 +278,6 @@ class GradEvent(_Event):
 
 def _integers(numbers: Iterable[Any] | None) -> tuple[int, ...] | None:
     return None if numbers is None else tuple(operator.index(number) for number in numbers)
-
-
-def _default_of(each: Field[Any]) -> Any:
-    return each.default if each.default_factory is MISSING else each.default_factory()
 
 
 RECORDS: Mapping[str, type] = {

@@ -7,7 +7,7 @@ import os
 import types
 from typing import Any
 
-from retrograd.anomaly.event import GradEvent, NaNEvent
+from retrograd.anomaly.event import GradEvent, NaNEvent, context_of
 
 _GROWING = (
     "Everything is still finite, but this grew far beyond what is usual, as it does before an overflow. Lower the "
@@ -47,7 +47,7 @@ def outcome_of(kind: str, event: NaNEvent | GradEvent, action: str, twice: bool 
         return "no harm so far"
     if action in ("raise", "skip_step"):
         outcome = "update withheld" if action == "raise" else "update left out"
-        spoilt = event.surroundings.context.get("spoilt") if event.surroundings else None
+        spoilt = context_of(event).get("spoilt")
         if spoilt is not None:
             return f"{outcome}, but {spoilt} is not clean"
         return outcome if event.kind == "leaf" else f"{outcome}, weights are clean"
@@ -122,7 +122,7 @@ class Warned:
         """What to say of an event; None if it has been said."""
         if isinstance(event, GradEvent):
             return message_of(event)
-        context = event.surroundings.context if event.surroundings is not None and event.kind == "leaf" else {}
+        context = context_of(event) if event.kind == "leaf" else {}
         leaf = context.get("leaf"), context.get("name")
         place = event.op, event.is_backward, event.filename, event.lineno, leaf
         if place not in self._first:

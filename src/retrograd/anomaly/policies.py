@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 KINDS = ("nan", "inf", "overflow", "underflow", "spike")
@@ -44,3 +44,11 @@ def names_allowed(option: str, names: str | Iterable[str], model: Any = None) ->
         advice = "the names are those of model.named_modules()" if alike is None else f"did you mean {alike!r}?"
         raise ValueError(f"{option}: the model has no module {name!r}; {advice}")
     return allowed
+
+
+def are_among(modules: Sequence[Any], names: Iterable[str], model: Any) -> bool:
+    """Whether one of some modules has one of these names in a model."""
+    if model is None or not modules or not names:
+        return False
+    named = dict(model.named_modules())
+    return any(named.get(name) is module for name in names for module in modules)

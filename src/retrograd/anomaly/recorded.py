@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.event import NaNEvent, context_of
 from retrograd.anomaly.messages import IN_STEPS
 
 _GAPS = ("unkept", "unseen", "derived")  # what the context of an event says if something of the step was not at hand
@@ -31,7 +31,7 @@ def could_tell_more(event: NaNEvent) -> bool:
     """Whether a record of all operations could tell more of a birth than is known."""
     if event.kind == "error":
         return False
-    context = event.surroundings.context if event.surroundings else {}
+    context = context_of(event)
     computed = context.get("untraced") and context.get("leaf") in _FROM_OUTSIDE
     missing = event.op == "unknown" or event.lineno is None or any(map(context.get, _GAPS))
     return bool(missing or computed or _was_written(event, context))
@@ -46,6 +46,6 @@ def _was_written(event: NaNEvent, context: Mapping[str, Any]) -> bool:
 
 def first_step_of(event: NaNEvent) -> int:
     """The step from which on to record: that of the first operation that could have made the value."""
-    context = event.surroundings.context if event.surroundings else {}
+    context = context_of(event)
     before = max(context.get("steps_before", 0), _was_written(event, context))
     return max(1, (event.step or 1) - before)

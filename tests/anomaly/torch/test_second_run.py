@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 import retrograd as rg
 from tests.anomaly.torch.training import (
     Net,
+    Root,
     batches,
     line_of,
     log_of_zero,
@@ -117,17 +118,6 @@ def test_what_does_not_happen_again_is_said() -> None:
 
 
 def test_a_function_of_the_users_own() -> None:
-    class Root(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: Tensor) -> Tensor:
-            ctx.save_for_backward(x)
-            return x.sqrt()
-
-        @staticmethod
-        def backward(ctx: Any, grad: Tensor) -> Tensor:
-            (x,) = ctx.saved_tensors
-            return grad / (2 * x.sqrt())  # the birth inside
-
     x = torch.tensor([1.0, 0.0], requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
         for _ in w.steps([0]):
@@ -135,7 +125,7 @@ def test_a_function_of_the_users_own() -> None:
     event = w.event
     assert (event.op, event.index, event.is_backward) == ("RootBackward", (1,), True)
     assert event.lineno == line_of("# the call of the function", test_a_function_of_the_users_own)
-    assert str(line_of("# the birth inside", test_a_function_of_the_users_own)) in event.note
+    assert str(line_of("# the quotient of Root")) in event.note
 
 
 @pytest.mark.parametrize("reentrant", [False, True])

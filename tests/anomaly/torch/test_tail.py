@@ -17,19 +17,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import retrograd as rg
-from tests.anomaly.torch.training import Net, batches, line_of, train
-
-
-class Root(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return x.sqrt()
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        return grad / (2 * x.sqrt())
+from tests.anomaly.torch.training import Net, Root, batches, line_of, train
 
 
 def rmse(out: Tensor) -> Tensor:

@@ -37,6 +37,12 @@ def place_fields(code: CodeType | None, at: int) -> dict[str, Any]:
     return fields
 
 
+def written_where(code: CodeType | None, at: int) -> dict[str, Any]:
+    """Those of these that an :class:`~retrograd.anomaly.surroundings.Operation` has."""
+    place = place_fields(code, at)
+    return {key: place.get(key) for key in ("code_line", "lineno", "col")}
+
+
 def _without_comments(lines: list[str]) -> list[str]:
     """Lines without their comments, but for that of the last, which ends nothing."""
     if len(lines) == 1:

@@ -85,6 +85,20 @@ def named_variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
                 yield f"{name}.{key}", item
 
 
+def user_frames(frame: FrameType | None, is_internal: Callable[[CodeType], bool]) -> Iterator[FrameType]:
+    """The frames from one outwards that run code of the user's."""
+    while frame is not None:
+        if not is_internal(frame.f_code):
+            yield frame
+        frame = frame.f_back
+
+
+def variables_around(frame: FrameType | None, is_internal: Callable[[CodeType], bool]) -> Iterator[tuple[str, Any]]:
+    """The :func:`named_variables` of these frames, the innermost first."""
+    for each in user_frames(frame, is_internal):
+        yield from named_variables(each)
+
+
 def partners_of(frame: FrameType | None, code: CodeType | None, at: int, name: str) -> tuple[str, ...]:
     """The variables that were unpacked together with one of a function under way, if all have as many samples."""
     while frame is not None and frame.f_code is not code:

@@ -86,7 +86,8 @@ def diagnose(event: NaNEvent) -> Diagnosis:
             earlier = _earlier(scene, finding)
             if earlier is not None:
                 return replace(earlier, number=row.number, title=row.title, cause=finding.cause)
-            lineno = None if finding.rewritten is None else finding.lineno
+            lineno = scene.birth.lineno if finding.lineno is None else finding.lineno
+            lineno = None if finding.rewritten is None else lineno
             return Diagnosis(row.number, row.title, finding.cause, finding.remedy, lineno)
     return _unknown(scene)
 

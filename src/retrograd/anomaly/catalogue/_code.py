@@ -30,7 +30,7 @@ _OPERATORS: dict[type, str] = {
 }
 
 # What an operation may be written as: torch runs `1 / x` as a reciprocal times 1, `cross_entropy` as `nll_loss`.
-_WRITTEN_AS: dict[str, tuple[str, ...]] = {
+WRITTEN_AS: dict[str, tuple[str, ...]] = {
     "reciprocal": ("div",),
     "mul": ("div",),
     "square": ("pow", "mul"),
@@ -339,6 +339,11 @@ def dotted(node: ast.expr) -> str | None:
     return None
 
 
+def is_name(text: str) -> bool:
+    """Whether a text is a name, dots included."""
+    return text.replace(".", "").isidentifier()
+
+
 def atom(text: str) -> str:
     """The expression, in parentheses unless it binds as tightly as a name."""
     try:
@@ -406,7 +411,7 @@ def find(operation: Operation, inside: Site | None = None, consumer: str | None 
 def _best(operation: Operation, candidates: list[Written], consumer: str | None) -> Written | None:
     col = None if operation.col is None else operation.col - _indentation(operation.code_line)
     own = Line.parse(operation.code_line)
-    ops = (operation.op, *_WRITTEN_AS.get(operation.op, ()))
+    ops = (operation.op, *WRITTEN_AS.get(operation.op, ()))
     best, best_score = None, -1.5  # below, it is another operation of the same name
     for written in candidates:
         if written.op not in ops:
@@ -467,6 +472,6 @@ def _fits(line: Line, node: ast.expr, operand: Operand, depth: int) -> float:
         return 2.0 if assigned == core.id else 0.0
     if inner is None or inner.op not in KNOWN:
         return 0.0  # a call of the user's own, which may have done anything
-    if inner.op in (producer.op, *_WRITTEN_AS.get(producer.op, ())):
+    if inner.op in (producer.op, *WRITTEN_AS.get(producer.op, ())):
         return 2.0 + _likeness(inner, producer, depth + 1)
     return -2.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from retrograd.anomaly.catalogue._code import Line, Site, find
+from retrograd.anomaly.catalogue._code import WRITTEN_AS, Line, Site, find, is_name
 from retrograd.anomaly.catalogue._expression import DIVISIONS, first, normal, number, same, shown, value
 from retrograd.anomaly.catalogue._reading import completed, enclosing, producers, reunited
 from retrograd.anomaly.catalogue._spelling import Spelling
@@ -26,12 +26,13 @@ _NOT_ELEMENTWISE = frozenset(
 class Finding:
     """A recognised cause: the explanation, the user's line rewritten, and the remedy's general form, if there is one.
 
-    ``birth`` names an earlier operation whose backward gave birth and whose remedy is the one to show.
+    ``lineno`` is that of the line, where it is another than the birth's. ``birth`` names an earlier operation whose
+    backward gave birth and whose remedy is the one to show.
     """
 
     cause: str
-    rewritten: str | None
-    general: str | None
+    rewritten: str | None = None
+    general: str | None = None
     lineno: int | None = None
     birth: Operation | None = None
 
@@ -163,7 +164,7 @@ class Scene:
     def called(self, operand: Operand | None, default: str) -> str:
         """What the user calls an operand, where its name is a name."""
         names = (operand.text, operand.leaf_name) if operand is not None else ()
-        return next((name for name in names if name and name.replace(".", "").isidentifier()), default)
+        return next((name for name in names if name and is_name(name)), default)
 
     def at(self, operand: Operand | None, default: Any) -> str:
         """The value of an operand, for an explanation."""
@@ -207,9 +208,13 @@ class Scene:
 def _linked(operation: Operation, previous: Operation) -> Operation:
     """A consumer with the operation before it, and all that is known of that one, as the producer of an operand."""
     args = list(operation.args) or [Operand(name="input")]
-    places = [place for place, operand in enumerate(args) if _behind(operand.producer) == previous.op]
+    made = [_behind(operand.producer) for operand in args]
+    places = [place for place, op in enumerate(made) if op == previous.op]
+    if not places:  # as the line has it, which says div where the engine ran a reciprocal
+        places = [place for place, op in enumerate(made) if op in WRITTEN_AS.get(previous.op, ())]
     if not places:
-        places = [place for place, operand in enumerate(args) if operand.producer is None and not operand.constant]
+        unmade = [place for place, operand in enumerate(args) if operand.producer is None and not operand.constant]
+        places = [place for place in unmade if args[place].name not in ("condition", "mask")]
         wrong = [place for place in places if (known := value(args[place])) is not None and not math.isfinite(known)]
         places = (wrong or places)[:1]
     elif len(places) > 1:  # the same operation on both sides: the one that is not finite, or else the first

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from retrograd.anomaly.catalogue._code import atom
+from retrograd.anomaly.catalogue._code import Site, atom
 from retrograd.anomaly.catalogue._expression import (
     DIVISIONS,
     denominator,
@@ -17,15 +18,12 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.surroundings import Operand
+from retrograd.anomaly.surroundings import Operand, Operation
 
 _LOGS = ("log", "log2", "log10")
-_EXPONENTIALS = {
-    "exp": ("10.0", "80.0", "700.0"),
-    "expm1": ("10.0", "80.0", "700.0"),
-    "sinh": ("10.0", "80.0", "700.0"),
-}
-_EXPONENTIALS |= {"cosh": _EXPONENTIALS["sinh"], "exp2": ("15.0", "120.0", "1000.0")}
+# The largest exponents worth computing with in half, single and double precision.
+_EXPONENTIALS = dict.fromkeys(("exp", "expm1", "sinh", "cosh"), ("10.0", "80.0", "700.0"))
+_EXPONENTIALS["exp2"] = "15.0", "120.0", "1000.0"
 _SQUARES = frozenset(("pow", "square", "mse_loss", "norm", "std", "var"))  # which overflow earlier
 _EDGE = 1e-3  # this close outside a domain it is rounding
 
@@ -55,7 +53,6 @@ def past_one(scene: Scene) -> Finding | None:
         "beyond 1. Clamp it inside (-1, 1); exactly at 1 the derivative would be infinite.",
         _clamped(scene, f"-1 + {eps}", f"1 - {eps}"),
         _general(scene, f"-1 + {eps}", f"1 - {eps}"),
-        scene.birth.lineno,
     )
 
 
@@ -71,7 +68,6 @@ def steep_edge(scene: Scene) -> Finding | None:
         f"{scene.at(first(scene.birth), 1.0)}. Keep x inside, or take the angle from atan2, which is smooth there.",
         _clamped(scene, low, high),
         _general(scene, low, high),
-        scene.birth.lineno,
     )
 
 
@@ -91,7 +87,6 @@ def interval_end(scene: Scene) -> Finding | None:
         "easily. Keep it inside, or work with the number before the sigmoid or tanh.",
         _clamped(scene, low, high),
         _general(scene, low, high),
-        scene.birth.lineno,
     )
 
 
@@ -121,7 +116,6 @@ def fractional_power(scene: Scene) -> Finding | None:
         "is what is meant; otherwise find out why x is negative.",
         site.replaced(formula(*texts)) if site and texts[0] and texts[1] else None,  # type: ignore[arg-type]
         f"y = {formula(scene.called(base, 'x'), scene.at(exponent, 'p'))}",
-        scene.birth.lineno,
     )
 
 
@@ -144,7 +138,6 @@ def zero_to_the_exponent(scene: Scene) -> Finding | None:
         "0. Keep the base away from zero.",
         _clamped(scene, scene.floor),
         f"y = {scene.spelling().clamp(scene.called(base, 'x'), scene.floor)} ** p",
-        scene.birth.lineno,
     )
 
 
@@ -165,7 +158,6 @@ def power_at_zero(scene: Scene) -> Finding | None:
         "inside keeps it finite.",
         scene.replaced(scene.site(scene.birth), 0, lambda text, _: f"{text} + {eps}", "input"),
         f"y = ({scene.called(first(scene.birth), 'x')} + {eps}) ** {power:g}",
-        scene.birth.lineno,
     )
 
 
@@ -181,62 +173,61 @@ def root_at_zero(scene: Scene) -> Finding | None:
         "root keeps it finite.",
         scene.replaced(scene.site(scene.birth), 0, lambda text, _: f"{text} + {eps}", "input"),
         f"y = {spelling.call('sqrt', scene.called(first(scene.birth), 'x') + ' + ' + eps)}",
-        scene.birth.lineno,
     )
 
 
 @cause(31, "infinity minus infinity")
 def difference_of_infinities(scene: Scene) -> Finding | None:
-    operation = scene.birth
-    if scene.op == "exp":
-        operation = next(scene.roots("sub", through=("exp", "mul", "div", "neg")), scene.birth)
-        others = [
-            operand
-            for operand in operation.args[:2]
-            if (exp := maker(operand, "exp")) and not _finite(operand.value) and exp
-        ]
-        if operation.op != "sub" or len(others) < 2:
-            return None
-    elif (
-        scene.op not in ("sub", "add")
-        or scene.kind != "invalid"
-        or scene.backward
-        or len(operation.args) < 2
-        or any(_finite(operand.value) for operand in operation.args[:2])
-        or not all(_overflowed(operand) for operand in operation.args[:2] if scene.context.get("unkept"))
-    ):
+    operation = _difference(scene)
+    if operation is None:
         return None
     site = scene.site(operation)
     exps = [found for operand in operation.args[:2] if (found := made_from(operand, "exp"))]
     limit = _EXPONENTIALS["exp"][_width(scene)]
-    rewritten, lineno = None, operation.lineno
     spelling = scene.spelling(site)
-    if exps and site is not None:
-        edits = {}
-        for exp in exps:
-            place = scene.site(exp, site)
-            node = place.written.argument(0, "input") if place else None
-            if place is not None and node is not None:
-                written = place.written.line
-                edits[place.node] = written.text(
-                    place.written.node, {node: spelling.clamp(written.text(node), None, limit)}
-                )
-        rewritten = site.line.replaced(edits) if len(edits) == len(exps) else None
-    elif site is not None:
-        bound = "3e4" if scene.half else "1e30"
-        edits = {node: spelling.clamp(site.line.text(node), f"-{bound}", bound) for node in site.written.arguments[:2]}
-        rewritten = site.line.replaced(edits)
     a, b = (scene.called(first(exp), name) for exp, name in zip((*exps, scene.birth, scene.birth), "xy", strict=False))
     left, right = (scene.at(operand, "inf") for operand in (*operation.args[:2], None, None)[:2])
     return Finding(
         f"{left} {'+' if operation.op == 'add' else '-'} {right} has no value. Both sides overflowed before they "
         "met; what is wanted is their difference. Keep the exponents in range, or take the common factor out: "
         "exp(x) - exp(y) = exp(y) * expm1(x - y).",
-        rewritten,
+        None if site is None else _bounded(scene, site, exps, limit),
         f"d = {spelling.call('exp', spelling.clamp(a, None, limit))} - "
         f"{spelling.call('exp', spelling.clamp(b, None, limit))}",
-        lineno,
+        operation.lineno,
     )
+
+
+def _difference(scene: Scene) -> Operation | None:
+    """The sum or difference of two infinities: the birth, or where two exponentials meet that have overflowed."""
+    if scene.op == "exp":
+        met = next(scene.roots("sub", through=("exp", "mul", "div", "neg")), None)
+        sides = () if met is None else met.args[:2]
+        infinite = [operand for operand in sides if maker(operand, "exp") and not _finite(operand.value)]
+        return met if len(infinite) == 2 else None
+    if scene.op not in ("sub", "add") or scene.kind != "invalid" or scene.backward or len(scene.birth.args) < 2:
+        return None
+    sides = scene.birth.args[:2]
+    if any(_finite(operand.value) for operand in sides):
+        return None
+    return scene.birth if not scene.context.get("unkept") or all(map(_overflowed, sides)) else None
+
+
+def _bounded(scene: Scene, site: Site, exps: Sequence[Operation], limit: str) -> str | None:
+    """The line with the exponents of a difference bounded; without exponentials, its two sides."""
+    line, spelling, edits = site.line, scene.spelling(site), {}
+    if not exps:
+        bound = "3e4" if scene.half else "1e30"
+        sides = site.written.arguments[:2]
+        return line.replaced({node: spelling.clamp(line.text(node), f"-{bound}", bound) for node in sides})
+    for exp in exps:
+        place = scene.site(exp, site)
+        node = place.written.argument(0, "input") if place else None
+        if place is not None and node is not None:
+            written = place.written.line
+            exponent = spelling.clamp(written.text(node), None, limit)
+            edits[place.node] = written.text(place.written.node, {node: exponent})
+    return line.replaced(edits) if len(edits) == len(exps) else None
 
 
 def _overflowed(operand: Operand) -> bool:
@@ -267,7 +258,6 @@ def exponential(scene: Scene) -> Finding | None:
         "bound the exponent.",
         _clamped(scene, None, limit),
         _general(scene, None, limit),
-        scene.birth.lineno,
     )
 
 
@@ -338,7 +328,6 @@ def division_by_zero(scene: Scene) -> Finding | None:
         "at zero.",
         rewritten,
         general,
-        scene.birth.lineno,
     )
 
 
@@ -356,7 +345,6 @@ def gamma_pole(scene: Scene) -> Finding | None:
         "plus a floor.",
         _clamped(scene, low),
         _general(scene, low),
-        scene.birth.lineno,
     )
 
 
@@ -375,7 +363,6 @@ def negative_logarithm(scene: Scene) -> Finding | None:
         "it ought to be positive, make it so (softplus, exp) or clamp it.",
         _clamped(scene, low),
         _general(scene, low),
-        scene.birth.lineno,
     )
 
 
@@ -404,7 +391,6 @@ def outside_domain(scene: Scene) -> Finding | None:
         "why; if it is rounding only, clamp it.",
         _clamped(scene, low, high),
         _general(scene, low, high),
-        scene.birth.lineno,
     )
 
 
@@ -424,7 +410,6 @@ def zero_logarithm(scene: Scene) -> Finding | None:
         "above a small number; if it is a probability, compute its log directly (log_softmax, logsigmoid).",
         _clamped(scene, low),
         _general(scene, low),
-        scene.birth.lineno,
     )
 
 

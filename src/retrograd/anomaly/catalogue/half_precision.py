@@ -152,7 +152,6 @@ def overflow(scene: Scene) -> Finding | None:
         f"accumulate them in float32 (or bfloat16), or scale the values down first.{back}",
         rewritten,
         general,
-        scene.birth.lineno,
     )
 
 
@@ -209,9 +208,6 @@ def _cast(scene: Scene) -> Finding:
             "ends at 65504. If the loss is scaled, the scale is too large: scaler.step(optimizer) and scaler.update() "
             "leave such an update out and lower the scale, optimizer.step() does not. Otherwise make the loss smaller "
             "(a mean for a sum, a smaller factor), or compute in bfloat16 or float32.",
-            None,
-            None,
-            scene.birth.lineno,
         )
     known = value(first(scene.birth))
     spelling = scene.spelling()
@@ -226,7 +222,6 @@ def _cast(scene: Scene) -> Finding:
             "use bfloat16, which has the range of float32.",
             _without_autocast(scene) + line if line and _is_simple(line) else None,
             f"{_without_autocast(scene)}y = layer(x.float())",
-            scene.birth.lineno,
         )
     return Finding(
         f"float16 ends at 65504, and {'this is' if known is None else 'here it is given'} "
@@ -234,7 +229,6 @@ def _cast(scene: Scene) -> Finding:
         "bound it.",
         scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, "-65504", "65504"), "input"),
         f"y = {spelling.clamp(scene.called(first(scene.birth), 'x'), '-65504', '65504')}.half()",
-        scene.birth.lineno,
     )
 
 

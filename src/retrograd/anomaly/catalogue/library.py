@@ -32,7 +32,6 @@ def ctc(scene: Scene) -> Finding | None:
         "better out of the data.",
         site.replaced(site.written.with_keyword("zero_infinity", "True")) if site else None,
         _ctc_layer(scene) or f"loss = {scene.spelling().functional('ctc_loss', *_CTC, 'zero_infinity=True')}",
-        scene.birth.lineno,
     )
 
 
@@ -64,7 +63,6 @@ def empty_logsumexp(scene: Scene) -> Finding | None:
         "number so small that its exp is 0 all the same.",
         rewritten,
         f"y = {spelling.tensor_call(scene.op, spelling.clamp(name, low=floor), 'dim')}",
-        scene.birth.lineno,
     )
 
 
@@ -140,7 +138,6 @@ def all_ignored(scene: Scene) -> Finding | None:
         "batch then contributes 0.",
         rewritten,
         f"loss = {call} / (target != {ignore}).sum().clamp(min=1)",
-        scene.birth.lineno,
     )
 
 
@@ -161,7 +158,6 @@ def weightless(scene: Scene) -> Finding | None:
         "A class that is to be left out belongs into ignore_index, or the batch needs another class as well.",
         scene.replaced(site, 2, lambda text, spelling: spelling.clamp(text, "1e-8"), "weight"),
         f"weight = {spelling.clamp(name, '1e-8')}",
-        scene.birth.lineno,
     )
 
 
@@ -190,7 +186,6 @@ def singular(scene: Scene) -> Finding | None:
         "ill-conditioned matrices.",
         scene.replaced(site, 0, lambda text, _: regular(text), "A", "input", "a"),
         f"A = {regular(scene.called(first(scene.birth), 'A'))}",
-        scene.birth.lineno,
     )
 
 
@@ -238,7 +233,6 @@ def negative_determinant(scene: Scene) -> Finding | None:
         "the determinant counts, as in a change of variables, slogdet gives its logarithm, and the sign apart.",
         scene.replaced_whole(site, lambda text: f"{module}.slogdet({text}).logabsdet") if logdet else None,
         f"sign, logabsdet = {module}.slogdet({name})",
-        scene.birth.lineno if logdet else None,
     )
 
 
@@ -261,7 +255,6 @@ def degenerate(scene: Scene) -> Finding | None:
         "of the matrix.",
         scene.replaced(site, 0, lambda text, _: spread(text), "A", "input", "a"),
         f"A = {spread('A')}",
-        scene.birth.lineno,
     )
 
 
@@ -288,7 +281,6 @@ def negative_variance(scene: Scene) -> Finding | None:
         "begins the running statistics anew; let some batches pass in training mode before evaluating.",
         None,
         reset,
-        scene.birth.lineno,
     )
 
 

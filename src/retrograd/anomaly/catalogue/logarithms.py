@@ -5,6 +5,7 @@ from __future__ import annotations
 from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import (
     denominator,
+    exponentials_over_sum,
     first,
     is_masked,
     made_from,
@@ -48,8 +49,8 @@ def _inner(scene: Scene, log: Operation, *path: Operation) -> Site | None:
 def log_of_softmax(scene: Scene) -> Finding | None:
     for log in scene.roots("log"):
         softmax = maker(first(log), "softmax")
-        if softmax is None and (exp := _written_out_softmax(first(log))) is not None:
-            return _log_of_written_out_softmax(scene, log, exp)
+        if softmax is None and (parts := exponentials_over_sum(maker(first(log), "div"))) is not None:
+            return _log_of_written_out_softmax(scene, log, parts[0])
         if softmax is None:
             continue
         if is_masked(first(softmax)):
@@ -83,15 +84,6 @@ def _log_of_masked_softmax(scene: Scene, log: Operation) -> Finding:
         f"log_p = {scene.spelling(site).call('log', positive(scene.called(first(log), 'p'), scene.spelling(site)))}",
         log.lineno,
     )
-
-
-def _written_out_softmax(operand: Operand) -> Operation | None:
-    """The exponential of which an operand is the quotient by its sum."""
-    quotient = maker(operand, "div")
-    exp = maker(first(quotient), "exp") if quotient else None
-    total = maker(second(quotient), "sum") if quotient else None
-    below = maker(first(total), "exp") if total else None
-    return exp if exp is not None and below is not None and same(first(exp), first(below)) else None
 
 
 def _log_of_written_out_softmax(scene: Scene, log: Operation, exp: Operation) -> Finding:
@@ -480,7 +472,6 @@ def _library_entropy(scene: Scene) -> Finding | None:
             site, position, lambda text, spelling: spelling.clamp(text, eps), "input" if scene.op == "entr" else "other"
         ),
         f"y = {name} * {spelling.call('log', spelling.clamp(name, eps))}",
-        scene.birth.lineno,
     )
 
 

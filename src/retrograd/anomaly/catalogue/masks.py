@@ -6,7 +6,7 @@ import ast
 import math
 from dataclasses import dataclass
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom
+from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._expression import denominator, first, maker, named, number, same, second, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
@@ -25,6 +25,8 @@ _SAFE = {
     "erfinv": "0.0",
 }
 _GUARDED = frozenset((*_SAFE, "sqrt", "rsqrt", "log", "log2", "log10", "log1p", "pow", "div", "reciprocal", "norm"))
+
+_POLES = ("log", "log2", "log10", "log1p", "reciprocal", "div", "sqrt", "rsqrt")
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,6 @@ def masked_division(scene: Scene) -> Finding | None:
         "safe before the division, by the same condition (the double where).",
         _guarded(scene, mask),
         _general(scene, name, "a / {x}"),
-        scene.birth.lineno,
     )
 
 
@@ -153,7 +154,6 @@ def masked_branch(scene: Scene) -> Finding | None:
         "safe before the function, by the same condition (the double where).",
         _guarded(scene, mask),
         _general(scene, name, "{m}." + scene.op + "({x})"),
-        scene.birth.lineno,
     )
 
 
@@ -168,46 +168,22 @@ def _may_stand_at(site: Site | None, text: str, mask: Operand, argument: Operand
 
 @cause(30, "infinite value multiplied by a mask of zero")
 def multiplied_mask(scene: Scene) -> Finding | None:
-    pole = scene.birth
-    if scene.op == "mul":
-        found = (
-            maker(operand, "log", "log2", "log10", "log1p", "reciprocal", "div", "sqrt", "rsqrt")
-            for operand in pole.args[:2]
-        )
-        pole = next((operation for operation in found if operation), pole)
-        if pole is scene.birth:
-            return None
-        products = [scene.birth]
-    elif scene.op in _GUARDED:
-        products = [operation for operation in scene.elementwise() if operation.op == "mul"]
-    else:
+    pole, products = _multiplied_pole(scene)
+    if pole is None:
         return None
     decisive = denominator(pole) or first(pole)
     argument = value(first(pole))
     if argument is not None and argument < 0 and pole.op in ("log", "log2", "log10", "sqrt", "rsqrt"):
         return None  # outside of the domain, mask or not
     nan = scene.op != "mul" and scene.kind == "invalid"  # what is NaN already needs no 0 to become so
-    masked = [
-        (product, operand)
-        for product in products
-        for operand in product.args[:2]
-        if _is_mask(operand, pole) and (not nan or value(operand) == 0)
-    ]
-    if not masked:
+    factors = ((product, operand) for product in products for operand in product.args[:2])
+    masked = (each for each in factors if _is_mask(each[1], pole) and (not nan or value(each[1]) == 0))
+    product, mask = next(masked, (None, None))
+    if product is None or mask is None:
         return None
-    product, mask = masked[0]
     site = scene.site(pole)
-    product_site = scene.site(product)
     spelling = scene.spelling(site)
-    text = None
-    if product_site is not None:
-        sides = product_site.written.arguments[:2]
-        other = [side for side in sides if site is None or not site.line.inside(site.node, side)]
-        if site is not None and site.line is not product_site.line:
-            other = [side for side in sides if product_site.line.text(side) == (mask.leaf_name or "")] or list(
-                sides[1:]
-            )
-        text = product_site.line.text(other[0]) if len(other) == 1 else None
+    text = _factor_as_written(site, scene.site(product), mask)
     safe = _SAFE.get(pole.op, "1.0")
     rewritten = None
     if text is not None and _may_stand_at(site, text, mask, decisive):
@@ -224,6 +200,29 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         f"y = {spelling.call(pole.op, spelling.where('mask != 0', name, safe))} * mask",
         pole.lineno,
     )
+
+
+def _multiplied_pole(scene: Scene) -> tuple[Operation | None, list[Operation]]:
+    """The operation that made an infinity, and the products that it goes into; the birth is one of these, or it."""
+    if scene.op == "mul":
+        found = (maker(operand, *_POLES) for operand in scene.birth.args[:2])
+        return next(filter(None, found), None), [scene.birth]
+    if scene.op in _GUARDED:
+        return scene.birth, [operation for operation in scene.elementwise() if operation.op == "mul"]
+    return None, []
+
+
+def _factor_as_written(pole: Site | None, product: Site | None, mask: Operand) -> str | None:
+    """How the mask is written in a product: the side in which the pole is not."""
+    if product is None:
+        return None
+    sides = list(product.written.arguments[:2])
+    if pole is not None and pole.line is not product.line:
+        called_so = [side for side in sides if product.line.text(side) == (mask.leaf_name or "")]
+        sides = called_so or sides[1:]
+    elif pole is not None:
+        sides = [side for side in sides if not pole.line.inside(pole.node, side)]
+    return product.line.text(sides[0]) if len(sides) == 1 else None
 
 
 @cause(None, "zero times infinity")
@@ -261,7 +260,6 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
         f"0 times an infinity is NaN: {happened}. {why}",
         site.line.replaced({place: chosen}) if site and place and (factors[0].text or not is_zero) else None,
         general,
-        scene.birth.lineno,
     )
 
 
@@ -292,9 +290,6 @@ def mask_that_came_through(scene: Scene) -> Finding | None:
             f"whose log is -inf; that is legal as long as nobody asks for it. Here {harmed} does: the target of a "
             "sample is a class that is masked for it, or no class of a row is left. Look at the target and the mask "
             "of such rows, or leave them out.",
-            None,
-            None,
-            scene.birth.lineno,
         )
     return Finding(
         f"{scene.op} writes {written.value} where the mask says so. That is harmless as long as what follows takes it "
@@ -305,7 +300,6 @@ def mask_that_came_through(scene: Scene) -> Finding | None:
         if site is not None and node is not None and scene.op == "masked_fill"
         else None,
         f"m = x.masked_fill(mask, {bound})",
-        scene.birth.lineno,
     )
 
 
@@ -315,7 +309,7 @@ _OF_CLASSES = ("cross_entropy", "nll_loss", "nll_loss2d", "log_softmax")
 
 def _named(mask: Operand) -> str:
     name = mask.leaf_name or mask.text
-    return name if name and name.replace(".", "").isidentifier() else "the factor"
+    return name if name and is_name(name) else "the factor"
 
 
 def _is_mask(operand: Operand, pole: Operation) -> bool:

@@ -84,7 +84,6 @@ def recurrence(scene: Scene) -> Finding | None:
             f"every step until {scene.op} overflowed {scene.dtype}. {radius}, or cut the gradient off every few steps.",
             None,
             "h = h.detach()  # every few steps",
-            scene.birth.lineno,
         )
     sizes = [size for _, operand in reversed(runs) if (size := size_of(operand)) is not None]
     grown = f" ({', '.join(f'{size:.3g}' for size in sizes)} in its last runs)" if len(sizes) > 1 else ""
@@ -96,7 +95,6 @@ def recurrence(scene: Scene) -> Finding | None:
             f"overflowed {scene.dtype}. Take smaller steps, or bound the state at every one.",
             scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, "-1e3", "1e3"), "input"),
             f"state = {spelling.clamp('state', '-1e3', '1e3')}",
-            scene.birth.lineno,
         )
     rewritten = None
     if site is not None and site.node is site.written.node:
@@ -106,7 +104,6 @@ def recurrence(scene: Scene) -> Finding | None:
         f"{scene.dtype}. {radius}, or squash or normalise the state at every step.",
         rewritten,
         f"h = {spelling.call('tanh', 'W @ h')}",
-        scene.birth.lineno,
     )
 
 
@@ -127,7 +124,6 @@ def _recurrent_layer(scene: Scene) -> Finding | None:
         "sequences.",
         None,
         f"{scene.spelling().library}.{remedy}" if remedy.startswith("nn.") else remedy,
-        scene.birth.lineno,
     )
 
 
@@ -162,7 +158,6 @@ def overflowing_variance(scene: Scene) -> Finding | None:
         "not change the result.",
         scene.replaced(site, 0, lambda text, _: scaled(text), "input") if per_row else None,
         general,
-        scene.birth.lineno,
     )
 
 
@@ -224,9 +219,6 @@ def too_large(scene: Scene) -> Finding | None:
     )
     return Finding(
         f"All numbers were finite, but {happened}: {', '.join(told)} here. {grew}",
-        None,
-        None,
-        scene.birth.lineno,
     )
 
 
@@ -302,9 +294,6 @@ def infinite_operand(scene: Scene) -> Finding | None:
         f"{name} holds {held}. That is legal until it is calculated with: {scene.op} adds up, and inf - inf is NaN, as "
         "inf * 0 is. Look for what wrote it there (a padding value, a mask, a log of zero), and give such places a "
         "finite number before.",
-        None,
-        None,
-        scene.birth.lineno,
     )
 
 

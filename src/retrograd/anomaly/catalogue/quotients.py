@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import math
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom
+from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._expression import (
     denominator,
     euclidean,
+    exponentials_over_sum,
     first,
     is_masked,
     made_from,
@@ -40,39 +41,17 @@ def written_out_softmax(scene: Scene) -> Finding | None:
     if (scene.op, scene.kind) in (("div", "divide"), ("exp", "invalid")):
         return None
     for quotient in scene.roots("div", through=("exp", "sum")):
-        exp = maker(first(quotient), "exp")
-        total = maker(second(quotient), "sum")
-        below = maker(first(total), "exp") if total else None
-        if exp is None or total is None or below is None or not same(first(exp), first(below)):
+        parts = exponentials_over_sum(quotient)
+        if parts is None:
             continue
-        site = scene.site(quotient)
-        spelling = scene.spelling(site)
-        place = scene.site(exp, site) if site else None
-        summed = scene.site(total, site) if site else None
-        text = place.written.text(0, "input") if place else None
-        x = first(exp)
-        many = x.shape is not None and len(x.shape) > 1
-        whole = summed is not None and summed.written.argument(1, "dim", "axis") is None and many
-        rewritten, lineno = None, quotient.lineno
-        if site and place and summed and text and place.node is place.written.node and not whole and not spelling.numpy:
-            rewritten = site.replaced(spelling.tensor_call("softmax", text, _dim(dims(summed, x))))
-        elif place and text:
-            line = place.written.line
-            lineno = place.lineno if place.node is place.written.node else exp.lineno
-            spelling = scene.spelling(place)
-            largest = _largest(
-                text, "" if whole or summed is None else dims(summed, None, numpy=spelling.numpy), spelling
-            )
-            same_exps = [
-                w.argument(0, "input") for w in line.operations if w.op == "exp" and w.text(0, "input") == text
-            ]
-            edits: dict[ast.AST, str] = {node: f"{atom(text)} - {largest}" for node in same_exps if node is not None}
-            rewritten = line.replaced(edits)
+        x = first(parts[0])
         happened = (
             "Every exponential underflows to 0, and 0 / 0 is NaN"
             if scene.op == "div" and value(second(quotient)) == 0
             else f"exp({scene.at(x, 'x')}) overflows {scene.dtype} to inf, and inf / inf is NaN"
         )
+        rewritten, lineno = _as_softmax(scene, quotient, *parts)
+        spelling = scene.spelling(scene.site(quotient))
         return Finding(
             f"{happened}. Subtracting the largest x first changes nothing in the quotient and keeps every exponential "
             "at most 1; softmax does so.",
@@ -81,6 +60,32 @@ def written_out_softmax(scene: Scene) -> Finding | None:
             lineno,
         )
     return None
+
+
+def _as_softmax(scene: Scene, quotient: Operation, exp: Operation, total: Operation) -> tuple[str | None, int | None]:
+    """The line with a softmax for the quotient, or else with the largest value taken out; and the line's number."""
+    site = scene.site(quotient)
+    place, summed = (scene.site(exp, site), scene.site(total, site)) if site else (None, None)
+    text = place.written.text(0, "input") if place else None
+    if place is None or text is None:
+        return None, quotient.lineno
+    x = first(exp)
+    many = x.shape is not None and len(x.shape) > 1
+    whole = summed is not None and summed.written.argument(1, "dim", "axis") is None and many
+    spelling, is_spelled_out = scene.spelling(site), place.node is place.written.node
+    if site and summed and is_spelled_out and not whole and not spelling.numpy:
+        return site.replaced(spelling.tensor_call("softmax", text, _dim(dims(summed, x)))), quotient.lineno
+    line, spelling = place.written.line, scene.spelling(place)
+    where = "" if whole or summed is None else dims(summed, None, numpy=spelling.numpy)
+    taken_out = f"{atom(text)} - {_largest(text, where, spelling)}"
+    lineno = place.lineno if is_spelled_out else exp.lineno
+    return line.replaced(dict.fromkeys(_exponents(line, text), taken_out)), lineno
+
+
+def _exponents(line: Line, text: str) -> list[ast.expr]:
+    """The arguments of the exponentials in a line that are written so."""
+    given = (w.argument(0, "input") for w in line.operations if w.op == "exp" and w.text(0, "input") == text)
+    return [node for node in given if node is not None]
 
 
 def _dim(where: str) -> str:
@@ -129,7 +134,6 @@ def cosine(scene: Scene) -> Finding | None:
         "of the norms above eps.",
         new or _clamped(scene, site),
         f"y = {spelling.functional('cosine_similarity', a, b, 'dim=-1')}",
-        scene.birth.lineno,
     )
 
 
@@ -277,7 +281,6 @@ def spread_of_one(scene: Scene) -> Finding | None:
         "that there are at least two values.",
         rewritten,
         f"y = {spelling.call('sqrt', f'{name}.var(correction=0) + {eps}')}",
-        scene.birth.lineno,
     )
 
 
@@ -308,7 +311,7 @@ def empty_mean(scene: Scene) -> Finding | None:
             )
             rewritten = site.replaced(f"{site.written.renamed('sum')} / max({count}, 1)")
         name = scene.called(operand, "x")
-        return Finding(explanation, rewritten, f"y = {name}.sum() / max({name}.numel(), 1)", scene.birth.lineno)
+        return Finding(explanation, rewritten, f"y = {name}.sum() / max({name}.numel(), 1)")
     zero = _divided_by_zero(scene)
     if zero is None or zero.requires_grad or scene.op != "div":
         return None
@@ -323,7 +326,7 @@ def empty_mean(scene: Scene) -> Finding | None:
         if zero.constant
         else _clamped(scene, site, "1")
     )
-    return Finding(explanation, rewritten, f"y = x.sum() / {spelling.clamp('count', '1')}", scene.birth.lineno)
+    return Finding(explanation, rewritten, f"y = x.sum() / {spelling.clamp('count', '1')}")
 
 
 @cause(19, "softmax of a row that is masked completely")
@@ -335,43 +338,44 @@ def masked_row(scene: Scene) -> Finding | None:
     if scene.op == "exp" and scene.kind == "invalid" and not scene.backward:
         difference = maker(first(scene.birth), "sub")  # what it gave is not known, but exp makes no NaN
         return None if difference is None else _masked_row_by_hand(scene, difference)
-    if scene.op not in ("softmax", "log_softmax", "scaled_dot_product_attention"):
+    if scene.op == "scaled_dot_product_attention":
+        return _masked_row_of_attention(scene)
+    if scene.op not in ("softmax", "log_softmax"):
         return None
     operand = first(scene.birth)
     largest = operand.max if operand.max is not None else operand.value
-    attention = scene.op == "scaled_dot_product_attention"
-    if attention and (scene.kind != "invalid" or _has_no_mask(scene)):
-        return None
     unsure = scene.event.input_has_inf or (scene.kind == "invalid" and scene.context.get("unkept"))
-    if not attention and largest != -math.inf and not (largest is None and unsure):
+    if largest != -math.inf and not (largest is None and unsure):
         return None
-    site = scene.site(scene.birth)
-    spelling = scene.spelling(site)
-    rewritten = None
-    if site is not None and (x := site.written.text(0, "input")) and not attention:
-        dim = site.written.text(1, "dim", "axis") or "-1"
-        simple = x.replace(".", "").isidentifier()
-        condition = f"{spelling.library}.isneginf({x if simple else f'scores := {x}'}).all({dim}, keepdim=True)"
-        node = site.written.argument(0, "input")
-        if node is not None:
-            guarded = f"{spelling.library}.where({condition}, 0.0, {x if simple else 'scores'})"
-            rewritten = site.line.replaced({node: guarded})
-    name = scene.called(operand, "scores")
-    general = f"{spelling.library}.where({spelling.library}.isneginf({name}).all(-1, keepdim=True), 0.0, {name})"
-    if attention:
-        mask = site.written.text(3, "attn_mask") if site else None
-        if site and mask and "attn_mask" in site.written.keywords:
-            node = site.written.keywords["attn_mask"]
-            rewritten = site.line.replaced({node: f"{atom(mask)} | ~{atom(mask)}.any(-1, keepdim=True)"})
-        general = "mask = mask | ~mask.any(-1, keepdim=True)"
-        return Finding(_MASKED, rewritten, general, scene.birth.lineno)
     if largest is not None:
         explanation = _MASKED
     else:
         explanation = _ALL_NAN if 1 < scene.event.size == scene.event.nan_count else _PERHAPS_MASKED
-    if site is None and (rewritten := _padding_unmasked(scene)):
-        return Finding(f"{explanation} {_PADDING}", rewritten, None, scene.birth.lineno)
-    return Finding(explanation, rewritten, f"{name} = {general}", scene.birth.lineno)
+    site = scene.site(scene.birth)
+    if site is None and (padding := _padding_unmasked(scene)):
+        return Finding(f"{explanation} {_PADDING}", padding)
+    dim = (site.written.text(1, "dim", "axis") if site is not None else None) or "-1"
+    rewritten = scene.replaced(site, 0, lambda x, spelling: _unmasked(x, dim, spelling), "input")
+    name = scene.called(operand, "scores")
+    return Finding(explanation, rewritten, f"{name} = {_unmasked(name, '-1', scene.spelling(site))}")
+
+
+def _unmasked(scores: str, where: str, spelling: Spelling) -> str:
+    """Scores with zeros for a row that is masked completely; ``where`` says along which dimension rows are."""
+    given, name = (scores, scores) if is_name(scores) else (f"scores := {scores}", "scores")
+    condition = f"{spelling.library}.isneginf({given}).all({where}, keepdim=True)"
+    return f"{spelling.library}.where({condition}, 0.0, {name})"
+
+
+def _masked_row_of_attention(scene: Scene) -> Finding | None:
+    if scene.kind != "invalid" or _has_no_mask(scene):
+        return None
+    site = scene.site(scene.birth)
+    rewritten = None
+    if site is not None and (node := site.written.keywords.get("attn_mask")) is not None:
+        mask = atom(site.line.text(node))
+        rewritten = site.line.replaced({node: f"{mask} | ~{mask}.any(-1, keepdim=True)"})
+    return Finding(_MASKED, rewritten, "mask = mask | ~mask.any(-1, keepdim=True)")
 
 
 @cause(None, "softmax of an infinite score")
@@ -382,8 +386,6 @@ def infinite_score(scene: Scene) -> Finding | None:
         f"A score in this row is inf, and {scene.op} computes inf - inf, which is NaN. -inf is a mask and legal, +inf "
         "never is: look for where the scores overflowed, or for a log of zero or a division by zero that was "
         "subtracted or added.",
-        None,
-        None,
     )
 
 
@@ -396,8 +398,6 @@ def masked_target(scene: Scene) -> Finding | None:
         "A score of -inf, as a mask writes it, has the probability 0, whose log is -inf. That is legal as long as "
         f"nobody asks for it; {event.harmed or 'the loss'} does: the target of a sample is a class that is masked for "
         "it. Look at the target and the mask of this row, or leave such samples out.",
-        None,
-        None,
     )
 
 
@@ -441,33 +441,27 @@ def _padding_unmasked(scene: Scene) -> str | None:
 
 def _masked_row_of_exponentials(scene: Scene) -> Finding | None:
     quotient = scene.birth
-    exp, total = maker(first(quotient), "exp"), maker(second(quotient), "sum")
-    if exp is None or total is None or maker(first(total), "exp") is None or scene.backward:
+    parts = exponentials_over_sum(quotient)
+    if parts is None or scene.backward or value(second(quotient)) != 0 or not is_masked(first(parts[0])):
         return None
-    if value(second(quotient)) != 0 or not is_masked(first(exp)):
-        return None
+    exp, total = parts
     site = scene.site(quotient)
     place, summed = (scene.site(exp, site), scene.site(total, site)) if site else (None, None)
     spelling = scene.spelling(site)
     text = place.written.text(0, "input") if place else None
     where = (_dim(dims(summed, first(exp))) if summed else "") or "dim=-1"
-
-    def unmasked(x: str) -> str:
-        condition = f"{spelling.library}.isneginf({x}).all({where}, keepdim=True)"
-        return f"{spelling.library}.where({condition}, 0.0, {x})"
-
     rewritten, lineno = None, exp.lineno
-    if place and text and text.replace(".", "").isidentifier() and not spelling.numpy:
+    if place and text and is_name(text) and not spelling.numpy:
         line = place.written.line
-        exps = (w.argument(0, "input") for w in line.operations if w.op == "exp" and w.text(0, "input") == text)
-        rewritten = line.replaced({node: unmasked(text) for node in exps if node is not None})
+        rewritten = line.replaced(dict.fromkeys(_exponents(line, text), _unmasked(text, where, spelling)))
         lineno = place.lineno if place.node is place.written.node else exp.lineno
+    scores = _unmasked(scene.called(first(exp), "scores"), where, spelling)
     return Finding(
         "Every score of this row is -inf: each exponential is 0, and so is their sum, and 0 / 0 is NaN. The mask is "
         "legal, a row without any unmasked key is not. Give such rows scores of 0 (padding rows are thrown away later "
         "anyway), or unmask one key.",
         rewritten,
-        f"y = {spelling.tensor_call('softmax', unmasked(scene.called(first(exp), 'scores')), 'dim=-1')}",
+        f"y = {spelling.tensor_call('softmax', scores, 'dim=-1')}",
         lineno,
     )
 

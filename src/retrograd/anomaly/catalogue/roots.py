@@ -28,8 +28,9 @@ def _norm(scene: Scene, site: Site | None, total: Operation) -> tuple[str, str] 
     if summed is None or summed.written.op != "sum":
         return None
     square = summed.written.argument(0, "input")
-    line = summed.line if summed.written.line is summed.line else summed.written.line
-    written = next((w for w in line.operations if w.node is square and w.op in ("pow", "square", "mul")), None)
+    written = next(
+        (w for w in summed.written.line.operations if w.node is square and w.op in ("pow", "square", "mul")), None
+    )
     text = written.text(0) if written else None
     return None if text is None else (text, dims(summed, None, numpy=False))
 
@@ -60,7 +61,6 @@ def cancelled_variance(scene: Scene) -> Finding | None:
         "cannot go negative; a small eps keeps the root's derivative finite.",
         new or scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, scene.eps), "input"),
         f"std = {spelling.call('sqrt', spelling.call('var', scene.called(x, 'x')) + ' + ' + scene.eps)}",
-        scene.birth.lineno,
     )
 
 
@@ -108,7 +108,6 @@ def overflowing_powers(scene: Scene) -> Finding | None:
         "float64.",
         scene.replaced(site, 0, lambda text, _: f"{atom(text)}{wider}", "input"),
         f"y = {name}{wider}.{scene.op}()",
-        scene.birth.lineno,
     )
 
 
@@ -175,7 +174,6 @@ def equal_points(scene: Scene) -> Finding | None:
         "root keeps it finite; cdist and norm define the derivative at 0 as 0.",
         scene.replaced(site, 0, lambda text, _: f"{text} + {eps}", "input"),
         f"d = {spelling.call('sqrt', f'(({a} - {b}) ** 2).sum(-1) + {eps}')}",
-        scene.birth.lineno,
     )
 
 
@@ -213,7 +211,6 @@ def written_out_norm(scene: Scene) -> Finding | None:
         "of the square is NaN. The built-in norm defines its derivative at 0 as 0.",
         new or scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input"),
         f"y = {general}",
-        scene.birth.lineno,
     )
 
 

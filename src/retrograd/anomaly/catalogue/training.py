@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.catalogue._code import Line, is_name
 from retrograd.anomaly.catalogue._expression import denominator, named, normal, number, shown, size_of, value
 from retrograd.anomaly.catalogue._reading import completed
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
@@ -53,14 +53,13 @@ def nan_number(scene: Scene) -> Finding | None:
     user = next((each.op for each in scene.surroundings.consumers if isinstance(each, Operation)), scene.op)
     bad = [name for name, known in scene.event.operands.items() if isinstance(known, float) and math.isnan(known)]
     name = (given.text if given is not None else None) or scene.called(given, next(iter(bad), "other"))
-    text = name if given is not None and name.replace(".", "").isidentifier() else None
+    text = name if given is not None and is_name(name) else None
     return Finding(
         f"{canonical(user) if is_leaf else scene.op} was given the number NaN ({name}); no operation of this step made "
         "it. It was computed in Python or NumPy before, or read: the mean of an empty list, a statistic or a schedule "
         "divided by zero, an entry that was missing. Look at where it got its value.",
         None,
         f"assert {text} == {text}, {text}" if text else None,
-        scene.birth.lineno,
     )
 
 
@@ -69,59 +68,64 @@ def bad_batch(scene: Scene) -> Finding | None:
     role = _leaf(scene)
     if role not in ("batch", "target"):
         return None
-    name = str(scene.context.get("name") or "")
-    module = scene.spelling().library
-    entry = _entry(name)
-    plain = name if name.isidentifier() or entry else "target" if role == "target" else "x"
-    called, user = name, None
-    if not name:
-        user = next((each for each in scene.surroundings.consumers if isinstance(each, Operation)), None)
-        called = _name(scene, "x")
-        if user is not None:
-            given = named(completed(normal(user)), called)
-            called = given.text if given is not None and given.text else f"{called} of {canonical(user.op)}"
-    of = f" of {scene.event.size}" if scene.event.size else ""
-    made = "no operation that was watched made them. Look"
-    if scene.context.get("untraced"):
-        made = "they came in so, or were computed without a gradient, of which nothing is kept. Look"
-    assigned = scene.context.get("assigned")
-    line = f" at line {assigned[1]}, `{assigned[0]}`, and" if assigned else ""
-    buffers = scene.context.get("bad_buffers")
-    if buffers and not name:
-        made = "they came in so, or were computed without a gradient, in this step or before. Look"
-        line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
-    members = scene.context.get("bad_members")
-    if members:
+    context = scene.context
+    name = str(context.get("name") or "")
+    called, user = (name, None) if name else _taken(scene)
+    data = "The targets" if role == "target" else "The data"
+    bad = f"{_bad(scene)}{f' of {scene.event.size}' if scene.event.size else ''} elements"
+    assigned = context.get("assigned")
+    if members := context.get("bad_members"):
         by = f" by line {assigned[1]}, `{assigned[0]}`" if assigned else ""
         return Finding(
-            f"{'The targets' if role == 'target' else 'The data'} held {_bad(scene)}{of} elements ({called}). They "
-            f"were computed{by} without a gradient, with a module that holds such numbers itself, in "
-            f"{_listed(members)}: no operation of this step need be to blame. Look at what was written there: an "
-            "update or an average by hand, a load.",
-            None,
-            None,
+            f"{data} held {bad} ({called}). They were computed{by} without a gradient, with a module that holds such "
+            f"numbers itself, in {_listed(members)}: no operation of this step need be to blame. Look at what was "
+            "written there: an update or an average by hand, a load.",
         )
-    place = scene.context.get("slice")
-    drops = not scene.context.get("every") and not (buffers and not name)
-    drops &= (bool(name) or user is None) and not (assigned and _is_computed(assigned[0]))
-    keep = f"{module}.isfinite({plain}).reshape(len({plain}), -1).all(1)"
-    remedy, rest = f"{plain} = {plain}[{keep}]", "; drop their partners too"
-    if entry:
-        remedy = f"{entry} = {{key: each[{keep}] for key, each in {entry}.items()}}"
-        rest = f", with what belongs to them in {entry}"
-    elif partners := scene.context.get("partners"):
-        remedy = f"{', '.join(partners)} = (each[{keep}] for each in ({', '.join(partners)}))"
-        rest = f" and what belongs to them ({', '.join(each for each in partners if each != plain)})"
+    buffers = None if name else context.get("bad_buffers")
+    made = "no operation that was watched made them"
+    if buffers:
+        made = "they came in so, or were computed without a gradient, in this step or before"
+    elif context.get("untraced"):
+        made = "they came in so, or were computed without a gradient, of which nothing is kept"
+    line = f" at line {assigned[1]}, `{assigned[0]}`, and" if assigned else ""
+    if buffers:
+        line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
+    drops = not (context.get("every") or buffers or user or (assigned and _is_computed(assigned[0])))
+    remedy, rest = _dropped(scene, name, role)
     return Finding(
-        f"{'The targets' if role == 'target' else 'The data'} already held {_bad(scene)}{of} elements"
-        f"{f', all of them in {place},' if place else ''} when they came "
-        f"in ({called}); {made}{line} at how {'this sample was' if drops else 'samples are'} loaded and normalised (a "
-        "division by a zero spread, a log of zero, a missing value)."
+        f"{data} already held {bad}{f', all of them in {place},' if (place := context.get('slice')) else ''} when they "
+        f"came in ({called}); {made}. Look{line} at how {'this sample was' if drops else 'samples are'} loaded and "
+        "normalised (a division by a zero spread, a log of zero, a missing value)."
         f"{f' The line drops such samples{rest}.' if drops else ''}"
-        f"{' Every sample has one.' if scene.context.get('every') else ''}",
+        f"{' Every sample has one.' if context.get('every') else ''}",
         None,
         remedy if drops else None,
     )
+
+
+def _taken(scene: Scene) -> tuple[str, Operation | None]:
+    """What data without a name is called: as the first operation that took it has it; and that operation."""
+    called = _name(scene, "x")
+    user = next((each for each in scene.surroundings.consumers if isinstance(each, Operation)), None)
+    if user is None:
+        return called, None
+    given = named(completed(normal(user)), called)
+    return (given.text if given is not None and given.text else f"{called} of {canonical(user.op)}"), user
+
+
+def _dropped(scene: Scene, name: str, role: str) -> tuple[str, str]:
+    """The line that drops the bad samples of a batch, and what becomes of what belongs to them."""
+    entry = _entry(name)
+    plain = name if name.isidentifier() or entry else "target" if role == "target" else "x"
+    keep = f"{scene.spelling().library}.isfinite({plain}).reshape(len({plain}), -1).all(1)"
+    if entry:
+        kept = f"{entry} = {{key: each[{keep}] for key, each in {entry}.items()}}"
+        return kept, f", with what belongs to them in {entry}"
+    if partners := scene.context.get("partners"):
+        together = ", ".join(partners)
+        others = ", ".join(each for each in partners if each != plain)
+        return f"{together} = (each[{keep}] for each in ({together}))", f" and what belongs to them ({others})"
+    return f"{plain} = {plain}[{keep}]", "; drop their partners too"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -157,8 +161,6 @@ def bad_rate(scene: Scene) -> Finding | None:
         f"The learning rate of {name} is {number(scene.event.operands.get('lr'))}, so that every weight with a "
         "gradient would become infinite or NaN. Look at the schedule, or where the rate is set: a growth without an "
         "end, a division by a number of steps that is 0.",
-        None,
-        None,
     )
 
 
@@ -202,12 +204,11 @@ def bad_weight(scene: Scene) -> Finding | None:
     if name.endswith(("running_mean", "running_var")):
         return _poisoned_average(scene, name)
     written = "a load, an in-place change, an update with a non-finite gradient or learning rate"
+    # without a remedy: other numbers in their place would hide the reason, and train a weight that nobody has learned
     return Finding(
         f"{name} itself holds {_bad(scene)} {when}: every result is NaN from here on, and no operation of this step "
         "is to blame. What the numbers were is lost: go back to a checkpoint from before, and look at what was "
         f"written to it: {written}{_suspicion(scene)}.",
-        None,
-        None,  # other numbers in their place would hide the reason, and train a weight that nobody has learned
     )
 
 
@@ -343,30 +344,16 @@ def _is_of_large_numbers(scene: Scene) -> bool:
 
 @cause(47, "learning rate too high: the weights ran away")
 def runaway(scene: Scene) -> Finding | None:
-    optimizer = _optimizer(scene)
-    ratio = number(scene.context.get("update_ratio"))
-    histories = {"gradient norm": "grad_norm_history", "loss": "loss_history"}
-    rising = [name for name, key in histories.items() if _rising(scene.context.get(key), 100.0)]
-    grown = min(rising, key=lambda name: _age(scene.context[histories[name]]), default=None)
-    if scene.half or not _is_of_large_numbers(scene) or not (grown or (ratio is not None and ratio >= 1.0)):
+    if scene.half or not _is_of_large_numbers(scene) or not (evidence := _evidence(scene)):
         return None
-    evidence = (
-        f"the last update was {ratio:.3g} times as large as the weights (1e-3 is healthy)"
-        if ratio is not None and ratio >= 1.0
-        else ""
-    )
-    if grown:
-        history = [each for each in map(number, scene.context[histories[grown]]) if each is not None]
-        rise = ", ".join(f"{value:.3g}" for value in history[-4:])
-        evidence = f"{evidence + '; ' if evidence else ''}the {grown} went {rise}"
-    rate = number(optimizer.get("lr"))
-    smaller = f"{(number(optimizer.get('initial_lr')) or rate) / 10:g}" if rate else "lr / 10"
+    optimizer = _optimizer(scene)
+    rate, start = number(optimizer.get("lr")), number(optimizer.get("initial_lr"))
+    smaller = f"{(start or rate) / 10:g}" if rate else "lr / 10"
     line = Line.parse(optimizer.get("code_line"))
     rewritten = None
     if line is not None and rate is not None:
         nodes = [node for written in line.operations if (node := written.keywords.get("lr")) is not None]
         rewritten = line.replaced({nodes[0]: smaller}) if nodes else None
-    start = number(optimizer.get("initial_lr"))
     raised = f" (the schedule began with {start:g})" if start and rate and rate > 2 * start else ""
     happened = "overflowed" if scene.kind == "overflow" else "gave NaN"
     where = "in the gradients" if scene.backward else "in the forward pass"
@@ -381,6 +368,21 @@ def runaway(scene: Scene) -> Finding | None:
         else "lr = lr / 10",
         optimizer.get("lineno") if rewritten else None,
     )
+
+
+def _evidence(scene: Scene) -> str:
+    """What shows that the weights ran away: the size of the last update, or a history that rises; empty if neither."""
+    found = []
+    ratio = number(scene.context.get("update_ratio"))
+    if ratio is not None and ratio >= 1.0:
+        found.append(f"the last update was {ratio:.3g} times as large as the weights (1e-3 is healthy)")
+    histories = {"gradient norm": "grad_norm_history", "loss": "loss_history"}
+    rising = [name for name, key in histories.items() if _rising(scene.context.get(key), 100.0)]
+    if rising:
+        grown = min(rising, key=lambda name: _age(scene.context[histories[name]]))
+        history = [each for each in map(number, scene.context[histories[grown]]) if each is not None]
+        found.append(f"the {grown} went {', '.join(f'{value:.3g}' for value in history[-4:])}")
+    return "; ".join(found)
 
 
 @cause(None, "an update beyond the type's range")

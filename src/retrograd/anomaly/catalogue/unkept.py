@@ -26,8 +26,6 @@ def derived_operation(scene: Scene) -> Finding | None:
         f"{op} gave {scene.event.born}{f' for {given}' if given else ''}. It is not written on {line}, which computes "
         "a derivative that can be differentiated again: that derivative has called it, and nothing has kept whose it "
         f"was.{made} Look for an operation whose derivative has a pole: a root or a norm at 0, a quotient, a log.",
-        None,
-        None,
     )
 
 
@@ -55,8 +53,6 @@ def second_derivative(scene: Scene) -> Finding | None:
         f"The derivative of what {line} computes is differentiated again, and in it {op} gave {scene.event.born}"
         f"{f' for {given}' if given else ''}. Look for an operation there whose derivatives have a pole: a root, a "
         "power or a norm at 0, a quotient, a log. A small number inside keeps them finite.",
-        None,
-        None,
     )
 
 
@@ -69,8 +65,6 @@ def unkept_operand(scene: Scene) -> Finding | None:
             "This line writes to a part of a tensor in place. What the tensor held before was finite as far as it is "
             "known, so the NaN was born in what the line computes, or in what it is given. Written without in-place, "
             "as in top = top / s, it would keep enough to tell.",
-            None,
-            None,
         )
     operands = scene.birth.args[:2]  # what follows are options
     unknown = [each for each in operands if value(each) is None and each.shape is None and not each.constant]
@@ -94,8 +88,6 @@ def unkept_operand(scene: Scene) -> Finding | None:
     return Finding(
         f"{nothing}. {blame} Look at how {name} is made{_where(scene, unknown)}: the log or the root of something "
         "negative, a division by zero, a number that was missing in the data.",
-        None,
-        None,
     )
 
 

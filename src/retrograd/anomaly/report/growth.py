@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.event import NaNEvent, context_of
 
 History = Sequence[Mapping[str, float]]
 
@@ -19,7 +19,7 @@ _IN_CONTEXT = {"loss": "loss_history", "grad_norm": "grad_norm_history", "scale"
 
 def remembered(event: NaNEvent) -> History:
     """The history that an event brings along: what the monitor knew, counted back from the event's step."""
-    context = event.surroundings.context if event.surroundings else {}
+    context = context_of(event)
     series = {name: list(context.get(key) or ()) for name, key in _IN_CONTEXT.items()}
     length = max(map(len, series.values()))
     rows: list[dict[str, float]] = [{} for _ in range(length)]

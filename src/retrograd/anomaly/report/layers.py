@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.event import NaNEvent, context_of
 
 Rows = Sequence[Mapping[str, Any]]
 """For each layer its name, ``absmin`` and ``absmax`` of what it put out, and ``before``, the latter earlier."""
@@ -17,7 +17,7 @@ HEADER = ("layer", "abs min", "abs max", "before")
 
 def layers_of(event: NaNEvent) -> Rows:
     """The layers of the last call of the model, up to the first that put out something bad."""
-    return (event.surroundings.context if event.surroundings else {}).get("layers", ())
+    return context_of(event).get("layers", ())
 
 
 def cells(rows: Rows) -> list[tuple[str, ...]]:

@@ -9,7 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrograd.anomaly.event import GradEvent, NaNEvent, came_in_with, check_event, is_derived, is_tangent
+from retrograd.anomaly.event import (
+    GradEvent,
+    NaNEvent,
+    came_in_with,
+    check_event,
+    context_of,
+    is_derived,
+    is_tangent,
+)
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.report.growth import History, remembered
 from retrograd.anomaly.report.layers import Rows, layers_of
@@ -222,13 +230,12 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
 
 def _is_state(event: NaNEvent) -> bool:
     """Whether a parameter or a buffer came in so."""
-    context = event.surroundings.context if event.surroundings else {}
-    return event.kind == "leaf" and context.get("leaf") in ("parameter", "buffer")
+    return event.kind == "leaf" and context_of(event).get("leaf") in ("parameter", "buffer")
 
 
 def _is_unkept(event: NaNEvent) -> bool:
     """Whether something that went into the operation is not known."""
-    return bool(event.surroundings and event.surroundings.context.get("unkept"))
+    return bool(context_of(event).get("unkept"))
 
 
 def number(value: object) -> str:

@@ -28,13 +28,13 @@ from retrograd.anomaly.adapters.retrograd.elements import (
     value_at,
 )
 from retrograd.anomaly.adapters.retrograd.graph import Graph, entry_of, evaluate, raw
-from retrograd.anomaly.adapters.retrograd.operations import Operations
+from retrograd.anomaly.adapters.retrograd.operations import Index, Operations
 from retrograd.anomaly.adapters.retrograd.replay import Call
 from retrograd.anomaly.adapters.retrograd.source import operation_written_at
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.adapters.variables import partners_of
 from retrograd.anomaly.composed import composed, known_values
-from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.event import NaNEvent, with_context
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 from retrograd.batching import BatchedArray
 from retrograd.core import sites
@@ -97,15 +97,7 @@ class Describer:
             index = first_bad(op, output, birth.operands, self.graph.lasting(output, source, after))
         else:
             index = first_lost(output, birth.operands)
-        arguments = named(op, birth.operands)
-        if birth.inplace and op is not None and birth.call is None:
-            first = op.params[0]  # overwritten by now
-            old = UNKNOWN if node is None else self.graph.arguments(node).get(first, UNKNOWN)
-            arguments[first] = UNKNOWN if old is output else old
-        if "invalid" in birth.kinds and birth.call is None and op is not None and op.kind == "elementwise":
-            # no flag is raised for what is NaN already: it was written to since
-            overwritten = [name for name, value in arguments.items() if _is_nan_at(value, index, output.shape)]
-            arguments |= dict.fromkeys(overwritten, UNKNOWN)
+        arguments = self._arguments(birth, node, output, index)
         if isinstance(node, OpNode):
             operation = self.operations.of_node(node, index, arguments, samples=output.shape if birth.hidden else None)
         else:
@@ -139,6 +131,21 @@ class Describer:
             **statistics(output),
             **fields,
         )
+
+    def _arguments(self, birth: Birth, node: Node | None, output: ndarray, index: Index) -> dict[str, Any]:
+        """The arguments of a forward birth by name; UNKNOWN among them are those that were written to since."""
+        op = birth.op
+        arguments = named(op, birth.operands)
+        if op is None or birth.call is not None:
+            return arguments
+        if birth.inplace:
+            first = op.params[0]  # overwritten by now
+            old = UNKNOWN if node is None else self.graph.arguments(node).get(first, UNKNOWN)
+            arguments[first] = UNKNOWN if old is output else old
+        if "invalid" in birth.kinds and op.kind == "elementwise":  # no flag is raised for what is NaN already
+            overwritten = [name for name, value in arguments.items() if _is_nan_at(value, index, output.shape)]
+            arguments |= dict.fromkeys(overwritten, UNKNOWN)
+        return arguments
 
     def backward(
         self, birth: Birth, path: Sequence[Node], makers: Sequence[Birth] = (), **fields: Any
@@ -220,10 +227,7 @@ class Describer:
         """The event of a birth in an operation that a hook called during backward."""
         note = f"It happened in a hook, when backward was at {node.name()}."
         event = self.forward(birth, None, path, is_backward=True, **fields)
-        if event is None or event.surroundings is None:
-            return None
-        context = {**event.surroundings.context, "called_in_backward": True}
-        return replace(event, note=note, surroundings=replace(event.surroundings, context=context))
+        return None if event is None else replace(with_context(event, called_in_backward=True), note=note)
 
     def _addition(
         self, birth: Birth, node: Node, path: Sequence[Node], makers: Sequence[Birth], **fields: Any

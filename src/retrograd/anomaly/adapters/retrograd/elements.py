@@ -45,6 +45,11 @@ def holds_nan(value: Any) -> bool:
     return (isinstance(value, (float, complex)) or _is_inexact(value)) and bool(np.isnan(value).any())
 
 
+def harm_of(arrays: Iterable[Any]) -> str:
+    """What arrays that are not finite do to a step: "nan" if there is one in them, otherwise "inf"."""
+    return "nan" if any(np.isnan(array).any() for array in arrays) else "inf"
+
+
 def holds_infinity(value: Any) -> bool:
     """Whether it is an array with an infinity other than that of masks."""
     return isinstance(value, ndarray) and bool(np.isposinf(value.real).any())

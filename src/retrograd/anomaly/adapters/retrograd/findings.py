@@ -29,7 +29,7 @@ from retrograd.anomaly.adapters.retrograd.lost import Lost, lost_data
 from retrograd.anomaly.adapters.retrograd.replay import flat
 from retrograd.anomaly.adapters.retrograd.unrecorded import explains, maker_of, same_places
 from retrograd.anomaly.adapters.retrograd.variables import Names
-from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.event import NaNEvent, with_context
 from retrograd.anomaly.names import canonical, is_normalisation
 from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core import sites
@@ -137,10 +137,10 @@ class Inquest:
             result = result_of(birth)
             if result is data or (result is not None and is_bad(result) and same_places(result, data)):
                 event = self.describer.forward(birth, None, path, harmed="loss")
-                if event is not None and event.surroundings is not None:
+                if event is not None:
                     name = self.names.array(data) or f"a leaf of shape {list(data.shape)}"
                     note = f"It was written to {name} when that was updated by hand."
-                    return replace(event, note=note, surroundings=_with(event.surroundings, spoilt=name))
+                    return replace(with_context(event, spoilt=name), note=note)
         return None
 
     def _unrecorded(self) -> list[Birth]:
@@ -178,8 +178,8 @@ class Inquest:
         if birth is None and holds_nan(data) and self.names.array(data) is None:
             birth, note = next((each for each in births if holds_nan(result_of(each))), None), _WITHOUT_GRADIENT
         event = None if birth is None else self.describer.forward(birth, None, path, harmed=harmed)
-        if event is not None and event.surroundings is not None and maker is not None and maker.is_written:
-            event = replace(event, surroundings=_with(event.surroundings, spoilt=maker.name))
+        if event is not None and maker is not None and maker.is_written:
+            event = with_context(event, spoilt=maker.name)
         return None if event is None else replace(event, note=note)
 
     def _lost(self, condition: Any) -> NaNEvent | None:
@@ -574,14 +574,8 @@ _WITH_NAN = "NaN in {}: look there first, since a mask that comes later does not
 
 def _of_clipping(event: NaNEvent, clipping: dict[str, float]) -> NaNEvent:
     """The event of a gradient that became NaN when it was scaled by an infinite norm."""
-    seen = event.surroundings or Surroundings(library="retrograd")
-    context = {**seen.context, "clip_grad_norm": {**clipping, "code_line": event.code_line}}
-    return replace(event, op="clip_grad_norm_", operands=clipping, surroundings=replace(seen, context=context))
-
-
-def _with(seen: Surroundings, **context: Any) -> Surroundings:
-    """Surroundings of which more is known."""
-    return replace(seen, context={**seen.context, **context})
+    event = with_context(event, clip_grad_norm={**clipping, "code_line": event.code_line})
+    return replace(event, op="clip_grad_norm_", operands=clipping)
 
 
 def _saves_numbers(node: Node) -> bool:

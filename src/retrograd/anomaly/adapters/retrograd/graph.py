@@ -327,12 +327,7 @@ class Graph:
         queue = [start]
         for node in queue:
             if node is goal:
-                found: list[Node] = []
-                walked: Node | None = node
-                while walked is not None:
-                    found.append(walked)
-                    walked = before[walked]
-                return found[::-1]
+                return _traced(before, node)
             for nr, edge in enumerate(node.next):
                 passes = open_at is None or node is start or open_at(node, nr)
                 if edge is not None and edge[0] not in before and passes:
@@ -360,12 +355,7 @@ class Graph:
         queue = [start]
         for node in queue:
             if node in roots:
-                way: list[Node] = []
-                walked: Node | None = node
-                while walked is not None:
-                    way.append(walked)
-                    walked = before[walked]
-                return way[::-1]
+                return _traced(before, node)
             for consumer in self.consumers[node]:
                 if consumer in poisoned:
                     continue
@@ -421,6 +411,14 @@ class Graph:
             ]
             arguments[param] = items if param == op.sequence else items[0]
         return self.compute(node, arguments)
+
+
+def _traced(before: Mapping[Node, Node | None], node: Node) -> list[Node]:
+    """The way to a node from where a search began, that has noted from where it came to each."""
+    way = [node]
+    while (earlier := before[way[-1]]) is not None:
+        way.append(earlier)
+    return way[::-1]
 
 
 def _goes_on(source: Node | None, node: Node) -> bool:

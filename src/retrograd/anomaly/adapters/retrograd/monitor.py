@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.leaves import LeafNames
 from retrograd.anomaly.adapters.optimizers import described
+from retrograd.anomaly.adapters.pace import Pace
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.retrograd.births import (
@@ -30,7 +32,7 @@ from retrograd.anomaly.adapters.retrograd.births import (
     ran_by,
     saved_before,
 )
-from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad, is_born
+from retrograd.anomaly.adapters.retrograd.elements import harm_of, holds_nan, is_bad, is_born
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.looks import (
     Told,
@@ -40,7 +42,7 @@ from retrograd.anomaly.adapters.retrograd.looks import (
     seem_finite,
     sum_of_squares,
 )
-from retrograd.anomaly.adapters.retrograd.norms import Growth, LeafNames, norm
+from retrograd.anomaly.adapters.retrograd.norms import Growth, norm
 from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot
 from retrograd.anomaly.adapters.retrograd.suspects import Suspects
 from retrograd.anomaly.adapters.retrograd.tangents import TangentInquest
@@ -52,6 +54,7 @@ from retrograd.anomaly.expected import expected
 from retrograd.anomaly.flags import Flags, OnFlag
 from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.names import is_normalisation
+from retrograd.anomaly.policies import are_among
 from retrograd.core import observer, sites, state
 from retrograd.core.anomaly import is_finite
 from retrograd.core.errors import LinAlgError
@@ -59,8 +62,6 @@ from retrograd.core.monitor import Monitor
 from retrograd.core.node import Node
 from retrograd.core.tensor import Edge, Tensor, accumulator_of, wrap
 
-LONGEST_PAUSE = 64  # steps between two looks at the gradients when no flag was raised
-WARM_UP = 3  # steps after which it is known how long one takes
 LOOKS = 0.1  # of the watch's budget; noting lines and NumPy's reading of flags take the rest
 
 
@@ -92,14 +93,11 @@ class RetrogradMonitor(Monitor):
         self._steps = Updates(weakref.proxy(self))
         self._returned = 0  # how often gradients were returned
         self._is_counted = False  # whether the present step is in watch.step already
-        self._pause = 0
+        self._pace = Pace(watch, LOOKS)
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
         self._told = Told()  # of the bad gradients
         self._told_losses: set[threading.Thread] = set()  # threads in a backward whose bad loss was told of
         self._scaled: set[threading.Thread] = set()  # threads in which a gradient scaler looks at the gradients
-        self._looked = time.perf_counter()  # when the last look ended
-        self._unseen = 0  # the backward passes since
-        self._step_time = self._look_time = 0.0
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -110,7 +108,7 @@ class RetrogradMonitor(Monitor):
         self._clear()
         self._is_counted = False
         self._running = True
-        self._pause = 0
+        self._pace.begin()
         self._lets_pass = False
         self._outer = state.set_monitor(self)
 
@@ -180,11 +178,7 @@ class RetrogradMonitor(Monitor):
         allow = self.watch.allow
         if expected.depth or birth.name in allow or (birth.op is not None and birth.op.name in allow):
             return True
-        if not self.watch.allow_modules or not birth.modules or self.watch.model is None:
-            return False
-        names = dict(self.watch.model.named_modules())
-        allowed = [names[name] for name in self.watch.allow_modules if name in names]
-        return any(module is each for module in birth.modules for each in allowed)
+        return are_among(birth.modules, self.watch.allow_modules, self.watch.model)
 
     def flag(self, kind: str) -> None:
         self.on_flag(kind, sys._getframe(1), "")
@@ -268,7 +262,7 @@ class RetrogradMonitor(Monitor):
 
     def _bad_loss(self, outputs: Sequence[Tensor]) -> str:
         arrays = [all_samples(each._data) for each in outputs]
-        kind = "nan" if any(np.isnan(array).any() for array in arrays) else "inf"
+        kind = harm_of(arrays)
         if not self.watch.listens_to(kind):
             return "go on"
         edges = [edge for each in outputs if (edge := each._resolve_edge()) is not None]
@@ -297,11 +291,12 @@ class RetrogradMonitor(Monitor):
         elif not self._rehearsing:
             self.watch.step += 1
             self._is_counted = True
-        self._unseen += 1
+        pace = self._pace
+        pace.unseen += 1
         told = bool(self._told_losses) and self._was_told()
         births = bool(self._suspects.births if self._recorder is None else self._recorder.births)
-        if not births and self._pause > 0 and self._recorder is None:
-            self._pause -= 1
+        if not births and pace.due_in > 1 and self._recorder is None:
+            pace.due_in -= 1
             if results is not None or told or seem_finite(leaves) or self._lets_pass or expected.depth:
                 return
         start = time.perf_counter()
@@ -312,17 +307,16 @@ class RetrogradMonitor(Monitor):
                 self._lets_pass = self._look_at_gradients(roots, results, leaves)
             self._forget()
         finally:
-            end = time.perf_counter()
-            self.watch.spent(end - start)
-        if not births:
-            self._choose_pause(start, end)
+            self.watch.spent(time.perf_counter() - start)
+        if not births and not self.watch.listens_to("spike"):
+            pace.looked(start)
 
     def after_forward(self, outputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> None:
         if not self._births or expected.depth:
             return
         arrays = [all_samples(each._data) for each in tangents if each is not None]
         bad = [array for array in arrays if is_bad(array)]
-        kind = "nan" if any(np.isnan(array).any() for array in bad) else "inf"
+        kind = harm_of(bad)
         if not bad or not self.watch.listens_to(kind):
             return
         with self._timed():
@@ -341,17 +335,6 @@ class RetrogradMonitor(Monitor):
         self._told_losses.discard(this)
         return told
 
-    def _choose_pause(self, start: float, end: float) -> None:
-        """Have as many steps pass by before the next look that looks take no more than their share of the time."""
-        # another thread may have had its look in the meantime
-        step_time, look_time = max(start - self._looked, 0.0) / max(self._unseen, 1), end - start
-        self._looked, self._unseen = end, 0
-        self._step_time = step_time if self._step_time == 0 else 0.5 * (self._step_time + step_time)
-        self._look_time = look_time if self._look_time == 0 else 0.5 * (self._look_time + look_time)
-        if self.watch.step >= WARM_UP and not self.watch.listens_to("spike"):
-            affordable = LOOKS * self.watch.budget * max(self._step_time, 1e-9)
-            self._pause = min(LONGEST_PAUSE, math.ceil(self._look_time / affordable))
-
     def _look_at_gradients(
         self, roots: Sequence[tuple[Edge, Tensor]], results: Sequence[Tensor | None] | None, reached: Sequence[Tensor]
     ) -> bool:
@@ -369,37 +352,44 @@ class RetrogradMonitor(Monitor):
         if results is None and not self._rehearsing:
             self.watch.remember_grad_norm(math.sqrt(squares) if squares >= 0 else squares)
         bad = [] if math.isfinite(squares) else [place for place, array in enumerate(arrays) if not is_finite(array)]
-        if bad and self._told and leaves and not self._births:
-            bad = [place for place in bad if not self._told.has(leaves[place])]
-            if not bad:  # gradients of several backwards add up
-                return True
-        if bad and threading.current_thread() in self._scaled:  # the scaler leaves the update out and scales by less
-            return False
-        edges = [edge for edge, _ in roots]
         if not bad:
+            edges = [edge for edge, _ in roots]
             self._report_passing(edges)
             if leaves and not self._rehearsing and self.watch.listens_to("spike"):
                 self._measure(edges, leaves)
             return False
-        arrays = [arrays[place] for place in bad]
-        kind = "nan" if any(np.isnan(array).any() for array in arrays) else "inf"
+        if self._told and leaves and not self._births:
+            bad = [place for place in bad if not self._told.has(leaves[place])]
+            if not bad:  # gradients of several backwards add up
+                return True
+        if threading.current_thread() in self._scaled:  # the scaler leaves the update out and scales by less
+            return False
+        return self._bad_gradients(roots, [leaves[place] for place in bad if leaves], [arrays[place] for place in bad])
+
+    def _bad_gradients(
+        self, roots: Sequence[tuple[Edge, Tensor]], leaves: Sequence[Tensor], arrays: Sequence[ndarray]
+    ) -> bool:
+        """Report gradients that are not finite, of some leaves or else returned; say whether they were let pass."""
+        kind = harm_of(arrays)
         if not self.watch.listens_to(kind):
             return True
-        nodes: list[Any] = [accumulator_of(leaves[place]) for place in bad if leaves]
-        event = self.inquest(edges).of_gradients(nodes, arrays, [all_samples(each._data) for _, each in roots])
-        if results is not None and not self._rehearsing:  # grad() counts no step
+        edges = [edge for edge, _ in roots]
+        given = [all_samples(each._data) for _, each in roots]
+        nodes: list[Any] = [accumulator_of(leaf) for leaf in leaves]
+        event = self.inquest(edges).of_gradients(nodes, arrays, given)
+        if not (leaves or self._rehearsing):  # grad() counts no step
             event = replace(event, step=self.watch.step + 1, batch_idx=self.watch.batch_idx)
         self._forget()
         self._keep_weights(edges)
         if self.watch.found(kind, event, exact=self._is_exact) != "withhold":
-            self._told.add(leaves[place] for place in bad if leaves)
+            self._told.add(leaves)
             return True
         self._withhold(edges)
         return False
 
     def _measure(self, edges: Sequence[Edge], leaves: Sequence[Tensor]) -> None:
         """Have it judged how large gradients and the last update are."""
-        names = self._leaf_names.names(leaves, lambda: self._names().array)
+        names = self._leaf_names.names(leaves, self._find_name)
         ratio = None if self.watch.optimizer is None else self._growth.ratio(leaves)
         norms = [norm(leaf._grad._data) for leaf in leaves if leaf._grad is not None]
         if self.watch.measured(dict(zip(names, norms, strict=True)), ratio) == "withhold":
@@ -486,12 +476,10 @@ class RetrogradMonitor(Monitor):
         this = threading.current_thread()
         if not (self._is_exact or any(birth.thread is this for birth in self._suspects.births)) or expected.depth:
             return True
-        bad = [param for param in params if param._grad is not None and is_bad(param._grad._data)]
-        if not bad:
-            return True
-        nan = any(np.isnan(param._grad._data).any() for param in bad if param._grad is not None)
-        kind = "nan" if nan else "inf"
-        if not self.watch.listens_to(kind):
+        grads = {param: param._grad._data for param in params if param._grad is not None}
+        bad = [param for param, grad in grads.items() if is_bad(grad)]
+        kind = harm_of(grads[param] for param in bad)
+        if not bad or not self.watch.listens_to(kind):
             return True
         with self._timed():
             event = self.inquest([]).of_update(bad)
@@ -561,6 +549,10 @@ class RetrogradMonitor(Monitor):
 
     def _names(self) -> Names:
         return Names(self.watch.model, sites.user_frame(sys._getframe(1)))
+
+    def _find_name(self) -> Callable[[Tensor], str | None]:
+        names = self._names()
+        return lambda leaf: names.array(leaf._data)
 
     def context(self) -> dict[str, Any]:
         """What else is known, for the surroundings of an event."""

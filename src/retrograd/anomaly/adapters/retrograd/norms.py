@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 from numpy import ndarray
@@ -29,32 +29,6 @@ def norm(array: ndarray) -> float:
 
 
 _SMALLEST = 1e-30  # below it float32 loses squares
-
-
-class LeafNames:
-    """One name for each leaf, found once and kept as long as the leaf lives."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[weakref.ref[Tensor], str]] = {}
-
-    def names(self, leaves: Iterable[Tensor], search: Callable[[], Callable[[ndarray], str | None]]) -> list[str]:
-        """The names of leaves; ``search()`` returns what finds one by its elements, and is called if one is new."""
-        found = []
-        find = None
-        for leaf in leaves:
-            known = self._known.get(id(leaf))
-            if known is None or known[0]() is not leaf:
-                find = find or search()
-                known = self._known[id(leaf)] = weakref.ref(leaf), self._new(find(leaf._data), leaf)
-            found.append(known[1])
-        return found
-
-    def _new(self, name: str | None, leaf: Tensor) -> str:
-        self._known = {key: each for key, each in self._known.items() if each[0]() is not None}
-        taken = {each for _, each in self._known.values()}
-        name = name or f"a leaf of shape {list(leaf.shape)}"
-        names = (name, *(f"{name} ({number})" for number in range(2, len(taken) + 3)))
-        return next(each for each in names if each not in taken)
 
 
 class Growth:

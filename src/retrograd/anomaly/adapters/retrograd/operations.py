@@ -11,7 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.channels import channel_of
-from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.place import written_where
 from retrograd.anomaly.adapters.retrograd.elements import (
     UNKNOWN,
     extremes,
@@ -105,8 +105,7 @@ class Operations:
 
         ``samples`` is the shape of the result under vmap, with that of all samples in front.
         """
-        place = place_fields(*sites.position_of(node))
-        where: dict[str, Any] = {key: place.get(key) for key in ("code_line", "lineno", "col")}
+        where = written_where(*sites.position_of(node))
         if not isinstance(node, OpNode):
             return Operation(op=node.name().removesuffix("Backward"), **where)
         arguments = {**self.graph.arguments(node), **(known or {})}
@@ -118,12 +117,10 @@ class Operations:
 
     def of_call(self, call: Call, index: Index = None, depth: int = DEPTH) -> Operation:
         """The same for a call that was not recorded."""
-        place = place_fields(call.code, call.at)
         shape = call.results[0].shape if call.results else ()
         run = _Run(call.op, None, call.arguments, index, shape, depth, call.hidden)
         name = call.name if call.op is None else call.op.label
-        where: dict[str, Any] = {key: place.get(key) for key in ("code_line", "lineno", "col")}
-        return Operation(op=name, args=self._operands(run), **where)
+        return Operation(op=name, args=self._operands(run), **written_where(call.code, call.at))
 
     def _operands(self, run: _Run) -> tuple[Operand, ...]:
         found = []

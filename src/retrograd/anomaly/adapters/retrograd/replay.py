@@ -238,7 +238,8 @@ class Recorder(Observer):
         tensors = [each for each in (made if isinstance(made, (tuple, list)) else (made,)) if isinstance(each, Tensor)]
         call.results = [as_array(tensor) for tensor in tensors]
         call.hidden = hidden_axes(data_of(tensors))
-        call.node = next(filter(None, map(_node_of, tensors)), None)
+        nodes = (_writer_of(each) if call.writes else each.grad_fn for each in tensors)
+        call.node = next(filter(None, nodes), None)
         call.order = len(self.calls)
         self.calls.append(call)
         self._note_memory(call, [call.operands, call.results])
@@ -365,8 +366,8 @@ class Recorder(Observer):
         return not grads or nr >= len(grads) or is_bad(grads[nr])
 
 
-def _node_of(tensor: Tensor) -> Node | None:
-    """The node of the operation that has just made a tensor, or written to it."""
+def _writer_of(tensor: Tensor) -> Node | None:
+    """The node of the operation that has just written to a tensor."""
     base = tensor._base
     written = None if base is None else base.grad_fn
     return written.fn if isinstance(written, CopySlices) else tensor.grad_fn

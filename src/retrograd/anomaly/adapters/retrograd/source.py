@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import CodeType
 from typing import Any
 
-from retrograd.anomaly.adapters.place import place_fields, written_at
+from retrograd.anomaly.adapters.place import written_at, written_where
 from retrograd.anomaly.adapters.retrograd.elements import value_at
 from retrograd.anomaly.catalogue._code import Line
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -59,10 +59,9 @@ def operation_written_at(
     code: CodeType | None, at: int, variables: Mapping[str, Any], index: Any, shape: tuple[int, ...]
 ) -> Operation:
     """The operation that an instruction belongs to, as it is written: NumPy's own, on variables of the user's."""
-    place = place_fields(code, at)
-    line = Line.parse(place.get("code_line"))
-    written = [each for each in line.operations if line.column(each.node) == place.get("col")] if line else []
-    where: dict[str, Any] = {key: place.get(key) for key in ("code_line", "lineno", "col")}
+    where = written_where(code, at)
+    line = Line.parse(where["code_line"])
+    written = [each for each in line.operations if line.column(each.node) == where["col"]] if line else []
     if line is None or not written:
         return Operation(op="", **where)
     args = []

@@ -31,7 +31,7 @@ from retrograd.anomaly.adapters.retrograd.elements import (
     value_at,
 )
 from retrograd.anomaly.adapters.retrograd.variables import Names
-from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.event import NaNEvent, with_context
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.libraries import is_library
 from retrograd.anomaly.names import canonical
@@ -224,9 +224,7 @@ class Update:
             "It was seen only now because no flag was raised: a gradient like that was born in a thread of the BLAS "
             "library, or written by hand."
         )
-        seen = event.surroundings or Surroundings(library="retrograd")
-        seen = replace(seen, context={**seen.context, "unseen": True})
-        return replace(event, note=note, surroundings=seen, **place)
+        return replace(with_context(event, unseen=True), note=note, **place)
 
     def _operands(self, harm: Harm) -> dict[str, Any]:
         """The numbers of the formula at the element, as they were when it happened, and its settings."""

@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.retrograd.births import as_array
 from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad
-from retrograd.anomaly.adapters.variables import modules_behind, named_variables
+from retrograd.anomaly.adapters.variables import modules_behind, named_variables, user_frames, variables_around
 from retrograd.core import sites
 from retrograd.core.tensor import Tensor
 
@@ -56,13 +56,11 @@ class Names:
 
     def is_state(self, array: ndarray) -> bool:
         """Whether these are the elements of a parameter or buffer of a module."""
-        modules = [self._model, *(value for _, value in self._variables() if hasattr(type(value), "named_modules"))]
-        return any(module is not None and _member(module, array) is not None for module in modules)
+        return any(_member(module, array) is not None for module in self._modules())
 
     def bad_buffers(self) -> tuple[str, ...]:
         """The names of the buffers of models with numbers that are NaN."""
-        modules = [self._model, *(value for _, value in self._variables() if hasattr(type(value), "named_modules"))]
-        buffers = (each for module in modules if module is not None for each in module.named_buffers())
+        buffers = (each for module in self._modules() for each in module.named_buffers())
         return tuple(dict.fromkeys(name for name, buffer in buffers if holds_nan(buffer._data)))
 
     def bad_members_behind(self, array: ndarray) -> tuple[str, ...]:
@@ -73,19 +71,21 @@ class Names:
 
     def _frames(self) -> Iterator[FrameType]:
         """Those of the user, from the innermost outwards."""
-        frame = self.frame
-        while frame is not None:
-            if not sites.is_internal(frame.f_code):
-                yield frame
-            frame = frame.f_back
+        return user_frames(self.frame, sites.is_internal)
 
     def _variables(self) -> Iterator[tuple[str, Any]]:
-        for frame in self._frames():
-            yield from named_variables(frame)
+        return variables_around(self.frame, sites.is_internal)
+
+    def _modules(self, called: Sequence[Any] = ()) -> Iterator[Any]:
+        """The watched model, those that are being called, and those among the variables of the program."""
+        if self._model is not None:
+            yield self._model
+        yield from called
+        yield from (value for _, value in self._variables() if _is_module(value))
 
     def model_name(self) -> str | None:
         """The variable that holds the model: ``"model"``, ``"trainer.model"``; not what its methods call it."""
-        found = [(name, value) for name, value in self._variables() if hasattr(type(value), "named_modules")]
+        found = [(name, value) for name, value in self._variables() if _is_module(value)]
         known = self._model
         if known is None:
             known = max((value for _, value in found), key=_modules_in, default=None)
@@ -103,23 +103,20 @@ class Names:
         if not modules:
             return {}
         fields = {"module_type": type(modules[0]).__name__}
-        for root in self._roots(modules):
+        for root in self._modules(called=modules[-1:]):
             name = next((name for name, module in root.named_modules() if module is modules[0]), None)
             if name:
                 return {**fields, "layer_name": name}
         return fields
 
-    def _roots(self, modules: Sequence[Any]) -> Iterator[Any]:
-        """What a module may be a part of: the watched model, the outermost one called, the variables of the program."""
-        if self._model is not None:
-            yield self._model
-        yield modules[-1]
-        yield from (value for _, value in self._variables() if hasattr(type(value), "named_modules"))
+
+def _is_module(value: Any) -> bool:
+    return hasattr(type(value), "named_modules")
 
 
 def _member(model: Any, array: Any) -> str | None:
     """The name of the parameter or buffer of a module with these elements."""
-    if not hasattr(type(model), "named_modules"):
+    if not _is_module(model):
         return None
     members = [*model.named_parameters(), *model.named_buffers()]
     return next((name for name, member in members if member._data is array), None)
@@ -137,12 +134,8 @@ def _modules_in(model: Any) -> int:
     return sum(1 for _ in model.named_modules())
 
 
-def _array(value: Any) -> Any:
-    return value._data if isinstance(value, Tensor) else value
-
-
 def _is_it(value: Any, array: Any) -> bool:
-    return _array(value) is array
+    return (value._data if isinstance(value, Tensor) else value) is array
 
 
 def is_data(value: Any) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.channels import channel_of
 from retrograd.anomaly.adapters.extent import extent
-from retrograd.anomaly.adapters.place import assignment_of, place_fields
+from retrograd.anomaly.adapters.place import assignment_of, place_fields, written_where
 from retrograd.anomaly.adapters.shapes import inner_index, selection_along
 from retrograd.anomaly.adapters.torch.calls import (
     Argument,
@@ -152,11 +152,9 @@ class Describer:
         self, call: Call, index: tuple[int, ...] | None = None, shape: Sequence[int] = (), depth: int = DEPTH
     ) -> Operation:
         """An operation with its operands at one element of its result, and those before it."""
-        place = place_fields(call.code, call.at)
         dim = next((each.value for each in call.args if each.name == "dim"), None)
         args = tuple(self.operand(each, call.name, index, shape, dim, depth) for each in call.args)
-        where: dict[str, Any] = {key: place.get(key) for key in ("code_line", "lineno", "col")}
-        return Operation(op=call.name, args=args, **where)
+        return Operation(op=call.name, args=args, **written_where(call.code, call.at))
 
     def operand(
         self, argument: Argument, op: str, index: tuple[int, ...] | None, shape: Sequence[int], dim: Any, depth: int

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.leaves import LeafNames
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.norms import GradientScale, norms
 
@@ -18,7 +19,7 @@ class Growth:
 
     def __init__(self) -> None:
         self._scale = GradientScale()
-        self._names: dict[int, tuple[weakref.ref[Tensor], str]] = {}
+        self._names = LeafNames()
         self._before: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}
 
     def start(self) -> None:
@@ -26,7 +27,7 @@ class Growth:
 
     def stop(self) -> None:
         self._scale.remove()
-        self._names, self._before = {}, {}
+        self._names, self._before = LeafNames(), {}
 
     def gradients(self, leaves: Sequence[Tensor], names: Callable[[], Names]) -> dict[str, float] | None:
         """The norms by parameter, without the scale of a gradient scaler; None if one is not finite."""
@@ -34,17 +35,7 @@ class Growth:
         values = [norm / scale for norm in norms([leaf.grad for leaf in leaves if leaf.grad is not None])]
         if not all(map(math.isfinite, values)):
             return None
-        return dict(zip(self._names_of(leaves, names), values, strict=True))
-
-    def _names_of(self, leaves: Sequence[Tensor], names: Callable[[], Names]) -> list[str]:
-        known = [self._names.get(id(leaf)) for leaf in leaves]
-        if any(each is None or each[0]() is not leaf for each, leaf in zip(known, leaves, strict=True)):
-            found = names()
-            self._names = {
-                id(leaf): (weakref.ref(leaf), found.tensor(leaf) or f"leaf {number} of shape {list(leaf.shape)}")
-                for number, leaf in enumerate(leaves)
-            }
-        return [self._names[id(leaf)][1] for leaf in leaves]
+        return dict(zip(self._names.names(leaves, lambda: names().tensor), values, strict=True))
 
     def update_ratio(self, leaves: Sequence[Tensor]) -> float | None:
         """The norm of what has changed since the last call, relative to that of the weights; None if nothing has."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.frames import is_internal
 from retrograd.anomaly.adapters.torch.snapshot import small_buffers
-from retrograd.anomaly.adapters.variables import named_variables
+from retrograd.anomaly.adapters.variables import variables_around
 
 _MOST = 8
 _LOOKING_FOR_HOOKS = (torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)  # they compute differently then
@@ -69,10 +69,8 @@ class Models:
 
 def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
     """The modules among the variables of the user's frames, from one outwards, and in what these variables hold."""
-    while frame is not None:
-        if not is_internal(frame.f_code):
-            yield from (value for _, value in named_variables(frame) if isinstance(value, torch.nn.Module))
-        frame = frame.f_back
+    variables = variables_around(frame, is_internal)
+    return (value for _, value in variables if isinstance(value, torch.nn.Module))
 
 
 def _outermost(modules: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:

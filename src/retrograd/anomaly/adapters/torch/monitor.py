@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from retrograd.anomaly.adapters.pace import Pace
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.torch.calls import are_tensors, can_be_bad, is_bad
@@ -39,7 +40,6 @@ from retrograd.anomaly.adapters.torch.lagging import Lag, LateStep
 from retrograd.anomaly.adapters.torch.loaders import rerun
 from retrograd.anomaly.adapters.torch.models import Models
 from retrograd.anomaly.adapters.torch.names import Names
-from retrograd.anomaly.adapters.torch.pace import Pace
 from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.preconditions import check_watchable
 from retrograd.anomaly.adapters.torch.recording import Recorder, unseen
@@ -55,7 +55,9 @@ from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.names import canonical
+from retrograd.anomaly.policies import are_among
 
+LOOKS = 0.5  # of the watch's budget, for looks that are not necessary; noting lines takes the other half
 _LARGEST_ROOT = 1 << 16  # elements of what backward starts from, if it is not one number
 
 _graph_task = torch._C._current_graph_task_id
@@ -77,7 +79,7 @@ class TorchMonitor:
         self._updated = 0, 0  # the last two steps after which an optimizer was called
         self._patches = Patches()
         self._handles: list[Any] = []
-        self._sites = SiteLog(0.5 * watch.budget)
+        self._sites = SiteLog((1 - LOOKS) * watch.budget)
         self._calls = ModelCalls()
         self._models = Models(self.model)
         self._scaling = Scaling(self._bad_scale, self._step_is_over, self._rehearsing)
@@ -100,7 +102,7 @@ class TorchMonitor:
         self._waiting: list[Tensor] = []  # losses on a device, to be read with the gradients
         self._checked: Seen | None = None  # what clipping has shown to be finite
         self._clipping: dict[str, Any] | None = None
-        self._pace = Pace(watch)
+        self._pace = Pace(watch, LOOKS)
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -270,7 +272,7 @@ class TorchMonitor:
         elif by_hand and not self._scaling.active:
             leaves = leaves_behind(root.grad_fn for root in roots)
             self._look([(leaf, leaf.grad) for leaf in leaves if leaf.grad is not None])
-        self._pace.step_ended()
+        self._pace.unseen += 1
         self._sites.step_ended([root.grad_fn for root in roots])
         self.watch.spent(self._sites.spent)
         self._sites.enter()
@@ -309,7 +311,7 @@ class TorchMonitor:
         self._remember(norm)
         fine = norm is not None and self._deferred is None
         fine = self._agreement.everywhere(fine)
-        self._pace.looked(time.perf_counter() - began)
+        self.watch.spent(self._pace.looked(began))
         return fine or self._bad_gradients(gradients, waiting)
 
     def _remember(self, grad_norm: float | None) -> None:
@@ -495,7 +497,7 @@ class TorchMonitor:
         began = time.perf_counter()
         must_not_pass, watch = self._must_not_pass, self.watch
         done = self._lag.look(optimizer, gradients, self._waiting, must_not_pass, watch.step, watch.batch_idx)
-        self._pace.looked(time.perf_counter() - began)
+        self.watch.spent(self._pace.looked(began))
         return done
 
     def settle(self) -> None:
@@ -542,10 +544,7 @@ class TorchMonitor:
         """Whether the user has said that the infinities of an operation are meant."""
         if {call.name, canonical(call.name)} & self.watch.allow:
             return True
-        if not self.watch.allow_modules or self.model is None:
-            return False
-        named = dict(self.model.named_modules())
-        return any(named.get(name) in call.modules for name in self.watch.allow_modules if name in named)
+        return are_among(call.modules, self.watch.allow_modules, self.model)
 
     def _context(self) -> dict[str, Any]:
         context = {**progress(self.watch), "updates": self.updates}

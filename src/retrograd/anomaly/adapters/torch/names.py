@@ -12,7 +12,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import has_nan, is_bad, node_of
 from retrograd.anomaly.adapters.torch.frames import is_internal
-from retrograd.anomaly.adapters.variables import local_variables, modules_behind, named_variables
+from retrograd.anomaly.adapters.variables import local_variables, modules_behind, user_frames, variables_around
 
 
 class Names:
@@ -43,55 +43,34 @@ class Names:
 
     def tensor(self, tensor: Tensor) -> str | None:
         """The name of a parameter, a buffer or a variable; None if it has none."""
-        known = self.member(tensor)
-        frame = self.frame
         key = _key(tensor)
-        while known is None and frame is not None:
-            if not is_internal(frame.f_code):
-                known = next(
-                    (
-                        name
-                        for name, value in named_variables(frame)
-                        if isinstance(value, Tensor) and _key(value) == key
-                    ),
-                    None,
-                )
-            frame = frame.f_back
-        return known or self._elsewhere.get(key)
+        held = (name for name, value in self._variables() if isinstance(value, Tensor) and _key(value) == key)
+        return self.member(tensor) or next(held, None) or self._elsewhere.get(key)
+
+    def _variables(self) -> Iterator[tuple[str, Any]]:
+        return variables_around(self.frame, is_internal)
 
     @cached_property
     def _elsewhere(self) -> dict[Any, str]:
         """The names of what belongs to modules beside the model, by the variable that holds them: ``"head.weight"``."""
         names: dict[Any, str] = {}
-        frame = self.frame
-        while frame is not None:
-            if not is_internal(frame.f_code):
-                for variable, module in named_variables(frame):
-                    if isinstance(module, torch.nn.Module) and module is not self.model:
-                        for name, member in (*module.named_parameters(), *module.named_buffers()):
-                            names.setdefault(_key(member), f"{variable}.{name}")
-            frame = frame.f_back
+        for variable, module in self._variables():
+            if isinstance(module, torch.nn.Module) and module is not self.model:
+                for name, member in (*module.named_parameters(), *module.named_buffers()):
+                    names.setdefault(_key(member), f"{variable}.{name}")
         return names
 
     def data(self) -> Iterator[tuple[str, Tensor]]:
         """The variables with numbers that are not finite, and that get no gradient; the innermost first."""
-        frame = self.frame
-        while frame is not None:
-            if not is_internal(frame.f_code):
-                for name, value in named_variables(frame):
-                    if isinstance(value, Tensor) and not value.requires_grad and is_bad(value):
-                        yield name, value
-            frame = frame.f_back
+        for name, value in self._variables():
+            if isinstance(value, Tensor) and not value.requires_grad and is_bad(value):
+                yield name, value
 
     def results(self) -> Iterator[Tensor]:
         """What the variables hold of results of operations that have a history."""
-        frame = self.frame
-        while frame is not None:
-            if not is_internal(frame.f_code):
-                for _, value in named_variables(frame):
-                    if isinstance(value, Tensor) and node_of(value) is not None:
-                        yield value
-            frame = frame.f_back
+        for _, value in self._variables():
+            if isinstance(value, Tensor) and node_of(value) is not None:
+                yield value
 
     def bad_buffers(self) -> tuple[str, ...]:
         """The names of the model's buffers with numbers that are not finite."""
@@ -110,14 +89,9 @@ class Names:
 
     def model_name(self) -> str | None:
         """The variable that holds the model: ``"model"``, ``"trainer.model"``; not what its methods call it."""
-        frame = self.frame
-        while self.model is not None and frame is not None:
-            if not is_internal(frame.f_code):
-                names = (name for name, value in named_variables(frame) if value is self.model and name != "self")
-                if (name := next(names, None)) is not None:
-                    return name
-            frame = frame.f_back
-        return None
+        if self.model is None:
+            return None
+        return next((name for name, value in self._variables() if value is self.model and name != "self"), None)
 
     def layer(self, modules: Sequence[Any]) -> dict[str, Any]:
         """The fields of an event about the module in which something happened; ``modules`` with the innermost first."""
@@ -141,8 +115,6 @@ def _key(tensor: Tensor) -> Any:
 
 def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
     """The models among the variables of the frames, the nearest first."""
-    while frame is not None:
-        if not is_internal(frame.f_code):
-            found = [value for value in local_variables(frame).values() if isinstance(value, torch.nn.Module)]
-            yield from sorted(found, key=lambda module: -sum(1 for _ in module.modules()))
-        frame = frame.f_back
+    for each in user_frames(frame, is_internal):
+        found = [value for value in local_variables(each).values() if isinstance(value, torch.nn.Module)]
+        yield from sorted(found, key=lambda module: -sum(1 for _ in module.modules()))

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.shapes import broadcasts
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, bad, can_be_bad, has_nan, is_bad
 from retrograd.anomaly.names import canonical
 
@@ -156,7 +157,7 @@ class _Search:
             if chosen is not None and not bool(chosen.any()):
                 continue
             if left is not None:
-                left &= ~_widened(wrong, left.shape) if _fits(wrong, left.shape) else torch.zeros_like(left)
+                left &= ~wrong.expand(left.shape) if broadcasts(wrong.shape, left.shape) else torch.zeros_like(left)
             explained = True
             self._follow(call, argument, chosen)
         if left is not None and bool(left.any()) and not unknown:
@@ -203,8 +204,8 @@ def _chosen(call: Call, argument: Argument, wrong: Tensor, mask: Tensor | None) 
         return left if mask is None or mask.shape != left.shape else left & mask
     if mask is None:
         return None
-    if call.pointwise and _fits(wrong, mask.shape):
-        reached = _widened(wrong, mask.shape) & mask
+    if call.pointwise and broadcasts(wrong.shape, mask.shape):
+        reached = wrong.expand(mask.shape) & mask
         if canonical(call.name) == "where" and not call.is_backward:
             reached &= _selected(call, argument, mask.shape)
         return _narrowed(reached, wrong.shape)
@@ -215,15 +216,15 @@ def _chosen(call: Call, argument: Argument, wrong: Tensor, mask: Tensor | None) 
         return wrong & mask.any(dim, keepdim=True)
     if mask.dim() == wrong.dim() - 1:
         mask = mask.unsqueeze(dim)
-    return wrong & mask if _fits(mask, wrong.shape) else wrong
+    return wrong & mask if broadcasts(mask.shape, wrong.shape) else wrong
 
 
 def _selected(call: Call, argument: Argument, shape: torch.Size) -> Tensor:
     """The elements that a ``where`` takes from one of its arguments."""
     condition = next((each.tensor for each in call.args if each.name == "condition"), None)
-    if condition is None or not _fits(condition, shape):
+    if condition is None or not broadcasts(condition.shape, shape):
         return torch.ones(shape, dtype=torch.bool)
-    condition = _widened(condition, shape)
+    condition = condition.expand(shape)
     return condition if argument.name == "input" else ~condition
 
 
@@ -233,7 +234,7 @@ def _written(call: Call, target: Tensor) -> Tensor | None:
     name = canonical(call.name)
     if name in ("masked_fill", "masked_scatter"):
         where = known.get("mask")
-        return _widened(where, target.shape) if where is not None and _fits(where, target.shape) else None
+        return where.expand(target.shape) if where is not None and broadcasts(where.shape, target.shape) else None
     if name != "index_put" or known.get("accumulate") or target.shape != known["input"].shape:
         return None
     indices = known.get("indices") or [value for each, value in known.items() if each.startswith("indices[")]
@@ -249,15 +250,6 @@ def _dim(call: Call) -> int | None:
     if isinstance(value, (list, tuple)) and len(value) == 1:
         value = value[0]
     return value if isinstance(value, int) else None
-
-
-def _fits(tensor: Tensor, shape: torch.Size) -> bool:
-    padded = (1,) * (len(shape) - tensor.dim()) + tuple(tensor.shape)
-    return len(padded) == len(shape) and all(a in (1, b) for a, b in zip(padded, shape, strict=True))
-
-
-def _widened(tensor: Tensor, shape: torch.Size) -> Tensor:
-    return tensor.expand(shape)
 
 
 def _narrowed(tensor: Tensor, shape: torch.Size) -> Tensor:

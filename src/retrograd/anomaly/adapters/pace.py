@@ -1,0 +1,61 @@
+"""How often to look at gradients where a bad one may be applied: as often as the budget allows."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from retrograd.anomaly.monitor import Watch
+
+LONGEST_PAUSE = 64  # steps between two looks
+WARM_UP = 3  # steps after which it is known how long one takes
+
+
+class Pace:
+    """When to look next, by how long steps and looks take.
+
+    Parameters
+    ----------
+    watch
+        Whose budget it is.
+    share
+        Of the budget, for looks that are not necessary.
+
+    Attributes
+    ----------
+    due_in : int
+        In how many steps the next look is due; counted down by :meth:`is_due`, or in line where calls cost too much.
+    unseen : int
+        How many steps have ended since the last look.
+    """
+
+    __slots__ = ("_look_time", "_looked", "_share", "_step_time", "_watch", "due_in", "unseen")
+
+    def __init__(self, watch: Watch, share: float) -> None:
+        self._watch = watch
+        self._share = share
+        self._step_time = self._look_time = 0.0
+        self.begin()
+
+    def begin(self) -> None:
+        """Take the time from now on, and have the next step looked at."""
+        self.due_in = self.unseen = 0
+        self._looked = time.perf_counter()  # when the last look ended
+
+    def looked(self, start: float) -> float:
+        """Choose when to look again, so that looks take no more than their share, and return how long this one took."""
+        end = time.perf_counter()
+        # another thread may have had its look in the meantime
+        step_time, look_time = max(start - self._looked, 0.0) / max(self.unseen, 1), end - start
+        self._looked, self.unseen = end, 0
+        self._step_time = step_time if self._step_time == 0 else 0.5 * (self._step_time + step_time)
+        self._look_time = look_time if self._look_time == 0 else 0.5 * (self._look_time + look_time)
+        if self._watch.step >= WARM_UP:
+            affordable = self._share * self._watch.budget * max(self._step_time, 1e-9)
+            self.due_in = min(LONGEST_PAUSE, math.ceil(self._look_time / affordable))
+        return look_time
+
+    def is_due(self) -> bool:
+        """Whether to look now; to be asked once in a step."""
+        self.due_in -= 1
+        return self.due_in <= 0
