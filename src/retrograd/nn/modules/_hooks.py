@@ -51,6 +51,7 @@ class GlobalHooks:
         self.forward = Hooks()
         self.backward_pre = Hooks()
         self.backward = Hooks()
+        self.has_full_backward_hooks: bool | None = None  # None before the first of them
         self.parameter_registration = Hooks()
         self.buffer_registration = Hooks()
         self.module_registration = Hooks()
@@ -74,6 +75,14 @@ def registered(hooks: Hooks, *registration: Any) -> Any:
         if replaced is not None:
             thing = replaced
     return thing
+
+
+def _check_kind(hooks: Hooks, are_full: bool | None, is_full: bool, where: str) -> None:
+    """Raise where backward hooks are of the other kind; torch takes no two kinds, whose gradients would differ."""
+    if hooks and are_full is (not is_full):
+        raise RuntimeError(
+            f"Cannot use both regular backward hooks and full backward hooks {where}. Please use only one of them."
+        )
 
 
 # --- for all modules --------------------------------------------------------------------------------------------------
@@ -115,12 +124,21 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
 
     For every module. What it returns replaces ``grad_input``.
     """
+    return _register_backward_hook(hook, is_full=True)
+
+
+def _register_backward_hook(hook: Callable[..., Any], is_full: bool) -> RemovableHandle:
+    _check_kind(backward, everywhere.has_full_backward_hooks, is_full, "as a global Module hook")
+    everywhere.has_full_backward_hooks = is_full
     return backward.register(hook)
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Do as :func:`register_module_full_backward_hook`; torch deprecates this name, whose hooks saw other gradients."""
-    return register_module_full_backward_hook(hook)
+    """Do as :func:`register_module_full_backward_hook`; torch deprecates this name, whose hooks saw other gradients.
+
+    As there, a program has hooks of one of the two kinds.
+    """
+    return _register_backward_hook(hook, is_full=False)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -148,6 +166,7 @@ class Hooked:
     _forward_hooks: Hooks
     _backward_pre_hooks: Hooks
     _backward_hooks: Hooks
+    _is_full_backward_hook: bool | None = None  # None before the first of them
     forward: Callable[..., Any]
 
     def register_forward_pre_hook(
@@ -217,11 +236,18 @@ class Hooked:
 
         Inputs and outputs of a module with such hooks cannot be written to in place.
         """
+        _check_kind(self._backward_hooks, self._is_full_backward_hook, True, "on a single Module")
+        self._is_full_backward_hook = True
         return register(self._backward_hooks, hook, prepend=prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Do as :meth:`register_full_backward_hook`; torch deprecates this name, whose hooks saw other gradients."""
-        return self.register_full_backward_hook(hook)
+        """Do as :meth:`register_full_backward_hook`; torch deprecates this name, whose hooks saw other gradients.
+
+        As there, a module has hooks of one of the two kinds.
+        """
+        _check_kind(self._backward_hooks, self._is_full_backward_hook, False, "on a single Module")
+        self._is_full_backward_hook = False
+        return register(self._backward_hooks, hook)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         state = _Call(args, kwargs)
