@@ -224,3 +224,9 @@ def test_dictionaries_and_parameter_dicts(m: Any) -> Any:
 def test_what_is_no_module_is_told_what_was_meant(given: Any, hint: str) -> None:
     with pytest.raises(TypeError, match=hint):
         rg.nn.Sequential(given)
+
+
+@pytest.mark.parametrize(("kind", "advice"), [("ModuleList", "Sequential"), ("ModuleDict", r"modules\['name'\]")])
+def test_containers_that_are_called_say_how_their_modules_are(kind: str, advice: str) -> None:
+    with pytest.raises(NotImplementedError, match=rf'{kind}\] is missing the required "forward" function: .*{advice}'):
+        getattr(rg.nn, kind)()(rg.ones(2))

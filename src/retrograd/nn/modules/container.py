@@ -192,6 +192,8 @@ class ModuleList(_Listed):
     )
     """
 
+    _instead_of_forward = ": it only holds modules, to be called one by one; a Sequential calls one after the other"
+
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
         if modules is not None:
@@ -260,6 +262,8 @@ class ModuleDict(_Keyed, Module):
     modules
         What to begin with: a mapping or an iterable of pairs.
     """
+
+    _instead_of_forward = ": it only holds modules, to be called by name, as in modules['name'](x)"
 
     def __init__(self, modules: Any = None) -> None:
         super().__init__()
