@@ -588,6 +588,29 @@ def test_methods_that_scipy_calls_on_its_operand_lead_to_what_takes_tensors() ->
     assert re.search(r"scipy\.sparse called it.*autograd\.Function", note)
 
 
+class Table:
+    """What reads like a table of pandas', and leaves the work to its arrays."""
+
+    __module__ = "pandas.core.frame"
+    ndim = 2
+
+    def __rmul__(self, other: Any) -> Any:
+        return "answered"
+
+    def __mul__(self, other: Any) -> Any:
+        return (np.ones((2, 2)) * other).view()
+
+
+def test_tables_of_pandas_beside_tensors_name_what_to_write() -> None:
+    """They compute with vectors, and say nothing clear of others."""
+    assert rg.ones(2) * Table() == "answered"
+    for operand in (rg.tensor(2.0), rg.ones(2, 2), rg.tensor(2.0, requires_grad=True)):
+        with pytest.raises(TypeError, match=r"pandas's Table takes arrays only: .*to_numpy\(\) \* x"):
+            operand * Table()
+    with pytest.raises(TypeError, match="view"):
+        Table() * rg.tensor(2.0)
+
+
 METHODS_OF_ARRAYS: dict[str, Callable[..., Any]] = {
     "std": lambda x: x.std(ddof=1),
     "var": lambda x: x.var(0, ddof=1),

@@ -36,10 +36,37 @@ def test_values_and_gradients(name: str) -> None:
     program()
 
 
+@parity
+def test_one_value_may_be_written_to_all_of_it(m: Any) -> list[Any]:
+    """Unless the write is recorded: torch refuses that in backward."""
+    base = m.ones(3, 1)
+    report: list[Any] = [base.expand(3, 4).zero_(), base, base._version]
+    report += [base.expand(3, 4)[1:].fill_(2.5), base, base._version]
+    report += [m.ones(4).unfold(0, 2, 1).fill_(7)]
+    leaf = m.ones(1, requires_grad=True)
+    with m.no_grad():
+        report += [leaf.expand(3).fill_(4), leaf]
+    report += [attempt(lambda: leaf.expand(3).zero_()), attempt(lambda: m.ones(1).expand(3).add_(1))]
+    computed = leaf * 2
+    expanded = computed.expand(3)
+    report += [attempt(lambda: m.autograd.grad(expanded.fill_(1).sum() + computed.sum(), leaf))]
+    return report
+
+
+@parity
+def test_a_gradient_is_zeroed_that_has_one_element_for_all(m: Any) -> list[Any]:
+    weight = m.ones(3, requires_grad=True)
+    weight.grad = m.ones(1).expand(3)
+    m.optim.SGD([weight], lr=0.1).zero_grad(set_to_none=False)
+    return [weight.grad, weight.grad.stride()]
+
+
 def test_memory_that_was_read_only_stays_so() -> None:
     array = np.zeros((3, 1))
     array.flags.writeable = False
     tensor = rg.from_numpy(array)
     with pytest.raises(RuntimeError, match="clone"):
         tensor.expand(3, 4)[:, 0] = 1
+    with pytest.raises(RuntimeError, match="clone"):
+        tensor.expand(3, 4).fill_(1)
     assert not array.any()

@@ -25,9 +25,7 @@ DEPENDS = "depends on the data"
 UNSUPPORTED = {
     "allclose": "disagree about a condition",
     "argwhere": DEPENDS,
-    "as_strided": "no memory of its own",
-    "as_strided_copy": "no memory of its own",
-    "as_strided_scatter": "vmap",  # as as_strided, and it writes
+    "as_strided_scatter": "vmap",  # it writes
     "batch_norm": "vmapped over",  # running statistics
     "bincount": DEPENDS,
     "ctc_loss": "no memory of its own",
@@ -48,7 +46,7 @@ UNSUPPORTED = {
     "where": DEPENDS,  # of a condition only
 }
 # These are for samples that lie in memory as they are to be seen, and refused as those are outside of vmap.
-NEED_A_LAYOUT = ("view", "view_as_complex", "view_as_complex_copy")
+NEED_A_LAYOUT = ("as_strided", "as_strided_copy", "view", "view_as_complex", "view_as_complex_copy")
 UNSUPPORTED.update(dict.fromkeys(NEED_A_LAYOUT, "contiguous"))
 # Without samples, the shape of a result is that for ones and zeros, which these refuse.
 NEED_VALUES = ("linalg.ldl_solve",)

@@ -122,17 +122,22 @@ def test_parameters_are_found(m: Any) -> Any:
     return [name for name, _ in Net().named_parameters()]
 
 
-def test_text_of_parameter_containers() -> None:
-    items = rg.nn.ParameterList([rg.ones(2, 3), rg.ones(1)])
-    named = rg.nn.ParameterDict({"a": rg.ones(2, dtype=rg.float64)})
-    assert repr(items) == (
-        "ParameterList(\n"
-        "  (0): Parameter containing: [retrograd.float32 of size 2x3]\n"
-        "  (1): Parameter containing: [retrograd.float32 of size 1]\n"
-        ")"
-    )
-    assert repr(named) == "ParameterDict(\n  (a): Parameter containing: [retrograd.float64 of size 2]\n)"
-    assert repr(rg.nn.ParameterList()) == "ParameterList()"
+@parity
+def test_text_of_parameter_containers(m: Any) -> Any:
+    """One line is written inline, as in torch, and several are indented twice inside of a module."""
+    nn = m.nn
+
+    class Net(nn.Module):  # type: ignore[name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.items = nn.ParameterList([m.ones(2, 3), 3, nn.Parameter(m.zeros((), dtype=m.float64))])
+            self.named = nn.ParameterDict({"a": m.ones(2, dtype=m.float64), "b": "text"})
+            self.one = nn.ParameterList([m.ones(2)])
+            self.nested = nn.ParameterList([nn.ParameterDict({"a": m.ones(2)})])
+
+    net = Net()
+    texts = [repr(net), *map(repr, net.children()), repr(nn.ParameterList()), repr(nn.ParameterDict())]
+    return [text.replace(f"{m.__name__}.", "") for text in texts]
 
 
 def test_index_out_of_range_says_how_long_the_container_is() -> None:
@@ -219,3 +224,9 @@ def test_dictionaries_and_parameter_dicts(m: Any) -> Any:
 def test_what_is_no_module_is_told_what_was_meant(given: Any, hint: str) -> None:
     with pytest.raises(TypeError, match=hint):
         rg.nn.Sequential(given)
+
+
+@pytest.mark.parametrize(("kind", "advice"), [("ModuleList", "Sequential"), ("ModuleDict", r"modules\['name'\]")])
+def test_containers_that_are_called_say_how_their_modules_are(kind: str, advice: str) -> None:
+    with pytest.raises(NotImplementedError, match=rf'{kind}\] is missing the required "forward" function: .*{advice}'):
+        getattr(rg.nn, kind)()(rg.ones(2))

@@ -454,3 +454,34 @@ def test_the_older_name_of_backward_hooks_of_all_modules() -> None:
     with rg.nn.modules.module.register_module_backward_hook(lambda module, inputs, outputs: seen.append(inputs)):
         layer(rg)(rg.ones(1, 1, requires_grad=True)).sum().backward()
     assert [grad.tolist() for (grad,) in seen] == [[[3.0]]]
+
+
+@parity
+def test_backward_hooks_of_two_kinds(m: Any) -> Any:
+    def ignore(*args: Any) -> None:
+        pass
+
+    report = []
+    for first, second in (("full_backward", "backward"), ("backward", "full_backward"), ("backward", "backward")):
+        module = m.nn.Linear(2, 2)
+        getattr(module, f"register_{first}_hook")(ignore)
+        report.append(attempt(lambda: getattr(module, f"register_{second}_hook")(ignore) and "taken"))  # noqa: B023
+        copied = copy.deepcopy(module)
+        report.append(attempt(lambda: getattr(copied, f"register_{second}_hook")(ignore) and "taken"))  # noqa: B023
+        report.append(attempt(lambda: module.register_full_backward_pre_hook(ignore) and "taken"))  # noqa: B023
+    return report
+
+
+def test_backward_hooks_of_all_modules_are_of_one_kind() -> None:
+    """Torch remembers the kind for ever, even when the hook is gone."""
+    modules = rg.nn.modules.module
+    with modules.register_module_backward_hook(print):
+        with pytest.raises(RuntimeError, match="regular backward hooks and full backward hooks as a global"):
+            modules.register_module_full_backward_hook(print)
+        with modules.register_module_backward_hook(print):
+            pass
+    with (
+        modules.register_module_full_backward_hook(print),
+        pytest.raises(RuntimeError, match="regular backward hooks and full backward hooks as a global"),
+    ):
+        modules.register_module_backward_hook(print)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import retrograd as rg
 
@@ -26,6 +27,11 @@ def case(function: Any, *args: Any, **kwargs: Any) -> Any:
     return pytest.param(function, args, kwargs, id=label.replace("\n", "")[:80])
 
 
+METHODS = (
+    *("linear", "lower", "higher", "midpoint", "nearest"),
+    *("inverted_cdf", "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf"),
+    *("hazen", "weibull", "median_unbiased", "normal_unbiased"),
+)
 AXES = ({}, {"axis": 0}, {"axis": -1, "keepdims": True}, {"axis": (0, 2)}, {"axis": (), "keepdims": False})
 ONE_AXIS = ({}, {"axis": 0}, {"axis": -1})
 
@@ -49,7 +55,8 @@ CASES = [
     *(case(np.average, X, axis=(k, 0), weights=rng.random((X.shape[k], 2))) for k in (1, -1)),
     *(case(f, X, **more) for f in (np.median,) for more in (*AXES[:4], {"axis": 1, "keepdims": True})),
     *(case(np.quantile, X, q, **more) for q in (0.3, [0.1, 0.6], [[0.2], [0.9]]) for more in AXES[:4]),
-    *(case(np.quantile, X, 0.37, axis=1, method=m) for m in ("linear", "lower", "higher", "midpoint", "nearest")),
+    *(case(np.quantile, X, 0.37, axis=1, method=m) for m in METHODS),
+    *(case(np.nanquantile, HOLES, [0.2, 0.7], axis=0, method=m) for m in METHODS),
     case(np.percentile, X, 30),
     case(np.percentile, X, [10, 60.5], axis=(0, 1), keepdims=True),
     *(
@@ -245,7 +252,7 @@ def test_integers_become_the_default_dtype() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda x: np.quantile(x, 0.5, method="hazen"), TypeError, "quantile.*hazen"),
+        (lambda x: np.quantile(x, 0.5, method="other"), ValueError, "quantile.*'other' is not one of linear,.* hazen"),
         (lambda x: np.quantile(x, 0.5, weights=np.ones(5)), TypeError, "quantile.*weights"),
         (lambda x: np.var(x, mean=1.0), TypeError, "var.*mean"),
         (lambda x: np.average(x, weights=[1.0, 2.0]), TypeError, "average.*axis"),
@@ -383,6 +390,31 @@ def test_heaviside_promotes_as_numpy_does(left: Any, right: Any) -> None:
     expected = np.heaviside(left, right)
     for pair in ((left, rg.as_tensor(right)), (rg.as_tensor(left), right)):
         np.testing.assert_allclose(np.heaviside(*pair).numpy(), expected)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_quantiles_at_and_between_elements(method: str, dtype: Any) -> None:
+    """At quantiles that fall on an element exactly, and half way between two."""
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 7, 11):
+        x = rng.normal(size=(3, n)).astype(dtype)
+        for q in (*np.linspace(0, 1, n + 1), *((np.arange(n) + 0.5) / n)):
+            if dtype is np.float32 and method in ("lower", "higher", "midpoint", "nearest"):
+                q = np.float32(q)  # as they are computed here
+            np.testing.assert_allclose(
+                np.quantile(rg.tensor(x), q, axis=1, method=method).numpy(),
+                np.quantile(x, q, axis=1, method=method),
+                rtol=1e-5,
+                atol=1e-6,
+            )
+
+
+def test_heaviside_of_nan_is_numpys_and_torchs() -> None:
+    x, values = [np.nan, 0.0, 1.0, np.nan], [5.0, np.nan, np.nan, np.nan]
+    np.testing.assert_array_equal(np.heaviside(rg.tensor(x), rg.tensor(values)).numpy(), np.heaviside(x, values))
+    expected = torch.heaviside(torch.tensor(x), torch.tensor(values)).numpy()
+    np.testing.assert_array_equal(rg.heaviside(rg.tensor(x), rg.tensor(values)).numpy(), expected)
 
 
 def test_heaviside_of_a_number_is_refused_as_in_torch() -> None:

@@ -109,6 +109,14 @@ CALLS: list[tuple[str, Callable[..., Any], tuple[np.ndarray, ...]]] = [
     ("pad edge", lambda x: np.pad(x, ((1, 0), (2, 6)), mode="edge"), (X,)),
     ("pad reflect", lambda x: np.pad(x, (2, 5), mode="reflect"), (X,)),
     ("pad symmetric", lambda x: np.pad(x, 3, mode="symmetric"), (X,)),
+    *(
+        (f"pad {mode}", lambda x, mode=mode: np.pad(x, ((0, 2), (3, 0)), mode=mode, stat_length=(2, 9)), (X,))
+        for mode in ("maximum", "minimum", "mean", "median")
+    ),
+    ("pad mean", lambda x: np.pad(x, (1, 2), mode="mean"), (X,)),
+    ("pad linear ramp", lambda x: np.pad(x, ((3, 1), (0, 2)), mode="linear_ramp", end_values=((1, 2), (3, 4))), (X,)),
+    ("pad reflect odd", lambda x: np.pad(x, (5, 9), mode="reflect", reflect_type="odd"), (X,)),
+    ("pad symmetric odd", lambda x: np.pad(x, (9, 5), mode="symmetric", reflect_type="odd"), (X,)),
     ("pad wrap", lambda x: np.pad(x, (1, 7), mode="wrap"), (X,)),
     ("trim_zeros", np.trim_zeros, (Z,)),
     ("trim_zeros front", lambda z: np.trim_zeros(z, "f"), (Z,)),
@@ -290,8 +298,11 @@ def test_out_is_a_write_with_a_history() -> None:
         (lambda x: np.concatenate([x.requires_grad_(), x], out=np.zeros((6, 4))), TypeError),
         (lambda x: np.take(x, [0], None, x), TypeError),
         (lambda x: np.take(x, [12]), IndexError),
-        (lambda x: np.pad(x, 1, mode="mean"), TypeError),
-        (lambda x: np.pad(x, 1, mode="reflect", reflect_type="odd"), TypeError),
+        (lambda x: np.pad(x, 1, mode=lambda vector, widths, axis, options: None), TypeError),
+        (lambda x: np.pad(x, 1, mode="reflect", reflect_type="other"), ValueError),
+        (lambda x: np.pad(x, 1, mode="mean", end_values=1), ValueError),
+        (lambda x: np.pad(x, 1, mode="maximum", stat_length=0), ValueError),
+        (lambda x: np.pad(x[:0], 1, mode="mean"), ValueError),
         (lambda x: np.trim_zeros(x), TypeError),
         (lambda x: np.choose(np.array([2]), [x, x]), ValueError),
         (lambda x: np.select([x > 0], [x, x]), ValueError),
@@ -302,3 +313,12 @@ def test_out_is_a_write_with_a_history() -> None:
 def test_refusals(call: Callable[[Any], Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         call(rg.from_numpy(X.copy()))
+
+
+@pytest.mark.parametrize("mode", ["maximum", "mean", "median", "linear_ramp", "edge", "reflect", "wrap", "empty"])
+def test_padded_integers_are_numpys(mode: str) -> None:
+    x = np.arange(12).reshape(3, 4) ** 2
+    padded = np.pad(rg.tensor(x), ((2, 3), (5, 0)), mode).numpy()
+    assert padded.dtype == x.dtype and padded.shape == (8, 9)
+    if mode != "empty":
+        np.testing.assert_array_equal(padded, np.pad(x, ((2, 3), (5, 0)), mode))

@@ -114,6 +114,51 @@ def test_counts_that_were_saved_as_numbers(m: Any) -> Any:
     return report
 
 
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize(
+    ("saved_as", "loaded_as", "default"),
+    [
+        ("float64", "float64", "float32"),
+        ("float32", "float64", "float32"),
+        ("float64", "float32", "float32"),
+        ("float32", "float32", "float64"),
+        ("complex128", "complex128", "float32"),
+        ("float32", "float32", "float16"),
+        ("float16", "float16", "float32"),
+    ],
+)
+def test_resumed_in_any_dtype(name: str, saved_as: str, loaded_as: str, default: str) -> None:
+    """What is loaded has torch's dtypes, but for single numbers, and training goes on where torch's does."""
+
+    def run(library: Any) -> tuple[list[Any], list[dict[str, str]]]:
+        library.set_default_dtype(getattr(library, default))
+        try:
+            params = start(library, saved_as)
+            options = VARIANTS[name][-1]
+            optimizer = getattr(library.optim, name)(params, **options)
+            train(optimizer, params, 5)
+            again = [p.detach().to(getattr(library, loaded_as)).clone().requires_grad_() for p in params]
+            resumed = getattr(library.optim, name)(again, **options)
+            resumed.load_state_dict(optimizer.state_dict())
+            train(resumed, again, 50 if "16" not in saved_as else 1, first=5)
+        finally:
+            library.set_default_dtype(library.float32)
+        dtypes = [
+            {
+                key: str(value.dtype).rpartition(".")[2]
+                for key, value in kept.items()
+                if key not in ("eta", "mu", "mu_product")
+            }
+            for kept in resumed.state_dict()["state"].values()
+        ]
+        return again, dtypes
+
+    (ours, dtypes), (theirs, torchs) = run(rg), run(torch)
+    assert dtypes == torchs
+    if "16" not in saved_as:
+        assert_same(ours, theirs, loaded_as if saved_as == loaded_as else "float32")
+
+
 def test_loaded_state_is_a_copy() -> None:
     """Two optimizers with one state would disturb each other."""
     ours = start(rg)

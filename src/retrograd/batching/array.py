@@ -166,8 +166,8 @@ class BatchedArray(ArrayMethods):
     def data(self) -> Any:
         raise RuntimeError(
             "vmap: a tensor with a value for every sample of the batch has no memory of its own. It cannot become a "
-            "NumPy array, nor be written into a tensor that is not batched, nor be taken apart with as_strided(). "
-            "Return it from the mapped function, write out of place, or use reshape() and indexing."
+            "NumPy array, nor be written into a tensor that is not batched. "
+            "Return it from the mapped function, or write out of place."
         )
 
     __array_interface__ = data

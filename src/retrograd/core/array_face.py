@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching.array import BatchedArray
 from retrograd.core.leaving import no_array, warn_of_number
 from retrograd.core.size import Size, shape_of
 from retrograd.core.state import local
@@ -301,7 +302,8 @@ def storage_of(data: Any) -> Any:
 
 
 def storage_offset_of(data: Any) -> int:
-    """The distance, in elements, of the first element from the start of the storage."""
+    """The distance, in elements, of the first element from the start of the storage; of the first of the samples."""
+    data = data.array if type(data) is BatchedArray else data
     return (_address(data) - _address(storage_of(data))) // data.itemsize
 
 

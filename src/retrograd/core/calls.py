@@ -20,6 +20,7 @@ from retrograd.core import inplace as _inplace
 from retrograd.core.blocks import LARGE, run_blocked
 from retrograd.core.half import HALF, exact_numbers
 from retrograd.core.leading_calls import leading_caller
+from retrograd.core.leaving import no_operand_of
 from retrograd.core.node import Node, OpNode, save_result, save_tensor
 from retrograd.core.observer import observed_operation
 from retrograd.core.record import (
@@ -87,7 +88,7 @@ def _product(op: Op, operator: bool) -> Callable[..., Any]:
         mode = local.mode
         if type(input) is not Tensor or type(other) is not Tensor or mode == WATCHED or out is not None:
             if operator and (_foreign(other) or isinstance(other, ndarray)):
-                return NotImplemented
+                return _left_to(other, input)
             return apply(op, [input, other], out)
         try:
             result = forward(input._data, other._data)
@@ -237,7 +238,7 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
         mode = local.mode
         if type(input) is not Tensor or mode == WATCHED or out is not None:
             if operator and _foreign(other):
-                return NotImplemented
+                return _left_to(other, input)
             return apply(op, [input, other], out)
         a = input._data
         dtype = a.dtype
@@ -256,7 +257,7 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
             other_edge = None
         else:
             if operator and _foreign(other):
-                return NotImplemented
+                return _left_to(other, input)
             return apply(op, [input, other], None)
         try:
             result = forward(a, b) if a.size < large else run_blocked(forward, a, b)
@@ -324,6 +325,14 @@ def _foreign(other: Any) -> bool:
     return not isinstance(other, (Tensor, ndarray, np.generic, int, float, complex)) and not hasattr(
         other, "__cuda_array_interface__"
     )
+
+
+def _left_to(other: Any, tensor: Any) -> Any:
+    """``NotImplemented``, whereupon Python asks the class of the other operand; not pandas what it cannot answer."""
+    is_pandas = type(other).__module__.partition(".")[0] == "pandas" and isinstance(tensor, Tensor)
+    if is_pandas and getattr(other, "ndim", 1) == 2 and tensor.ndim != 1:  # a table takes a tensor for a row, or a list
+        raise no_operand_of("pandas", other)
+    return NotImplemented
 
 
 # --- in-place and operator forms --------------------------------------------------------------------------------------
@@ -479,7 +488,7 @@ def add_operators(op: Op, operator: str, with_inplace: bool) -> None:
             if commutes and type(other) in _SCALARS:
                 return forward(self, other)
             if _foreign(other):
-                return NotImplemented
+                return _left_to(other, self)
             return apply(op, [other, self])
 
         add_method(f"__r{operator}__", reflected)
@@ -490,7 +499,7 @@ def add_operators(op: Op, operator: str, with_inplace: bool) -> None:
                 if short and _write_unrecorded(op, self, other):
                     return self
                 if _foreign(other):
-                    return NotImplemented
+                    return _left_to(other, self)
                 return apply_inplace(op, f"__i{operator}__", [self, other])
 
             add_method(f"__i{operator}__", augmented)
@@ -499,7 +508,7 @@ def add_operators(op: Op, operator: str, with_inplace: bool) -> None:
 def _operator(op: Op) -> Callable[..., Any]:
     def call(self: Tensor, other: Any) -> Any:
         if _foreign(other):
-            return NotImplemented
+            return _left_to(other, self)
         return apply(op, [self, other])
 
     return call

@@ -104,15 +104,20 @@ def _requires_grad_itself(tensor: Tensor) -> bool:
 
 def _writable(data: Any) -> Any:
     """An expanded array, or a part of one, such that it may be written to; None if elements of it are the same."""
-    storage = storage_of(data)
-    if type(data) is not np.ndarray or not storage.flags.writeable or not storage.flags.forc:
-        return None
     extent = data.itemsize
     for step, length in sorted(zip(data.strides, data.shape, strict=True)):
         if length > 1:
             if step < extent:
                 return None
             extent = step * length
+    return writable_everywhere(data)
+
+
+def writable_everywhere(data: Any) -> Any:
+    """An array such that one value may be written to all of it, even if elements are the same; None if it is not."""
+    storage = storage_of(data)
+    if type(data) is not np.ndarray or not storage.flags.writeable or not storage.flags.forc:
+        return None
     start = storage_offset_of(data) * data.itemsize
     return np.ndarray(data.shape, data.dtype, storage, start, data.strides)
 
@@ -274,14 +279,13 @@ class CopySlices(Node):
         self.order = sorted(range(len(self.shape)), key=lambda k: -base._data.strides[k]) if strided else None
 
     def _in_order(self, g: Any) -> Any:
-        """The gradient as an array, lying in memory as the base does if that matters."""
+        """The gradient as an array; a copy that lies in memory as the base does if that matters."""
         if isinstance(g, np.generic):  # a 0-d array that went through a ufunc
             return np.array(g)
         if self.order is None:
             return g
         ordered = np.transpose(g, self.order)
-        ordered = ordered.contiguous() if isinstance(ordered, Tensor) else np.ascontiguousarray(ordered)
-        return np.transpose(ordered, np.argsort(self.order).tolist())
+        return np.transpose(ordered.copy(order="C"), np.argsort(self.order).tolist())
 
     def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
         g = self._in_order(g)
@@ -291,7 +295,7 @@ class CopySlices(Node):
             return [None, *others]
         if first is not None and not has_room(g, [first]):  # a row of a Jacobian: the same for all samples of a batch
             g = with_room(g, g, first)
-        rest = g.copy() if self.order is None else np.array(g, order="K")
+        rest = g.copy() if self.order is None else self._in_order(g)
         written = replay(rest, self.steps)
         if not written.flags.writeable:
             written = _writable(written)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
+from typing import Any
 
 from retrograd.core.sites import is_internal, warn_user
 
@@ -37,6 +38,11 @@ def no_array(reason: str) -> RuntimeError:
     return RuntimeError(
         f"Can't call numpy() on Tensor that {reason}. Use tensor.detach().numpy() instead, or, {instead}."
     )
+
+
+def no_operand_of(library: str, operand: Any) -> TypeError:
+    """The complaint about an operator between a tensor and an object of a library that takes arrays only."""
+    return TypeError(f"{library}'s {type(operand).__name__} takes arrays only: {dict(_IN_PLACE_OF)[library]}")
 
 
 def asking_library() -> tuple[str, str]:

@@ -273,11 +273,24 @@ def heaviside(input, values):
     return np.where(input == 0, values, input > 0).astype(input.dtype)
 
 
+@elementwise(
+    np.heaviside,
+    public=False,
+    method=False,
+    name="heaviside",
+    int_to_float=True,
+    input=not_implemented("heaviside", "input"),
+    values=not_implemented("heaviside", "values"),
+)
+def _numpy_heaviside(input, values):
+    """As NumPy has it: NaN stays NaN."""
+
+
 @implements(np.heaviside)
 def _heaviside(x1: Any, x2: Any, *, out: Any = None) -> Tensor:
     common = result_dtype(*(x._data if isinstance(x, Tensor) else x for x in (x1, x2)))
     first, second = (x.astype(common) if isinstance(x, Tensor) else wrap(np.asarray(x, common)) for x in (x1, x2))
-    return heaviside(first, second, out=out)
+    return _numpy_heaviside(first, second, out=out)
 
 
 # --- interpolation and fused products ---------------------------------------------------------------------------------

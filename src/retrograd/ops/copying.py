@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,13 @@ import numpy as np
 from retrograd import dtypes
 from retrograd.core import calls
 from retrograd.core.errors import no_tensor
+from retrograd.core.inplace import check_writable, writable_everywhere
 from retrograd.core.layout import dense_copy, dense_like
-from retrograd.core.op import kernel, linear, op
+from retrograd.core.op import Op, kernel, linear, op
 from retrograd.core.registry import add_method, implements, method
 from retrograd.core.sites import warn_user
-from retrograd.core.tensor import Tensor
+from retrograd.core.state import local
+from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.core.tensor_types import DTYPES, TensorType
 from retrograd.device import array_module, as_device
 from retrograd.device import device as Device
@@ -312,6 +316,28 @@ def fill_value(name: str, value: Any, dtype: np.dtype) -> Any:
     return np.asarray(value).astype(dtype) if is_number else value
 
 
+def _written_everywhere(op: Op, name: str) -> Callable[..., Any]:
+    """The in-place form of an operation that writes one value: elements may be the same, if nothing is recorded."""
+    write = calls.inplace(op, name)
+
+    @functools.wraps(write)
+    def call(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        is_odd = type(input) is Tensor and not input._data.flags.writeable and local.tangents is None
+        operands = (input, *args, *kwargs.values())
+        if is_odd and not (
+            local.grad_enabled and any(getattr(operand, "requires_grad", False) for operand in operands)
+        ):
+            check_writable(input, name, elements=False)
+            everywhere = writable_everywhere(input._data)
+            if everywhere is not None:
+                write(wrap(everywhere), *args, **kwargs)
+                bump(input)
+                return input
+        return write(input, *args, **kwargs)
+
+    return call
+
+
 def _fill(input: Any, value: Any) -> None:
     input[...] = fill_value("fill_", value, input.dtype)
 
@@ -330,7 +356,7 @@ def fill(input, value):
     return result
 
 
-add_method("fill_", calls.inplace(fill.op, "fill_"))
+add_method("fill_", _written_everywhere(fill.op, "fill_"))
 
 
 def _zero(input: Any) -> None:
@@ -343,4 +369,4 @@ def zero(input):
     return np.zeros_like(input)
 
 
-add_method("zero_", calls.inplace(zero.op, "zero_"))
+add_method("zero_", _written_everywhere(zero.op, "zero_"))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from retrograd.batching.array import unbatched
-from retrograd.core.errors import no_tensor
+from retrograd.core.errors import mention_numpy, no_tensor
 from retrograd.core.fit import sum_to
 from retrograd.core.inplace import check_writable
 from retrograd.core.layout import row_major
@@ -110,6 +110,8 @@ def view(input, *shape: Any, size: Any = None, dtype: Any = None):
     """
     if size is not None:
         shape = size
+    elif not shape and dtype is None:
+        raise mention_numpy(TypeError("view() needs the lengths of the dimensions, or a dtype"), "view")
     elif len(shape) == 1 and not isinstance(shape[0], int):
         (shape,) = shape
         if not isinstance(shape, (tuple, list)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -263,7 +264,7 @@ def quantile(
     >>> rg.quantile(rg.tensor([0.0, 1.0, 2.0, 3.0]), 0.4)
     tensor(1.2000)
     """
-    return _quantile("quantile", input, q, dim, keepdim, interpolation)
+    return find_quantile("quantile", input, q, dim, keepdim, interpolation)
 
 
 @composite(out=True)
@@ -276,7 +277,7 @@ def nanquantile(
     interpolation: str = "linear",
 ) -> Any:
     """Return the quantiles of the elements that are not NaN; see :func:`quantile`."""
-    return _quantile("nanquantile", input, q, dim, keepdim, interpolation)
+    return find_quantile("nanquantile", input, q, dim, keepdim, interpolation)
 
 
 def _check_quantile(name: str, input: Any, q: Any, interpolation: str) -> None:
@@ -304,7 +305,16 @@ def _check_quantile(name: str, input: Any, q: Any, interpolation: str) -> None:
         raise RuntimeError(f"{name}(): q values must be in the range [0, 1]")
 
 
-def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str) -> Any:
+def find_quantile(
+    name: str,
+    input: Any,
+    q: Any,
+    dim: int | None,
+    keepdim: bool,
+    interpolation: str,
+    rank_of: Callable[[Any, Any], Any] = lambda q, count: q * (count - 1),
+) -> Any:
+    """A quantile, where ``rank_of(q, count)`` says how far from the first of so many elements it lies, in ranks."""
     _check_quantile(name, input, q, interpolation)
     ranked: Any
     if dim is None or input.ndim == 0:
@@ -323,7 +333,7 @@ def _quantile(name: str, input: Any, q: Any, dim: int | None, keepdim: bool, int
     vector = q.reshape((-1,)) if isinstance(q, Tensor) else np.array([q], ranked.dtype.numpy, like=ranked._data)
     if name == "nanquantile":
         last = np.maximum(last - nan.sum(-1, keepdims=True), 0).astype(ranked.dtype.numpy)
-    rank = vector * last
+    rank = rank_of(vector, last + 1)
     if name == "quantile" and not everywhere(~nan):
         rank = np.where(nan[..., -1:], last, rank)
     rank = np.broadcast_to(rank, (*ranked.shape[:-1], vector.shape[0]))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import BatchedArray
 from retrograd.core.array_face import storage_of, storage_offset_of
 from retrograd.core.op import kernel, view
 from retrograd.core.registry import composite
@@ -104,6 +105,8 @@ def restride(grad, source: Layout, target: Layout):
     input=lambda g, input_layout, layout: restride(g, layout, input_layout),
 )
 def _as_strided(input, layout: Layout, input_layout: Layout):
+    if type(input) is BatchedArray:
+        return _each_strided(input, layout, input_layout)
     shape, strides, offset = layout
     # relative to the first element, because a gradient has the layout of the input but not its storage
     start = storage_offset_of(input) + offset - input_layout[2]
@@ -122,6 +125,29 @@ def _as_strided(input, layout: Layout, input_layout: Layout):
     return result
 
 
+def _each_strided(input: BatchedArray, layout: Layout, input_layout: Layout) -> BatchedArray:
+    """The same view of every sample; the samples stay as far apart in the storage as they are."""
+    samples, (shape, strides, offset), hidden = input.array, layout, len(input.levels)
+    steps, start = _element_strides(samples), storage_offset_of(samples)
+    whole: Layout = (samples.shape[:hidden] + shape, steps[:hidden] + strides, start + offset - input_layout[2])
+    return BatchedArray(_as_strided.op.forward(samples, whole, (samples.shape, steps, start)), input.levels)
+
+
+def _check_sample(layout: Layout, own: Layout) -> None:
+    """Raise unless a layout, of the memory of a sample that lies in it as ``own`` says, stays within the sample."""
+    elements, read = np.unique(_positions(own)), _positions(layout)
+    if elements.size and elements[-1] - elements[0] >= elements.size:
+        raise RuntimeError(
+            "as_strided: inside vmap, a sample must lie in memory without gaps, but other samples lie between its "
+            f"elements, at strides {list(own[1])}; take it of x.contiguous()"
+        )
+    if read.size and not (elements.size and elements[0] <= read.min() and read.max() <= elements[-1]):
+        raise RuntimeError(
+            f"as_strided: sizes {list(layout[0])}, strides {list(layout[1])}, storage offset {layout[2]} are out of "
+            f"bounds for a sample of {elements.size} elements, the first of which is at {own[2]}"
+        )
+
+
 @composite()
 def as_strided(input, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None):
     """Return a view of the storage of ``input``: element ``i, j`` is at ``storage_offset + i*stride[0] + j*stride[1]``.
@@ -137,7 +163,10 @@ def as_strided(input, size: Sequence[int], stride: Sequence[int], storage_offset
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
     data = input._data
     own: Layout = (data.shape, _element_strides(data), storage_offset_of(data))
-    return _as_strided(input, (tuple(size), tuple(stride), own[2] if storage_offset is None else storage_offset), own)
+    layout = (tuple(size), tuple(stride), own[2] if storage_offset is None else storage_offset)
+    if type(data) is BatchedArray:
+        _check_sample(layout, own)
+    return _as_strided(input, layout, own)
 
 
 @composite()

@@ -8,9 +8,8 @@ import numpy as np
 
 from retrograd.core.inplace import check_writable
 from retrograd.core.tensor import Tensor, bump, wrap
-from retrograd.creation import tensor
 from retrograd.optim._blockwise import LARGE, Kernel, Plan, Update
-from retrograd.optim.optimizer import Closure, Group, Optimizer
+from retrograd.optim.optimizer import Closure, Group, Optimizer, scalar
 
 
 def check(is_valid: bool, what: str, value: Any) -> None:
@@ -102,7 +101,7 @@ class ElementwiseOptimizer(Optimizer):
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         """What is remembered of a parameter before its first step."""
-        return {"step": tensor(0.0), **{name: filled_like(param) for name in self._kept}}
+        return {"step": scalar(0.0), **{name: filled_like(param) for name in self._kept}}
 
     def _state_of(self, group: Group, param: Tensor) -> dict[str, Any]:
         """What is remembered of a parameter."""

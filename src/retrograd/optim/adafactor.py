@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.tensor import Tensor, wrap
-from retrograd.creation import tensor
 from retrograd.optim._elementwise import check_lr, count_step, number
 from retrograd.optim._matrixwise import MatrixwiseOptimizer
-from retrograd.optim.optimizer import Group
+from retrograd.optim.optimizer import Group, scalar
 
 __all__ = ["Adafactor"]
 
@@ -79,9 +78,9 @@ class Adafactor(MatrixwiseOptimizer):
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         data = param._data
         if data.ndim < 2:
-            return {"step": tensor(0.0), "variance": wrap(np.zeros_like(data, order="C"))}
+            return {"step": scalar(0.0), "variance": wrap(np.zeros_like(data, order="C"))}
         return {
-            "step": tensor(0.0),
+            "step": scalar(0.0),
             "row_var": wrap(np.zeros_like(data, shape=(*data.shape[:-1], 1), order="C")),
             "col_var": wrap(np.zeros_like(data, shape=(*data.shape[:-2], 1, data.shape[-1]), order="C")),
         }

@@ -8,7 +8,6 @@ import numpy as np
 
 from retrograd.core.blas import scale_and_add
 from retrograd.core.tensor import Tensor
-from retrograd.creation import tensor
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
     ElementwiseOptimizer,
@@ -18,7 +17,7 @@ from retrograd.optim._elementwise import (
     filled_like,
     number,
 )
-from retrograd.optim.optimizer import Group
+from retrograd.optim.optimizer import Group, scalar
 
 __all__ = ["Adagrad"]
 
@@ -88,7 +87,7 @@ class Adagrad(ElementwiseOptimizer):
                 self._state_of(group, param)
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
-        return {"step": tensor(0.0), "sum": filled_like(param, group["initial_accumulator_value"])}
+        return {"step": scalar(0.0), "sum": filled_like(param, group["initial_accumulator_value"])}
 
     def _kernel(self, group: Group, numbers: tuple[float, ...]) -> tuple[Kernel, tuple[str, ...]]:
         (step,) = numbers

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.tensor import Tensor
-from retrograd.creation import tensor
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
     ElementwiseOptimizer,
@@ -18,7 +17,7 @@ from retrograd.optim._elementwise import (
     filled_like,
     number,
 )
-from retrograd.optim.optimizer import Group
+from retrograd.optim.optimizer import Group, scalar
 
 __all__ = ["ASGD"]
 
@@ -83,8 +82,8 @@ class ASGD(ElementwiseOptimizer):
         super().__init__(params, defaults)
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
-        eta = tensor(float(number(group["lr"])))
-        return {"step": tensor(0.0), "eta": eta, "mu": tensor(1.0), "ax": filled_like(param)}
+        eta = scalar(float(number(group["lr"])))
+        return {"step": scalar(0.0), "eta": eta, "mu": scalar(1.0), "ax": filled_like(param)}
 
     def _numbers(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[float, ...]:
         eta, mu = number(state["eta"]), number(state["mu"])

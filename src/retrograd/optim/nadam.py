@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.tensor import Tensor
-from retrograd.creation import tensor
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
     ElementwiseOptimizer,
@@ -20,7 +19,7 @@ from retrograd.optim._elementwise import (
     number,
 )
 from retrograd.optim.adam import update_moments
-from retrograd.optim.optimizer import Group
+from retrograd.optim.optimizer import Group, scalar
 
 __all__ = ["NAdam"]
 
@@ -92,7 +91,7 @@ class NAdam(ElementwiseOptimizer):
         super().__init__(params, defaults)
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
-        return {"step": tensor(0.0), "mu_product": tensor(1.0), **super()._new_state(group, param)}
+        return {"step": scalar(0.0), "mu_product": scalar(1.0), **super()._new_state(group, param)}
 
     def _numbers(self, group: Group, param: Tensor, state: dict[str, Any]) -> tuple[float, ...]:
         step = count_step(state)

@@ -20,6 +20,7 @@ from retrograd.core.sites import warn_user
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor
 from retrograd.creation import as_tensor, tensor
+from retrograd.dtypes import float32, float64, get_default_dtype
 from retrograd.queries import typename
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
@@ -184,7 +185,7 @@ class Optimizer:
         for kept in self.state.values():
             for name in self._counts:
                 if isinstance(kept, dict) and isinstance(kept.get(name), numbers.Real):  # as older programs saved it
-                    kept[name] = tensor(float(kept[name]))
+                    kept[name] = scalar(float(kept[name]))
 
     def __repr__(self) -> str:
         groups = []
@@ -452,6 +453,11 @@ class Optimizer:
         return self._optimizer_load_state_dict_post_hooks.register(hook, prepend=prepend)
 
 
+def scalar(value: float) -> Tensor:
+    """A number in the state, such as how many steps were made; float16 could not count beyond 2048."""
+    return tensor(value, dtype=float64 if get_default_dtype() is float64 else float32)
+
+
 def _advice(params: Any) -> str:
     """What to give in place of what is no list of parameters."""
     if isinstance(params, Tensor):
@@ -481,7 +487,9 @@ def _fitted(param: Tensor, value: Any, key: Any = None) -> Any:
     """A copy of what was saved for a parameter, in the parameter's dtype."""
     if _is_array(value):
         copied = as_tensor(value).detach().clone()
-        is_count = key in ("step", "mu_product", "eta", "mu")  # one number for all elements, in a dtype of its own
+        # a number for all elements stays in its own dtype, where torch converts all but "step": so that training goes
+        # on to the last bit as if it had never stopped, and float16 need not count
+        is_count = key in ("step", "mu_product", "eta", "mu")
         return copied if is_count or param._data.dtype.kind != "f" else copied.to(param.dtype)
     if isinstance(value, Mapping):
         return {name: _fitted(param, item, name) for name, item in value.items()}

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.tensor import Tensor
-from retrograd.creation import tensor
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
     ElementwiseOptimizer,
@@ -17,7 +16,7 @@ from retrograd.optim._elementwise import (
     filled_like,
     number,
 )
-from retrograd.optim.optimizer import Group
+from retrograd.optim.optimizer import Group, scalar
 
 __all__ = ["Rprop"]
 
@@ -77,7 +76,7 @@ class Rprop(ElementwiseOptimizer):
 
     def _new_state(self, group: Group, param: Tensor) -> dict[str, Any]:
         first = number(group["lr"])
-        return {"step": tensor(0.0), "prev": filled_like(param), "step_size": filled_like(param, first)}
+        return {"step": scalar(0.0), "prev": filled_like(param), "step_size": filled_like(param, first)}
 
     def _kernel(self, group: Group, numbers: tuple[float, ...]) -> tuple[Kernel, tuple[str, ...]]:
         shrink, grow = group["etas"]
@@ -93,6 +92,6 @@ class Rprop(ElementwiseOptimizer):
             prev[turned] = 0  # the element stays where it is, once
             np.sign(prev, out=b)
             np.multiply(b, step_size, out=b)
-            np.subtract(param, b, out=param)
+            np.subtract(param, b, out=param, where=b == b)  # NaN has no sign to go by, and torch's sign of it is 0
 
         return rprop, self._kept

@@ -46,6 +46,7 @@ def _run(hook: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
 # those of all modules: at calls, and at registrations
 forward_pre, forward, backward_pre, backward = Hooks(), Hooks(), Hooks(), Hooks()
 parameter_registration, buffer_registration, module_registration = Hooks(), Hooks(), Hooks()
+_backward_are_full: bool | None = None  # None before the first of them
 
 
 def registered(hooks: Hooks, *registration: Any) -> Any:
@@ -56,6 +57,14 @@ def registered(hooks: Hooks, *registration: Any) -> Any:
         if replaced is not None:
             thing = replaced
     return thing
+
+
+def _check_kind(hooks: Hooks, are_full: bool | None, is_full: bool, where: str) -> None:
+    """Raise where backward hooks are of the other kind; torch takes no two kinds, whose gradients would differ."""
+    if hooks and are_full is (not is_full):
+        raise RuntimeError(
+            f"Cannot use both regular backward hooks and full backward hooks {where}. Please use only one of them."
+        )
 
 
 # --- for all modules --------------------------------------------------------------------------------------------------
@@ -97,12 +106,22 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
 
     For every module. What it returns replaces ``grad_input``.
     """
+    return _register_backward_hook(hook, is_full=True)
+
+
+def _register_backward_hook(hook: Callable[..., Any], is_full: bool) -> RemovableHandle:
+    global _backward_are_full
+    _check_kind(backward, _backward_are_full, is_full, "as a global Module hook")
+    _backward_are_full = is_full
     return backward.register(hook)
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Do as :func:`register_module_full_backward_hook`; torch deprecates this name, whose hooks saw other gradients."""
-    return register_module_full_backward_hook(hook)
+    """Do as :func:`register_module_full_backward_hook`; torch deprecates this name, whose hooks saw other gradients.
+
+    As there, a program has hooks of one of the two kinds.
+    """
+    return _register_backward_hook(hook, is_full=False)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -130,6 +149,7 @@ class Hooked:
     _forward_hooks: Hooks
     _backward_pre_hooks: Hooks
     _backward_hooks: Hooks
+    _is_full_backward_hook: bool | None = None  # None before the first of them
     forward: Callable[..., Any]
 
     def register_forward_pre_hook(
@@ -199,11 +219,18 @@ class Hooked:
 
         Inputs and outputs of a module with such hooks cannot be written to in place.
         """
+        _check_kind(self._backward_hooks, self._is_full_backward_hook, True, "on a single Module")
+        self._is_full_backward_hook = True
         return register(self._backward_hooks, hook, prepend=prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Do as :meth:`register_full_backward_hook`; torch deprecates this name, whose hooks saw other gradients."""
-        return self.register_full_backward_hook(hook)
+        """Do as :meth:`register_full_backward_hook`; torch deprecates this name, whose hooks saw other gradients.
+
+        As there, a module has hooks of one of the two kinds.
+        """
+        _check_kind(self._backward_hooks, self._is_full_backward_hook, False, "on a single Module")
+        self._is_full_backward_hook = False
+        return register(self._backward_hooks, hook)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         state = _Call(args, kwargs)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
+from operator import attrgetter
 from typing import Any, Self
 
 from retrograd.core.tensor import Tensor
 from retrograd.nn.modules.module import Module, indented
 from retrograd.nn.parameter import Parameter
+from retrograd.queries import typename
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
@@ -190,6 +192,8 @@ class ModuleList(_Listed):
     )
     """
 
+    _instead_of_forward = ": it only holds modules, to be called one by one; a Sequential calls one after the other"
+
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
         if modules is not None:
@@ -259,6 +263,8 @@ class ModuleDict(_Keyed, Module):
         What to begin with: a mapping or an iterable of pairs.
     """
 
+    _instead_of_forward = ": it only holds modules, to be called by name, as in modules['name'](x)"
+
     def __init__(self, modules: Any = None) -> None:
         super().__init__()
         if modules is not None:
@@ -308,13 +314,14 @@ def _as_parameter(value: Any) -> Any:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
-def _line_of(key: Any, value: Any) -> str:
-    if isinstance(value, Tensor):
-        kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-        place = "" if value.device.type == "cpu" else f" ({value.device})"
-        shape = "x".join(str(length) for length in value.shape)
-        return f"({key}): {kind} containing: [{value.dtype} of size {shape}{place}]"
-    return f"({key}): Object of type: {type(value).__name__}"
+def _line_of(key: Any, value: Any, kind_of: Callable[[Tensor], Any]) -> str:
+    """The line on a value in the text of its container; torch names the dtype in one and the type in the other."""
+    if not isinstance(value, Tensor):
+        return f"  ({key}): Object of type: {type(value).__name__}"
+    what = "Parameter" if isinstance(value, Parameter) else "Tensor"
+    place = "" if value.device.type == "cpu" else f" ({value.device})"
+    shape = "x".join(str(length) for length in value.shape)
+    return f"  ({key}): {what} containing: [{kind_of(value)} of size {shape}{place}]"
 
 
 class ParameterList(Module):
@@ -365,10 +372,7 @@ class ParameterList(Module):
 
     def extra_repr(self) -> str:
         """Return one line per value."""
-        return "\n".join(_line_of(number, value) for number, value in enumerate(self))
-
-    def __repr__(self) -> str:
-        return f"{self._get_name()}(\n  {indented(self.extra_repr())}\n)" if self._size else f"{self._get_name()}()"
+        return "\n".join(_line_of(number, value, attrgetter("dtype")) for number, value in enumerate(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raise: there is nothing to compute."""
@@ -497,10 +501,7 @@ class ParameterDict(_Keyed, Module):
 
     def extra_repr(self) -> str:
         """Return one line per value."""
-        return "\n".join(_line_of(key, value) for key, value in self.items())
-
-    def __repr__(self) -> str:
-        return f"{self._get_name()}(\n  {indented(self.extra_repr())}\n)" if self._keys else f"{self._get_name()}()"
+        return "\n".join(_line_of(key, value, typename) for key, value in self.items())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raise: there is nothing to compute."""

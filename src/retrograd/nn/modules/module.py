@@ -77,6 +77,7 @@ class Module(Members, Stateful, Hooked):
     """
 
     training: bool
+    _instead_of_forward = ""  # said where a class without ``forward`` is called
     call_super_init = False  # True in a class with further bases after this one, to whose constructor arguments go on
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -111,7 +112,9 @@ class Module(Members, Stateful, Hooked):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:  # of any arguments: so type checkers take every override
         """Compute the output. Subclasses define it; call the module itself, which runs the hooks, too."""
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function{self._instead_of_forward}'
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         hooked = (

@@ -246,15 +246,45 @@ def _count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 # --- quantiles --------------------------------------------------------------------------------------------------------
 
 
+def _plotting_position(alpha: float, beta: float) -> Callable[[Any, Any], Any]:
+    return lambda q, n: n * q + (alpha + q * (1 - alpha - beta)) - 1
+
+
+def _averaged(q: Any, n: Any) -> Any:
+    rank = n * q - 1
+    return np.where(rank % 1 == 0, rank + 0.5, np.ceil(rank))
+
+
+# The methods that torch does not have, and the ranks that they give the quantile q of n elements, between which they
+# interpolate: Hyndman and Fan (1996), "Sample Quantiles in Statistical Packages".
+_RANKS: dict[str, Callable[[Any, Any], Any]] = {
+    "inverted_cdf": lambda q, n: np.ceil(n * q) - 1,
+    "averaged_inverted_cdf": _averaged,
+    "closest_observation": lambda q, n: np.rint(n * q) - 1,
+    "interpolated_inverted_cdf": _plotting_position(0, 1),
+    "hazen": _plotting_position(0.5, 0.5),
+    "weibull": _plotting_position(0, 0),
+    "median_unbiased": _plotting_position(1 / 3, 1 / 3),
+    "normal_unbiased": _plotting_position(3 / 8, 3 / 8),
+}
+
+
 def _quantile_of(name: str, a: Any, q: Any, axis: Axis, out: Any, method: str, keepdims: Any) -> Any:
-    if method not in statistics.INTERPOLATIONS:
-        known = ", ".join(statistics.INTERPOLATIONS)
-        raise TypeError(f"numpy.{name}: method={method!r} is not supported for Tensors; use one of {known}")
-    single = np.result_type(as_float(a).dtype.numpy, np.float32)
-    flat, dim, kept = as_one_dim(as_float(a).to(single), axis)
-    q = as_operand(q, flat).to(single)
-    compute = statistics.nanquantile if name.startswith("nan") else statistics.quantile
-    result = compute(flat, q.reshape((-1,)), dim, interpolation=method)
+    if method not in (*statistics.INTERPOLATIONS, *_RANKS):
+        known = ", ".join((*statistics.INTERPOLATIONS, *_RANKS))
+        raise ValueError(f"numpy.{name}: method={method!r} is not one of {known}")
+    # ranks that are rounded need all digits, or the next element is taken
+    computed = np.float64 if method in _RANKS else np.result_type(as_float(a).dtype.numpy, np.float32)
+    flat, dim, kept = as_one_dim(as_float(a).to(computed), axis)
+    q = as_operand(q, flat).to(computed)
+    kind = "nanquantile" if name.startswith("nan") else "quantile"
+    q_vector = q.reshape((-1,))
+    if method in _RANKS:
+        result = statistics.find_quantile(
+            kind, flat, q_vector, dim, False, "linear", lambda q, n: np.clip(_RANKS[method](q, n), 0, n - 1)
+        )
+    else:
+        result = getattr(statistics, kind)(flat, q_vector, dim, interpolation=method)
     return into(out, result.reshape(tuple(q.shape) + (kept if keepdims else result.shape[1:])).to(as_float(a).dtype))
 
 

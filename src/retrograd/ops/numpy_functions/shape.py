@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -355,37 +354,6 @@ def _flipud(m: Any) -> Tensor:
 @implements(np.rot90)
 def _rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     return rearranging.rot90(m, k, axes)
-
-
-@implements(np.pad)
-def _pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Tensor:
-    if isinstance(pad_width, dict):
-        pad_width = [pad_width.get(dim, pad_width.get(dim - array.ndim, 0)) for dim in range(array.ndim)]
-        pad_width = [width if np.ndim(width) else (width, width) for width in pad_width]
-    widths = np.broadcast_to(np.asarray(pad_width), (array.ndim, 2)).tolist()
-    if mode == "constant":
-        return _pad_constant(array, widths, **kwargs)
-    if mode not in ("edge", "reflect", "symmetric", "wrap") or kwargs.get("reflect_type", "even") != "even":
-        raise TypeError(
-            f"numpy.pad: mode={mode!r} with {kwargs} is not supported for Tensors; "
-            "use constant, edge, wrap, or reflect and symmetric of even type"
-        )
-    for dim, pair in enumerate(widths):
-        if any(pair):
-            places = np.pad(np.arange(array.shape[dim]), pair, mode)
-            array = index_select(array, dim, wrap(places))
-    return array
-
-
-def _pad_constant(array: Any, widths: list[list[int]], constant_values: Any = 0) -> Tensor:
-    if not isinstance(constant_values, Tensor) and np.ndim(constant_values) == 0:
-        return rearranging.constant_pad_nd(array, list(itertools.chain(*widths[::-1])), constant_values)
-    values = np.broadcast_to(np.asarray(constant_values), (array.ndim, 2)).tolist()
-    for dim, (pair, sides) in enumerate(zip(widths, values, strict=True)):
-        later = [0, 0] * (array.ndim - 1 - dim)
-        for side in (0, 1):
-            array = rearranging.constant_pad_nd(array, [*later, *np.eye(2, dtype=int)[side] * pair[side]], sides[side])
-    return array
 
 
 @implements(np.trim_zeros)

@@ -1,0 +1,52 @@
+"""Views of the memory of samples, inside of vmap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import retrograd as rg
+from tests.parity import parity
+
+PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
+    "values": lambda m, x: m.vmap(lambda a: a.as_strided((2, 3), (4, 1), 1))(x),
+    "of a part": lambda m, x: m.vmap(lambda a: a[1:].as_strided((2, 2), (1, 2)))(x),
+    "of a transposed sample": lambda m, x: m.vmap(lambda a: a.t().as_strided((2, 2), (1, 3)))(x),
+    "nested": lambda m, x: m.vmap(m.vmap(lambda a: a.as_strided((2, 2), (1, 1))))(x),
+    "the same for all samples": lambda m, x: m.vmap(lambda a: a * x.as_strided((4,), (2,), 3))(x),
+    "repeated elements": lambda m, x: m.vmap(lambda a: a.as_strided((2, 2), (0, 1)))(x),
+    "vmap of grad": lambda m, x: m.vmap(m.func.grad(lambda a: (a.as_strided((2, 2), (1, 1), 2) ** 3).sum()))(x),
+    "vmap of hessian": lambda m, x: m.vmap(m.func.hessian(lambda a: (a.as_strided((2, 2), (1, 1)) ** 3).sum()))(x),
+    "jacrev of vmap": lambda m, x: m.func.jacrev(m.vmap(lambda a: (a.as_strided((2, 2), (1, 1)) ** 3).sum()))(x),
+    "jacfwd of vmap": lambda m, x: m.func.jacfwd(m.vmap(lambda a: (a.as_strided((2, 2), (1, 1)) ** 3).sum()))(x),
+}
+
+
+def _written_to(a: Any) -> Any:
+    a = a * 1
+    a.as_strided((2,), (2,), a.storage_offset()).mul_(10)
+    return a
+
+
+PROGRAMS["written to"] = lambda m, x: m.vmap(_written_to)(x)
+PROGRAMS["gradient of a write"] = lambda m, x: m.vmap(m.func.grad(lambda a: (_written_to(a) ** 2).sum()))(x)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_strided(name: str) -> None:
+    @parity
+    def program(m: Any) -> Any:
+        return PROGRAMS[name](m, m.arange(24.0).reshape(2, 3, 4))
+
+    program()
+
+
+def test_elements_of_other_samples_are_out_of_reach() -> None:
+    x = rg.arange(24.0).reshape(3, 4, 2)
+    with pytest.raises(RuntimeError, match=r"without gaps.*contiguous\(\)"):
+        rg.vmap(lambda a: a.as_strided((2, 2), (4, 1)), in_dims=2)(x)
+    assert rg.vmap(lambda a: a.contiguous().as_strided((2, 2), (4, 1)), in_dims=2)(x).equal(x[:2, :2].permute(2, 0, 1))
+    with pytest.raises(RuntimeError, match="out of bounds for a sample of 8 elements"):
+        rg.vmap(lambda a: a.as_strided((3, 3), (4, 1)))(x)
