@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -290,6 +291,46 @@ def test_a_healthy_run_says_nothing_unless_nothing_was_watched(tmp_path: Path) -
     own = "import retrograd as rg\nx = rg.ones(2).requires_grad_()\nwith rg.anomaly.watch():\n    x.sum().backward()\n"
     write(tmp_path / "own.py", own)
     assert retrograd("run", "own.py", cwd=tmp_path).stderr == ""
+
+
+ARGPARSE = """\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int)
+parser.add_argument("--seed", type=int)
+print(parser.parse_args())
+"""
+
+
+def said(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What retrograd itself has said."""
+    return [line for line in done.stderr.splitlines() if line.startswith("retrograd:")]
+
+
+@pytest.mark.parametrize("given", [["--report", "runs/7"], ["--report=runs/7"]])
+def test_an_option_behind_the_script_that_it_does_not_know(tmp_path: Path, given: list[str]) -> None:
+    write(tmp_path / "script.py", ARGPARSE)
+    done = retrograd("run", "--seed", "3", "script.py", *given, "--epochs", "2", cwd=tmp_path)
+    assert done.returncode == 2
+    [line] = said(done)
+    command = shlex.split(line.partition("go before the script: ")[2])
+    assert command[-6 - len(given) :] == ["run", "--seed", "3", *given, "script.py", "--epochs", "2"]
+    ends = subprocess.run(command, cwd=tmp_path, env={**ENVIRONMENT, "PYTHONPATH": str(SOURCE)}, check=False)
+    assert ends.returncode == 0
+    assert (tmp_path / "runs" / "7").is_dir()
+
+
+def test_an_option_behind_the_script_that_it_refuses_by_an_error(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", "import sys\nraise ValueError(f'unknown: {sys.argv[1]}')")
+    assert "run --policy warn script.py" in said(retrograd("run", "script.py", "--policy", "warn", cwd=tmp_path))[0]
+
+
+@pytest.mark.parametrize("given", [["--seed", "3"], ["--seed", "3", "--help"], ["--epochs", "many"]])
+def test_an_option_of_the_script_own_is_no_mistake(tmp_path: Path, given: list[str]) -> None:
+    write(tmp_path / "script.py", ARGPARSE)
+    assert said(retrograd("run", "script.py", *given, cwd=tmp_path)) == [NOTHING_WATCHED]
+    write(tmp_path / "script.py", "raise FileNotFoundError('data.csv')")
+    assert not said(retrograd("run", "script.py", *given, cwd=tmp_path))
 
 
 def test_a_caught_finding_keeps_the_exit_code_of_the_script(tmp_path: Path) -> None:

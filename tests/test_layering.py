@@ -20,6 +20,7 @@ LAYERS = [
     ("retrograd.array_methods",),
     (
         "retrograd.batching",
+        "retrograd.decorating",
         "retrograd.device",
         "retrograd.dtypes",
         "retrograd.gpu",

@@ -625,17 +625,6 @@ def test_start_and_stop() -> None:
     assert len(watch.events) == 1
 
 
-def test_what_runs_after_its_call_is_not_decorated() -> None:
-    def steps() -> Iterator[int]:
-        yield 1
-
-    async def train() -> None: ...
-
-    for function in (steps, train):
-        with pytest.raises(TypeError, match=f"{function.__name__} runs after it was called: put `with"):
-            rg.anomaly.watch()(function)
-
-
 def test_as_a_decorator() -> None:
     @rg.anomaly.watch()
     def step(x: Tensor) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any, TypeVar
 
 from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
@@ -23,6 +21,7 @@ from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, ad
 from retrograd.anomaly.policies import ACTIONS, Action, names_allowed, policies_of
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
 from retrograd.anomaly.second_run import SecondRun
+from retrograd.decorating import from_begin_to_end
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -128,6 +127,7 @@ class Watch:
         self._guard = GradientGuard()
         self._usual_updates = RunningThreshold(ceiling=LARGEST_UPDATE)
         self._adapters: list[Adapter] = []
+        self._calls = 0  # of functions that it decorates
         self._own_time = 0.0
         self._started = self._ended = 0.0
         self._replay: SecondRun | None = None
@@ -194,25 +194,42 @@ class Watch:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:
             if error is not None:
-                self.explain(error)
-                self._unfinished = None
-                with suppress(AnomalyError):  # it is recorded; the error that is under way comes first
-                    self.settle()
+                self._left_by(error)
         finally:
             self.stop()
 
+    def _left_by(self, error: BaseException) -> None:
+        """What is watched is left by an error; a generator that is not asked for more has none."""
+        if isinstance(error, GeneratorExit):
+            return
+        self.explain(error)
+        self._unfinished = None
+        with suppress(AnomalyError):  # it is recorded; the error that is under way comes first
+            self.settle()
+
     def __call__(self, function: F) -> F:
-        """Observe every call of a function, also one within another; TypeError if it makes a generator or coroutine."""
-        if isgeneratorfunction(function) or iscoroutinefunction(function) or isasyncgenfunction(function):
-            name = getattr(function, "__name__", function)
-            raise TypeError(f"{name} runs after it was called: put `with watch():` into it instead")
+        """Observe every call of a function, also one within another; a generator or coroutine from begin to end."""
+        return from_begin_to_end(function, self._observing)
 
-        @functools.wraps(function)
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            with nullcontext() if self in _stack else self:
-                return function(*args, **kwargs)
-
-        return watched  # type: ignore[return-value]
+    @contextmanager
+    def _observing(self) -> Iterator[None]:
+        """A context for one of several calls, which may overlap; it is not stopped there where it was on before."""
+        if self in _stack and not self._calls:
+            yield
+            return
+        if not self._calls:
+            self.start()
+        self._calls += 1
+        try:
+            yield
+        except BaseException as error:
+            if self._calls == 1:
+                self._left_by(error)
+            raise
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self.stop()
 
     # --- what users ask --------------------------------------------------------------------------------------------
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from retrograd.core import state
 from retrograd.core.own_names import own_methods
 from retrograd.core.sites import warn_user
+from retrograd.decorating import while_it_runs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,7 +32,7 @@ class _Mode:
         if inspect.isclass(function):
             return self._decorate_class(function)
         if inspect.isgeneratorfunction(function):
-            return self._decorate_generator(function)  # type: ignore[return-value]
+            return while_it_runs(function, self.clone)
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -49,33 +50,6 @@ class _Mode:
         )
         cls.__init__ = self(cls.__init__)
         return cls
-
-    def _decorate_generator(self, function: Callable[..., Generator[Any, Any, Any]]) -> Callable[..., Any]:
-        """The mode holds while the generator runs, and not while its consumer does."""
-
-        @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            generator = function(*args, **kwargs)
-            try:
-                with self.clone():
-                    item = next(generator)
-                while True:
-                    try:
-                        sent = yield item
-                    except GeneratorExit:
-                        with self.clone():
-                            generator.close()
-                        raise
-                    except BaseException as error:
-                        with self.clone():
-                            item = generator.throw(error)
-                    else:
-                        with self.clone():
-                            item = generator.send(sent)
-            except StopIteration as stop:
-                return stop.value
-
-        return wrapper
 
 
 class _DecoratesWithoutCall(_Mode):

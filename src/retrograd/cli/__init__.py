@@ -145,7 +145,10 @@ def _run(arguments: argparse.Namespace) -> int:
     name, *rest = target
     start = run_script if arguments.module is None else run_module
     seed = new_seed() if arguments.seed is None else arguments.seed
-    options = {"--policy": None if arguments.policy == "raise" else arguments.policy, "--report": arguments.report}
+    policy = None if arguments.policy == "raise" else arguments.policy
+    options = {
+        "--policy": policy, "--report": arguments.report, "--from-step": arguments.from_step, "--seed": arguments.seed
+    }  # fmt: skip
     again = Command(options, seed, target if arguments.module is None else ["-m", *target])
     return _watch(lambda: start(name, rest), arguments.policy, arguments.report, again, arguments.from_step)
 

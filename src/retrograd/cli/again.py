@@ -26,7 +26,7 @@ class Command:
     Parameters
     ----------
     options
-        Of ``retrograd run``, with their values; those that are None are left out.
+        Of ``retrograd run``, as they were given, with their values; those that are None are left out.
     seed
         Of this run.
     target
@@ -34,14 +34,15 @@ class Command:
     """
 
     def __init__(self, options: Mapping[str, Any], seed: int, target: Sequence[str]) -> None:
-        self._options = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+        self._options = {name: str(value) for name, value in options.items() if value is not None}
         self.seed = seed
         self._target = target
 
     def __call__(self, step: int) -> Again:
         """The command that records every operation from a step on."""
         seed = () if _is_one_of_many() else ("--seed", str(self.seed))
-        words = [*called(), "run", "--from-step", str(step), *seed, *self._options, *self._target]
+        kept = {name: value for name, value in self._options.items() if name not in ("--from-step", "--seed")}
+        words = [*called(), "run", "--from-step", str(step), *seed, *_words(kept), *self._target]
         return Again(
             shlex.join(words),
             f"The command above records every operation from step {step} on"
@@ -51,6 +52,22 @@ class Command:
                 else "; set seeds, so that the program goes the same way."
             ),
         )
+
+    def with_options_in_front(self, names: Sequence[str]) -> str | None:
+        """The command with these options before the script, if some of them were given after it; None otherwise."""
+        moved: list[str] = []
+        left: list[str] = []
+        words = list(self._target)
+        while words:
+            word = words.pop(0)
+            (moved if word.partition("=")[0] in names else left).append(word)
+            if word in names and words:
+                moved.append(words.pop(0))
+        return shlex.join((*called(), "run", *_words(self._options), *moved, *left)) if moved else None
+
+
+def _words(options: Mapping[str, str]) -> list[str]:
+    return [word for each in options.items() for word in each]
 
 
 def called() -> tuple[str, ...]:

@@ -18,6 +18,8 @@ from retrograd.cli.program import ProgramNotFoundError, show_only_own_frames
 LIBRARIES = ("retrograd", "torch")
 NOTHING_WATCHED = "retrograd: no backward pass was seen in this process, so there was nothing to watch"
 NOTHING_RECORDED = "retrograd: the program ended with step {}, before step {}, from which on it was to be recorded"
+MISPLACED = "retrograd: options that are meant for retrograd go before the script: {}"
+OPTIONS = ("--policy", "--report", "--from-step", "--seed")
 NOTHING_FOUND = "retrograd: every operation of steps {} to {} was recorded, and no NaN or infinity has done harm"
 
 
@@ -54,7 +56,11 @@ def run_watched(
     if failure is not None and not isinstance(failure, SystemExit):
         _show(failure)
     report.print()
-    if not report.run.entries and not observer.step and (failure is None or isinstance(failure, SystemExit)):
+    began = report.run.entries or observer.step
+    instead = again.with_options_in_front(OPTIONS) if not began and _refuses_options(failure) else None
+    if instead is not None:
+        print(MISPLACED.format(instead), file=sys.stderr)
+    elif not began and (failure is None or isinstance(failure, SystemExit)):
         print(NOTHING_WATCHED, file=sys.stderr)
     elif not report.run.entries and from_step is not None:
         text = NOTHING_FOUND if observer.step >= from_step else NOTHING_RECORDED
@@ -64,6 +70,13 @@ def run_watched(
     if isinstance(failure, SystemExit | KeyboardInterrupt):
         raise failure.with_traceback(None)
     return 0 if failure is None else 1
+
+
+def _refuses_options(failure: BaseException | None) -> bool:
+    """Whether a program has ended as one does that was given an option which it does not know."""
+    if isinstance(failure, SystemExit) and failure.code == 2:  # as argparse and its like say it
+        return True
+    return failure is not None and any(name in str(failure) for name in OPTIONS)
 
 
 def _write_if_missing(report: Report, event: NaNEvent | GradEvent) -> None:

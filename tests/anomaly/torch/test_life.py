@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import gc
 import itertools
 import subprocess
 import sys
 import textwrap
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -271,3 +273,19 @@ def test_the_script_itself_fails(tmp_path: Path) -> None:
     watched_run, plain = run(script, tmp_path, "-m", "retrograd", "run"), run(script, tmp_path)
     assert watched_run.returncode == plain.returncode == 1
     assert watched_run.stderr == plain.stderr
+
+
+@pytest.mark.parametrize("options", [{}, {"lag": 1}, {"policy": {"spike": "record"}}, {"from_step": 2}], ids=str)
+def test_a_watch_that_has_ended_goes_with_the_last_name_for_it(options: dict[str, Any]) -> None:
+    net = Net()
+    optimizer = torch.optim.Adam(net.parameters())
+    gone = weakref.ref(net), weakref.ref(net.first.weight)
+    gc.collect()  # the first optimizer of a process leaves cycles, which are torch's
+    gc.disable()
+    try:
+        with rg.anomaly.watch(net, optimizer, **options) as w:
+            train(net, optimizer, w.steps(batches()))
+        del net, optimizer, w
+        assert [each() for each in gone] == [None, None], "it waits for the collector of cycles"
+    finally:
+        gc.enable()

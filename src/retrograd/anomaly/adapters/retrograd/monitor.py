@@ -49,9 +49,10 @@ from retrograd.anomaly.adapters.retrograd.tangents import TangentInquest
 from retrograd.anomaly.adapters.retrograd.updates import Updates
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.adapters.variables import variables_left_by
+from retrograd.anomaly.adapters.weakly import weakly
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
-from retrograd.anomaly.flags import Flags, OnFlag
+from retrograd.anomaly.flags import Flags
 from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.names import is_normalisation
 from retrograd.anomaly.policies import are_among
@@ -76,7 +77,7 @@ class RetrogradMonitor(Monitor):
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
-        self._flags = Flags(_as_told(self))
+        self._flags = Flags(weakly(self.on_flag))
         self._suspects = Suspects()
         self._pending: set[str] = set()
         self._running = False
@@ -102,7 +103,7 @@ class RetrogradMonitor(Monitor):
     # --- life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._flags = Flags(_as_told(self), underflow=self.watch.listens_to("underflow"))
+        self._flags = Flags(weakly(self.on_flag), underflow=self.watch.listens_to("underflow"))
         self._flags.set_in_this_thread()
         state.local.listens = True
         self._clear()
@@ -572,17 +573,6 @@ class RetrogradMonitor(Monitor):
             yield
         finally:
             self.watch.spent(time.perf_counter() - start)
-
-
-def _as_told(monitor: RetrogradMonitor) -> OnFlag:
-    """The monitor's own answer to a flag, without keeping it, its watch and the model alive."""
-    told = weakref.ref(monitor)
-
-    def on_flag(kind: str, frame: FrameType, function: str) -> bool:
-        found = told()
-        return found is not None and found.on_flag(kind, frame, function)
-
-    return on_flag
 
 
 def _on_flag(kind: str, frame: FrameType, function: str) -> bool:

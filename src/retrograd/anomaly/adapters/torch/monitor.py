@@ -51,6 +51,7 @@ from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.torch.unhooked import leave_out
 from retrograd.anomaly.adapters.torch.updates import Divisions, optimizer_fields
 from retrograd.anomaly.adapters.torch.warned import point_at_callers
+from retrograd.anomaly.adapters.weakly import weakly
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.monitor import Watch
@@ -82,9 +83,9 @@ class TorchMonitor:
         self._sites = SiteLog((1 - LOOKS) * watch.budget)
         self._calls = ModelCalls()
         self._models = Models(self.model)
-        self._scaling = Scaling(self._bad_scale, self._step_is_over, self._rehearsing)
+        self._scaling = Scaling(weakly(self._bad_scale), weakly(self._step_is_over), weakly(self._rehearsing))
         self._agreement = Agreement()
-        self._lag = Lag(self._known_later)
+        self._lag = Lag(weakly(self._known_later))
         self._tail: Tail | None = None
         self._turns = Turns()
         self._growth = Growth()
@@ -92,7 +93,7 @@ class TorchMonitor:
         self._recordings = Recordings(watch)
         self._optimizer: Any = watch.optimizer  # the one that stepped last
         self._steps = Steps()
-        self._divisions = Divisions(watch, self._context, self._recordings, self._findings)
+        self._divisions = Divisions(watch, weakly(self._context), self._recordings, weakly(self._findings))
         self._busy = False  # with our own work, which is not looked at
         self._withheld = False  # the coming update
         self._withheld_from: set[int] = set()  # the leaves that it goes to
