@@ -511,7 +511,7 @@ if _TYPE_CHECKING:
     from retrograd.switches import (
         are_deterministic_algorithms_enabled, bfloat16, compile, get_float32_matmul_precision, get_num_interop_threads,
         is_deterministic_algorithms_warn_only_enabled, set_default_tensor_type, set_float32_matmul_precision,
-        set_flush_denormal, set_num_interop_threads, use_deterministic_algorithms, _assert,
+        set_flush_denormal, set_num_interop_threads, use_deterministic_algorithms, _assert,  # noqa: F401
     )
     from retrograd.vectorize import vmap
 # fmt: on
