@@ -407,6 +407,30 @@ def test_importing_retrograd_does_not_import_scipy() -> None:
     run("import sys, retrograd; assert not any(name.startswith('scipy') for name in sys.modules)")
 
 
+def test_products_with_logarithms_do_without_scipy() -> None:
+    """What distils knowledge by ``kl_div`` needs NumPy and nothing else."""
+    torch = pytest.importorskip("torch")
+    out = run(
+        "import sys; sys.modules['scipy'] = None\n"
+        "import numpy as np, retrograd as rg\n"
+        "p = rg.from_numpy(np.array([0.0, 0.25, 0.75])).requires_grad_()\n"
+        "terms = [rg.nn.functional.kl_div(p.detach() - 1, p, reduction='sum'), rg.xlogy(p, p + 1).sum()]\n"
+        "terms += [rg.special.xlog1py(p, p).sum(), rg.special.entr(p).sum()]\n"
+        "for term in terms:\n"
+        "    (g,) = rg.autograd.grad(term, p)\n    print(term.item(), *g.tolist())\n"
+    )
+    p = torch.tensor([0.0, 0.25, 0.75], dtype=torch.float64, requires_grad=True)
+    terms = [torch.nn.functional.kl_div(p.detach() - 1, p, reduction="sum"), torch.xlogy(p, p + 1).sum()]
+    terms += [torch.special.xlog1py(p, p).sum(), torch.special.entr(p).sum()]
+    expected = [[term.item(), *torch.autograd.grad(term, p)[0].tolist()] for term in terms]
+    got = [[float(value) for value in line.split()] for line in out.splitlines()]
+    np.testing.assert_allclose(got, expected, rtol=1e-14)
+
+
+def test_entropy_of_zero_is_positive_zero() -> None:
+    assert not np.signbit(rg.special.entr(tensor([0.0, -0.0])).numpy()).any()
+
+
 def test_without_scipy() -> None:
     """A missing SciPy is named, with the way to get it; erf, and with it gelu, does without."""
     out = run(

@@ -140,6 +140,17 @@ def test_compile_is_the_identity() -> None:
         rg.compile(3)
 
 
+@parity
+def test_assertions_for_tracers_are_assertions(m: Any) -> Any:
+    said = []
+    for condition in (True, [3], m.ones(1), m.ones(2).sum() == 2, False, [], m.tensor([0.0]), m.tensor(False)):
+        try:
+            said.append(m._assert(condition, "image of 3 pixels"))
+        except AssertionError as error:
+            said.append(str(error))
+    return said
+
+
 def test_wishes_are_noted() -> None:
     rg.use_deterministic_algorithms(True, warn_only=True)
     assert rg.are_deterministic_algorithms_enabled()

@@ -468,7 +468,7 @@ _ELSEWHERE = {
         "slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy "
         "unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy",
         "printing": "printoptions set_printoptions",
-        "switches": "are_deterministic_algorithms_enabled bfloat16 compile get_float32_matmul_precision "
+        "switches": "_assert are_deterministic_algorithms_enabled bfloat16 compile get_float32_matmul_precision "
         "get_num_interop_threads is_deterministic_algorithms_warn_only_enabled set_default_tensor_type "
         "set_float32_matmul_precision set_flush_denormal set_num_interop_threads use_deterministic_algorithms",
         "vectorize": "vmap",
@@ -511,7 +511,7 @@ if _TYPE_CHECKING:
     from retrograd.switches import (
         are_deterministic_algorithms_enabled, bfloat16, compile, get_float32_matmul_precision, get_num_interop_threads,
         is_deterministic_algorithms_warn_only_enabled, set_default_tensor_type, set_float32_matmul_precision,
-        set_flush_denormal, set_num_interop_threads, use_deterministic_algorithms,
+        set_flush_denormal, set_num_interop_threads, use_deterministic_algorithms, _assert,  # noqa: F401
     )
     from retrograd.vectorize import vmap
 # fmt: on

@@ -18,6 +18,8 @@ _DENSE = "there are only dense tensors"
 _STRIDED = "there are only dense tensors in the order of their strides; leave the argument out"
 
 ABSENT = {
+    "_dynamo": _COMPILED,
+    "_inductor": _COMPILED,
     "ao": _QUANTISED,
     "array": "use retrograd.tensor(data)",
     "as_strided_": "use x = x.as_strided(size, stride)",

@@ -1,4 +1,7 @@
-"""Names by which torch's programs ask for speed or for repeatability, where retrograd has only one way to compute."""
+"""Names by which torch's programs ask for speed or for repeatability, where retrograd has only one way to compute.
+
+Or, with ``_assert``, say something to those that trace them.
+"""
 
 from __future__ import annotations
 
@@ -72,6 +75,15 @@ def compile(model: Any = None, **options: Any) -> Any:
     if not callable(model):
         raise RuntimeError(f"compile: model must be a module or a function, not {type(model).__name__}")
     return model
+
+
+def _assert(condition: Any, message: Any) -> None:
+    """Raise an AssertionError unless ``condition`` holds, as ``assert`` does, also where Python leaves that out.
+
+    Private in torch, but image models check the sizes of their inputs by it.
+    """
+    if not condition:
+        raise AssertionError(message)
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:

@@ -186,6 +186,42 @@ def test_transformer_with_masks() -> None:
 
 
 @parity
+def test_parts_of_layers_can_be_replaced_and_called(m: Any) -> Any:
+    """By a layer that wants the weights of attention, and by one with a ``forward`` of its own."""
+
+    class Watched(m.nn.TransformerEncoderLayer):
+        def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
+            self.seen = (key_padding_mask is not None, is_causal)
+            x, self.weights = self.self_attn(x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask)
+            return 2 * self.dropout1(x)
+
+    class Gated(m.nn.TransformerEncoderLayer):
+        def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None) -> Any:
+            x = src + 0.5 * self._sa_block(self.norm1(src), src_mask, src_key_padding_mask)
+            return x + self._ff_block(self.norm2(x))
+
+    class Decoding(m.nn.TransformerDecoderLayer):
+        def _mha_block(self, x: Any, mem: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
+            self.crossed = self.multihead_attn(x, mem, mem)[0]
+            return self.dropout2(3 * self.crossed)
+
+        def _ff_block(self, x: Any) -> Any:
+            return self.dropout3(self.linear2(self.linear1(x).square()))
+
+    rng = np.random.default_rng(0)
+    x, memory = (m.tensor(rng.normal(size=(2, 3, 4))) for _ in range(2))
+    made = [kind(4, 2, 8, dropout=0.0, batch_first=True, dtype=m.float64) for kind in (Watched, Gated, Decoding)]
+    for layer in made:
+        for parameter in layer.parameters():
+            with m.no_grad():
+                parameter.copy_(m.tensor(rng.normal(size=tuple(parameter.shape))))
+    watched, gated, decoding = made
+    padding = m.tensor([[False, False, True], [False, False, False]])
+    results = [watched(x, None, padding), gated(x, None, padding), decoding(x, memory)]
+    return [results, watched.seen, watched.weights, decoding.crossed]
+
+
+@parity
 def test_transformer_structure(m: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

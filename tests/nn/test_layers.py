@@ -13,7 +13,7 @@ import torch
 
 import retrograd as rg
 from tests.nn.twins import assert_alike, twins
-from tests.parity import parity
+from tests.parity import attempt, parity
 
 
 def x(*shape: int, seed: int = 0) -> np.ndarray:
@@ -410,3 +410,32 @@ def test_layers_made_of_a_convolution(m: Any) -> Any:
         output.square().sum().backward()
         report += [layer._reversed_padding_repeated_twice, output, input.grad, layer.weight.grad]
     return report
+
+
+@parity
+def test_layers_made_of_the_base_of_all_convolutions(m: Any) -> Any:
+    class Scaled(m.nn.modules.conv._ConvNd):  # type: ignore[misc]
+        """Gives the base eleven arguments, tuples among them, as layers with standardised weights do."""
+
+        def __init__(self, channels: int, kernel_size: tuple[int, ...]) -> None:
+            one = (1,) * len(kernel_size)
+            super().__init__(channels, 3, kernel_size, one, one, one, False, (0,) * len(one), 1, True, "zeros")
+            self.gain = m.nn.Parameter(m.ones(1))
+
+        def forward(self, input: Any) -> Any:
+            convolution = m.nn.functional.conv1d if len(self.kernel_size) == 1 else m.nn.functional.conv2d
+            return convolution(input, self.gain * self.weight, self.bias, self.stride, self.padding)
+
+    layers = [Scaled(2, (3,)), Scaled(1, (2, 3))]
+    outputs = [layers[0](m.ones(2, 2, 5)), layers[1](m.ones(2, 1, 4, 4))]
+    return [[output.shape for output in outputs], [repr(layer) for layer in layers], layers[1].weight.shape]
+
+
+@parity
+def test_normalisations_made_of_the_base_of_all(m: Any) -> Any:
+    class Anything(m.nn.modules.batchnorm._BatchNorm):  # type: ignore[misc]
+        def _check_input_dim(self, input: Any) -> None:
+            pass
+
+    layer = Anything(3, dtype=m.float64)
+    return [layer(m.arange(24, dtype=m.float64).reshape(2, 3, 2, 1, 2, 1)), attempt(lambda: layer(m.ones(2, 4, dtype=m.float64)))]

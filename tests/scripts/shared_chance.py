@@ -79,7 +79,7 @@ def _overwritten(name: str) -> Callable[..., Any]:
 def _dropout(input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
     if not training or p == 0:
         return input
-    return input * to_torch(rg.nn.functional.dropout(rg.ones(*input.shape), p))
+    return input * to_torch(rg.nn.functional.dropout(rg.ones(*input.shape, dtype=to_retrograd(input.dtype)), p))
 
 
 def _truncated_normal(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""torch.special: error functions, the gamma family, Bessel functions, entropies. SciPy computes them.
+"""torch.special: error functions, the gamma family, Bessel functions, entropies. SciPy computes most of them.
 
 Every derivative is made of other functions that have one, so that derivatives of any order are exact.
 """
@@ -32,7 +32,7 @@ _LARGE = 1 << 12  # elements, from which on NumPy's two dozen passes take less t
 def erf(input):
     """Return the error function ``2 / sqrt(pi) * integral of exp(-t**2) from 0 to input``.
 
-    The one special function that works without SciPy, too: :func:`gelu` needs it.
+    It works without SciPy, too: :func:`gelu` needs it.
     """
     by_blocks = type(input) is np.ndarray and input.dtype.char in "fd"
     if by_blocks and input.size >= _LARGE:
@@ -190,28 +190,50 @@ def log_or_zero(g: Any, input: Any, other: Any, log: Any, zero: int) -> Any:
     return np.where((input == 0) & (other <= zero), 0, g * conj(log(other)))
 
 
-@scipy_ufunc(
-    "xlogy",
+def product_or_zero(input: Any, other: Any, log: Any) -> Any:
+    """``input * log(other)``, but 0 where ``input`` is, unless ``other`` is NaN."""
+    return np.where((input == 0) & ~np.isnan(other), 0, input * log(other))
+
+
+@answers_for("xlogy")
+@scipy_elementwise(
+    int_to_float=True,
+    heavy=True,
     input=lambda g, input, other: log_or_zero(g, input, other, np.log, 0),
     other=lambda g, input, other: g * conj(input / other),
 )
 def xlogy(input, other):
     """Return ``input * log(other)``, 0 where ``input`` is 0 (and NaN where ``other`` is)."""
+    return product_or_zero(input, other, np.log)
 
 
-@special_ufunc(
-    "xlog1py",
+@answers_for("xlog1py")
+@scipy_elementwise(
+    int_to_float=True,
+    heavy=True,
+    namespace="special",
+    method=False,
+    node_name="SpecialXlog1PyBackward0",
     input=lambda g, input, other: log_or_zero(g, input, other, np.log1p, -1),
     other=lambda g, input, other: g * conj(input / (other + 1)),
-    node_name="SpecialXlog1PyBackward0",
 )
 def xlog1py(input, other):
     """Return ``input * log1p(other)``, 0 where ``input`` is 0 (and NaN where ``other`` is)."""
+    return product_or_zero(input, other, np.log1p)
 
 
-@special_ufunc("entr", input=lambda g, input: g * (-1 - np.log(input)), node_name="SpecialEntrBackward0")
+@answers_for("entr")
+@scipy_elementwise(
+    int_to_float=True,
+    heavy=True,
+    namespace="special",
+    method=False,
+    node_name="SpecialEntrBackward0",
+    input=lambda g, input: g * (-1 - np.log(input)),
+)
 def entr(input):
     """Return the entropy ``-input * log(input)``: 0 at 0, and minus infinity below."""
+    return np.where(input < 0, -np.inf, product_or_zero(-input, input, np.log))
 
 
 def logit_derivative(g: Any, input: Any, eps: float | None) -> Any:

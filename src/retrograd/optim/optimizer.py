@@ -25,6 +25,7 @@ from retrograd.queries import typename
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
+ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]  # for those who annotate
 Group = dict[str, Any]
 Closure = Callable[[], Any]
 

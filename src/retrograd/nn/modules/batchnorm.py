@@ -35,7 +35,7 @@ class _ChannelNorm(Module):
     num_batches_tracked: Tensor | None
     # the numbers of dimensions an input may have, and how they are called
     _dimensions: tuple[int, ...]
-    _layouts: tuple[str, ...]  # as patterns of :mod:`_errors`, C for the channels
+    _layouts: tuple[str, ...] = ("N, C, ...",)  # as patterns of :mod:`_errors`, C for the channels
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """What all convolutions share."""
+    """What all convolutions share, those of users included: they give a tuple for every size, as in torch."""
 
     spatial: int  # how many dimensions the kernel has
     weight: Parameter
@@ -40,8 +40,8 @@ class _ConvNd(Module):
         groups: int,
         bias: bool,
         padding_mode: str,
-        device: Any,
-        dtype: Any,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         if groups <= 0:
@@ -53,6 +53,8 @@ class _ConvNd(Module):
             raise ValueError(
                 f"padding_mode must be one of {list(_PADDING_MODES)}, but got padding_mode={padding_mode!r}"
             )
+        if not hasattr(self, "spatial"):
+            self.spatial = len(kernel_size)
         n = self.spatial
         self.in_channels = in_channels
         self.out_channels = out_channels

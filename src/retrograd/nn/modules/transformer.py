@@ -42,6 +42,11 @@ def _copies(layer: Module, n: int) -> ModuleList:
     return ModuleList([copy.deepcopy(layer) for _ in range(n)])
 
 
+def _attended(attention: Module, x: Tensor, memory: Tensor, mask: Any, padding: Any, is_causal: bool) -> Tensor:
+    options = {"attn_mask": mask, "key_padding_mask": padding, "is_causal": is_causal}
+    return attention(x, memory, memory, need_weights=False, **options)[0]
+
+
 class _Layer(Module):
     """What the layers of encoder and decoder share: self-attention, and a network of two linear layers."""
 
@@ -75,26 +80,18 @@ class _Layer(Module):
             setattr(self, f"dropout{number}", Dropout(dropout))
         self.activation = _activation(activation)
 
-    def _attend(self, attention: Module, x: Tensor, memory: Tensor, mask: Any, padding: Any, is_causal: bool) -> Tensor:
-        return attention(
-            x,
-            memory,
-            memory,
-            attn_mask=mask,
-            key_padding_mask=padding,
-            is_causal=is_causal,
-            need_weights=False,
-        )[0]
+    # The parts have torch's names and arguments, because layers made of these replace them, or call them in a
+    # ``forward`` of their own.
+
+    def _sa_block(self, x: Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Tensor:
+        return self.dropout1(_attended(self.self_attn, x, x, attn_mask, key_padding_mask, is_causal))
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
-    def _residual(self, x: Tensor, number: int, part: Callable[[Tensor], Tensor]) -> Tensor:
+    def _residual(self, x: Tensor, norm: Module, part: Callable[[Tensor], Tensor]) -> Tensor:
         """The input plus what a part makes of it, normalised before or after."""
-        norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
-        if self.norm_first:
-            return x + dropout(part(norm(x)))
-        return norm(x + dropout(part(x)))
+        return x + part(norm(x)) if self.norm_first else norm(x + part(x))
 
 
 class TransformerEncoderLayer(_Layer):
@@ -159,9 +156,12 @@ class TransformerEncoderLayer(_Layer):
         """Return the encoded sequence; the masks are those of :class:`MultiheadAttention`."""
 
         def attend(x: Tensor) -> Tensor:
-            return self._attend(self.self_attn, x, x, src_mask, src_key_padding_mask, is_causal)
+            return self._sa_block(x, src_mask, src_key_padding_mask, is_causal=is_causal)
 
-        return self._residual(self._residual(src, 1, attend), 2, self._feed_forward)
+        return self._residual(self._residual(src, self.norm1, attend), self.norm2, self._ff_block)
+
+    def _ff_block(self, x: Tensor) -> Tensor:
+        return self.dropout2(self._feed_forward(x))
 
 
 class TransformerDecoderLayer(_Layer):
@@ -230,13 +230,21 @@ class TransformerDecoderLayer(_Layer):
         """
 
         def attend(x: Tensor) -> Tensor:
-            return self._attend(self.self_attn, x, x, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+            return self._sa_block(x, tgt_mask, tgt_key_padding_mask, is_causal=tgt_is_causal)
 
         def attend_memory(x: Tensor) -> Tensor:
-            return self._attend(self.multihead_attn, x, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
+            return self._mha_block(x, memory, memory_mask, memory_key_padding_mask, is_causal=memory_is_causal)
 
-        x = self._residual(self._residual(tgt, 1, attend), 2, attend_memory)
-        return self._residual(x, 3, self._feed_forward)
+        x = self._residual(self._residual(tgt, self.norm1, attend), self.norm2, attend_memory)
+        return self._residual(x, self.norm3, self._ff_block)
+
+    def _mha_block(
+        self, x: Tensor, mem: Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
+    ) -> Tensor:
+        return self.dropout2(_attended(self.multihead_attn, x, mem, attn_mask, key_padding_mask, is_causal))
+
+    def _ff_block(self, x: Tensor) -> Tensor:
+        return self.dropout3(self._feed_forward(x))
 
 
 class TransformerEncoder(Module):
