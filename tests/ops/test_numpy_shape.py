@@ -302,3 +302,12 @@ def test_out_is_a_write_with_a_history() -> None:
 def test_refusals(call: Callable[[Any], Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         call(rg.from_numpy(X.copy()))
+
+
+def test_none_is_broadcast_beside_tensors() -> None:
+    """As libraries do that draw, whose settings may be None."""
+    heights, edges, widths = np.broadcast_arrays(rg.from_numpy(V), None, 0.8)
+    assert type(heights) is type(widths) is rg.Tensor
+    np.testing.assert_array_equal(heights.numpy(), V)
+    np.testing.assert_array_equal(widths.numpy(), [0.8] * 5)
+    assert edges.tolist() == [None] * 5
