@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 
 from retrograd.anomaly.catalogue._code import atom
@@ -17,7 +18,7 @@ from retrograd.anomaly.catalogue._expression import (
     value,
 )
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.surroundings import Operand
+from retrograd.anomaly.surroundings import Operand, Operation
 
 _LOGS = ("log", "log2", "log10")
 _EXPONENTIALS = {
@@ -207,6 +208,9 @@ def difference_of_infinities(scene: Scene) -> Finding | None:
     ):
         return None
     site = scene.site(operation)
+    logs = [made_from(operand, *_LOGS) for operand in operation.args[:2] if value(operand) == -math.inf]
+    if len(logs) == 2 and None not in logs:
+        return _difference_of_logarithms(scene, operation, [log for log in logs if log is not None])
     exps = [found for operand in operation.args[:2] if (found := made_from(operand, "exp"))]
     limit = _EXPONENTIALS["exp"][_width(scene)]
     rewritten, lineno = None, operation.lineno
@@ -236,6 +240,28 @@ def difference_of_infinities(scene: Scene) -> Finding | None:
         f"d = {spelling.call('exp', spelling.clamp(a, None, limit))} - "
         f"{spelling.call('exp', spelling.clamp(b, None, limit))}",
         lineno,
+    )
+
+
+def _difference_of_logarithms(scene: Scene, operation: Operation, logs: list[Operation]) -> Finding:
+    site = scene.site(operation)
+    edits: dict[ast.AST, str] = {}
+    for log in logs:
+        place = scene.site(log, site) if site else None
+        node = place.written.argument(0, "input") if place else None
+        if site and place and node and place.written.line is site.line:
+            edits[node] = scene.spelling(place).clamp(site.line.text(node), scene.floor)
+    spelling = scene.spelling(site)
+    a, b = (
+        spelling.call(log.op, spelling.clamp(scene.called(first(log), name), scene.floor))
+        for log, name in zip(logs, "xy", strict=True)
+    )
+    return Finding(
+        "-inf - -inf has no value: both sides are logarithms of 0. Leave such elements out before the logarithm is "
+        "taken, or keep its argument above a small number.",
+        site.line.replaced(edits) if site and len(edits) == 2 else None,
+        f"d = {a} - {b}",
+        operation.lineno,
     )
 
 

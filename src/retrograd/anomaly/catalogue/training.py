@@ -70,7 +70,7 @@ def bad_batch(scene: Scene) -> Finding | None:
     if role not in ("batch", "target"):
         return None
     name = str(scene.context.get("name") or "")
-    module = scene.spelling().library
+    module = "np" if scene.context.get("plain_array") else scene.spelling().library
     entry = _entry(name)
     plain = name if name.isidentifier() or entry else "target" if role == "target" else "x"
     called, user = name, None
