@@ -20,7 +20,15 @@ from retrograd.core.op import kernel, op, without_flags
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
 from retrograd.ops._fused import samples_in_front
-from retrograd.ops._matrices import adjoint, check_floating, check_info, check_matrix, check_square, columns_times
+from retrograd.ops._matrices import (
+    adjoint,
+    check_floating,
+    check_info,
+    check_matrix,
+    check_square,
+    columns_times,
+    lower_triangle,
+)
 from retrograd.ops._rules import conj
 from retrograd.ops.linalg_triangular import substitute
 
@@ -30,7 +38,7 @@ lapack_kernel: Any = without_flags(kernel)
 
 def _hermitian(lower: Any) -> Any:
     """The Hermitian matrix whose lower triangle is that of ``lower``."""
-    half = (np.tril(lower) + np.tril(lower, -1)) / 2
+    half = (lower_triangle(lower) + lower_triangle(lower, -1)) / 2
     return half + adjoint(half)
 
 
