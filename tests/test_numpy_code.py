@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.integrate
 import scipy.linalg
 import scipy.ndimage
 import scipy.sparse
+import scipy.spatial
 import scipy.special
 import scipy.stats
 
@@ -253,6 +255,45 @@ def test_columns_of_tables_are_arrays(name: str) -> None:
     (wanted,) = rg.autograd.grad(function(x, rg.from_numpy(values)).sum(), x)
     (got,) = rg.autograd.grad(result.sum(), x)
     np.testing.assert_allclose(got.numpy(), wanted.numpy())
+
+
+PICKED_BY_COLUMNS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "groups": lambda x, groups, mask: x[groups],
+    "mask": lambda x, groups, mask: x[mask] ** 2,
+    "rows": lambda x, groups, mask: np.stack([x, 2 * x])[:, groups],
+    "write": lambda x, groups, mask: _written_to(x, mask),
+    "add": lambda x, groups, mask: _added_to(x, groups),
+}
+
+
+def _written_to(x: Any, mask: Any) -> Any:
+    y = x.copy()
+    y[mask] *= 3.0
+    return y
+
+
+def _added_to(x: Any, groups: Any) -> Any:
+    y = np.zeros_like(x)
+    np.add.at(y, groups, x[groups])
+    return y
+
+
+@pytest.mark.parametrize("name", PICKED_BY_COLUMNS)
+def test_columns_of_tables_pick_elements(name: str) -> None:
+    """As the level of its group is picked for every row of a table."""
+    function = PICKED_BY_COLUMNS[name]
+    groups, mask = np.array([2, 0, 0, 1]), V > 0
+    x, y = tensor(V), tensor(V)
+    picked, wanted = function(x, Column(groups), Column(mask)), function(y, groups, mask)
+    np.testing.assert_array_equal(picked.detach().numpy(), function(V, groups, mask))
+    (picked**2).sum().backward()
+    (wanted**2).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), y.grad.numpy())
+
+
+def test_a_column_of_numbers_that_are_no_positions_picks_nothing() -> None:
+    with pytest.raises(IndexError, match="float64"):
+        tensor(V)[Column(V)]
 
 
 def test_operators_leave_other_classes_their_say() -> None:
@@ -562,12 +603,19 @@ ADVICE: dict[str, tuple[Callable[..., Any], str]] = {
     "linalg": (lambda x: scipy.linalg.expm(x), r"scipy\.linalg takes arrays only.*matrix_exp"),
     "stats": (lambda x: scipy.stats.norm.cdf(x), r"scipy\.stats takes arrays only.*retrograd\.distributions"),
     "sparse": (lambda x: scipy.sparse.eye(3) @ x, r"scipy\.sparse takes arrays only.*autograd\.Function"),
+    "integrate": (lambda x: scipy.integrate.simpson(x), r"scipy\.integrate takes arrays only.*numpy\.trapezoid"),
+    "spatial": (lambda x: scipy.spatial.distance.pdist(x[:, None]), r"scipy\.spatial takes arrays.*retrograd\.cdist"),
     "others": (lambda x: scipy.ndimage.shift(x, 1.0), r"scipy takes arrays only.*autograd\.Function"),
     "pandas": (
         lambda x: eval("np.asarray(x)", {"np": np, "x": x, "__name__": "pandas.core.base"}),
         r"pandas takes arrays only.*to_numpy\(\)",
     ),
+    "polynomial": (lambda x: np.polynomial.chebyshev.chebval(0.5, x), r"numpy\.polynomial takes.*chebvander\(x, n\)"),
     "vectorize": (lambda x: np.vectorize(np.sin)(x), r"retrograd\.vmap"),
+    "a list in r_": (lambda x: np.r_[x, 1.0], r"in place of a list of tensors give .*numpy\.concatenate"),
+    "a list in diag": (lambda x: np.diag([x[0], x[1]]), r"in place of a list of tensors give numpy\.stack"),
+    "rows": (lambda x: np.array([[x[0], x[1]], [0.0, 1.0]]), r"np\.block for rows of rows"),
+    "random": (lambda x: np.random.default_rng().normal(x), r"mean \+ s \* rng\.normal\(size=n\)"),
     "dot": (lambda x: M.dot(x), r"array @ x in place of array\.dot\(x\)"),
     "array": (lambda x: np.array([x, x]), r"np\.stack\(\[a, b\]\) in place of np\.array\(\[a, b\]\)"),
     "write": (lambda x: np.zeros(3).__setitem__(slice(None), x), r"np\.zeros_like\(x\)"),

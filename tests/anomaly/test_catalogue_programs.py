@@ -121,7 +121,7 @@ MORE_GENERAL: dict[int, set[int | str]] = {
     6: {27},
     7: {1},
     8: {1},
-    9: {1, 27},
+    9: {1, 27, "log of a density that underflowed"},
     11: {1, 10, 21},
     12: {11, 32},
     13: {10, 21},

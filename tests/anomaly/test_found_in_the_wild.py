@@ -528,7 +528,8 @@ loss.backward()
 def test_densities_of_a_mixture_that_underflow(library: str) -> None:
     """To clamp their sum would give a loss without a gradient."""
     event = only_event(run(library, MIXTURE, True))
-    assert (event.op, event.lineno, diagnose(event).number) == ("log", line(MIXTURE), 9)
+    assert (event.op, event.lineno) == ("log", line(MIXTURE))
+    assert diagnose(event).title == "log of a density that underflowed"
     assert "Every density of the sum underflows" in (event.cause or "")
     assert "logsumexp" in (event.remedy or "")
     assert event.remedy_lineno is None

@@ -516,6 +516,30 @@ def test_errors_are_of_torchs_class(name: str) -> None:
     parity(program)()
 
 
+def test_directions_may_be_arrays_of_integers() -> None:
+    """As a unit vector is written, and as SciPy asks what a product with the Hessian returns."""
+    x, unit = np.array(V), np.eye(len(V), dtype=np.int8)[1]
+
+    def cube(x: Any) -> Any:
+        return np.sum(x**3)
+
+    slope = rg.func.jvp(cube, (x,), (unit,))[1]
+    assert slope.dtype is rg.float64
+    np.testing.assert_allclose(slope.item(), 3 * x[1] ** 2)
+    np.testing.assert_allclose(rg.func.linearize(cube, x)[1](unit).item(), 3 * x[1] ** 2)
+    with pytest.raises(ValueError, match=r"Expected tangent to be floating point.*\.to\("):
+        rg.func.jvp(cube, (x,), (rg.from_numpy(unit),))
+    with pytest.raises(ValueError, match=r"Expected primal to be floating point.*\.astype\(float\)"):
+        rg.func.jvp(cube, (unit,), (unit,))
+
+
+@pytest.mark.parametrize("transform", [rg.func.grad, rg.func.jacrev, rg.func.jacfwd])
+def test_a_value_that_does_not_depend_on_the_arguments(transform: Any) -> None:
+    assert "math.sin" in message(lambda: transform(lambda x: 3.0)(rg.tensor(V)))
+    assert "math.sin" in message(lambda: transform(lambda x: np.sum(np.ones(3)))(rg.tensor(V)))
+    assert "math.sin" not in message(lambda: transform(lambda x: None)(rg.tensor(V)))
+
+
 def test_errors_say_what_was_wrong() -> None:
     assert "got tensor with 1 dims" in message(lambda: WRONG["no scalar"](rg))
     assert "argnum=2, but only 1" in message(lambda: WRONG["argnums too large"](rg))

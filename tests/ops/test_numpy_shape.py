@@ -322,3 +322,12 @@ def test_padded_integers_are_numpys(mode: str) -> None:
     assert padded.dtype == x.dtype and padded.shape == (8, 9)
     if mode != "empty":
         np.testing.assert_array_equal(padded, np.pad(x, ((2, 3), (5, 0)), mode))
+
+
+def test_none_is_broadcast_beside_tensors() -> None:
+    """As libraries do that draw, whose settings may be None."""
+    heights, edges, widths = np.broadcast_arrays(rg.from_numpy(V), None, 0.8)
+    assert type(heights) is type(widths) is rg.Tensor
+    np.testing.assert_array_equal(heights.numpy(), V)
+    np.testing.assert_array_equal(widths.numpy(), [0.8] * 5)
+    assert edges.tolist() == [None] * 5

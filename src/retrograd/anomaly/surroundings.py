@@ -108,6 +108,8 @@ class Surroundings:
             Of a leaf: the indices that all its bad elements share, such as ``"[:, 2]"``; True if every sample has one.
         ``"bad_buffers"``
             The names of the buffers that are not finite, where a leaf has no name.
+        ``"plain_array"``
+            True if a leaf is a NumPy array, to which other functions apply than to tensors.
         ``"bad_members"``
             The names of the parameters and buffers that are not finite, of modules that may have made a leaf.
         ``"spoilt"``

@@ -302,7 +302,10 @@ def check_dual(primal: Any, tangent: Any) -> None:
     """
     for name, tensor in (("primal", primal), ("tangent", tangent)):
         if tensor._data.dtype.kind not in "fc":
-            raise ValueError(f"Expected {name} to be floating point or complex, but got: {tensor.dtype}")
+            raise ValueError(
+                f"Expected {name} to be floating point or complex, but got: {tensor.dtype}; convert it first, an array "
+                "with .astype(float), a tensor with .to(retrograd.float32)"
+            )
     if tangent._data.dtype.kind == "c" and primal._data.dtype.kind != "c":
         raise ValueError(f"Expected tangent to be real, as the primal of {primal.dtype} is, but got: {tangent.dtype}")
     if primal._data.shape != tangent._data.shape:

@@ -19,14 +19,23 @@ _IN_PLACE_OF = (
     ("scipy.fft", "numpy.fft takes tensors"),
     ("scipy.signal", "numpy.convolve and the convolutions in retrograd.nn.functional take tensors"),
     ("scipy.interpolate", "numpy.interp and operations on the coefficients take tensors"),
+    ("scipy.integrate", "numpy.trapezoid and retrograd.cumulative_trapezoid take tensors"),
+    ("scipy.spatial", "retrograd.cdist takes tensors, and a rotation is numpy.block([[c, -s], [s, c]])"),
     ("scipy.sparse", "write a retrograd.autograd.Function that computes A @ x forward and A.T @ g backward"),
     ("scipy", "give it a derivative with a retrograd.autograd.Function"),
     ("pandas", "give tensors the arrays of columns and tables, column.to_numpy() * x"),
-    ("numpy.lib", "for numpy.vectorize(f)(x) write retrograd.vmap(f)(x), or numpy.where for its conditions"),
+    ("xarray", "give tensors the arrays of variables, data.to_numpy() * x"),
+    ("numpy.polynomial", "numpy.polyval takes tensors, and polyvander(x, n) @ c, chebvander(x, n) @ c and so on"),
+    (
+        "numpy.lib",
+        "for numpy.vectorize(f)(x) write retrograd.vmap(f)(x), or numpy.where for its conditions; "
+        "in place of a list of tensors give numpy.stack([a, b]), numpy.concatenate or numpy.block",
+    ),
     ("numpy.ma", "select with x[~mask] or numpy.where(mask, 0, x)"),
 )
 _BY_HAND = (
-    "what takes tensors: np.stack([a, b]) in place of np.array([a, b]), array @ x in place of array.dot(x), "
+    "what takes tensors: np.stack([a, b]) in place of np.array([a, b]), np.block for rows of rows, "
+    "array @ x in place of array.dot(x), mean + s * rng.normal(size=n) in place of rng.normal(mean, s), "
     "out = np.zeros_like(x) in place of np.zeros(n) for what x is written into"
 )
 
@@ -53,7 +62,7 @@ def asking_library() -> tuple[str, str]:
     module = ""
     while frame is not None:  # the outermost of its modules is the one that the user has called
         name = frame.f_globals.get("__name__") or ""
-        if name.partition(".")[0] not in ("numpy", "scipy", "pandas"):
+        if name.partition(".")[0] not in ("numpy", "scipy", "pandas", "xarray"):
             break
         module = name
         frame = frame.f_back

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from retrograd.core import state
 from retrograd.core.node import Node
 from retrograd.core.tensor import Edge, Tensor, wrap
@@ -220,4 +222,15 @@ def check_tensors(leaves: Sequence[Any], transform: str) -> None:
         if not isinstance(leaf, Tensor):
             raise RuntimeError(
                 f"{transform}: expected f(*args) to return only tensors, got unsupported type {type(leaf)}"
+                f"{without_history(leaf)}"
             )
+
+
+def without_history(value: Any) -> str:
+    """How a number or an array came to be returned in the place of a tensor, for the end of a complaint."""
+    if not isinstance(value, (int, float, complex, np.generic, np.ndarray)):
+        return ""
+    return (
+        "; what is computed from the arguments is a tensor, unless something on the way takes numbers only "
+        "(math.sin, float(), item()); a value that does not depend on them has no derivative"
+    )

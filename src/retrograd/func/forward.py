@@ -23,7 +23,7 @@ from retrograd.func._scope import (
 )
 from retrograd.func.reverse import jacrev, one_hot_basis, pulled_back
 from retrograd.tree import flatten, tree_map, unflatten
-from retrograd.vectorize import check_randomness, vmap
+from retrograd.vectorize import as_tensor_leaf, check_randomness, vmap
 
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
@@ -62,7 +62,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     (tensor([0.0000, 0.8415]), tensor([1.0000, 0.5403]))
     """
     name = "jvp(f, primals, tangents)"
-    primals, tangents = as_tensors(primals), as_tensors(tangents)
+    primals = as_tensors(primals)
     values, vectors, structure = _checked_pair(name, primals, tangents)
     level = Level(state.local.dual_level)
     duals = [_dual(level, value, vector) for value, vector in zip(values, vectors, strict=True)]
@@ -99,6 +99,13 @@ def _dual(level: Level, value: Tensor, vector: Tensor) -> Tensor:
     return dual
 
 
+def _direction(given: Any, value: Any) -> Any:
+    """A tangent as a tensor; an array of integers, as ``np.array([1, 0])`` is one, in the dtype of its primal."""
+    vector = as_tensor_leaf(given)
+    counted = vector is not given and vector.dtype.kind in "biu" and isinstance(value, Tensor)
+    return vector.to(value.dtype) if counted else vector
+
+
 def _checked_pair(name: str, primals: Any, tangents: Any) -> tuple[list[Tensor], list[Tensor], Any]:
     """The leaves of primals and tangents, which must match."""
     if not isinstance(primals, tuple):
@@ -113,6 +120,7 @@ def _checked_pair(name: str, primals: Any, tangents: Any) -> tuple[list[Tensor],
         )
     if not values:
         raise RuntimeError(f"{name}: Expected primals to contain at least one Tensor.")
+    vectors = [_direction(vector, value) for value, vector in zip(values, vectors, strict=True)]
     for value, vector in zip(values, vectors, strict=True):
         for what, leaf in (("primals", value), ("tangents", vector)):
             if not isinstance(leaf, Tensor):
@@ -160,7 +168,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         released = scope.released_tree(output)
 
     def jvp_fn(*tangents: Any) -> Any:
-        _, given, _ = _checked_pair(name, primals, as_tensors(tangents))
+        _, given, _ = _checked_pair(name, primals, tangents)
         pairs = [(product, tangent) for product, tangent in zip(products, given, strict=True) if product is not None]
         made, along = [product for product, _ in pairs], [tangent for _, tangent in pairs]
         with scope.resumed():

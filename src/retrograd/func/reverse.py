@@ -21,6 +21,7 @@ from retrograd.func._scope import (
     chosen,
     replaced,
     split_aux,
+    without_history,
 )
 from retrograd.ops.joining import stack
 from retrograd.tree import Structure, flatten, tree_map, unflatten
@@ -107,7 +108,9 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
             arguments = tree_map(scope.argument, chosen(argnums, args))
             value, aux = split_aux(func(*replaced(argnums, args, arguments), **kwargs), has_aux, name)
             if not isinstance(value, Tensor):
-                raise RuntimeError(f"{name}: Expected f(*args) to return a Tensor, got {type(value)}")
+                raise RuntimeError(
+                    f"{name}: Expected f(*args) to return a Tensor, got {type(value)}{without_history(value)}"
+                )
             if value.ndim:
                 raise RuntimeError(
                     f"{name}: Expected f(*args) to return a scalar Tensor, got tensor with {value.ndim} dims. "

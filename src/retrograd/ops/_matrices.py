@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -19,6 +20,28 @@ lapack_kernel: Any = without_flags(kernel)
 def adjoint(a: Any) -> Any:
     """The conjugate transpose of matrices, Aᴴ."""
     return conj(a).mT
+
+
+@functools.lru_cache(maxsize=256)
+def _triangle(rows: int, columns: int, k: int) -> Any:
+    mask = np.tri(rows, columns, k, dtype=bool)
+    mask.setflags(write=False)
+    return mask
+
+
+_KEPT = 64  # the length up to which it takes longer to make such a mask than to apply it
+
+
+def lower_triangle(a: Any, k: int = 0) -> Any:
+    """``np.tril(a, k)``."""
+    m, n = a.shape[-2:]
+    return np.where(_triangle(m, n, k), a, 0) if max(m, n) <= _KEPT else np.tril(a, k)
+
+
+def upper_triangle(a: Any, k: int = 0) -> Any:
+    """``np.triu(a, k)``."""
+    m, n = a.shape[-2:]
+    return np.where(_triangle(m, n, k - 1), 0, a) if max(m, n) <= _KEPT else np.triu(a, k)
 
 
 def columns_times(a: Any, factors: Any) -> Any:

@@ -266,6 +266,8 @@ def _read_item(item: Any) -> Any:
     try:
         return operator.index(item)
     except TypeError:
+        if hasattr(item, "__array__"):  # a column of a table
+            return _read_item(np.asarray(item))
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
             f"(got {type(item).__name__})"

@@ -248,12 +248,32 @@ def logdet(input):
 )
 def solve_matrices(A, B):
     """X = A⁻¹ B, with G_B = A⁻ᴴ G and G_A = -G_B Xᴴ."""
+    return _quotient(A, B)
+
+
+@lapack_kernel(
+    public=False,
+    method=False,
+    node_name="LinalgSolveExBackward0",
+    A=lambda g, A, result: -solve_vector(adjoint(A), g)[:, None] * conj(result),
+    b=lambda g, A: solve_vector(adjoint(A), g),
+)
+def solve_vector(A, b):
+    """The same for a vector and a single matrix."""
+    return _quotient(A, b)
+
+
+def _quotient(A: Any, B: Any) -> Any:
     try:
         return np.linalg.solve(A, B)
     except np.linalg.LinAlgError:
         inverse, info = _invert(A)
         check_info("linalg.solve", info, "The solver failed because the input matrix is singular.")
         return inverse @ B  # a matrix of the batch has a NaN
+
+
+def _solve_either(A: Any, B: Any) -> Any:
+    return solve_vector(A, B) if B.ndim == 1 else solve_matrices(A, B)
 
 
 @composite(name="linalg.solve", method=False, out=True)
@@ -267,12 +287,14 @@ def solve(A, B, *, left: bool = True):
     >>> rg.linalg.solve(rg.tensor([[2.0, 0.0], [0.0, 4.0]]), rg.tensor([2.0, 2.0]))
     tensor([1.0000, 0.5000])
     """
-    return _solve("linalg.solve", A, B, left, solve_matrices)
+    return _solve("linalg.solve", A, B, left, _solve_either)
 
 
-def _solve(name: str, A: Any, B: Any, left: bool, solve_matrices: Callable[[Any, Any], Any]) -> Any:
+def _solve(name: str, A: Any, B: Any, left: bool, divide: Callable[[Any, Any], Any]) -> Any:
     check_square(name, A)
     check_floating(name, A, B)
+    if left and A.ndim == 2 and B.ndim == 1 and B.shape == A.shape[:1]:
+        return divide(A, B)
     vector = B.ndim == 1 or B.shape == A.shape[:-1]
     given = f"{list(B.shape)}, which counts as vectors that are columns" if vector else list(B.shape)
     if vector:
@@ -282,7 +304,7 @@ def _solve(name: str, A: Any, B: Any, left: bool, solve_matrices: Callable[[Any,
             f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
             f"({list(A.shape)} and {given})"
         )
-    X = solve_matrices(A, B) if left else solve_matrices(A.mT, B.mT).mT.contiguous()
+    X = divide(A, B) if left else divide(A.mT, B.mT).mT.contiguous()
     return X[..., 0] if vector else X
 
 
@@ -300,4 +322,4 @@ def solve_ex(A, B, *, left: bool = True, check_errors: bool = False):
         check_info("linalg.solve_ex", info._data, "The solver failed because the input matrix is singular.")
     if info._data.any():
         return _Solved((_solve("linalg.solve_ex", inverse, B, left, np.matmul), info))
-    return _Solved((_solve("linalg.solve_ex", A, B, left, solve_matrices), info))
+    return _Solved((_solve("linalg.solve_ex", A, B, left, _solve_either), info))

@@ -28,6 +28,7 @@ from retrograd.ops._matrices import (
     columns_times,
     lapack,
     lapack_kernel,
+    lower_triangle,
 )
 from retrograd.ops._rules import conj
 from retrograd.ops.linalg_triangular import substitute
@@ -35,7 +36,7 @@ from retrograd.ops.linalg_triangular import substitute
 
 def _hermitian(lower: Any) -> Any:
     """The Hermitian matrix whose lower triangle is that of ``lower``."""
-    half = (np.tril(lower) + np.tril(lower, -1)) / 2
+    half = (lower_triangle(lower) + lower_triangle(lower, -1)) / 2
     return half + adjoint(half)
 
 

@@ -10,13 +10,21 @@ import numpy as np
 from retrograd.core.named_results import NamedResults
 from retrograd.core.registry import composite
 from retrograd.core.tensor import wrap
-from retrograd.ops._matrices import adjoint, check_floating, check_square, check_system, lapack_kernel
+from retrograd.ops._matrices import (
+    adjoint,
+    check_floating,
+    check_square,
+    check_system,
+    lapack_kernel,
+    lower_triangle,
+    upper_triangle,
+)
 
 
 def _triangular_gradient(g: Any, A: Any, result: Any, upper: bool, unitriangular: bool) -> Any:
     """G_A = -G_B Xᴴ, in the triangle that counts."""
     full = -substitute(adjoint(A), g, not upper, unitriangular) @ adjoint(result)
-    return np.triu(full, int(unitriangular)) if upper else np.tril(full, -int(unitriangular))
+    return upper_triangle(full, int(unitriangular)) if upper else lower_triangle(full, -int(unitriangular))
 
 
 @lapack_kernel(
@@ -28,24 +36,40 @@ def _triangular_gradient(g: Any, A: Any, result: Any, upper: bool, unitriangular
 )
 def substitute(A, B, upper: bool, unitriangular: bool = False):
     """Solve ``A X = B`` for triangular matrices ``A``, of which the other triangle is not looked at."""
-    batch = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
-    X = np.copy(np.broadcast_to(B, (*batch, *B.shape[-2:])), order="C").astype(np.result_type(A, B), copy=False)
-    if upper:
-        _substitute_backwards(A, X, unitriangular)
-    else:  # read from its end, a lower triangle is an upper one
-        _substitute_backwards(A[..., ::-1, ::-1], X[..., ::-1, :], unitriangular)
-    return X
+    if not upper:  # read from its end, a lower triangle is an upper one
+        X = _substituted(A[..., ::-1, ::-1], B[..., ::-1, :], unitriangular)
+        return np.copy(X[..., ::-1, :], order="C")
+    return _substituted(A, B, unitriangular)
 
 
 # up to which size LAPACK's general solver is the fastest; on an upper triangle it does nothing but substitute
 _BLOCK = 64
 
 
+def _substituted(U: Any, B: Any, unitriangular: bool) -> Any:
+    """The solution of U X = B."""
+    if _is_small(U, unitriangular):
+        return _solved(U, B, unitriangular)
+    batch = np.broadcast_shapes(U.shape[:-2], B.shape[:-2])
+    X = np.copy(np.broadcast_to(B, (*batch, *B.shape[-2:])), order="C").astype(np.result_type(U, B), copy=False)
+    _substitute_backwards(U, X, unitriangular)
+    return X
+
+
+def _is_small(U: Any, unitriangular: bool) -> bool:
+    return U.shape[-1] <= _BLOCK and (unitriangular or bool(np.diagonal(U, 0, -2, -1).all()))
+
+
+def _solved(U: Any, B: Any, unitriangular: bool) -> Any:
+    triangle = upper_triangle(U, 1) + np.eye(U.shape[-1], dtype=U.dtype) if unitriangular else upper_triangle(U)
+    return np.linalg.solve(triangle, B)
+
+
 def _substitute_backwards(U: Any, X: Any, unitriangular: bool) -> None:
     """Solve U X = B, written over B: the last rows, what they leave of the first rows, the first rows."""
     n = U.shape[-1]
-    if n <= _BLOCK and (unitriangular or np.diagonal(U, 0, -2, -1).all()):
-        X[...] = np.linalg.solve(np.triu(U, 1) + np.eye(n, dtype=U.dtype) if unitriangular else np.triu(U), X)
+    if _is_small(U, unitriangular):
+        X[...] = _solved(U, X, unitriangular)
     elif n > 1:
         h = n // 2
         first, last = X[..., :h, :], X[..., h:, :]

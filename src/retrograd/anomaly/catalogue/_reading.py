@@ -33,8 +33,8 @@ def completed(operation: Operation, written: Written | None = None, depth: int =
     if not args and nodes:
         names = _NAMES.get(operation.op, ("input", "other"))
         args = [Operand(name=name) for name, _ in zip(names, nodes, strict=False)]
-    if written is not None and operation.op in ("add", "mul") and len(nodes) == len(args) == 2:
-        nodes = in_order(written.line, nodes, args)
+    if written is not None and operation.op in ("add", "mul") and len(nodes) == 2 <= len(args):
+        nodes = in_order(written.line, nodes, args[:2])  # torch's addition has a factor besides
     for place, operand in enumerate(args):
         node = nodes[place] if place < len(nodes) else None
         if node is not None and written is not None:

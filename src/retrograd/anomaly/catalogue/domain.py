@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Sequence
 
@@ -182,6 +183,9 @@ def difference_of_infinities(scene: Scene) -> Finding | None:
     if operation is None:
         return None
     site = scene.site(operation)
+    logs = [made_from(operand, *_LOGS) for operand in operation.args[:2] if value(operand) == -math.inf]
+    if len(logs) == 2 and None not in logs:
+        return _difference_of_logarithms(scene, operation, [log for log in logs if log is not None])
     exps = [found for operand in operation.args[:2] if (found := made_from(operand, "exp"))]
     limit = _EXPONENTIALS["exp"][_width(scene)]
     spelling = scene.spelling(site)
@@ -228,6 +232,28 @@ def _bounded(scene: Scene, site: Site, exps: Sequence[Operation], limit: str) ->
             exponent = spelling.clamp(written.text(node), None, limit)
             edits[place.node] = written.text(place.written.node, {node: exponent})
     return line.replaced(edits) if len(edits) == len(exps) else None
+
+
+def _difference_of_logarithms(scene: Scene, operation: Operation, logs: list[Operation]) -> Finding:
+    site = scene.site(operation)
+    edits: dict[ast.AST, str] = {}
+    for log in logs:
+        place = scene.site(log, site) if site else None
+        node = place.written.argument(0, "input") if place else None
+        if site and place and node and place.written.line is site.line:
+            edits[node] = scene.spelling(place).clamp(site.line.text(node), scene.floor)
+    spelling = scene.spelling(site)
+    a, b = (
+        spelling.call(log.op, spelling.clamp(scene.called(first(log), name), scene.floor))
+        for log, name in zip(logs, "xy", strict=True)
+    )
+    return Finding(
+        "-inf - -inf has no value: both sides are logarithms of 0. Leave such elements out before the logarithm is "
+        "taken, or keep its argument above a small number.",
+        site.line.replaced(edits) if site and len(edits) == 2 else None,
+        f"d = {a} - {b}",
+        operation.lineno,
+    )
 
 
 def _overflowed(operand: Operand) -> bool:

@@ -27,7 +27,7 @@ from retrograd.anomaly.surroundings import Operand, Operation
 _SCALING = ("mul", "div", "neg", "sub", "add")
 
 
-def _merged(scene: Scene, log: Operation, inner: Operation, new: str | None) -> str | None:
+def merged(scene: Scene, log: Operation, inner: Operation, new: str | None) -> str | None:
     """The line with ``log(inner(...))`` replaced by a function that does both; indexing between the two is kept."""
     outer = scene.site(log)
     place = scene.site(inner, outer) if outer else None
@@ -37,7 +37,7 @@ def _merged(scene: Scene, log: Operation, inner: Operation, new: str | None) -> 
     return outer.replaced(outer.line.text(argument, {place.node: new}))
 
 
-def _inner(scene: Scene, log: Operation, *path: Operation) -> Site | None:
+def inner_site(scene: Scene, log: Operation, *path: Operation) -> Site | None:
     """The site of an operation inside others inside a logarithm."""
     site = scene.site(log)
     for operation in path:
@@ -55,12 +55,12 @@ def log_of_softmax(scene: Scene) -> Finding | None:
             continue
         if is_masked(first(softmax)):
             return _log_of_masked_softmax(scene, log)
-        inner = _inner(scene, log, softmax)
+        inner = inner_site(scene, log, softmax)
         return Finding(
             f"softmax rounded this probability to {scene.at(first(log), 0.0)}, because its logit lies far below the "
             "largest one, and the log of that is -inf; in backward 1/0 meets the softmax's 0 and gives NaN. "
             "log_softmax computes the same number without passing through zero.",
-            _merged(scene, log, softmax, inner.written.renamed("log_softmax") if inner else None),
+            merged(scene, log, softmax, inner.written.renamed("log_softmax") if inner else None),
             f"log_p = {scene.spelling().tensor_call('log_softmax', scene.called(first(softmax), 'logits'), 'dim=-1')}",
             log.lineno,
         )
@@ -115,7 +115,7 @@ def log_of_tanh_slope(scene: Scene) -> Finding | None:
         spelling = scene.spelling(outer)
         name = scene.called(first(tanh), "x")
         middle = made_from(first(log), "pow", "square", "mul")
-        inner = _inner(scene, log, tanh) or (_inner(scene, log, middle, tanh) if middle else None)
+        inner = inner_site(scene, log, tanh) or (inner_site(scene, log, middle, tanh) if middle else None)
         text = inner.written.text(0) if inner else None
 
         return Finding(
@@ -129,15 +129,59 @@ def log_of_tanh_slope(scene: Scene) -> Finding | None:
     return None
 
 
+def _written_out_sigmoid(operand: Operand | None) -> tuple[Operation, Operation] | None:
+    """The quotient and the exponential of ``1 / (1 + exp(x))``, which an operand is."""
+    product = maker(operand, "mul")  # as torch computes 1 / y
+    factors = product.args[:2] if product is not None and 1 in map(value, product.args[:2]) else ()
+    for each in (operand, *factors):
+        quotient = maker(each, "div", "reciprocal")
+        if quotient is None or (quotient.op == "div" and value(first(quotient)) != 1):
+            continue
+        exp = maker(plus_one(denominator(quotient)), "exp")
+        if exp is not None:
+            return quotient, exp
+    return None
+
+
+def _log_of_written_out_sigmoid(
+    scene: Scene, log: Operation, parts: tuple[Operation, Operation], complement: bool
+) -> Finding:
+    """``log(1 / (1 + exp(x)))`` is ``-softplus(x)``, and ``log(1 - 1 / (1 + exp(x)))`` is ``logsigmoid(x)``."""
+    quotient, exp = parts
+    outer = scene.site(log)
+    difference = maker(first(log), "sub", "add") if complement else None
+    inner = inner_site(scene, log, *([difference] if difference else []), quotient)
+    inner = inner or inner_site(scene, log, quotient)
+    place = scene.site(exp, inner) if inner else None
+    text = place.written.text(0) if place else None
+    spelling = scene.spelling(outer)
+
+    def new(x: str) -> str:
+        return spelling.functional("logsigmoid", x) if complement else f"-{spelling.functional('softplus', x)}"
+
+    rounded, size = ("1, and 1 - p to 0", "is small") if complement else ("0", "overflows")
+    return Finding(
+        f"exp({scene.at(first(exp), 'x')}) {size} here, so that p = 1 / (1 + exp(x)), a sigmoid, is rounded to "
+        f"{rounded}, and the log of 0 is -inf. {'logsigmoid' if complement else 'softplus'} computes the logarithm "
+        "without passing through zero; a whole cross entropy of this form is binary_cross_entropy_with_logits.",
+        outer.replaced(new(text)) if outer and text else None,
+        f"log_p = {new(scene.called(first(exp), 'x'))}",
+        log.lineno,
+    )
+
+
 @cause(8, "log of 1 - sigmoid(x)")
 def log_of_sigmoid_complement(scene: Scene) -> Finding | None:
     for log in scene.roots("log", through=("sub", "add")):
         sigmoid = maker(one_minus(first(log)), "sigmoid")
         if sigmoid is None:
+            parts = _written_out_sigmoid(one_minus(first(log)))
+            if parts is not None and scene.zero(first(log)):
+                return _log_of_written_out_sigmoid(scene, log, parts, complement=True)
             continue
         outer = scene.site(log)
         difference = maker(first(log), "sub", "add")
-        inner = (_inner(scene, log, sigmoid) or _inner(scene, log, difference, sigmoid)) if difference else None
+        inner = (inner_site(scene, log, sigmoid) or inner_site(scene, log, difference, sigmoid)) if difference else None
         text = inner.written.text(0) if inner else None
         spelling = scene.spelling(outer)
         return Finding(
@@ -156,14 +200,17 @@ def log_of_sigmoid(scene: Scene) -> Finding | None:
     for log in scene.roots("log"):
         sigmoid = maker(first(log), "sigmoid")
         if sigmoid is None:
+            parts = _written_out_sigmoid(first(log))
+            if parts is not None and scene.zero(first(log)):
+                return _log_of_written_out_sigmoid(scene, log, parts, complement=False)
             continue
-        inner = _inner(scene, log, sigmoid)
+        inner = inner_site(scene, log, sigmoid)
         text = inner.written.text(0) if inner else None
         spelling = scene.spelling(inner)
         return Finding(
             f"sigmoid({scene.at(first(sigmoid), 'x')}) underflows to 0, and the log of 0 is -inf. logsigmoid "
             "computes the same number without passing through zero.",
-            _merged(scene, log, sigmoid, spelling.functional("logsigmoid", text) if text else None),
+            merged(scene, log, sigmoid, spelling.functional("logsigmoid", text) if text else None),
             f"y = {spelling.functional('logsigmoid', scene.called(first(sigmoid), 'x'))}",
             log.lineno,
         )
@@ -180,7 +227,7 @@ def log_of_one_plus_exp(scene: Scene) -> Finding | None:
             continue
         outer = scene.site(log)
         between = [operation for operation in (maker(first(log), "add"),) if operation is not None]
-        inner = _inner(scene, log, *between, exp)
+        inner = inner_site(scene, log, *between, exp)
         text = inner.written.text(0) if inner else None
         spelling = scene.spelling(outer)
         return Finding(
@@ -235,18 +282,14 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
         if total is None:
             continue
         if exp is None:
-            exp = _density(first(total))
-            added = first(total)
-            if exp is not None and added.min == added.max == 0:
-                return _log_of_densities(scene, log, exp)
             continue
         outer = scene.site(log)
         spelling = scene.spelling(outer)
-        summed = _inner(scene, log, total)
-        inner = _inner(scene, log, total, *([product] if product else []), exp)
+        summed = inner_site(scene, log, total)
+        inner = inner_site(scene, log, total, *([product] if product else []), exp)
         text = inner.written.text(0) if inner else None
         if product is not None and weight is not None:
-            text = _log_weight(scene, _inner(scene, log, total, product), inner, weight, text)
+            text = _log_weight(scene, inner_site(scene, log, total, product), inner, weight, text)
         happened = (
             f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf"
             if scene.op == "exp"
@@ -258,35 +301,11 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
         return Finding(
             f"{happened}. logsumexp takes the largest value out first and gives the same number. (If a whole row is "
             "-inf, its result is -inf.)",
-            _merged(scene, log, total, new),
+            merged(scene, log, total, new),
             f"y = {spelling.tensor_call('logsumexp', scene.called(first(exp), 'x'), 'dim=-1')}",
             log.lineno,
         )
     return None
-
-
-def _density(operand: Operand, depth: int = 4) -> Operation | None:
-    """The exponential that an operand is but for factors and divisors."""
-    while depth and (exp := maker(operand, "exp")) is None:
-        product = maker(operand, "mul", "div")
-        if product is None:
-            return None
-        if product.op == "mul" and (found := _density(product.args[1], depth - 1)) is not None:
-            return found
-        operand, depth = first(product), depth - 1
-    return exp if depth else None
-
-
-def _log_of_densities(scene: Scene, log: Operation, exp: Operation) -> Finding:
-    spelling = scene.spelling()
-    return Finding(
-        "Every density of the sum underflows to 0, because its exponential does, and the log of 0 is -inf. Compute the "
-        "logarithms of the densities in the place of the densities, and add up with logsumexp, which takes the largest "
-        "one out first; to clamp the sum would leave no gradient.",
-        None,
-        f"log_p = {spelling.tensor_call('logsumexp', 'log_weight + log_density', 'dim=-1')}",
-        log.lineno,
-    )
 
 
 def _sum_of_logs(product: Operation, p: str, where: str, scene: Scene, spelling: Spelling) -> str:
@@ -301,14 +320,14 @@ def log_of_product(scene: Scene) -> Finding | None:
         if product is None or not scene.zero(first(log)):
             continue
         outer = scene.site(log)
-        inner = _inner(scene, log, product)
+        inner = inner_site(scene, log, product)
         text = inner.written.text(0, "input") if inner else None
         spelling = scene.spelling(outer)
         where = "dim=-1" if product.op == "cumprod" else ""
         return Finding(
             f"The product of many factors below one underflows to {scene.at(first(log), 0.0)} in {scene.dtype}, and "
             "the log of 0 is -inf. The sum of the logs is the same number and stays in range.",
-            _merged(
+            merged(
                 scene,
                 log,
                 product,
@@ -349,7 +368,7 @@ def divergence(scene: Scene) -> Finding | None:
         if known and not any(same(operand, first(ratio)) for operand in known):
             continue
         outer = scene.site(log)
-        inner = _inner(scene, log, ratio)
+        inner = inner_site(scene, log, ratio)
         spelling = scene.spelling(outer)
         texts = _both(inner)
 
@@ -425,7 +444,7 @@ def _floored(variance: Operand, name: str, spelling: Spelling, floor: str) -> tu
 
 @cause(3, "x * log(x) at zero")
 def entropy(scene: Scene) -> Finding | None:
-    if scene.op in ("xlogy", "entr"):
+    if scene.op in ("xlogy", "xlog1py", "entr"):
         return _library_entropy(scene)
     log = scene.birth if scene.op == "log" else None
     if scene.op == "mul":
@@ -458,20 +477,22 @@ def entropy(scene: Scene) -> Finding | None:
 
 def _library_entropy(scene: Scene) -> Finding | None:
     operand = first(scene.birth) if scene.op == "entr" else second(scene.birth)
-    if value(operand) not in (0, None):
+    zero, low = (-1, "-1 + 1e-6") if scene.op == "xlog1py" else (0, scene.floor)
+    if value(operand) not in (zero, None):
         return None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
-    eps = scene.floor
     name = scene.called(operand, "x")
     position = 0 if scene.op == "entr" else 1
     return Finding(
-        f"{scene.op} is 0 at 0, but its derivative there contains log(0) or 0/0. Clamp inside: the value stays 0 and "
-        "the gradient finite.",
+        f"{scene.op} is 0 at {zero}, but its derivative there contains log(0) or 0/0. Clamp inside: the value stays 0 "
+        "and the gradient finite.",
         scene.replaced(
-            site, position, lambda text, spelling: spelling.clamp(text, eps), "input" if scene.op == "entr" else "other"
+            site, position, lambda text, spelling: spelling.clamp(text, low), "input" if scene.op == "entr" else "other"
         ),
-        f"y = {name} * {spelling.call('log', spelling.clamp(name, eps))}",
+        f"y = {name} * {spelling.call('log', spelling.clamp(name, low))}"
+        if not zero
+        else f"y = {spelling.tensor_call('special.xlog1py', 'n', spelling.clamp(name, low))}",
     )
 
 

@@ -240,7 +240,7 @@ def _is_one(operand: Operand) -> bool:
 def _where_it_grew(largest: Operand) -> str:
     """Where to look for the reason of a large number: what it was made from, as far as that was as large."""
     operand, place = largest, ""
-    while (made := operand.producer) is not None:
+    while (made := operand.producer) is not None and made.op != "argument":  # where a transformed function begins
         size = size_of(operand)
         place = f"{made.op} in line {made.lineno}" if made.lineno is not None else made.op
         joined = [size_of(each) for each in made.args if each.shape is not None]

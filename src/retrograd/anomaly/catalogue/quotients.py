@@ -15,6 +15,7 @@ from retrograd.anomaly.catalogue._expression import (
     made_from,
     maker,
     named,
+    plus_one,
     root,
     same,
     second,
@@ -86,6 +87,31 @@ def _exponents(line: Line, text: str) -> list[ast.expr]:
     """The arguments of the exponentials in a line that are written so."""
     given = (w.argument(0, "input") for w in line.operations if w.op == "exp" and w.text(0, "input") == text)
     return [node for node in given if node is not None]
+
+
+@cause(None, "sigmoid written as exp(x) / (1 + exp(x))")
+def written_out_sigmoid(scene: Scene) -> Finding | None:
+    if scene.op != "exp" or scene.backward:
+        return None
+    for quotient in scene.roots("div", through=("exp", "add")):
+        exp, below = maker(first(quotient), "exp"), maker(plus_one(second(quotient)), "exp")
+        if exp is None or below is None:
+            continue
+        # the exponent may be computed twice, in the same words
+        if not same(first(exp), first(below)) and (first(exp).text or 0) != first(below).text:
+            continue
+        site = scene.site(quotient)
+        spelling = scene.spelling(site)
+        place = scene.site(exp, site) if site else None
+        text = place.written.text(0, "input") if place else None
+        return Finding(
+            f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf, and inf / inf is NaN. sigmoid is the "
+            "same function, 1 / (1 + exp(-x)), and computed so that nothing overflows; its logarithm is logsigmoid.",
+            site.replaced(spelling.tensor_call("sigmoid", text)) if site and text else None,
+            f"p = {spelling.tensor_call('sigmoid', scene.called(first(exp), 'x'))}",
+            quotient.lineno,
+        )
+    return None
 
 
 def _dim(where: str) -> str:
@@ -489,6 +515,7 @@ def _masked_row_by_hand(scene: Scene, difference: Operation) -> Finding | None:
 CAUSES = (
     masked_row,
     written_out_softmax,
+    written_out_sigmoid,
     cosine,
     zero_norm,
     zero_spread,

@@ -117,7 +117,8 @@ def _dropped(scene: Scene, name: str, role: str) -> tuple[str, str]:
     """The line that drops the bad samples of a batch, and what becomes of what belongs to them."""
     entry = _entry(name)
     plain = name if name.isidentifier() or entry else "target" if role == "target" else "x"
-    keep = f"{scene.spelling().library}.isfinite({plain}).reshape(len({plain}), -1).all(1)"
+    module = "np" if scene.context.get("plain_array") else scene.spelling().library
+    keep = f"{module}.isfinite({plain}).reshape(len({plain}), -1).all(1)"
     if entry:
         kept = f"{entry} = {{key: each[{keep}] for key, each in {entry}.items()}}"
         return kept, f", with what belongs to them in {entry}"

@@ -118,7 +118,8 @@ def _numbers(name: str, value: Any) -> Any:
     """What is to be written into an ndarray, if it has no derivative to lose."""
     if isinstance(value, Tensor) and value.loses_derivative():
         raise TypeError(
-            f"numpy.{name}: a Tensor cannot be written into an ndarray, which carries no gradient; detach it"
+            f"numpy.{name}: a Tensor cannot be written into an ndarray, which carries no gradient; write into a "
+            "tensor, numpy.zeros_like(x, shape=...), or detach it"
         )
     return np.asarray(value)
 

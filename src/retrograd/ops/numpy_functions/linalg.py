@@ -18,7 +18,7 @@ from retrograd.dtypes import promote_types
 from retrograd.ops import linalg, linalg_decompositions, linalg_functions, linalg_norms
 from retrograd.ops._rules import conj
 from retrograd.ops.einsum import einsum, inner, tensordot
-from retrograd.ops.matmul import cross, kron, matmul, multi_dot, outer, vecdot
+from retrograd.ops.matmul import cross, kron, matmul, multi_dot, outer, trace, vecdot
 
 
 def _implement(name: str) -> Callable[[Any], Any]:
@@ -79,8 +79,8 @@ def _inner(a: Any, b: Any, /) -> Any:
 
 @implements(np.outer)
 def _outer(a: Any, b: Any, out: Any = None) -> Any:
-    a, b = _tensors(a, b)
-    return into(out, outer(a.reshape(-1), b.reshape(-1)))
+    a, b = (x if x.ndim == 1 else x.reshape(-1) for x in _tensors(a, b))
+    return into(out, outer(a, b))
 
 
 @implements(np.linalg.outer)
@@ -120,11 +120,12 @@ def _kron(a: Any, b: Any) -> Any:
 def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
     if axis is not None:
         axisa = axisb = axisc = axis
-    a, b = _tensors(a, b)
-    a, b = np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)
-    ndim = max(a.ndim, b.ndim)
-    a, b = (x.reshape((1,) * (ndim - x.ndim) + tuple(x.shape)) for x in (a, b))
-    return np.moveaxis(cross(a, b), -1, axisc)
+    a, b = (np.moveaxis(x, at, -1) if at != -1 else x for x, at in zip(_tensors(a, b), (axisa, axisb), strict=True))
+    if a.ndim != b.ndim:
+        ndim = max(a.ndim, b.ndim)
+        a, b = (x.reshape((1,) * (ndim - x.ndim) + tuple(x.shape)) for x in (a, b))
+    product = cross(a, b)
+    return np.moveaxis(product, -1, axisc) if axisc != -1 else product
 
 
 @implements(np.linalg.cross)
@@ -159,6 +160,8 @@ def _vecmat(x1: Any, x2: Any, /) -> Any:
 
 @implements(np.trace)
 def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    if a.ndim == 2 and not offset and dtype is None and axis1 != axis2:
+        return into(out, trace(a))
     return into(out, np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype))
 
 

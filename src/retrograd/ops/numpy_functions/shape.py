@@ -160,8 +160,14 @@ def _broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tensor:
 
 
 @implements(np.broadcast_arrays)
-def _broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tensor, ...]:
-    return shape.broadcast_tensors(*tensors(args))
+def _broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
+    if all(arg is not None for arg in args):
+        return shape.broadcast_tensors(*tensors(args))
+    # as libraries call it that draw, with None for settings that are not given
+    given = iter(shape.broadcast_tensors(*tensors(arg for arg in args if arg is not None)))
+    results = [None if arg is None else next(given) for arg in args]
+    common = next(result for result in results if result is not None).shape
+    return tuple([np.full(common, None) if result is None else result for result in results])
 
 
 @implements(np.atleast_1d)

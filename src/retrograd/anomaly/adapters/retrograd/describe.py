@@ -294,6 +294,7 @@ class Describer:
         context: dict[str, Any] = {"leaf": role} | ({} if known is None else {"name": known})
         if known is None:
             context["bad_buffers"] = self.names.bad_buffers()
+        context["plain_array"] = self.names.is_plain(itself)
         if role in ("batch", "target"):
             context |= extent(~np.isfinite(data))
             if members := self.names.bad_members_behind(itself):

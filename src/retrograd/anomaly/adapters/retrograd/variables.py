@@ -54,6 +54,10 @@ class Names:
                 if _is_it(value, array):
                     yield frame, name
 
+    def is_plain(self, array: Any) -> bool:
+        """Whether a variable holds the array itself, and no tensor of it."""
+        return any(value is array for _, value in self._variables())
+
     def is_state(self, array: ndarray) -> bool:
         """Whether these are the elements of a parameter or buffer of a module."""
         return any(_member(module, array) is not None for module in self._modules())

@@ -1,0 +1,171 @@
+"""Likelihoods that are computed themselves, and then their logarithm: densities and determinants out of range."""
+
+from __future__ import annotations
+
+import ast
+
+from retrograd.anomaly.catalogue._code import Site, atom, bare
+from retrograd.anomaly.catalogue._expression import first, maker, number, second, value
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.catalogue.logarithms import inner_site, merged
+from retrograd.anomaly.surroundings import Operand, Operation
+
+_LOGS = ("log", "log2", "log10")
+
+# --- densities --------------------------------------------------------------------------------------------------------
+
+
+def _factor(operand: Operand | None, op: str, depth: int = 4) -> Operation | None:
+    """The operation of this kind whose result an operand is but for factors and divisors."""
+    found = maker(operand, op)
+    product = None if found is not None or not depth else maker(operand, "mul", "div")
+    if product is None:
+        return found
+    factors = product.args[:2] if product.op == "mul" else product.args[:1]
+    return next((found for each in factors if (found := _factor(each, op, depth - 1)) is not None), None)
+
+
+def _added_densities(operand: Operand | None, depth: int = 6) -> list[Operation]:
+    """The exponentials of the densities that a sum adds up; none if it adds up anything else."""
+    total = maker(operand, "add", "sum", "mean", "matmul", "dot")
+    if total is None:
+        exp = _factor(operand, "exp")
+        return [exp] if exp is not None else []
+    if total.op == "add":
+        left, right = (_added_densities(each, depth - 1) if depth else [] for each in total.args[:2])
+        return [*left, *right] if left and right else []
+    if total.op in ("sum", "mean"):
+        added = first(total)
+        exp = _factor(added, "exp")
+        return [exp] if exp is not None and added.min == added.max == 0 else []
+    pair = (first(total), second(total))
+    for each, weights in (pair, pair[::-1]):
+        least = number(weights.min) if weights is not None else None
+        exp = _factor(each, "exp")
+        if exp is not None and least is not None and least > 0:
+            return [exp]
+    return []
+
+
+@cause(None, "log of a density that underflowed")
+def log_of_density(scene: Scene) -> Finding | None:
+    for log in scene.roots(*_LOGS):
+        if not scene.zero(first(log)) or value(first(log)) is None:
+            continue
+        exp = _factor(first(log), "exp")
+        if exp is not None:
+            return _log_of_one(scene, log, exp)
+        exps = _added_densities(first(log))
+        if exps:
+            return _log_of_several(scene, log, exps)
+    return None
+
+
+def _log_of_one(scene: Scene, log: Operation, exp: Operation) -> Finding:
+    outer = scene.site(log)
+    within = scene.site(exp, outer) if outer else None
+    rewritten = None
+    if outer and within and within.node is within.written.node and outer.written.argument(0) is _formula(within):
+        new = _logarithm(_formula(within), within, scene.spelling(outer), log.op)
+        rewritten = outer.replaced(new) if new else None
+    place = scene.site(exp)
+    spelling = scene.spelling(place or outer)
+    new = _logarithm(_formula(place), place, spelling, log.op) if place else None
+    return Finding(
+        f"exp({scene.at(first(exp), 'x')}) underflows to 0 in {scene.dtype}, and the log of 0 is -inf. The log of "
+        "exp(x) is x: compute the logarithm of the density in the place of the density, and it stays in range. To "
+        "clamp the density would leave no gradient.",
+        rewritten,
+        f"log_p = {new or spelling.call(log.op, 'factor') + ' + ' + scene.called(first(exp), 'exponent')}",
+        log.lineno,
+    )
+
+
+def _formula(site: Site) -> ast.AST:
+    """The product or quotient that an exponential stands in, all of it."""
+    node: ast.AST = site.node
+    while True:
+        around = (w for w in site.line.operations if w.form == "operator" and w.op in ("mul", "div"))
+        outer = next((w for w in around if any(bare(each) is node for each in w.arguments)), None)
+        if outer is None:
+            return node
+        node = outer.node
+
+
+def _logarithm(formula: ast.AST, exp: Site, spelling: Spelling, log: str) -> str | None:
+    """The logarithm of a product, with the exponential's own argument for its logarithm."""
+    if log != "log":
+        return None
+    line = exp.line
+    if formula is exp.node:
+        return exp.written.text(0, "input")
+    written = next((w for w in line.operations if w.node is formula), None)
+    if written is None or written.form != "operator" or written.op not in ("mul", "div"):
+        return spelling.call("log", line.text(formula))
+    above, below = (_logarithm(each, exp, spelling, log) for each in written.arguments)
+    if above is None or below is None:
+        return None
+    return f"{above} + {below}" if written.op == "mul" else f"{above} - {atom(below)}"
+
+
+def _log_of_several(scene: Scene, log: Operation, exps: list[Operation]) -> Finding:
+    spelling = scene.spelling(scene.site(log))
+    two = maker(first(log), "add") is not None and len(exps) == 2
+    together = "logaddexp" if two else "logsumexp"
+    new = (
+        spelling.call("logaddexp", "log_weight_1 + log_density_1", "log_weight_2 + log_density_2")
+        if two
+        else spelling.tensor_call("logsumexp", "log_weight + log_density", "dim=-1")
+    )
+    return Finding(
+        "Every density of the sum underflows to 0, because its exponential does, and the log of 0 is -inf. Compute the "
+        f"logarithms of the densities in the place of the densities, and add up with {together}, which takes the "
+        "largest one out first; to clamp the sum would leave no gradient.",
+        None,
+        f"log_p = {new}",
+        log.lineno,
+    )
+
+
+# --- determinants -----------------------------------------------------------------------------------------------------
+
+
+@cause(None, "logarithm of a determinant out of range")
+def determinant_out_of_range(scene: Scene) -> Finding | None:
+    if scene.backward or (scene.op == "det") != (scene.kind == "overflow"):
+        return None
+    for log in scene.roots(*_LOGS, through=("det", "mul", "div")):
+        det = _factor(first(log), "det")
+        if det is None or not (scene.op == "det" or value(first(log)) == 0):
+            continue
+        spelling = scene.spelling(scene.site(log))
+        alone = maker(first(log), "det") is det
+        inner = inner_site(scene, log, det)
+        text = inner.written.text(0, "A", "input", "a") if inner else None
+        name = scene.called(first(det), "the matrix")
+
+        def logarithm(matrix: str, spelling: Spelling = spelling) -> str:
+            return f"{spelling.module}.linalg.slogdet({matrix}).logabsdet"
+
+        happened = (
+            f"is beyond the largest {scene.dtype}"
+            if scene.op == "det"
+            else f"came out as 0 in {scene.dtype}, and the log of that is -inf"
+        )
+        singular = (
+            f" If {name} is singular, the result is -inf as before: add a little to its diagonal."
+            if scene.op != "det"
+            else ""
+        )
+        return Finding(
+            f"The determinant of {name} {happened}. It is a product with a factor for every row, and leaves the range "
+            f"of its type soon; slogdet adds up the logarithms of the factors instead.{singular}",
+            merged(scene, log, det, logarithm(text)) if text and log.op == "log" and alone else None,
+            f"logdet = {logarithm(scene.called(first(det), 'A'))}",
+            log.lineno,
+        )
+    return None
+
+
+CAUSES = (determinant_out_of_range, log_of_density)

@@ -1,0 +1,249 @@
+"""Likelihoods as they stand in textbooks: densities, determinants and sigmoids, whose logarithms are taken too late."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.anomaly import diagnose
+from tests.anomaly.both import libraries, line, mended, only_event, run, runs
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A program, what is found in it, and the gradient of ``x`` that is right."""
+
+    op: str
+    title: str
+    remedy: str
+    gradient: object
+    code: str
+
+
+PROGRAMS = {
+    "density": Fault(
+        "log",
+        "log of a density that underflowed",
+        "torch.log(a) + -a * d",
+        59.9,
+        """
+x = torch.tensor(2.0, requires_grad=True, dtype=torch.float64)
+a, d = x * 15, torch.tensor([0.0, 1.0, 59.0], dtype=torch.float64)
+loss = -torch.log(a * torch.exp(-a * d)).sum() / 15  # born here
+loss.backward()
+""",
+    ),
+    "density of a normal distribution": Fault(
+        "log",
+        "log of a density that underflowed",
+        "- torch.log(s)",
+        -50.0,
+        """
+x, s = torch.tensor([0.0], requires_grad=True), torch.tensor(1.0)
+d = torch.tensor([50.0])
+loss = -torch.log(torch.exp(-0.5 * (d - x) ** 2) / s).sum()  # born here
+loss.backward()
+""",
+    ),
+    "two components": Fault(
+        "log",
+        "log of a density that underflowed",
+        "torch.logaddexp(",
+        None,
+        """
+x, d = torch.tensor([0.0], requires_grad=True), torch.tensor([50.0, 0.0])
+near, far = torch.exp(-0.5 * (d - x) ** 2), torch.exp(-0.5 * (d - x) ** 2 / 4) / 2
+likelihood = 0.9 * near + 0.1 * far
+loss = -torch.log(likelihood).sum()  # born here
+loss.backward()
+""",
+    ),
+    "components in columns": Fault(
+        "log",
+        "log of a density that underflowed",
+        "logsumexp(log_weight +",
+        None,
+        """
+x, d = torch.tensor([0.0, 1.0], requires_grad=True), torch.tensor([50.0, 0.0])
+weights = torch.tensor([0.5, 0.5])
+likelihood = torch.exp(-0.5 * (d[:, None] - x) ** 2) @ weights
+loss = -torch.log(likelihood).sum()  # born here
+loss.backward()
+""",
+    ),
+    "determinant": Fault(
+        "log",
+        "logarithm of a determinant out of range",
+        "slogdet(K).logabsdet",
+        30 / 1e-3,
+        """
+x = torch.tensor(1e-3, requires_grad=True)
+K = x * torch.eye(30)
+loss = torch.log(torch.linalg.det(K))  # born here
+loss.backward()
+""",
+    ),
+    "determinant with a factor": Fault(
+        "log",
+        "logarithm of a determinant out of range",
+        "= torch.linalg.slogdet(K)",
+        None,
+        """
+x = torch.tensor(1e-3, requires_grad=True)
+K = x * torch.eye(30)
+loss = 0.5 * torch.log(6.28**2 * torch.linalg.det(K))  # born here
+loss.backward()
+""",
+    ),
+    "large determinant": Fault(
+        "det",
+        "logarithm of a determinant out of range",
+        "slogdet(x * torch.eye(30)).logabsdet",
+        30 / 1e3,
+        """
+x = torch.tensor(1e3, requires_grad=True)
+loss = torch.log(torch.linalg.det(x * torch.eye(30)))  # born here
+loss.backward()
+""",
+    ),
+    "sigmoid": Fault(
+        "log",
+        "log of a sigmoid",
+        "(-F.softplus(-x * w))",
+        -2.0,
+        """
+x, w = torch.tensor([-100.0], requires_grad=True), 2.0
+p = 1 / (1 + torch.exp(-x * w))
+loss = -(1.0 * torch.log(p)).sum() + 0.0 * F.relu(x).sum()  # born here
+loss.backward()
+""",
+    ),
+    "complement of a sigmoid": Fault(
+        "log",
+        "log of 1 - sigmoid(x)",
+        "F.logsigmoid(-x)",
+        1.0,
+        """
+x = torch.tensor([100.0], requires_grad=True)
+p = 1 / (1 + torch.exp(-x))
+loss = -torch.log(1 - p).sum() + 0.0 * F.relu(x).sum()  # born here
+loss.backward()
+""",
+    ),
+    "quotient of exponentials": Fault(
+        "exp",
+        "sigmoid written as exp(x) / (1 + exp(x))",
+        "torch.sigmoid(2 * x)",
+        0.0,
+        """
+x = torch.tensor([100.0], requires_grad=True)
+p = torch.exp(2 * x) / (1 + torch.exp(2 * x))  # born here
+loss = p.sum()
+loss.backward()
+""",
+    ),
+}
+
+
+@libraries
+@runs
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str, library: str, steps: bool) -> None:
+    fault = PROGRAMS[name]
+    event = only_event(run(library, fault.code, steps))
+    assert (event.op.removeprefix("linalg_"), event.lineno) == (fault.op, line(fault.code))
+    assert diagnose(event).title == fault.title
+    remedy = (event.remedy or "").replace("rg.nn.functional", "F").replace("torch.nn.functional", "F")
+    assert fault.remedy in remedy.replace("rg.", "torch."), remedy
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if PROGRAMS[name].gradient is not None])
+def test_remedies_give_the_gradient(name: str) -> None:
+    fault = PROGRAMS[name]
+    event = only_event(run("retrograd", fault.code))
+    program = mended(fault.code, event).replace("torch.nn.functional", "F")
+    namespace = {"torch": rg, "F": rg.nn.functional}
+    exec(program, namespace)
+    np.testing.assert_allclose(namespace["x"].grad.item(), fault.gradient, rtol=1e-5)
+
+
+def test_numpys_names_are_used_where_the_program_uses_them() -> None:
+    program = (
+        "import numpy as np\nx = torch.tensor(1e-3, requires_grad=True)\n"
+        "loss = 0.5 * np.log(np.linalg.det(x * np.eye(200)))  # born here\nloss.backward()"
+    )
+    event = only_event(run("retrograd", program))
+    assert event.remedy == "loss = 0.5 * np.linalg.slogdet(x * np.eye(200)).logabsdet  # born here"
+    namespace = {"torch": rg}
+    exec(mended(program, event), namespace)
+    assert math.isclose(namespace["loss"].item(), 100 * math.log(1e-3), rel_tol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "loss = torch.log(x * torch.tensor([1.0, 0.0])).sum()",  # no density
+        "loss = torch.log(torch.exp(x) - torch.exp(x)).sum()",  # a difference
+        "loss = torch.log((torch.exp(x) * torch.tensor([[1.0, 0.0], [0.0, 0.0]])).sum(1)).sum()",  # weights of 0
+        "loss = torch.log(torch.linalg.det(torch.outer(x, x)) + 0 * x).sum()",  # not the determinant by itself
+    ],
+)
+def test_other_logarithms_of_zero(code: str) -> None:
+    event = only_event(run("retrograd", f"x = torch.tensor([1.0, 2.0], requires_grad=True)\n{code}\nloss.backward()"))
+    assert diagnose(event).title not in {fault.title for fault in PROGRAMS.values()} - {"log of a sigmoid"}
+
+
+def test_the_end_of_xlog1py() -> None:
+    program = (
+        "x = torch.tensor([1.0, 0.5], requires_grad=True)\nn = torch.tensor([0.0, 3.0])\n"
+        "loss = torch.special.xlog1py(n, -x).sum()  # born here\nloss.backward()"
+    )
+    event = only_event(run("retrograd", program))
+    assert event.op == "SpecialXlog1PyBackward0"
+    assert diagnose(event).number == 3
+    namespace = {"torch": rg}
+    exec(mended(program, event), namespace)
+    np.testing.assert_allclose(namespace["x"].grad.numpy(), [0.0, -6.0])
+
+
+def test_a_difference_of_logarithms_of_zero() -> None:
+    """A power law that is fitted in double logarithms, to data that begin at 0."""
+    program = (
+        "import numpy as np\nx, y = np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 4.0])\n"
+        "p = torch.tensor(1.0, requires_grad=True, dtype=torch.float64)\n"
+        "loss = np.sum((np.log(y) - p * np.log(x)) ** 2)  # born here\nloss.backward()"
+    )
+    with np.errstate(divide="ignore"):
+        event = only_event(run("retrograd", program))
+    assert (event.op, event.lineno) == ("sub", line(program))
+    assert "both sides are logarithms of 0" in (event.cause or "")
+    namespace = {"torch": rg}
+    exec(mended(program, event), namespace)
+    assert namespace["p"].grad.isfinite()
+
+
+def test_data_in_an_array_are_mended_as_one() -> None:
+    program = (
+        "import numpy as np\ndata = np.array([[1.0, np.nan], [2.0, 3.0]])\n"
+        "m = torch.tensor(0.0, requires_grad=True, dtype=torch.float64)\n"
+        "loss = ((data - m) ** 2).mean()\nloss.backward()"
+    )
+    event = only_event(run("retrograd", program))
+    assert event.kind == "leaf"
+    namespace = {"np": np, "data": np.array([[1.0, np.nan], [2.0, 3.0]])}
+    exec(event.remedy or "", namespace)
+    assert namespace["data"].tolist() == [[2.0, 3.0]]
+
+
+def test_a_large_argument_of_a_transformed_function() -> None:
+    """It did not grow in an operation of the function."""
+    w = rg.anomaly.watch(policy="record")
+    with w:
+        rg.func.grad(lambda q: -0.5 * np.sum(q**4))(np.array([1e100, 1.0]))
+    cause = only_event(w).cause or ""
+    assert "q is 1e+100" in cause
+    assert "grew in argument" not in cause
