@@ -152,9 +152,7 @@ def orthogonal(
     >>> rg.allclose(layer.weight.mT @ layer.weight, rg.eye(3), atol=1e-5)
     True
     """
-    weight: Any = getattr(module, name, None)
-    if not isinstance(weight, Tensor):
-        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    weight = parametrize.tensor_of(module, name)
     if weight.ndim < 2:
         raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions.")
     if orthogonal_map is None:

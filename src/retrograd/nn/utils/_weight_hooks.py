@@ -33,10 +33,10 @@ def hook_for(module: Module, kind: type, name: str, attribute: str = "name") -> 
     return next(((number, hook) for number, hook in found if getattr(hook, attribute) == name), None)
 
 
-def take_hook(module: Module, kind: type, name: str) -> Any:
-    """Take that hook away, and return it, if there is one."""
+def take_hook(module: Module, kind: type, name: str, function: str) -> Any:
+    """Take that hook, which a function registered, away and return it."""
     found = hook_for(module, kind, name)
     if found is None:
-        return None
+        raise ValueError(f"{function} of '{name}' not found in {module}")
     del module._forward_pre_hooks[found[0]]
     return found[1]

@@ -166,9 +166,7 @@ def spectral_norm(
     ValueError
         If there is no such weight.
     """
-    weight: Any = getattr(module, name, None)
-    if not isinstance(weight, Tensor):
-        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    weight = parametrize.tensor_of(module, name)
     if dim is None:
         dim = 1 if isinstance(module, _ConvTranspose) else 0
     return parametrize.register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))

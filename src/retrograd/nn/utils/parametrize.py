@@ -113,7 +113,7 @@ class ParametrizationList(ModuleList):
                     f"original.dtype: {original.dtype}\nright_inverse(original).dtype: {new.dtype}"
                 )
             original.data = new.data  # the parameter itself stays, so that optimizers know it
-            self._register("original", original, original)
+            _register(self, "original", original, original)
         else:
             for number, part in enumerate(new):
                 if not isinstance(part, Tensor):
@@ -121,21 +121,13 @@ class ParametrizationList(ModuleList):
                         "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element "
                         f"{number} of the sequence with type {type(part).__name__}."
                     )
-                self._register(f"original{number}", part, original)
+                _register(self, f"original{number}", part, original)
         if not unsafe:
             try:
                 _check_kept(_FORWARD, {"unparametrized ": before, "parametrized ": self()})
             except Exception:
                 original.data = before  # which is not parametrized, after all
                 raise
-
-    def _register(self, name: str, value: Tensor, like: Tensor) -> None:
-        """Keep a tensor as what the original was: a parameter or a buffer."""
-        if isinstance(like, Parameter):
-            parameter = value if isinstance(value, Parameter) else Parameter(value, like.requires_grad)
-            self.register_parameter(name, parameter)
-        else:
-            self.register_buffer(name, value)
 
     def _steps(self) -> list[Module]:
         """The parametrizations, without those of the original, which can be parametrized itself."""
@@ -212,6 +204,23 @@ class ParametrizationList(ModuleList):
         for module in others:
             result = module(result)
         return result
+
+
+def _register(module: Module, name: str, value: Tensor, like: Tensor) -> None:
+    """Give a module a tensor as what another one is: a parameter or a buffer."""
+    if isinstance(like, Parameter):
+        parameter = value if isinstance(value, Parameter) else Parameter(value, like.requires_grad)
+        module.register_parameter(name, parameter)
+    else:
+        module.register_buffer(name, value)
+
+
+def tensor_of(module: Module, name: str) -> Tensor:
+    """The tensor of a name that is to be parametrized."""
+    found = getattr(module, name, None)
+    if not isinstance(found, Tensor):
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    return found
 
 
 def _own_class(module: Module) -> None:
@@ -359,20 +368,17 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
             "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
             "sequence of tensors."
         )
-    original = entry.original if entry.is_tensor else entry.original0
+    original = kept = entry.original if entry.is_tensor else entry.original0
     if leave_parametrized:
         with no_grad():
             value = getattr(module, tensor_name)
         if entry.is_tensor:
             original.data = value.data
         else:
-            original = Parameter(value, original.requires_grad) if isinstance(original, Parameter) else value
+            kept = value
     del module.parametrizations[tensor_name]
     delattr(type(module), tensor_name)
-    if isinstance(original, Parameter):
-        module.register_parameter(tensor_name, original)
-    else:
-        module.register_buffer(tensor_name, original)
+    _register(module, tensor_name, kept, original)
     if not is_parametrized(module):
         del module.parametrizations
         module.__class__ = type(module).__bases__[0]

@@ -130,8 +130,5 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     ValueError
         If the weight is not normalised.
     """
-    hook = take_hook(module, SpectralNorm, name)
-    if hook is None:
-        raise ValueError(f"spectral_norm of '{name}' not found in {module}")
-    hook.remove(module)
+    take_hook(module, SpectralNorm, name, "spectral_norm").remove(module)
     return module

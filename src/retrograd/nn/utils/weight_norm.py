@@ -99,8 +99,5 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     ValueError
         If the weight is not normalised.
     """
-    hook = take_hook(module, WeightNorm, name)
-    if hook is None:
-        raise ValueError(f"weight_norm of '{name}' not found in {module}")
-    hook.remove(module)
+    take_hook(module, WeightNorm, name, "weight_norm").remove(module)
     return module
