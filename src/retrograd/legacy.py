@@ -9,6 +9,7 @@ from retrograd.ops.linalg_decompositions import svd_some as svd
 from retrograd.ops.linalg_functions import vander_vector as vander
 from retrograd.ops.linalg_lu import lu_solve_with as lu_solve
 from retrograd.ops.linalg_lu import lu_with_infos as lu
+from retrograd.ops.linalg_norms import vector_norm
 
 __all__ = ["detach", "lu", "lu_solve", "norm_except_dim", "qr", "svd", "vander"]
 
@@ -28,7 +29,11 @@ def norm_except_dim(v: Any, pow: float = 2, dim: int = 0) -> Any:
             [2.]])
     """
     if dim == -1:
-        return v.norm(pow)
-    first = v.movedim(dim, 0)
-    norms = first.reshape(first.shape[0], -1).norm(pow, 1)
-    return norms.reshape(-1, *(1 for _ in v.shape[1:])).movedim(0, dim)
+        return vector_norm(v, pow)
+    if not -v.ndim <= dim < v.ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-v.ndim}, {v.ndim - 1}], but got {dim}), for a "
+            f"tensor of shape {list(v.shape)}"
+        )
+    others = tuple(k for k in range(v.ndim) if k != dim % v.ndim)
+    return vector_norm(v, pow, others, keepdim=True) if others else vector_norm(v.unsqueeze(-1), pow, -1)

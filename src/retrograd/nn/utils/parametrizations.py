@@ -7,6 +7,7 @@ from typing import Any
 
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.tensor import Tensor
+from retrograd.legacy import norm_except_dim
 from retrograd.nn.modules.conv import _ConvTranspose
 from retrograd.nn.modules.module import Module
 from retrograd.nn.utils import parametrize
@@ -15,19 +16,6 @@ from retrograd.ops.linalg_norms import vector_norm
 from retrograd.ops.matmul import mv, vdot
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
-
-
-def _norm_except_dim(v: Tensor, dim: int | None) -> Tensor:
-    """The norm over all dimensions but one, which stays with those others of length 1; over all for None."""
-    if dim is None or dim == -1:
-        return vector_norm(v)
-    if not -v.ndim <= dim < v.ndim:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-v.ndim}, {v.ndim - 1}], but got {dim}), for a "
-            f"weight of shape {list(v.shape)}"
-        )
-    others = tuple(k for k in range(v.ndim) if k != dim % v.ndim)
-    return vector_norm(v, dim=others, keepdim=True) if others else v.abs()
 
 
 class _WeightNorm(Module):
@@ -39,12 +27,12 @@ class _WeightNorm(Module):
 
     def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
         """Return ``weight_v``, scaled to the lengths ``weight_g``."""
-        return weight_v * (weight_g / _norm_except_dim(weight_v, self.dim))
+        return weight_v * (weight_g / norm_except_dim(weight_v, dim=self.dim))
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Return lengths and directions."""
         weight = weight.detach()
-        return _norm_except_dim(weight, self.dim), weight
+        return norm_except_dim(weight, dim=self.dim), weight
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
