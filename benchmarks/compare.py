@@ -12,12 +12,8 @@ to stdout, and into FILE with --markdown.
 """
 
 import argparse
-import ctypes
-import datetime
-import importlib.metadata
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -26,6 +22,7 @@ from pathlib import Path
 
 from libraries import LIBRARIES, SUBJECT
 from rounds import take_turns
+from tables import machine, render, spread, verdict, write_markdown
 from workloads import WORKLOADS
 
 HERE = Path(__file__).resolve().parent
@@ -102,18 +99,6 @@ def ratios(samples, rival):
     return [ours / theirs for ours, theirs in zip(samples.get(SUBJECT, []), samples.get(rival, []), strict=False)]
 
 
-def show_ratios(values):
-    if not values:
-        return "-"
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
-    return f"{middle:.2f} ({low:.2f}-{high:.2f})"
-
-
-def verdict(value, limit, rival="", unit=""):
-    label = f"{rival} <= {limit:g} {unit}".strip()
-    return f"{label}: {'-' if value is None else 'ok' if value <= limit else 'MISSED'}"
-
-
 def verdicts(samples, targets):
     medians = {rival: ratios(samples, rival) for rival in targets}
     found = (verdict(statistics.median(v) if (v := medians[r]) else None, limit, r) for r, limit in targets.items())
@@ -123,7 +108,7 @@ def verdicts(samples, targets):
 def time_row(name, threads, samples, targets_text):
     ours = samples.get(SUBJECT)
     absolute = f"{statistics.median(ours) * 1e3:.3g}" if ours else "failed"
-    return [name, str(threads), absolute, *(show_ratios(ratios(samples, rival)) for rival in RIVALS), targets_text]
+    return [name, str(threads), absolute, *(spread(ratios(samples, rival)) for rival in RIVALS), targets_text]
 
 
 def import_row(samples):
@@ -160,55 +145,6 @@ def measure_everything(args):
     return times, memory
 
 
-def processor():
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    models = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(models, platform.processor() or platform.machine())
-
-
-def blas_kernel():
-    """What processor the kernels are for that NumPy's OpenBLAS runs, as it has found or was told; "" without one."""
-    try:
-        library = ctypes.CDLL(sys.modules["numpy._core._multiarray_umath"].__file__)
-    except (AttributeError, KeyError, OSError):
-        return ""
-    for name in ("scipy_openblas_get_corename64_", "openblas_get_corename64_", "openblas_get_corename"):
-        corename = getattr(library, name, None)
-        if corename is not None:
-            corename.restype = ctypes.c_char_p
-            return corename().decode()
-    return ""
-
-
-def version(distribution):
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return "(checkout)" if distribution == SUBJECT else "(not installed)"
-
-
-def machine():
-    versions = ", ".join(f"{name} {version(name)}" for name in NAMES)
-    kernel = blas_kernel()
-    if kernel:
-        versions += f" with OpenBLAS for {kernel}"
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return [
-        f"{processor()}, {cores} cores, {platform.system()}; Python {platform.python_version()}, {versions}",
-        f"measured on {datetime.date.today().isoformat()}",
-    ]
-
-
-def render(header, rows, markdown):
-    """A table whose columns line up, also as Markdown."""
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    edge, gap = ("| ", " | ") if markdown else ("", "  ")
-    lines = [edge + gap.join(map(str.ljust, row, widths)) + edge[::-1] for row in (header, *rows)]
-    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|" if markdown else "-" * len(lines[0].rstrip())
-    return [lines[0].rstrip(), rule, *(line.rstrip() for line in lines[1:])]
-
-
 def report(times, memory, markdown=False):
     time_header = ["workload", "threads", "ms", *(f"/ {rival}" for rival in RIVALS), "targets"]
     memory_header = ["workload", *NAMES, f"{SUBJECT} / torch"]
@@ -222,20 +158,6 @@ def report(times, memory, markdown=False):
     if memory:
         parts += [["Peak memory added by one step, in MiB."], render(memory_header, memory, markdown)]
     return "\n\n".join("\n".join(part) for part in parts)
-
-
-def write_markdown(path, text, begin=BEGIN, end=END):
-    """Put the block between its markers, replacing the one that is there."""
-    block = f"{begin}\n\n{text}\n\n{end}"
-    old = path.read_text(encoding="utf-8") if path.exists() else ""
-    before, found, rest = old.partition(begin)
-    if found:
-        _, closed, after = rest.partition(end)
-        if not closed:
-            raise SystemExit(f"{path}: {begin} without {end}")
-        path.write_text(before + block + after, encoding="utf-8")
-    else:
-        path.write_text((old.rstrip() + "\n\n" if old.strip() else "") + block + "\n", encoding="utf-8")
 
 
 def parse_arguments(argv):
@@ -259,7 +181,7 @@ def main(argv=None):
     times, memory = measure_everything(args)
     print(report(times, memory))
     if args.markdown:
-        write_markdown(args.markdown, report(times, memory, markdown=True))
+        write_markdown(args.markdown, report(times, memory, markdown=True), BEGIN, END)
     return 1 if any("failed" in row for row in times) else 0
 
 

@@ -103,13 +103,14 @@ def measure(workload, rounds, seconds):
 
 
 def rows(args):
+    from tables import spread, verdict
+
     for workload in WORKLOADS:
         print(f"{workload} ...", file=sys.stderr, flush=True)
         for (name, way), (plain, ratios) in measure(workload, args.rounds, args.sample).items():
-            low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
             target = TARGETS.get((workload, way)) if name == "retrograd" else None
-            verdict = "" if target is None else f"<= {target:g}: {'ok' if middle <= target else 'MISSED'}"
-            yield [workload, f"{name}, {way}", f"{plain * 1e3:.3g}", f"{middle:.3f} ({low:.3f}-{high:.3f})", verdict]
+            reached = "" if target is None else verdict(statistics.median(ratios), target)
+            yield [workload, f"{name}, {way}", f"{plain * 1e3:.3g}", spread(ratios, 3), reached]
 
 
 def main(argv=None):
@@ -118,15 +119,12 @@ def main(argv=None):
     parser.add_argument("--sample", type=float, default=0.05, help="seconds per sample")
     parser.add_argument("--markdown", type=Path, help="a file whose marked part is replaced by the table")
     args = parser.parse_args(argv)
-    sys.path[:0] = [str(HERE), str(HERE.parent / "src")]  # this checkout's own sources first
-    from compare import machine, render, write_markdown
+    sys.path.insert(0, str(HERE.parent / "src"))  # this checkout's own sources first
+    from tables import publish
 
     warnings.filterwarnings("ignore", message="Anomaly Detection has been enabled")
-    table = list(rows(args))
     header = ["step", "observed by", "ms without", "with / without", "target"]
-    print("\n".join([*machine(), "", *render(header, table, False)]))
-    if args.markdown:
-        write_markdown(args.markdown, "\n".join([*machine(), "", *render(header, table, True)]), BEGIN, END)
+    publish((header, list(rows(args))), args.markdown, BEGIN, END)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import sys
 import time
 from pathlib import Path
 
+from tables import publish, spread
+
 HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- optimizers:begin -->", "<!-- optimizers:end -->"
 THREADS = 2
@@ -91,10 +93,7 @@ def rows(rounds):
             row = [optimizer]
             for model in MODELS:
                 found = [[sample(process, optimizer, model) for process in processes] for _ in range(rounds + 1)][1:]
-                low, middle, high = statistics.quantiles(
-                    [own / theirs for own, theirs in found], n=4, method="inclusive"
-                )
-                row.append(f"{middle:.2f} ({low:.2f}-{high:.2f})")
+                row.append(spread([own / theirs for own, theirs in found]))
             print(*row, file=sys.stderr, flush=True)
             yield row
     finally:
@@ -108,17 +107,11 @@ def main(argv=None):
     parser.add_argument("--markdown", type=Path, help="a file whose marked part is replaced by the table")
     parser.add_argument("--answer", metavar="LIBRARY", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
-    sys.path[:0] = [str(HERE), str(HERE.parent / "src")]  # this checkout's own sources first
+    sys.path.insert(0, str(HERE.parent / "src"))  # this checkout's own sources first
     if args.answer:
         answer(args.answer)
         return
-    from compare import machine, render, write_markdown
-
-    table = list(rows(args.rounds))
-    header = ["a step / torch's", *MODELS]
-    print("\n".join([*machine(), "", *render(header, table, False)]))
-    if args.markdown:
-        write_markdown(args.markdown, "\n".join([*machine(), "", *render(header, table, True)]), BEGIN, END)
+    publish((["a step / torch's", *MODELS], list(rows(args.rounds))), args.markdown, BEGIN, END)
 
 
 if __name__ == "__main__":

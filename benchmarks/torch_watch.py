@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 import retrograd as rg
+from tables import publish, spread, verdict
 
 BEGIN, END = "<!-- torch-watch:begin -->", "<!-- torch-watch:end -->"
 WARM_UP = 4  # steps; the watch notes the lines of the first three
@@ -131,11 +132,9 @@ def rows(rounds: int, device: str) -> Iterator[list[str]]:
         plain = times.pop("nothing")
         for way, seconds in times.items():
             ratios = [time / base for time, base in zip(seconds, plain, strict=True)]
-            low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
             target = TARGETS.get(way) if steps < FEW else None
-            verdict = "" if target is None else f"<= {target:g}: {'ok' if middle <= target else 'MISSED'}"
-            milliseconds = f"{statistics.median(plain) * 1e3:.3g}"
-            yield [workload, way, milliseconds, f"{middle:.3f} ({low:.3f}-{high:.3f})", verdict]
+            reached = "" if target is None else verdict(statistics.median(ratios), target)
+            yield [workload, way, f"{statistics.median(plain) * 1e3:.3g}", spread(ratios, 3), reached]
 
 
 def main() -> None:
@@ -144,19 +143,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--markdown", type=Path, help="a file whose marked part is replaced by the table")
     arguments = parser.parse_args()
-    from compare import machine, render, write_markdown
-
     where = "one thread" if arguments.device == "cpu" else torch.cuda.get_device_name()
     if arguments.device == "cpu":
         torch.set_num_threads(1)
     warnings.filterwarnings("ignore", message="Anomaly Detection has been enabled")
-    table = list(rows(arguments.rounds, arguments.device))
     header = ["step", "watched by", "ms without", "with / without", "target"]
-    first, *others = machine()
-    head = [f"{first}; {where}", *others, ""]
-    print("\n".join([*head, *render(header, table, False)]))
-    if arguments.markdown:
-        write_markdown(arguments.markdown, "\n".join([*head, *render(header, table, True)]), BEGIN, END)
+    table = header, list(rows(arguments.rounds, arguments.device))
+    publish(table, arguments.markdown, BEGIN, END, f"; {where}")
 
 
 if __name__ == "__main__":
