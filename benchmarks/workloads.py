@@ -9,15 +9,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from blocks import batch_of, residual_block, step_of, transformer_block
 from libraries import SUBJECT, Inputs, Workload, from_forward
-from small_models import (
+from models import (
     inputs_of,
+    residual_block,
     small_convolutions,
     small_equation,
     small_perceptron,
-    small_step_of,
     small_transformer,
+    step_of,
+    transformer_block,
 )
 
 
@@ -331,7 +332,7 @@ def axpy_workload(label: str, size: int) -> Workload:
 
 
 def small_model(make, inputs) -> Workload:
-    builder = small_step_of(make)
+    builder = step_of(make)
     return Workload(make.__name__, make.__doc__.rstrip("."), 1, inputs, {SUBJECT: builder, "torch": builder}, {})
 
 
@@ -410,7 +411,7 @@ WORKLOADS = [
         "resnet_block",
         "a training step of a residual block: batch 16, 64 channels, 32 x 32",
         2,
-        batch_of(16, 64, 32, 32),
+        inputs_of((16, 64, 32, 32)),
         {SUBJECT: step_of(residual_block), "torch": step_of(residual_block)},
         {"torch": 1.5},
     ),
@@ -418,7 +419,7 @@ WORKLOADS = [
         "transformer_block",
         "a training step of a transformer encoder layer: batch 8, length 64, width 256, 4 heads",
         2,
-        batch_of(8, 64, 256),
+        inputs_of((8, 64, 256)),
         {SUBJECT: step_of(transformer_block), "torch": step_of(transformer_block)},
         {"torch": 1.1},
     ),

@@ -1,6 +1,44 @@
-"""Training steps of small models, where calls cost more than arithmetic. One text for retrograd and torch."""
+"""Training steps of models, for `compare.py`: blocks of larger networks, and small ones whose calls cost more than
+their arithmetic.
+
+One text for retrograd and torch: the layers have the same names, and take the same weights.
+"""
 
 import numpy as np
+
+# --- blocks of larger networks ----------------------------------------------------------------------------------------
+
+
+def with_squares(t, block):
+    """A block to be trained by mean squared errors and SGD."""
+    return block, t.nn.functional.mse_loss, t.optim.SGD(block.parameters(), lr=0.01)
+
+
+def residual_block(t):
+    """Two 3 x 3 convolutions of 64 channels with batch norm, added to what they were given (He et al. 2016)."""
+    nn, relu = t.nn, t.nn.functional.relu
+
+    class ResidualBlock(nn.Module):
+        def __init__(self, channels=64):
+            super().__init__()
+            self.conv1 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+            self.norm1 = nn.BatchNorm2d(channels)
+            self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+            self.norm2 = nn.BatchNorm2d(channels)
+
+        def forward(self, x):
+            y = relu(self.norm1(self.conv1(x)))
+            return relu(x + self.norm2(self.conv2(y)))
+
+    return with_squares(t, ResidualBlock())
+
+
+def transformer_block(t):
+    """An encoder layer of width 256 with four heads, without dropout (Vaswani et al. 2017)."""
+    return with_squares(t, t.nn.TransformerEncoderLayer(256, 4, 1024, dropout=0.0, batch_first=True))
+
+
+# --- small models -----------------------------------------------------------------------------------------------------
 
 
 def small_perceptron(t):
@@ -53,29 +91,35 @@ def small_equation(t):
     return Residual(), t.nn.functional.mse_loss, t.optim.Adam(model.parameters())
 
 
-def inputs_of(shape, classes=None, target=None):
-    """Normally distributed input; as target a class for each sample, or numbers of a shape."""
+# --- their inputs and steps -------------------------------------------------------------------------------------------
+
+
+def inputs_of(shape, classes=None):
+    """Normally distributed input; as target a class for each sample, or numbers of the same shape."""
 
     def make(tiny=False):
         rng = np.random.default_rng(1)
-        x = rng.standard_normal(shape, np.float32)
-        of_samples = rng.integers(0, classes, shape[0]) if classes else rng.standard_normal(target or shape, np.float32)
-        return {"x": x, "target": of_samples}
+        size = (1, *shape[1:]) if tiny else shape
+        x = rng.standard_normal(size, np.float32)
+        return {
+            "x": x,
+            "target": rng.integers(0, classes, size[0]) if classes else rng.standard_normal(size, np.float32),
+        }
 
     return make
 
 
-def small_step_of(make):
-    """A builder of training steps of a small model, whose weights are the same for every library."""
+def step_of(make):
+    """A builder of training steps of a model, whose weights are the same for every library."""
 
     def build(t, given):
         model, loss, optimizer = make(t)
         rng = np.random.default_rng(0)
         with t.no_grad():
-            for parameter in model.parameters():
+            for name, parameter in model.named_parameters():
                 fan_in = max(1, parameter.numel() // len(parameter))
                 values = rng.standard_normal(tuple(parameter.shape), np.float32) / fan_in**0.5
-                parameter.copy_(t.tensor(values))
+                parameter.copy_(t.tensor(values if "norm" not in name else 1 + 0.1 * values))
         x, target = t.tensor(given["x"]), t.tensor(given["target"])
 
         def step():
