@@ -4,12 +4,14 @@ An operation saves tensors for backward, and those of a long computation can be 
 hooks writes every large one to a file when it is saved, and reads it back when backward wants it. The file goes when
 the graph does.
 
-Run it: ``python examples/save_on_disk.py``
+    python examples/save_on_disk.py
+    python examples/save_on_disk.py --size 2000000 --layers 20
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import tracemalloc
 import uuid
@@ -74,17 +76,17 @@ def measured(x: rg.Tensor, layers: int, folder: Path | None) -> tuple[rg.Tensor,
     return gradient, held, files
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Keep what backward needs in files instead of in memory.")
     parser.add_argument("--size", type=int, default=500_000, help="elements of each tensor")
     parser.add_argument("--layers", type=int, default=10)
-    options = parser.parse_args(arguments)
+    args = parser.parse_args(argv)
 
     rg.manual_seed(0)
-    x = rg.randn(options.size).requires_grad_()
-    expected, in_memory, _ = measured(x, options.layers, None)
+    x = rg.randn(args.size).requires_grad_()
+    expected, in_memory, _ = measured(x, args.layers, None)
     with tempfile.TemporaryDirectory() as folder:
-        gradient, on_disk, files = measured(x, options.layers, Path(folder))
+        gradient, on_disk, files = measured(x, args.layers, Path(folder))
         left = len(list(Path(folder).iterdir()))
     print(f"saved in memory: {in_memory / 1e6:6.1f} MB held before backward")
     print(f"saved on disk:   {on_disk / 1e6:6.1f} MB held before backward, {files} files")
@@ -94,4 +96,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

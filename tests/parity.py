@@ -42,6 +42,19 @@ def message(function: Callable[[], Any]) -> str:
     raise AssertionError("nothing was raised")
 
 
+def check_both_refuse(program: Program) -> None:
+    """Check that a program raises in both libraries, and exceptions of one class."""
+    theirs, ours = attempt(lambda: program(torch)), attempt(lambda: program(rg))
+    assert str(theirs).startswith("raises")
+    assert ours == theirs
+
+
+def check_message(function: Callable[[], Any], words: list[str]) -> None:
+    """Check that the text of the exception that a call raises contains all these words."""
+    text = message(function)
+    assert [word for word in words if word not in text] == [], text
+
+
 def plain(value: Any) -> Any:
     """A report without library types: tensors as dtype and rounded nested lists."""
     if isinstance(value, (torch.Tensor, rg.Tensor)):

@@ -233,6 +233,22 @@ def test_plateau_with_a_new_group() -> None:
         each.step(1.0)
 
 
+@pytest.mark.parametrize("shape", [(), (1,)])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_learning_rates_that_are_tensors(name: str, shape: tuple[int, ...]) -> None:
+    seen = []
+    for t in (rg, torch):
+        optimizer = optimizer_of(t, lr=t.full(shape, 0.5, dtype=t.float64))
+        scheduler = SCHEDULES[name](t.optim.lr_scheduler, optimizer)
+        for _ in range(12):
+            optimizer.step()
+            scheduler.step()
+        rate = optimizer.param_groups[1]["lr"]
+        assert tuple(rate.shape) == shape
+        seen.append([rate.item(), scheduler.get_last_lr()[1].item()])
+    assert seen[0] == pytest.approx(seen[1], rel=1e-12)
+
+
 def test_a_tensor_stays_the_same_tensor() -> None:
     lr = rg.tensor(0.5)
     optimizer = optimizer_of(rg, lr=lr)

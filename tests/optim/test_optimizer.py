@@ -309,10 +309,25 @@ def test_options_that_are_no_numbers(options: dict[str, Any], error: type[Except
         rg.optim.AdamW([rg.ones(1, requires_grad=True)], **options)
 
 
-def test_numbers_of_any_kind_are_taken() -> None:
-    w = rg.ones(1, requires_grad=True)
-    for lr in (1, True, np.float32(0.1), np.array(0.1), rg.tensor(0.1), rg.tensor([0.1])):
-        rg.optim.SGD([w], lr=lr, momentum=np.float64(0.5))
+@pytest.mark.parametrize("name", [*VARIANTS, "LBFGS"])
+def test_numbers_of_any_kind_are_taken(name: str) -> None:
+    def trained(lr: Any) -> list[float]:
+        w = rg.ones(1, requires_grad=True)
+        optimizer = getattr(rg.optim, name)([w], lr=lr)
+
+        def closure() -> Any:
+            optimizer.zero_grad()
+            loss = (w * w).sum()
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            optimizer.step(closure)
+        return w.tolist()
+
+    for lr in (1, True, np.float32(0.125), np.array(0.125), rg.tensor(0.125), rg.tensor([0.125])):
+        assert trained(lr) == pytest.approx(trained(float(lr)), rel=1e-6)
+        assert lr in (1, 0.125), "it is left as it is"
 
 
 def test_why_there_may_be_no_parameters() -> None:

@@ -209,19 +209,15 @@ class Plan:
         rows, start = [], 0
         for update in updates:
             rows.append(tensors[start : (start := start + 1 + len(update.state))])
-        together: dict[Any, list[int]] = {}
+        arrays = [param._data for param, *_ in rows]
+        are_apart = _are_apart(arrays)
         # one that is on the memory of another is updated after it, not from what was there before
-        are_apart = _are_apart([param._data for param, *_ in rows])
-        for number, (update, (param, *_)) in enumerate(zip(updates, rows, strict=True)):
-            array = param._data
-            is_small = are_apart and array.size <= SMALL and type(array) is np.ndarray
-            together.setdefault((update, array.dtype) if is_small else number, []).append(number)
+        groups = _joined_if_small(updates, arrays) if are_apart else [[number] for number in range(len(rows))]
         self._step = _Step()
         tasks = [
-            _Task(group, list(zip(*[rows[number] for number in group], strict=True)), self._step)
-            for group in together.values()
+            _Task(group, list(zip(*[rows[number] for number in group], strict=True)), self._step) for group in groups
         ]
-        leaders = {number: group[0] for group in together.values() for number in group}
+        leaders = {number: group[0] for group in groups for number in group}
         self._leaders = [leaders[number] for number in range(len(rows))]
         self._arrays = [tensor._data for tensor in tensors]
         self._threads = get_num_threads()
@@ -260,6 +256,15 @@ class Plan:
         for task in self._in_blocks:
             task.empty()
         self._step.updates = self._step.grads = ()
+
+
+def _joined_if_small(updates: Sequence[Update], arrays: Sequence[Any]) -> list[list[int]]:
+    """The numbers of parameters that are updated together: small ones on the CPU, of one dtype and one update."""
+    groups: dict[Any, list[int]] = {}
+    for number, (update, array) in enumerate(zip(updates, arrays, strict=True)):
+        is_small = array.size <= SMALL and type(array) is np.ndarray
+        groups.setdefault((update, array.dtype) if is_small else number, []).append(number)
+    return list(groups.values())
 
 
 def _cut(tasks: Sequence[_Task], threads: int) -> list[_Block]:

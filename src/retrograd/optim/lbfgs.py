@@ -232,7 +232,7 @@ class _Search:
                 old_gradient, old_loss = gradient, loss
                 t = number(group["lr"])
                 if total + iterations == 1:
-                    t *= min(1.0, 1.0 / float(np.abs(gradient).sum()))
+                    t = t * min(1.0, 1.0 / float(np.abs(gradient).sum()))  # not in place: the rate may be an array
                 slope = float(gradient.dot(direction))
                 if slope > -tolerance_change:
                     break

@@ -9,9 +9,9 @@ from retrograd.core.tensor import Tensor
 from retrograd.creation import empty, ones, tensor, zeros
 from retrograd.dtypes import int64
 from retrograd.nn import functional as F
-from retrograd.nn import init
 from retrograd.nn.modules._errors import MISFITS, in_words, misshaped
 from retrograd.nn.modules.module import Module
+from retrograd.nn.modules.normalization import reset_affine
 from retrograd.nn.parameter import Parameter
 
 __all__ = [
@@ -76,10 +76,7 @@ class _ChannelNorm(Module):
     def reset_parameters(self) -> None:
         """Set the weight to 1, the bias to 0, and forget what was tracked."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        reset_affine(self.weight, self.bias)
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim not in self._dimensions:

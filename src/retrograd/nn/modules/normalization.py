@@ -15,7 +15,8 @@ from retrograd.nn.parameter import Parameter
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
-def _reset_affine(weight: Tensor | None, bias: Tensor | None) -> None:
+def reset_affine(weight: Tensor | None, bias: Tensor | None) -> None:
+    """Set the weight to 1 and the bias to 0, where they are."""
     if weight is not None:
         init.ones_(weight)
     if bias is not None:
@@ -40,7 +41,7 @@ class _ShapeNorm(Module):
 
     def reset_parameters(self) -> None:
         """Set the weight to 1, and the bias, if there is one, to 0."""
-        _reset_affine(self.weight, self._parameters.get("bias"))
+        reset_affine(self.weight, self._parameters.get("bias"))
 
     def _misfit(self, error: Exception, input: Any) -> Exception:
         shape = ", ".join(["...", *map(str, self.normalized_shape)])
@@ -186,7 +187,7 @@ class GroupNorm(Module):
 
     def reset_parameters(self) -> None:
         """Set the weight to 1 and the bias to 0."""
-        _reset_affine(self.weight, self.bias)
+        reset_affine(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the normalised input."""

@@ -10,6 +10,7 @@ from typing import Any
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
+from retrograd.optim._elementwise import number
 from retrograd.optim.optimizer import Optimizer
 
 _EPOCH_WARNING = (
@@ -50,7 +51,7 @@ def get(optimizer: Optimizer, key: str) -> list[Any]:
 def put(group: dict[str, Any], key: str, value: Any) -> None:
     """Set an option of a group; in place where it is a tensor."""
     if isinstance(group[key], Tensor):
-        group[key].fill_(value)
+        group[key].fill_(number(value))
     else:
         group[key] = value
 
@@ -101,12 +102,12 @@ class LRScheduler:
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         check_optimizer(optimizer)
         self.optimizer = optimizer
-        for number, group in enumerate(optimizer.param_groups):
+        for position, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", _copy(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
-                    f"param 'initial_lr' is not specified in param_groups[{number}] when resuming scheduler with "
+                    f"param 'initial_lr' is not specified in param_groups[{position}] when resuming scheduler with "
                     "last_epoch >= 0; load the optimizer's state dict first, or leave last_epoch at -1 to begin anew"
                 )
         self.base_lrs = get(optimizer, "initial_lr")

@@ -71,11 +71,9 @@ def default_collate(batch: Any) -> Any:
     first = batch[0]
     if isinstance(first, Tensor):
         return _stacked(batch)
-    if isinstance(first, np.ndarray):
-        if first.dtype.kind in "SUOMm":
-            raise TypeError(_EXPECTED.format(f"an array of dtype {first.dtype}"))
-        return _stacked([as_tensor(item) for item in batch])
-    if hasattr(first, "__dlpack__"):  # tensors of another library, such as those of torchvision's data sets
+    if isinstance(first, np.ndarray) and first.dtype.kind in "SUOMm":
+        raise TypeError(_EXPECTED.format(f"an array of dtype {first.dtype}"))
+    if hasattr(first, "__dlpack__"):  # NumPy's arrays, and other libraries', such as those of torchvision's data sets
         return _stacked([as_tensor(item) for item in batch])
     if isinstance(first, float) and not isinstance(first, np.generic):
         return tensor(batch, dtype=float64)
