@@ -438,4 +438,7 @@ def test_normalisations_made_of_the_base_of_all(m: Any) -> Any:
             pass
 
     layer = Anything(3, dtype=m.float64)
-    return [layer(m.arange(24, dtype=m.float64).reshape(2, 3, 2, 1, 2, 1)), attempt(lambda: layer(m.ones(2, 4, dtype=m.float64)))]
+    return [
+        layer(m.arange(24, dtype=m.float64).reshape(2, 3, 2, 1, 2, 1)),
+        attempt(lambda: layer(m.ones(2, 4, dtype=m.float64))),
+    ]
