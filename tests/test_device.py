@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from retrograd.device import array_module, as_device, cuda_is_available, device
+from retrograd.nn import Linear
 
 # The package gives the name of this module to the class.
 module = sys.modules[device.__module__]
@@ -93,6 +94,11 @@ class TestConstructor:
         torch.device(text)
         with pytest.raises(RuntimeError, match="Expected one of cpu, cuda device type"):
             device(text)
+
+    def test_meta_comes_with_advice(self):
+        """Ensembles as torch's tutorial writes them put their base model there."""
+        with pytest.raises(RuntimeError, match=r"string: meta; .* leave it out: functional_call takes a module"):
+            Linear(1, 1).to("meta")
 
     @pytest.mark.parametrize("text", ["cpu", "cuda", "cuda:0", "cpu:2"])
     @pytest.mark.parametrize("index", [0, 1, 100, np.int64(2), np.uint8(3), -1, -2], ids=repr)

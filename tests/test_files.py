@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import copy
 import io
 import json
@@ -34,6 +35,8 @@ def same(x: Any, y: Any) -> bool:
         return x.dtype == y.dtype and x.shape == y.shape and np.array_equal(x.numpy(), y.numpy(), equal_nan=True)
     if type(x) is not type(y):
         return False
+    if isinstance(x, argparse.Namespace):
+        return same(vars(x), vars(y))
     if isinstance(x, dict):
         return list(x) == list(y) and all(same(x[key], y[key]) for key in x)
     if isinstance(x, (list, tuple)):
@@ -77,6 +80,7 @@ def test_a_whole_checkpoint(tmp_path: Path, ending: str) -> None:
         "scheduler": scheduler.state_dict(),
         "notes": ("run 7", None, True, [1.5, float("inf"), 2 + 1j, -3], {}, ()),
         "run": [rg.device("cuda:1"), rg.float16, rg.ones(2, 3).shape, b"\x00a\xff"],
+        "args": argparse.Namespace(lr=0.01, layers=(3, 4), device=rg.device("cpu"), std=rg.ones(2)),
     }
     saved = copy.deepcopy(everything)
     rg.save(everything, tmp_path / f"c.{ending}")
@@ -87,6 +91,7 @@ def test_a_whole_checkpoint(tmp_path: Path, ending: str) -> None:
     assert same(loaded["optimizer"], saved["optimizer"])
     assert same(loaded["notes"], saved["notes"])
     assert same(loaded["run"], saved["run"])
+    assert same(loaded["args"], saved["args"])
     net = model()
     optimizer = rg.optim.Adam(net.parameters())
     scheduler = rg.optim.lr_scheduler.MultiStepLR(optimizer, [])

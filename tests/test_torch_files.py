@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import collections
 import contextlib
 import gzip
@@ -282,6 +283,21 @@ def test_one_object_stays_one_object(written: Any, read: Any) -> None:
 
 
 @BOTH
+def test_arguments_of_a_program_come_along(written: Any, read: Any) -> None:
+    """``args`` stands in the checkpoints of many scripts; torch reads it with ``weights_only=False`` only."""
+    args = argparse.Namespace(lr=0.1, layers=[2, 3], name="run 7", inner=argparse.Namespace(), mean=written.ones(2))
+    stream = io.BytesIO()
+    written.save({"args": args, "again": args}, stream)
+    stream.seek(0)
+    found = read.load(stream, weights_only=False)
+    assert type(found["args"]) is type(found["args"].inner) is argparse.Namespace
+    assert found["args"] is found["again"]
+    assert isinstance(found["args"].mean, read.Tensor)
+    assert (found["args"].lr, found["args"].layers, found["args"].name) == (0.1, [2, 3], "run 7")
+    assert list(vars(found["args"])) == list(vars(args))
+
+
+@BOTH
 def test_attributes_come_along(written: Any, read: Any) -> None:
     def named(tensor: Any, name: Any) -> Any:
         tensor.label = name
@@ -483,6 +499,8 @@ def test_nothing_is_run(thing: Any, protocol: int, capsys: pytest.CaptureFixture
         b"c__builtin__\neval\n.",
         b"ccollections\nOrderedDict\n)R}X\x03\x00\x00\x00popK\x01sb.",
         b"ctorch\nSize\n}b.",
+        b"cargparse\nNamespace\n)\x81]b.",
+        b"cargparse\nNamespace\n}\x81.",
         b"ctorch._utils\n_rebuild_parameter\n(NNNtR.",
         b"cnumpy\ndtype\nX\x02\x00\x00\x00|O\x85R.",
         b"cnumpy\ndtype\nX\x05\x00\x00\x00i8,|O\x85R.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import pickletools
 import struct
+from argparse import Namespace
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -107,13 +108,15 @@ def loads(data: bytes, names: Mapping[str, Any], persistent: Callable[[Any], Any
             case "STACK_GLOBAL":
                 name, module = stack.pop(), stack.pop()
                 stack.append(_named(names, f"{module}.{name}"))
-            case "REDUCE":
+            case "REDUCE" | "NEWOBJ":
                 args, builder = stack.pop(), stack.pop()
                 stack.append(_expect(Builder, builder).build(*_expect(tuple, args)))
             case "BUILD":
                 state = stack.pop()
                 if isinstance(stack[-1], OrderedDict) and isinstance(state, dict) and set(state) <= {"_metadata"}:
                     stack[-1].__dict__.update(state)  # as state dicts of modules have it
+                elif isinstance(stack[-1], Namespace):
+                    vars(stack[-1]).update(_expect(dict, state))
                 elif not (isinstance(stack[-1], np.dtype) and state[1] in ("<", "|")):  # which says nothing new
                     raise ValueError(f"it sets attributes of an object of type {type(stack[-1]).__name__}")
             case "BINPERSID":
@@ -174,7 +177,7 @@ class Encoder:
         Parameters
         ----------
         value
-            None, a bool, number, string or bytes, or dicts, lists, tuples and sets of these.
+            None, a bool, number, string or bytes, or dicts, lists, tuples, sets and namespaces of these.
 
         Raises
         ------
@@ -211,6 +214,9 @@ class Encoder:
             return b"(" + self._encode_all(value) + b"t"
         if isinstance(value, set):
             return encode_name("__builtin__", "set") + self.encode((list(value),)) + b"R" + self.put(value)
+        if isinstance(value, Namespace):
+            made = encode_name("argparse", "Namespace") + b")\x81" + self.put(value)
+            return made + self.encode(vars(value)) + b"b"
         raise TypeError(f"a {type(value).__name__} is no plain data")
 
     def _encode_all(self, values: Iterable[Any]) -> bytes:

@@ -10,6 +10,7 @@ import math
 import re
 import sys
 import zipfile
+from argparse import Namespace
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import IO, Any
@@ -223,6 +224,7 @@ _NAMES: dict[str, Any] = {
     "torch._utils._rebuild_parameter": Builder(_rebuild_parameter),
     "torch._utils._rebuild_parameter_with_state": Builder(_rebuild_parameter),
     "torch._tensor._rebuild_from_type_v2": Builder(_rebuild_from_type),
+    "argparse.Namespace": Builder(lambda: Namespace()),
     "collections.Counter": Builder(Counter),
     "collections.OrderedDict": Builder(lambda: OrderedDict()),
     "collections.defaultdict": Builder(lambda *factory: {}),
@@ -239,7 +241,7 @@ for _builtins in ("builtins", "__builtin__"):
 
 
 def write(file: File, obj: Any) -> None:
-    """Write tensors and plain data, so that ``torch.load`` reads them with ``weights_only=True``.
+    """Write tensors and plain data, so that ``torch.load`` reads them with ``weights_only=True``, but for namespaces.
 
     Raises
     ------

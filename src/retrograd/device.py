@@ -18,6 +18,8 @@ _DEVICE_TYPES = ("cpu", "cuda")
 # ASCII digits only and no leading zero, so that every device has one spelling.
 _DEVICE_STRING = re.compile(r"([A-Za-z_]+)(?::(0|[1-9][0-9]*))?")
 
+_WITHOUT_MEMORY = "; every tensor has its memory here, so leave it out: functional_call takes a module as it is"
+
 # Device numbers are C ints in the CUDA runtime.
 _MAX_INDEX = 2**31 - 1
 
@@ -41,7 +43,8 @@ def _parse(text: str) -> tuple[str, int | None]:
         raise RuntimeError(f"Invalid device string: '{text}'")
     kind, digits = match.groups()
     if kind not in _DEVICE_TYPES:
-        raise RuntimeError(f"Expected one of {', '.join(_DEVICE_TYPES)} device type at start of device string: {kind}")
+        known = f"Expected one of {', '.join(_DEVICE_TYPES)} device type at start of device string: {kind}"
+        raise RuntimeError(known + (_WITHOUT_MEMORY if kind == "meta" else ""))
     if digits is None:
         return kind, None
     # The length is looked at first because Python refuses to convert absurdly long digit strings.

@@ -14,6 +14,7 @@ import os
 import threading
 import zipfile
 import zlib
+from argparse import Namespace
 from collections.abc import Callable, Mapping
 from typing import IO, Any, NamedTuple, cast
 
@@ -37,7 +38,8 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
     Parameters
     ----------
     obj
-        A state dict; or a dict of state dicts, numbers, strings, bytes, None, shapes, dtypes and devices.
+        A state dict; or a dict of state dicts, numbers, strings, bytes, None, shapes, dtypes and devices, and of the
+        namespaces in which ``argparse`` gives a program's arguments.
     f
         The path. ``.npz`` and ``.safetensors`` at its end mean these formats; anything else means torch's, which
         ``torch.load`` reads. A file that is there is replaced at once, when the new one is complete. An open file gets
@@ -156,6 +158,9 @@ def _moved(value: Any, target: device) -> Any:
         for key in value:
             value[key] = _moved(value[key], target)
         return value
+    if isinstance(value, Namespace):
+        _moved(vars(value), target)
+        return value
     return type(value)(_moved(item, target) for item in value) if type(value) in (list, tuple) else value
 
 
@@ -208,12 +213,14 @@ def _describe(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
         return [kind, *(_describe(item, _join(name, number), tensors) for number, item in enumerate(value))]
     if isinstance(value, set):
         return ["set", *(_describe(item, _join(name, "item"), tensors) for item in value)]
+    if isinstance(value, Namespace):
+        return ["namespace", _describe(vars(value), name, tensors)]
     advice = "; make a tensor of an array with from_numpy" if isinstance(value, np.ndarray) else ""
     if hasattr(value, "state_dict"):
         advice = "; save its state_dict()"
     raise TypeError(
         f"save: {name or 'the object'} is of type {type(value).__name__}; files hold tensors, numbers, strings, bytes, "
-        f"None, shapes, dtypes and devices, and dicts, lists, tuples and sets of these{advice}"
+        f"None, shapes, dtypes and devices, and dicts, lists, tuples, sets and namespaces of these{advice}"
     )
 
 
@@ -242,6 +249,8 @@ def _restore(description: Any, tensors: dict[str, Tensor]) -> Any:
         return complex(*items)
     if kind == "dict":
         return {_restore(key, tensors): _restore(item, tensors) for key, item in items}
+    if kind == "namespace":
+        return Namespace(**_restore(items[0], tensors))
     if kind in _COLLECTIONS:
         return _COLLECTIONS[kind](_restore(item, tensors) for item in items)
     if kind == "bytes":

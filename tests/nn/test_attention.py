@@ -185,6 +185,60 @@ def test_transformer_with_masks() -> None:
         )
 
 
+NO_PADDING = {
+    "left aligned": {},
+    "odd heads": {"nhead": 1},
+    "not batch first": {"batch_first": False},
+    "norm first": {"norm_first": True},
+    "another activation": {"activation": "sin"},
+    "gelu": {"activation": "gelu"},
+    "no bias": {"bias": False},
+    "in training": {"training": True},
+    "recorded": {"recorded": True},
+    "frozen": {"recorded": True, "frozen": True},
+    "an input that requires grad": {"recorded": True, "frozen": True, "wanted": True},
+    "in the middle": {"padding": [[False, True, False], [False, False, True]]},
+    "two masks": {"mask": True},
+    "as numbers": {"numbers": True},
+    "not wanted": {"enable_nested_tensor": False},
+    "without a norm": {"norm": False},
+}
+
+
+@pytest.mark.parametrize("case", NO_PADDING)
+def test_encoders_leave_padding_out_in_evaluation(case: str) -> None:
+    """Its positions are zeros where torch computes with nested tensors, and what the layers make of it elsewhere."""
+    given = dict(NO_PADDING[case])
+
+    def program(m: Any) -> Any:
+        own = {key: given[key] for key in ("batch_first", "norm_first", "activation", "bias") if key in given}
+        options = {"dropout": 0.0, "batch_first": True, "dtype": m.float64} | own
+        if own.get("activation") == "sin":
+            options["activation"] = m.sin
+        layer = m.nn.TransformerEncoderLayer(4, given.get("nhead", 2), 8, **options)
+        norm = m.nn.LayerNorm(4, dtype=m.float64) if given.get("norm", True) else None
+        net = m.nn.TransformerEncoder(layer, 2, norm, given.get("enable_nested_tensor", True))
+        rng = np.random.default_rng(0)
+        for parameter in net.parameters():
+            with m.no_grad():
+                parameter.copy_(m.tensor(rng.normal(size=tuple(parameter.shape))))
+            parameter.requires_grad_(not given.get("frozen", False))
+        net.train(given.get("training", False))
+        x = m.tensor(rng.normal(size=(2, 3, 4)), requires_grad=given.get("wanted", False))
+        padding = m.tensor(given.get("padding", [[False, True, True], [False, False, True]]))
+        if given.get("numbers"):
+            padding = m.zeros(2, 3, dtype=m.float64).masked_fill(padding, -np.inf)
+        if not options["batch_first"]:
+            x = x.transpose(0, 1)
+        mask = m.zeros(3, 3, dtype=m.bool) if given.get("mask") else None
+        with m.set_grad_enabled(given.get("recorded", False)):
+            return net(x, mask, padding).detach().numpy()
+
+    with kernel_or_skip(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        np.testing.assert_allclose(program(rg), program(torch), rtol=1e-9, atol=1e-12)
+
+
 @parity
 def test_parts_of_layers_can_be_replaced_and_called(m: Any) -> Any:
     """By a layer that wants the weights of attention, and by one with a ``forward`` of its own."""

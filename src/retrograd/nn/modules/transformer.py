@@ -7,10 +7,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from retrograd.autograd.grad_mode import is_grad_enabled
 from retrograd.core.tensor import Tensor
 from retrograd.creation import full
 from retrograd.nn import functional as F
 from retrograd.nn import init
+from retrograd.nn.modules.activation import GELU, ReLU
 from retrograd.nn.modules.attention import MultiheadAttention
 from retrograd.nn.modules.container import ModuleList
 from retrograd.nn.modules.dropout import Dropout
@@ -247,6 +249,19 @@ class TransformerDecoderLayer(_Layer):
         return self.dropout3(self._feed_forward(x))
 
 
+def _can_be_nested(layer: Module) -> bool:
+    """Whether torch's encoder of such layers leaves padding out."""
+    return (
+        isinstance(layer, TransformerEncoderLayer)
+        and not layer.norm_first
+        and layer.self_attn.batch_first
+        and layer.self_attn.num_heads % 2 == 0
+        and layer.self_attn.in_proj_bias is not None
+        and (layer.activation in (F.relu, F.gelu) or isinstance(layer.activation, (ReLU, GELU)))
+        and layer.norm1.eps == layer.norm2.eps
+    )
+
+
 class TransformerEncoder(Module):
     """Encoder layers over each other.
 
@@ -258,8 +273,12 @@ class TransformerEncoder(Module):
         How many.
     norm
         Applied at the end, or None.
-    enable_nested_tensor, mask_check
-        Accepted for compatibility; without effect.
+    enable_nested_tensor
+        Give zeros for the padding in evaluation, as torch does, which computes without it then: where nothing is
+        recorded, the layers are as they are by default but for ``batch_first=True``, the heads are even in number,
+        and ``src_key_padding_mask`` is the only mask.
+    mask_check
+        Do so only if all padding is at the ends of the sequences.
     """
 
     def __init__(
@@ -274,6 +293,9 @@ class TransformerEncoder(Module):
         self.layers = _copies(encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
+        self.enable_nested_tensor = enable_nested_tensor
+        self.use_nested_tensor = enable_nested_tensor and _can_be_nested(encoder_layer)
+        self.mask_check = mask_check
 
     def forward(
         self,
@@ -283,9 +305,26 @@ class TransformerEncoder(Module):
         is_causal: bool | None = None,
     ) -> Tensor:
         """Return the encoded sequence; the masks are those of :class:`MultiheadAttention`."""
+        padding = self._left_out(src, mask, src_key_padding_mask)
         for layer in self.layers:
             src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
+        if padding is not None:
+            src = src.masked_fill(padding.unsqueeze(-1), 0)
         return src if self.norm is None else self.norm(src)
+
+    def _left_out(self, src: Tensor, mask: Tensor | None, padding: Tensor | None) -> Tensor | None:
+        """The padding, if torch computes without it."""
+        if padding is None or mask is not None or src.ndim != 3 or not self.use_nested_tensor:
+            return None
+        if self.layers[0].training or (
+            is_grad_enabled() and any(x.requires_grad for x in (src, *self.layers[0].parameters()))
+        ):
+            return None
+        left_out = padding != 0  # minus infinity, if it is not bool
+        if not self.mask_check:
+            return left_out
+        resumes = left_out[:, :-1] & ~left_out[:, 1:]
+        return left_out & ~resumes.any()
 
 
 class TransformerDecoder(Module):
