@@ -61,6 +61,7 @@ LAYERS = [
         "retrograd.special",
         "retrograd.switches",
         "retrograd.testing",
+        "retrograd.types",
         "retrograd.utils",
     ),
     ("retrograd.nn",),
