@@ -62,6 +62,7 @@ LAYERS = [
         "retrograd.special",
         "retrograd.switches",
         "retrograd.testing",
+        "retrograd.types",
         "retrograd.utils",
     ),
     ("retrograd.nn",),

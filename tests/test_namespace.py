@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
@@ -225,3 +226,25 @@ def test_isinstance_says_the_same_as_torch() -> None:
             if issubclass(ours[name], ours[other]) != issubclass(theirs[name], theirs[other]):
                 differences.setdefault(name, set()).add(other)
     assert differences == OTHER_KINDS
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        *("", "nn", "nn.functional", "nn.init", "nn.utils", "optim", "optim.lr_scheduler", "optim.swa_utils", "linalg"),
+        *("fft", "special", "autograd", "autograd.functional", "autograd.graph", "autograd.forward_ad", "func"),
+        *("utils.data", "utils.checkpoint", "random", "distributions", "testing", "anomaly"),
+    ],
+)
+def test_signatures_can_be_read(space: str) -> None:
+    """No address of an object in them, and no bare ``*args`` where torch's documented signature is not the same."""
+    ours = importlib.import_module(f"retrograd.{space}".rstrip("."))
+    theirs = None if space == "anomaly" else importlib.import_module(f"torch.{space}".rstrip("."))
+    for name in ours.__all__:
+        value = getattr(ours, name)
+        if not callable(value) or (isinstance(value, type) and issubclass(value, BaseException)):
+            continue
+        text = str(inspect.signature(value))
+        assert "<object object" not in text, name
+        if text.startswith("(*args") and not name.endswith("Tensor"):  # FloatTensor and its like take many things
+            assert str(inspect.signature(getattr(theirs, name))).startswith(("(*args", "(*modules")), name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import importlib
 import inspect
@@ -324,3 +325,33 @@ def test_the_older_name_of_clipping() -> None:
         return [norm.item(), *w.grad.tolist()]
 
     assert clipped(rg) == pytest.approx(clipped(torch), rel=1e-6)
+
+
+@parity
+def test_trees(m: Any) -> Any:
+    tree = importlib.import_module(f"{m.__name__}.utils._pytree")
+    nested = {"b": [1, (2, None)], "a": (), "c": collections.OrderedDict(x=m.ones(2), y=4)}
+    leaves, spec = tree.tree_flatten(nested)
+    report = [leaves, tree.tree_unflatten(leaves, spec) == nested, tree.tree_structure(nested) == spec]
+    report += [tree.tree_map(lambda x, y: (x, y), [1, (2,)], [3, (4,)]), tree.tree_leaves(3)]
+    report += [tree.tree_map_only(int, lambda x: -x, nested), tree.tree_map_only((int, m.Tensor), str, [1, "a", None])]
+    report += [tree.tree_any(lambda x: x == 4, [1, [4]]), tree.tree_all(lambda x: x == 4, [1, [4]])]
+    report += [tree.tree_map(lambda x, y: (x, y), {"a": 1, "b": [2]}, {"b": [(3, 4)], "a": [5]})]
+    for other in ([1], [1, 2, 3], (1, 2), 1, {"a": 1, "b": 2}):
+        report.append(attempt(lambda: tree.tree_map(lambda x, y: x, [1, 2], other)))  # noqa: B023
+    report += [attempt(lambda: tree.tree_map(lambda x, y: x, {"a": 1}, {"b": 1}))]
+    return report
+
+
+def test_annotations_that_scripts_import() -> None:
+    from retrograd.functional import einsum, norm
+    from retrograd.nn.modules.transformer import _get_activation_fn, _get_clones
+    from retrograd.types import Device, Number, _dtype
+
+    assert einsum is rg.einsum and norm is rg.norm
+    assert isinstance(2.5, Number) and isinstance("cpu", Device) and isinstance(rg.float32, _dtype)
+    assert set(torch.functional.__all__) - set(rg.functional.__all__) <= {"lu"}
+    assert set(torch.types.__all__) <= set(rg.types.__all__)
+    layers = _get_clones(rg.nn.Linear(2, 2), 3)
+    assert len({id(layer.weight) for layer in layers}) == 3
+    assert _get_activation_fn("gelu") is rg.nn.functional.gelu

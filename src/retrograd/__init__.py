@@ -440,7 +440,8 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.
 # fmt: off
 _PACKAGES = frozenset((
     "accelerator", "amp", "anomaly", "backends", "compiler", "cuda", "distributed", "distributions", "fft", "func",
-    "jit", "linalg", "multiprocessing", "nn", "optim", "return_types", "special", "testing", "utils", "version",
+    "functional", "jit", "linalg", "multiprocessing", "nn", "optim", "return_types", "special", "testing", "types",
+    "utils", "version",
 ))
 _ELSEWHERE = {
     name: module
@@ -478,7 +479,7 @@ _ELSEWHERE = {
 if _TYPE_CHECKING:
     from retrograd import accelerator, amp, anomaly, backends, compiler, cuda, distributed  # noqa: F401, I001
     from retrograd import distributions, fft, func, jit, linalg, multiprocessing, nn, optim  # noqa: F401
-    from retrograd import return_types, special, testing, utils, version  # noqa: F401
+    from retrograd import functional, return_types, special, testing, types, utils, version  # noqa: F401
     from retrograd.amp import GradScaler, autocast, is_autocast_enabled
     from retrograd.creation.ranges import range
     from retrograd.creation.signal_windows import (

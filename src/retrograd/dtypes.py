@@ -332,7 +332,7 @@ _number_dtypes = _make_number_dtypes()
 # Limits
 # ----------------------------------------------------------------------------------------------------------------
 
-_UNSET: Any = object()
+NOT_GIVEN: Any = type("not given", (), {"__repr__": lambda self: "<not given>"})()  # a default, in signatures too
 
 
 @final
@@ -354,8 +354,8 @@ class finfo:  # noqa: N801 (torch's name)
     resolution: builtins.float
     dtype: str
 
-    def __init__(self, type: Any = _UNSET) -> None:
-        described = _default if type is _UNSET else as_dtype(type)
+    def __init__(self, type: Any = NOT_GIVEN) -> None:
+        described = _default if type is NOT_GIVEN else as_dtype(type)
         if _RANK[described.kind] < _FLOAT:
             raise TypeError(
                 "retrograd.finfo() requires a floating point input type. Use retrograd.iinfo for the others"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.core import blocks
+from retrograd.core import blas, blocks
 
 
 @pytest.fixture(autouse=True)
@@ -356,3 +356,29 @@ builtins.last = Last()
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (run.stdout, run.stderr) == ("2000000\n", "")
+
+
+def test_a_handler_of_a_signal_may_compute_whatever_it_has_interrupted() -> None:
+    """As in the middle of handing work out, or of telling BLAS how many threads to use."""
+    rg.set_num_threads(2)
+    x, w = rg.rand(4 * blocks.LARGE), rg.rand(600, 600)
+    setting = blas.threads()
+    before = None if setting is None else setting.get()
+    results: list[Any] = []
+
+    def handler() -> None:
+        x.exp()
+        w @ w
+        rg.nn.functional.layer_norm(x.reshape(-1, 64), (64,))
+        results.append(rg.rand(3).shape)
+
+    def interrupted() -> None:
+        for lock in (blocks._lock, blas._lock, rg.default_generator._lock):
+            with lock:
+                handler()
+
+    thread = threading.Thread(target=interrupted, daemon=True)  # a test in the main thread could not fail, only hang
+    thread.start()
+    thread.join(60)
+    assert len(results) == 3
+    assert setting is None or setting.get() == before

@@ -5,7 +5,9 @@ from __future__ import annotations
 import collections
 import gc
 import os
+import re
 import signal
+import sys
 import threading
 import weakref
 from typing import Any
@@ -600,3 +602,41 @@ def test_a_rule_with_an_unknown_name_is_an_import_error() -> None:
         @elementwise(np.multiply, public=False, method=False, inputt=lambda g: g)
         def broken_too(input, other):  # type: ignore[no-untyped-def]
             """Never registered."""
+
+
+def nested(depth: int) -> float:
+    """A gradient by a backward inside of a backward, and so on."""
+
+    class Nested(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, left: int) -> Any:
+            ctx.left = left
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            if ctx.left == 0:
+                return g, None
+            with rg.enable_grad():
+                x = rg.ones(1, requires_grad=True)
+                Nested.apply(x, ctx.left - 1).backward(g)
+            return x.grad, None
+
+    x = rg.ones(1, requires_grad=True)
+    Nested.apply(x, depth).backward(rg.ones(1))
+    assert x.grad is not None
+    return x.grad.item()
+
+
+def test_backward_inside_of_backward_is_as_deep_as_pythons_stack() -> None:
+    assert nested(20) == 1
+    with pytest.raises(RecursionError) as caught:
+        nested(10_000)
+    (note,) = caught.value.__notes__
+    assert re.search(r"backward\(\) was called inside of backward, \d+ levels deep.*setrecursionlimit", note)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(100_000)
+    try:
+        assert nested(500) == 1
+    finally:
+        sys.setrecursionlimit(limit)

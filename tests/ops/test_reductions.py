@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -201,6 +202,49 @@ def test_long_sums_in_single_precision_are_precise(shape: tuple[int, ...], dim: 
     bias = rg.zeros(x.mean(dim, keepdim=True).shape, requires_grad=True)
     (bias + x).backward(x)
     assert (bias.grad - x.double().sum(dim, keepdim=True)).abs().max() < 1e-5 * x.numel() / bias.numel()
+
+
+LAYOUTS: dict[str, Any] = {
+    "channels last": lambda x: x.reshape(-1, 100, 100, 4).permute(0, 3, 1, 2),
+    "samples last": lambda x: x.reshape(4, 100, 100, -1).permute(3, 0, 1, 2),
+    "every other one": lambda x: x.reshape(-1, 4, 100, 100)[:, ::2],
+    "every other place": lambda x: x.reshape(-1, 4, 100, 100)[..., ::2],
+    "without a border": lambda x: x.reshape(-1, 100, 100, 4).permute(0, 3, 1, 2)[:, :, 1:, 1:],
+    "expanded": lambda x: x[:100].reshape(1, 1, 1, 100).expand(40, 4, 100, 100),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sums_over_any_dimensions_of_any_layout_are_precise(layout: str) -> None:
+    x = LAYOUTS[layout](rg.full((1_600_000,), 0.1))
+    for dim in ((0, 2, 3), (1, 2), (0, 1, 3), (0, 3)):
+        for mean in (x.mean(dim), x.mean(dim, keepdim=True).squeeze(dim)):
+            assert mean.shape == tuple(n for k, n in enumerate(x.shape) if k not in dim)
+            assert (mean - 0.1).abs().max() < 1e-6
+    mean, var = rg.zeros(x.shape[1]), rg.ones(x.shape[1])
+    weight, bias = rg.ones(x.shape[1], requires_grad=True), rg.zeros(x.shape[1], requires_grad=True)
+    rg.nn.functional.batch_norm(x, mean, var, weight, bias, training=True, momentum=1.0).backward(x)
+    assert (mean - 0.1).abs().max() < 1e-6 and var.max() < 1e-12
+    assert (bias.grad / (x.numel() / x.shape[1]) - 0.1).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("name", ["BatchNorm1d", "GroupNorm", "Conv1d"])
+def test_gradients_of_biases_are_precise_for_many_samples(name: str) -> None:
+    layers = {"BatchNorm1d": (4,), "GroupNorm": (2, 4), "Conv1d": (4, 4, 1)}
+    layer = getattr(rg.nn, name)(*layers[name])
+    x = rg.full((200_000, 4, *((1,) if name == "Conv1d" else ())), 0.1)
+    y = layer(x)
+    y.backward(rg.full_like(y, 0.1))
+    assert (layer.bias.grad / 20_000 - 1).abs().max() < 1e-5
+
+
+def test_gradients_of_the_biases_of_a_recurrent_layer_are_precise_for_many_samples() -> None:
+    single = rg.nn.LSTM(2, 2)
+    double = copy.deepcopy(single).double()
+    for layer in (single, double):
+        x = rg.full((1, 40_000, 2), 0.1, dtype=layer.bias_ih_l0.dtype)
+        layer(x)[0].sum().backward()
+    rg.testing.assert_close(single.bias_ih_l0.grad.double(), double.bias_ih_l0.grad, rtol=1e-5, atol=1e-2)
 
 
 @pytest.mark.parametrize("dim", [0, 1, None])

@@ -36,7 +36,7 @@ _memory = (ctypes.c_char * 1).from_buffer
 # Elements from which on a call through ctypes pays for itself, and which an integer of 32 bits can count.
 _SMALLEST, _LARGEST = 1 << 11, 1 << 30
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal's handler may compute while its thread holds it
 _sharing = 0  # how many share work now
 _before = 1  # the library's threads before the first of them
 
@@ -140,17 +140,17 @@ def on_one_thread() -> Iterator[None]:
         yield
         return
     with _lock:
-        if _sharing == 0:
+        _sharing += 1  # first of all: a handler that computes at this moment is not the first one
+        if _sharing == 1:
             _before = setting.get()
             setting.set(1)
-        _sharing += 1
     try:
         yield
     finally:
         with _lock:
-            _sharing -= 1
-            if _sharing == 0:
+            if _sharing == 1:
                 setting.set(_before)
+            _sharing -= 1
 
 
 def _end_sharing() -> None:
@@ -160,7 +160,7 @@ def _end_sharing() -> None:
         setting = threads()
         assert setting is not None  # without it, nobody counts
         setting.set(_before)
-    _lock, _sharing = threading.Lock(), 0
+    _lock, _sharing = threading.RLock(), 0
 
 
 if hasattr(os, "register_at_fork"):

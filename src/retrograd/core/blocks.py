@@ -49,7 +49,7 @@ _AWAKE: Any = np.ones(1 << 12)
 # Elements between whose multiples work is cut, so that no two threads write to one line of the cache.
 LINE = 64
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal's handler may compute while its thread holds it
 _pool: SimpleQueue[Callable[[], None] | None] | None = None  # what its threads are to call
 _threads = 0  # not asked yet
 
@@ -110,10 +110,11 @@ def resize_pool(n: int) -> None:
     """
     global _threads, _pool
     with _lock:
-        if _pool is not None:
-            for _ in range(_helpers()):
-                _pool.put(None)
-        _threads, _pool = n, None
+        pool, helpers = _pool, _helpers()
+        _threads, _pool = n, None  # before its threads end, so that nobody hands them anything any more
+        if pool is not None:
+            for _ in range(helpers):
+                pool.put(None)
 
 
 def _helpers() -> int:
@@ -136,12 +137,13 @@ def _hand_out(job: Callable[[], None], times: int) -> int:
     """
     global _pool
     with _lock:
-        if _pool is None:
-            _pool = _new_pool()
-        if _pool is None:
+        pool = _pool
+        if pool is None:
+            pool = _pool = _new_pool()
+        if pool is None:
             return 0
         for _ in range(times):
-            _pool.put(job)
+            pool.put(job)
     return times
 
 
@@ -167,7 +169,7 @@ def _serve(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
 def _after_fork() -> None:
     """A forked child has none of its parent's threads."""
     global _lock, _pool
-    _lock, _pool = threading.Lock(), None
+    _lock, _pool = threading.RLock(), None
 
 
 if hasattr(os, "register_at_fork"):

@@ -87,6 +87,8 @@ def run(
     except Exception as error:
         if state.local.anomaly is not None:
             state.local.anomaly.explain(_evaluated(error), error)
+        if within is not None and isinstance(error, RecursionError):
+            _mention_depth(error, task.depth)
         raise
     finally:
         state.local.evaluating = evaluating
@@ -100,6 +102,15 @@ def run(
     if monitor is not None and values_matter:
         monitor.after_backward(roots, None if accumulate else results, reached or ())
     return results
+
+
+def _mention_depth(error: RecursionError, depth: int) -> None:
+    """Say once how many backward passes were inside of one another."""
+    if not hasattr(error, "__notes__"):
+        error.add_note(
+            f"backward() was called inside of backward, {depth} levels deep. Each level takes about ten of Python's "
+            "frames: sys.setrecursionlimit() allows for more of them."
+        )
 
 
 def _evaluated(error: Exception) -> Node | None:
@@ -130,9 +141,10 @@ class GraphTask:
         What is called once all nodes have run; see :meth:`retrograd.autograd.variable.ImperativeEngine.queue_callback`.
     """
 
-    __slots__ = ("__weakref__", "_captures", "_counts", "_executed", "callbacks", "everything")
+    __slots__ = ("__weakref__", "_captures", "_counts", "_executed", "callbacks", "depth", "everything")
 
     everything: bool
+    depth: int
 
     def __init__(
         self,
@@ -145,6 +157,7 @@ class GraphTask:
         self._executed = executed
         self._captures = captures
         self.callbacks: list[Callable[[], Any]] = []
+        self.depth = 1 if within is None else within.depth + 1  # of how many backward passes it is the innermost
         # whether no backward under way is restricted to some inputs
         self.everything = executed is None and (within is None or within.everything)
 

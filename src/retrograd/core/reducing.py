@@ -34,13 +34,9 @@ def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool = False, dtype: Any = N
             return ufunc.reduce(columns, 0, dtype).reshape((*shape[:-1], 1) if keepdims else shape[:-1])
         if x.size >= MANY * (shape[-1] if ordered else 1) and _rounds(ufunc, x, dtype):
             axes = _dimensions(axis, x.ndim)
-            if ordered and axes:
-                return _sum(x, axes, keepdims, dtype)
-            if len(axes) > 1 and x.flags.f_contiguous:
-                return row_major(_sum(x.T, [x.ndim - 1 - k for k in reversed(axes)], keepdims, dtype).T)
-            if len(axes) == 1:
-                result = row_major(_sum_along(x, axes[0], dtype))
-                return np.expand_dims(result, axes[0]) if keepdims else result
+            if axes:
+                result = row_major(_sum(x, axes, dtype))
+                return result if keepdims else np.squeeze(result, tuple(axes))
     result = ufunc.reduce(x, axis, dtype, None, keepdims)
     return result if ordered else row_major(result)
 
@@ -68,19 +64,24 @@ def _dimensions(axis: Any, ndim: int) -> list[int]:
     return dims if len(dims) == len(axes) else []
 
 
-def _sum(x: np.ndarray, axes: list[int], keepdims: bool, dtype: Any) -> Any:
-    """Sum over dimensions of an array in index order, the last ones first, and neighbours together."""
-    kept = tuple(n for k, n in enumerate(x.shape) if k not in axes)
-    wide = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
+def _sum(x: np.ndarray, axes: list[int], dtype: Any) -> Any:
+    """Sum over dimensions, which are kept: those that lie closer in memory first, and neighbours together."""
+    order = sorted(range(x.ndim), key=lambda k: -abs(x.strides[k]))
+    x, axes = x.transpose(order), sorted(map(order.index, axes))
     stop = len(axes)
     while stop:
         start = stop - 1
-        while start and axes[start - 1] == axes[start] - 1:
+        while start and axes[start - 1] == axes[start] - 1 and _follow(x, axes[start]):
             start -= 1
         before, after = x.shape[: axes[start]], x.shape[axes[stop - 1] + 1 :]
         total = _sum_along(x.reshape(*before, -1, *after), len(before), dtype)
         x, stop = total.reshape(*before, *(1,) * (stop - start), *after), start
-    return x.reshape(wide if keepdims else kept)
+    return x.transpose(np.argsort(order))
+
+
+def _follow(x: np.ndarray, axis: int) -> bool:
+    """Whether the elements of a dimension follow each other in memory as those of the one before it do."""
+    return x.strides[axis - 1] == x.strides[axis] * x.shape[axis]
 
 
 def _sum_along(x: np.ndarray, axis: int, dtype: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -379,6 +380,7 @@ def _under_its_older_name(function: Callable[..., Tensor]) -> Callable[..., Tens
         warn_user(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning)
         return function(*args, **kwargs)
 
+    functools.update_wrapper(deprecated, function)
     deprecated.__name__ = deprecated.__qualname__ = old
     deprecated.__doc__ = f"Do as :func:`{new}`, with a warning to use that."
     return deprecated

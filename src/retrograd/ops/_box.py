@@ -8,6 +8,7 @@ import numpy as np
 
 from retrograd.core.layout import row_major
 from retrograd.core.op import kernel
+from retrograd.core.reducing import reduce
 from retrograd.ops._fused import sample_by_sample
 from retrograd.ops._positions import along
 from retrograd.ops._windows import Windows
@@ -50,7 +51,7 @@ def _sum_along(input: Any, dim: int, axis: Windows | Spans) -> Any:
     spans = _spans(axis)
     if spans is not None:
         for i, (start, stop) in enumerate(zip(spans.starts, spans.stops, strict=True)):
-            result[along(dim, i)] = np.add.reduce(input[along(dim, slice(start, stop))], dim)
+            result[along(dim, i)] = reduce(np.add, input[along(dim, slice(start, stop))], dim)
         return result
     assert isinstance(axis, Windows)
     for k in range(axis.kernel):
@@ -79,7 +80,7 @@ def sums(input: Any, axes: tuple[Windows | Spans, ...]) -> Any:
     parts = list(enumerate(axes, start=input.ndim - len(axes)))
     whole = tuple(dim for dim, axis in parts if _is_whole(axis))
     if whole:  # several dimensions in one go
-        input = row_major(np.add.reduce(input, whole, keepdims=True))
+        input = row_major(reduce(np.add, input, whole, keepdims=True))
     for dim, axis in parts:
         if dim not in whole:
             input = _sum_along(input, dim, axis)

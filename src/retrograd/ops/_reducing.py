@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.reducing import SHORT, reduce
+from retrograd.core.tensor import Tensor
 from retrograd.dtypes import as_dtype
 from retrograd.ops._rules import normalize_dims
 
@@ -53,6 +54,14 @@ def add_reduce(x: Any, axis: Any, keepdims: bool = False) -> Any:
     if kind == "e":
         return reduce(np.add, x, axis, keepdims, np.float32).astype(np.float16)
     return reduce(np.add, x, axis, keepdims, np.int64)
+
+
+def sum_per_channel(g: Any) -> Any:
+    """The sum of every channel, the second dimension, of a gradient, be it an array or a Tensor."""
+    places = g.reshape((*g.shape[:2], math.prod(g.shape[2:])))
+    if isinstance(g, Tensor):
+        return np.sum(np.sum(places, axis=2), axis=0)
+    return reduce(np.add, reduce(np.add, places, 2), 0)
 
 
 def mean_of(x: Any, axis: Any, keepdims: bool = False) -> Any:

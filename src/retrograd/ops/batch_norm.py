@@ -10,12 +10,14 @@ import numpy as np
 
 from retrograd.core.layout import row_major
 from retrograd.core.op import op
+from retrograd.core.reducing import reduce
 from retrograd.core.registry import composite
 from retrograd.core.scratch import scratch_like
 from retrograd.core.state import local, set_grad_enabled
 from retrograd.core.tensor import Tensor
 from retrograd.ops._checks import check_constant, check_kind, check_tensors
 from retrograd.ops._fused import gradient_of, sample_by_sample
+from retrograd.ops._reducing import sum_per_channel
 from retrograd.ops._rows import over_blocks
 from retrograd.ops.norm_layers import check_parameters, in_single, scaled, standardized
 
@@ -25,9 +27,12 @@ _FEW = 1 << 12  # places
 
 
 def _by_place(x: Any) -> Any:
-    """An array of shape (N, C, ...) with all places in one dimension; one with a single place as it is."""
+    """An array of shape (N, C, ...) with all places in one dimension, and without it where there is one place.
+
+    It lies in index order: sums over places that are not side by side would take longer, and round more.
+    """
     places = math.prod(x.shape[2:])
-    return x.reshape(x.shape[:2] if places == 1 else (*x.shape[:2], places))
+    return row_major(x).reshape(x.shape[:2] if places == 1 else (*x.shape[:2], places))
 
 
 def _per_channel(values: Any, x: Any) -> Any:
@@ -41,12 +46,12 @@ def _sum(x: Any) -> Any:
         # a product with ones takes a quarter of the time, but rounds more with many summands
         few = x.shape[2] <= _FEW and x.dtype.kind == "f"
         x = x @ np.ones(x.shape[2], x.dtype) if few else np.add.reduce(x, 2)
-    return np.add.reduce(x, 0)
+    return reduce(np.add, x, 0)
 
 
 def _products(x: Any, y: Any) -> Any:
     """The sum of the products of every channel."""
-    return np.add.reduce(x * y if x.ndim == 2 else np.vecdot(x, y), 0)
+    return reduce(np.add, x * y if x.ndim == 2 else np.vecdot(x, y), 0)
 
 
 def _deviations(x: Any, mean: Any) -> Any:
@@ -152,7 +157,7 @@ def _batch_norm_weight(g, input, weight, mean, var, training, eps):
 
 def _batch_norm_bias(g):
     if isinstance(g, Tensor):
-        return np.sum(g, axis=(0, *range(2, g.ndim)))
+        return sum_per_channel(g)
     return _sum(*in_single(_by_place(g)))
 
 
@@ -171,7 +176,7 @@ def _batch_norm(input, weight, bias, mean, var, training: bool, eps: float):
     if weight is not None:
         factor = factor * weight
     shift = -mean * factor if bias is None else bias - mean * factor
-    return _affine(row_major(x), factor, shift).reshape(input.shape).astype(input.dtype, copy=False)
+    return _affine(x, factor, shift).reshape(input.shape).astype(input.dtype, copy=False)
 
 
 def _check_channels(name: str, channels: int, **parameters: Any) -> None:

@@ -12,7 +12,7 @@ from retrograd.core.op import elementwise, op
 from retrograd.core.protocols import lists_as_arrays
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor, wrap
-from retrograd.dtypes import result_dtype
+from retrograd.dtypes import NOT_GIVEN, result_dtype
 from retrograd.ops._checks import check_kind
 from retrograd.ops._rules import conj, keep, not_implemented
 
@@ -51,11 +51,8 @@ def _where(condition, input, other):
     return _choose(condition, input, other)
 
 
-_MISSING: Any = object()
-
-
 @composite(method=False, reported=False)
-def where(condition: Any, input: Any = _MISSING, other: Any = _MISSING, *, out: Any = None) -> Any:
+def where(condition: Any, input: Any = NOT_GIVEN, other: Any = NOT_GIVEN, *, out: Any = None) -> Any:
     """Return ``input`` where ``condition`` is true and ``other`` elsewhere; either may be a number.
 
     With nothing but ``condition``, return the indices where it is true (not 0): one tensor for each dimension.
@@ -71,9 +68,9 @@ def where(condition: Any, input: Any = _MISSING, other: Any = _MISSING, *, out: 
     >>> rg.where(x > 0, x, 0.)
     tensor([0., 4.])
     """
-    if input is _MISSING and other is _MISSING:
+    if input is NOT_GIVEN and other is NOT_GIVEN:
         return condition.nonzero(as_tuple=True)
-    if input is _MISSING or other is _MISSING:
+    if input is NOT_GIVEN or other is NOT_GIVEN:
         raise TypeError("where() takes a condition alone or with both 'input' and 'other'")
     if not hasattr(condition, "dtype"):
         raise no_tensor("where", "argument 'condition' (position 1)", condition)
@@ -89,12 +86,12 @@ add_method("where", _where_method)
 
 
 @implements(np.where)
-def _numpy_where(condition: Any, x: Any = _MISSING, y: Any = _MISSING, /) -> Any:
+def _numpy_where(condition: Any, x: Any = NOT_GIVEN, y: Any = NOT_GIVEN, /) -> Any:
     if not hasattr(condition, "dtype"):
         condition = np.asarray(condition)
     if condition.dtype.kind != "b":
         condition = condition != 0
-    if not (hasattr(x, "dtype") or hasattr(y, "dtype") or x is _MISSING):
+    if not (hasattr(x, "dtype") or hasattr(y, "dtype") or x is NOT_GIVEN):
         x, y = np.asarray(x), np.asarray(y)  # of two numbers, NumPy's dtype
     return where(condition, *lists_as_arrays(x, y))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from retrograd.core.layout import row_major
 from retrograd.core.op import kernel
 from retrograd.ops import _convolve
 from retrograd.ops._fused import sample_by_sample
+from retrograd.ops._reducing import sum_per_channel
 from retrograd.ops._rules import conj
 from retrograd.ops._windows import Windows
 
@@ -31,10 +31,6 @@ def _in_single_precision(compute: Callable[..., Any], first: Any, second: Any, b
     return compute(*wide, *args).astype(np.float16)
 
 
-def _gradient_of_bias(g: Any) -> Any:
-    return np.sum(np.sum(g.reshape((*g.shape[:2], math.prod(g.shape[2:]))), axis=2), axis=0)
-
-
 @kernel(
     public=False,
     method=False,
@@ -44,7 +40,7 @@ def _gradient_of_bias(g: Any) -> Any:
     weight=lambda g, input, weight_shape, stride, padding, dilation, groups: convolution_weight(
         g, conj(input), weight_shape[2:], stride, padding, dilation, groups
     ),
-    bias=_gradient_of_bias,
+    bias=sum_per_channel,
     factors=("input", "weight"),
 )
 @sample_by_sample
@@ -64,7 +60,7 @@ def convolution(input, weight, bias, size: Sizes, stride: Sizes, padding: Sizes,
     weight=lambda g, grad, weight_shape, stride, padding, dilation, groups: convolution_weight(
         conj(grad), g, weight_shape[2:], stride, padding, dilation, groups
     ),
-    bias=_gradient_of_bias,
+    bias=sum_per_channel,
     factors=("grad", "weight"),
 )
 @sample_by_sample

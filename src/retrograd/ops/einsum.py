@@ -347,7 +347,7 @@ def _evaluate(operands: list[Any], plan: _Plan) -> Any:
 
 
 @composite(method=False)
-def einsum(*args):
+def einsum(*equation_and_operands):
     """Return a sum of products of the elements of ``operands``, in Einstein's notation.
 
     An index that the output lacks is summed over; one that occurs twice in an operand takes its diagonal; ``...``
@@ -362,14 +362,14 @@ def einsum(*args):
     >>> rg.einsum("ij,jk->ik", a, b).shape
     retrograd.Size([2, 4])
     """
-    if len(args) < 2:
+    if len(equation_and_operands) < 2:
         raise ValueError(
             "einsum(): must specify the equation string and at least one operand, "
             "or at least one operand and its subscripts list"
         )
-    equation, *operands = args
+    equation, *operands = equation_and_operands
     if not isinstance(equation, str):
-        equation, operands = _from_sublists(args)
+        equation, operands = _from_sublists(equation_and_operands)
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = list(operands[0])
     for position, operand in enumerate(operands):

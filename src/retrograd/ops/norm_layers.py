@@ -14,13 +14,14 @@ import numpy as np
 from retrograd.batching import holds_batch
 from retrograd.core.layout import row_major
 from retrograd.core.op import op
+from retrograd.core.reducing import reduce
 from retrograd.core.registry import composite
 from retrograd.core.scratch import scratch_like
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import float16, float32
 from retrograd.ops._checks import check_kind, check_tensors
 from retrograd.ops._fused import all_samples_rows, gradient_of
-from retrograd.ops._reducing import sum_of_squares
+from retrograd.ops._reducing import sum_of_squares, sum_per_channel
 from retrograd.ops._rows import over_blocks, row_sums
 from retrograd.ops.conditional import clamp_min
 from retrograd.ops.joining import cat
@@ -335,7 +336,7 @@ def _group_norm_weight(g, input, num_groups, weight, eps, mean, scale):
     g, input = in_single(g, input)
     normal = (input.reshape(_groups(input, num_groups)) - mean) * scale
     channels = (*input.shape[:2], math.prod(input.shape[2:]))
-    return np.add.reduce(np.vecdot(normal.reshape(channels), g.reshape(channels)), 0)
+    return reduce(np.add, np.vecdot(normal.reshape(channels), g.reshape(channels)), 0)
 
 
 @op(
@@ -346,7 +347,7 @@ def _group_norm_weight(g, input, num_groups, weight, eps, mean, scale):
     byproducts=("mean", "scale"),
     input=_group_norm_input,
     weight=_group_norm_weight,
-    bias=lambda g: np.sum(g, axis=(0, *range(2, g.ndim))),
+    bias=sum_per_channel,
 )
 def _group_norm(input, num_groups: int, weight, bias, eps: float):
     whole, weight, bias = in_single(input, weight, bias)

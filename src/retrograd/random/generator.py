@@ -53,7 +53,7 @@ class Generator:
         self._device = as_device(device)
         array_module(self._device)  # raises where there is no such device
         self._seed = _DEFAULT_SEED
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._made: np.random.Generator | None = None
 
     @property

@@ -159,7 +159,7 @@ class Recorder:
         self.max_events = max_events
         self.dropped = 0
         self.run = Run(Start(command=tuple(sys.orig_argv), time=_now(), rank=os.environ.get("RANK")))
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._has_failed = False
         self._is_torn = False  # whether what is written next stands below a line that may not be whole
         self._file = None if self.path is None else _open(self.path)

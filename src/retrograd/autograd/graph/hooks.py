@@ -234,7 +234,7 @@ def _register_all(tensors: Sequence[Tensor], fn: Callable[..., None]) -> Removab
             )
     places = [_place_of(tensor) for tensor in tensors]
     arrivals: weakref.WeakKeyDictionary[GraphTask, _Arrivals] = weakref.WeakKeyDictionary()
-    lock = threading.Lock()
+    lock = threading.RLock()
 
     def hook_of(position: int) -> Callable[[Tensor], None]:
         def hook(grad: Tensor) -> None:
@@ -259,7 +259,7 @@ def _register_all(tensors: Sequence[Tensor], fn: Callable[..., None]) -> Removab
 
 def _register_any(tensors: Sequence[Tensor], fn: Callable[..., None]) -> RemovableHandle:
     called: weakref.WeakSet[GraphTask] = weakref.WeakSet()
-    lock = threading.Lock()
+    lock = threading.RLock()
 
     def hook(grad: Tensor) -> None:
         task = _current_task()

@@ -32,7 +32,7 @@ __all__ = [
 Activation = str | Callable[[Tensor], Tensor]
 
 
-def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:
+def _get_activation_fn(activation: Activation) -> Callable[[Tensor], Tensor]:
     if callable(activation):
         return activation
     if activation not in ("relu", "gelu"):
@@ -40,7 +40,7 @@ def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:
     return F.relu if activation == "relu" else F.gelu
 
 
-def _copies(layer: Module, n: int) -> ModuleList:
+def _get_clones(layer: Module, n: int) -> ModuleList:
     return ModuleList([copy.deepcopy(layer) for _ in range(n)])
 
 
@@ -80,7 +80,7 @@ class _Layer(Module):
             setattr(self, f"norm{number}", LayerNorm(d_model, eps=layer_norm_eps, **factory))
         for number in range(1, parts + 1):
             setattr(self, f"dropout{number}", Dropout(dropout))
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     # The parts have torch's names and arguments, because layers made of these replace them, or call them in a
     # ``forward`` of their own.
@@ -290,7 +290,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = _copies(encoder_layer, num_layers)
+        self.layers = _get_clones(encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
@@ -342,7 +342,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = _copies(decoder_layer, num_layers)
+        self.layers = _get_clones(decoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.core.reducing import reduce
 from retrograd.ops.norm_layers import in_single
 from retrograd.ops.recurrent.runs import reversal, runs_of
 from retrograd.ops.recurrent.steps import Operands
@@ -167,7 +168,7 @@ class Recurrence:
             found["weight_hh"] = functools.reduce(operator.iadd, products)
         for name, at in (("bias_ih", at_input), ("bias_hh", at_hidden)):
             if name in wanted:
-                found[name] = np.add.reduce(at, 0)
+                found[name] = reduce(np.add, at, 0)
         return found
 
     def _gradients_of_gates(self, rows: int) -> tuple[Any, Any]:

@@ -24,7 +24,7 @@ class Suspects:
         self.births: list[Birth] = []
         self._bytes = 0
         self._before: dict[object, Birth] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def add(self, birth: Birth) -> None:
         with self._lock:

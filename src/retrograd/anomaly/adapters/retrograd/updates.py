@@ -102,7 +102,7 @@ class Update:
         self._caller = caller
         self.flags: list[tuple[str, str]] = []
         self.births: list[Birth] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._weights: list[tuple[Tensor, ndarray]] | None = None
         self._state: dict[Any, dict[str, Any]] = {}
         self.is_complete = _may_divide_by_zero(optimizer)  # whether it can be undone as a whole
