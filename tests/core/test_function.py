@@ -707,3 +707,49 @@ def test_a_list_of_gradients_is_refused_with_what_to_do() -> None:
         RuntimeError, match=r"got list\) from ListedBackward; several gradients are returned as a tuple"
     ):
         Listed.apply(leaf(rg, 1.0)).backward()
+
+
+NAMES = ["shape", "dtype", "outputs", "next", "seq", "extras", "code", "plain", "is_leaf", "backward", "function"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_users_call_what_they_keep_as_they_like(name: str) -> None:
+    @parity
+    def test(lib: Any) -> Any:
+        seen = []
+
+        class Sum(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                setattr(ctx, name, tuple(x.shape))
+                return x.sum()
+
+            @staticmethod
+            def backward(ctx, g):
+                seen.append(getattr(ctx, name))
+                return g.expand(getattr(ctx, name))
+
+        x = lib.ones(2, 3, requires_grad=True)
+        y = Sum.apply(x)
+        (grad,) = lib.autograd.grad(y, x, create_graph=True)
+        y.backward()
+        return [seen, grad, x.grad, y.grad_fn.name(), len(y.grad_fn.next_functions)]
+
+    test()
+
+
+@parity
+def test_the_node_shows_what_its_ctx_keeps(lib: Any) -> Any:
+    class Half(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.factor = 0.5
+            ctx.save_for_backward(x)
+            return x * ctx.factor, ctx.name()
+
+        @staticmethod
+        def backward(ctx, g, _):
+            return g * ctx.factor
+
+    node = Half.apply(lib.ones(2, requires_grad=True))[0].grad_fn
+    return [node.factor, node.saved_tensors, node.needs_input_grad, hasattr(node, "other"), attempt(lambda: node.other)]

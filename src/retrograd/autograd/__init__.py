@@ -290,9 +290,7 @@ def _roots(outputs: tuple[Any, ...], grads: Any, create_graph: bool) -> list[tup
                 f"element {position} of tensors does not require grad and does not have a grad_fn: it was computed "
                 "from nothing that requires grad, under no_grad, or detached"
             )
-        node, nr = edge
-        shape = node.shape if node.outputs == 1 else node.shape[nr]
-        dtype = node.dtype if node.outputs == 1 else node.dtype[nr]
+        shape, dtype = edge[0].shape_and_dtype(edge[1])
         like = output._data if is_tensor else None
         roots.append((edge, _initial(gradient, shape, dtype, like, position, create_graph)))
     return roots

@@ -57,7 +57,7 @@ def gradients_of(
 def _check_kind(name: str, gradient: Tensor, edge: Edge) -> None:
     """Raise where the imaginary part of a gradient would be lost without a word."""
     node, nr = edge
-    dtype = node.dtype if node.outputs == 1 else node.dtype[nr]
+    _, dtype = node.shape_and_dtype(nr)
     if gradient._data.dtype.kind == "c" and dtype.kind != "c":
         raise RuntimeError(
             f"function {name} returned a gradient of {gradient._data.dtype} for an input of {dtype}: "

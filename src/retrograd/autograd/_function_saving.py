@@ -9,7 +9,7 @@ from retrograd.core.state import local
 from retrograd.core.tensor import Edge, Tensor
 
 if TYPE_CHECKING:
-    from retrograd.autograd.function import FunctionCtx
+    from retrograd.autograd._function_node import FunctionNode
 
 
 class Entry(NamedTuple):
@@ -19,16 +19,16 @@ class Entry(NamedTuple):
     edge: Edge | None
     own_nr: int | None  # which output it is of the Function itself, if it is one
 
-    def tensor(self, ctx: FunctionCtx, position: int) -> Tensor:
+    def tensor(self, node: FunctionNode, position: int) -> Tensor:
         """The tensor again, in its old place in the graph."""
-        edge = self.edge if self.own_nr is None else (ctx, self.own_nr)
-        tensor = restore(self.kept, ctx.name(), f"saved_tensors[{position}]", edge)
+        edge = self.edge if self.own_nr is None else (node, self.own_nr)
+        tensor = restore(self.kept, node.name(), f"saved_tensors[{position}]", edge)
         if self.own_nr is not None and local.tangents is not None:
-            local.tangents.restore(ctx, self.own_nr, tensor)
+            local.tangents.restore(node, self.own_nr, tensor)
         return tensor
 
 
-def save(ctx: FunctionCtx, wrapped: list[Any]) -> list[Entry | None]:
+def save(node: FunctionNode, wrapped: list[Any]) -> list[Entry | None]:
     """Turn what was given to ``save_for_backward`` into entries; an output is saved without its node.
 
     Parameters
@@ -37,6 +37,7 @@ def save(ctx: FunctionCtx, wrapped: list[Any]) -> list[Entry | None]:
         What became of the outputs of ``forward``.
     """
     entries: list[Entry | None] = []
+    ctx = node.ctx
     # if a pack hook raises, as a checkpoint's does to stop early, an output would be kept alive by its own node
     to_save, ctx.to_save = ctx.to_save, ()
     for position, tensor in enumerate(to_save):
@@ -51,7 +52,7 @@ def save(ctx: FunctionCtx, wrapped: list[Any]) -> list[Entry | None]:
         nr = next((k for k in reversed(range(len(wrapped))) if wrapped[k] is tensor), None)  # its output_nr
         out: Any = None if nr is None else wrapped[nr]
         is_result = out is not None and out.requires_grad
-        if is_result and (out._resolve_edge()[0] is ctx or any(out is dirty for dirty in ctx.dirty_tensors)):
+        if is_result and (out._resolve_edge()[0] is node or any(out is dirty for dirty in ctx.dirty_tensors)):
             entries.append(Entry(save_result(out), None, nr))  # an edge to the node itself would be a cycle
         else:
             entries.append(Entry(save_tensor(tensor), tensor._resolve_edge(), None))

@@ -10,10 +10,12 @@ from retrograd.core.state import set_dual_level
 from retrograd.core.tensor import Tensor
 
 if TYPE_CHECKING:
-    from retrograd.autograd.function import FunctionCtx
+    from retrograd.autograd._function_node import FunctionNode
 
 
-def propagate(ctx: FunctionCtx, args: Sequence[Any], raw: Sequence[Any], outputs: Sequence[Any], level: Level) -> None:
+def propagate(
+    node: FunctionNode, args: Sequence[Any], raw: Sequence[Any], outputs: Sequence[Any], level: Level
+) -> None:
     """Give the outputs of a Function their tangents.
 
     Parameters
@@ -26,10 +28,10 @@ def propagate(ctx: FunctionCtx, args: Sequence[Any], raw: Sequence[Any], outputs
     previous = set_dual_level(level.outer)
     try:
         if level.outer is not None:
-            propagate(ctx, args, raw, outputs, level.outer)
+            propagate(node, args, raw, outputs, level.outer)
         tangents = [level.tangent(arg) if isinstance(arg, Tensor) else None for arg in args]
         if any(tangent is not None for tangent in tangents):
-            _Outputs(ctx, args, tangents, level).take(raw, outputs)
+            _Outputs(node, args, tangents, level).take(raw, outputs)
     finally:
         set_dual_level(previous)
 
@@ -37,32 +39,32 @@ def propagate(ctx: FunctionCtx, args: Sequence[Any], raw: Sequence[Any], outputs
 class _Outputs:
     """One call of ``jvp``, and what its results must have to do with the tangents it was given."""
 
-    def __init__(self, ctx: FunctionCtx, args: Sequence[Any], tangents: list[Tensor | None], level: Level) -> None:
-        self.ctx = ctx
+    def __init__(self, node: FunctionNode, args: Sequence[Any], tangents: list[Tensor | None], level: Level) -> None:
+        self.node = node
+        self.ctx = node.ctx
         self.args = args
         self.tangents = tangents
         self.level = level
         self.versions = [None if tangent is None else tangent._version for tangent in tangents]
 
     def take(self, raw: Sequence[Any], outputs: Sequence[Any]) -> None:
-        ctx = self.ctx
         made = self._call()
         if len(made) != len(outputs):
             raise RuntimeError(
                 "Function's jvp returned an invalid number of forward gradients "
-                f"(expected {len(outputs)} but got {len(made)}): jvp of {ctx.function.__name__} must return one for "
-                "each output of forward"
+                f"(expected {len(outputs)} but got {len(made)}): jvp of {self.node.function.__name__} must return one "
+                "for each output of forward"
             )
         for nr, (before, output, tangent) in enumerate(zip(raw, outputs, made, strict=True)):
             if not self._is_differentiable(nr, before, tangent):
                 if isinstance(output, Tensor):
                     self.level.set(output, None)
-            elif any(before is dirty for dirty in ctx.dirty_tensors):
+            elif any(before is dirty for dirty in self.ctx.dirty_tensors):
                 self._overwrite(output, tangent)
             else:
                 self._set(output, tangent)
             if tangent is not None:
-                self.level.keep(ctx, nr, tangent)
+                self.level.keep(self.node, nr, tangent)
 
     def _call(self) -> tuple[Any, ...]:
         tangents = [
@@ -74,7 +76,7 @@ class _Outputs:
             else tangent
             for arg, tangent in zip(self.args, self.tangents, strict=True)
         ]
-        made = self.ctx.function.jvp(self.ctx, *tangents)
+        made = self.node.function.jvp(self.ctx, *tangents)
         return made if isinstance(made, tuple) else (made,)
 
     def _is_differentiable(self, nr: int, output: Any, tangent: Any) -> bool:
@@ -91,7 +93,7 @@ class _Outputs:
                     "a differentiable Tensor. You should return None at that position instead."
                 )
             return False
-        name = self.ctx.function.__name__
+        name = self.node.function.__name__
         if tangent is None:
             raise RuntimeError(
                 f"Function's jvp returned None at position {nr}, but the corresponding forward output of {name} is "

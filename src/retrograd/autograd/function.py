@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from retrograd.autograd._function_gradients import gradients_of
-from retrograd.autograd._function_saving import Entry, save
+from retrograd.autograd._function_node import FunctionNode
+from retrograd.autograd._function_saving import save
 from retrograd.core import state
 from retrograd.core.inplace import check_writable, rebase
 from retrograd.core.node import FREED, Node
 from retrograd.core.observer import observed_function
-from retrograd.core.record import settle
-from retrograd.core.saved import Packed, SavedTensor
 from retrograd.core.sites import warn_user
-from retrograd.core.tensor import Edge, Tensor, bump, wrap
+from retrograd.core.tensor import Edge, Tensor, bump
 from retrograd.core.views import alias_of, move_retained
 
 _IN_FUNCTION = (
@@ -34,24 +31,24 @@ _NOT_AN_INPUT = (
 )
 
 
-class FunctionCtx(Node):
-    """What ``forward`` and ``backward`` of a :class:`Function` share. It is the node in the graph at the same time."""
+class FunctionCtx:
+    """What ``forward`` and ``backward`` of a :class:`Function` share. Users keep attributes of their own here."""
 
-    # a __dict__: users keep their own attributes here
-    outputs: int = 1
-    takes_undefined = True
-    function: type[Function]
+    to_save: tuple[Tensor | None, ...] = ()
+    dirty_tensors: tuple[Tensor, ...] = ()
+    non_differentiable: tuple[Tensor, ...] = ()
+    materialize_grads = True
+    needs_input_grad: tuple[bool, ...] = ()
+    saved_for_forward: tuple[Tensor | None, ...] | None = None
 
-    def __init__(self) -> None:
-        super().__init__((), (), None)
-        self.to_save: tuple[Tensor | None, ...] = ()
-        self.dirty_tensors: tuple[Tensor, ...] = ()
-        self.non_differentiable: tuple[Tensor, ...] = ()
-        self.materialize_grads = True
-        self.needs_input_grad: tuple[bool, ...] = ()
-        self.saved_for_forward: tuple[Tensor | None, ...] | None = None
-        self._saved: list[Entry | None] | None = []
-        self._is_tensor: tuple[bool, ...] = ()
+    def __init__(self, node: FunctionNode | None = None) -> None:
+        self.__node = (lambda: None) if node is None else weakref.ref(node)  # which holds this
+
+    def __getattr__(self, name: str) -> Any:
+        node = self.__node() if name in _OF_THE_NODE else None
+        if node is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
+        return getattr(node, name)
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for ``backward``; they are checked for writes in between.
@@ -88,23 +85,16 @@ class FunctionCtx(Node):
         """
         if self.saved_for_forward is not None:
             return self.saved_for_forward
-        if self._saved is None:
+        node = self.__node()
+        if node is None:
             raise RuntimeError(FREED)
-        return tuple(
-            None if entry is None else entry.tensor(self, position) for position, entry in enumerate(self._saved)
-        )
+        return node.saved_tensors_of_backward()
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
         """The old name of :attr:`saved_tensors`."""
         warn_user("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
         return self.saved_tensors
-
-    @property
-    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
-        if self._saved is None:
-            raise RuntimeError(FREED)
-        return tuple(SavedTensor.of(self, position) for position in range(len(self._saved)))
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say which inputs ``forward`` wrote to. They must be returned.
@@ -132,61 +122,22 @@ class FunctionCtx(Node):
         """Whether ``backward`` gets zeros (the default) or None for outputs that no gradient reached."""
         self.materialize_grads = value
 
-    def apply(self, *grads: Tensor) -> Any:
-        """Return what ``backward`` makes of gradients of the outputs, by itself, as ``grad_fn.apply(g)``."""
-        return self(*grads)
 
-    def release(self) -> None:
-        if self._saved:
-            self._saved = None
+# What torch has on the same object: to it, ``ctx`` is the node.
+_OF_THE_NODE = frozenset(
+    ("_raw_saved_tensors", "_sequence_nr", "metadata", "name", "next_functions", "register_hook", "register_prehook")
+)
 
-    # --- hooks on what was saved: see SavedTensor -------------------------------------------------------------------
-
-    def raw_entry(self, slot: int) -> Any:
-        if self._saved is None:
-            raise RuntimeError(FREED)
-        entry = self._saved[slot]
-        return None if entry is None else entry.kept
-
-    def raw_value(self, slot: int, entry: Any) -> Any:
-        return None if entry is None else self.saved_tensors[slot]._data
-
-    def keep_packed(self, slot: int, packed: Packed) -> None:
-        entries: Any = self._saved
-        entries[slot] = entries[slot]._replace(kept=packed)
-
-    # --- the engine's side ----------------------------------------------------------------------------------------
-
-    def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
-        grads = [g] if self.outputs == 1 else [None] * self.outputs if g is None else g
-        results = self._run([None if grad is None else wrap(settle(grad)) for grad in grads])
-        return [None if result is None else result._data for result in results]
-
-    def backward_recorded(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
-        return self._run([g] if self.outputs == 1 else [None] * self.outputs if g is None else g)
-
-    def _run(self, grads: Sequence[Any]) -> list[Any]:
-        """Call the user's ``backward`` and check what it returns."""
-        if self.materialize_grads:
-            shapes = [self.shape] if self.outputs == 1 else self.shape
-            dtypes = [self.dtype] if self.outputs == 1 else self.dtype
-            arrived = next((grad._data for grad in grads if grad is not None), None)  # says CPU or GPU
-            grads = [
-                wrap(np.zeros(shape, dtype, like=arrived)) if grad is None and shape is not None else grad
-                for grad, shape, dtype in zip(grads, shapes, dtypes, strict=True)
-            ]
-        return gradients_of(self.name(), self.function.backward(self, *grads), self._is_tensor, self.next)
-
-
-BackwardCFunction = FunctionCtx
+BackwardCFunction = FunctionNode
 
 
 class _FunctionMeta(type):
-    """Gives every Function its node class, named after it."""
+    """Gives every Function the classes of its node and of its ctx, named after it."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
-        cls._backward_cls = type(f"{name}Backward", (FunctionCtx,), {"function": cls})
+        ctx_class = type(f"{name}Backward", (FunctionCtx,), {})
+        cls._backward_cls = type(f"{name}Backward", (FunctionNode,), {"function": cls, "ctx_class": ctx_class})
 
 
 class Function(metaclass=_FunctionMeta):
@@ -360,10 +311,10 @@ class Function(metaclass=_FunctionMeta):
             if cls.vmap is not Function.vmap and levels_of(args):
                 return apply_batched(cls, args)
             args = lift_arguments(args)
-        ctx = cls._backward_cls()
+        node = cls._backward_cls(tuple(isinstance(arg, Tensor) for arg in args))
+        ctx = node.ctx
         recording = state.local.grad_enabled
         edges = tuple(arg._resolve_edge() for arg in args if isinstance(arg, Tensor))
-        ctx._is_tensor = tuple(isinstance(arg, Tensor) for arg in args)
         ctx.needs_input_grad = tuple(isinstance(arg, Tensor) and arg.requires_grad for arg in args)
         executable = recording and any(edge is not None for edge in edges)
         forward = state.local.forward_enabled
@@ -380,17 +331,17 @@ class Function(metaclass=_FunctionMeta):
             state.set_grad_enabled(previous)
         if state.monitor is not None:
             state.monitor.look(args, output)
-        ctx.next = edges
+        node.next = edges
         single = not isinstance(output, tuple)
         outputs = (output,) if single else output
-        wrapped = _wrap_outputs(ctx, [arg for arg in args if isinstance(arg, Tensor)], outputs, executable)
+        wrapped = _wrap_outputs(node, [arg for arg in args if isinstance(arg, Tensor)], outputs, executable)
         if state.local.tangents is not None:
             from retrograd.autograd._tangents import propagate  # only forward mode needs it
 
-            propagate(ctx, args, outputs, wrapped, state.local.tangents)
+            propagate(node, args, outputs, wrapped, state.local.tangents)
         ctx.saved_for_forward = None
         if executable:
-            ctx._saved = save(ctx, wrapped)
+            node.entries = save(node, wrapped)
         ctx.to_save = ctx.dirty_tensors = ctx.non_differentiable = ()
         return wrapped[0] if single else tuple(wrapped)
 
@@ -418,8 +369,9 @@ def _contains(tensors: Sequence[Any], tensor: Any) -> bool:
     return any(item is tensor for item in tensors)
 
 
-def _wrap_outputs(ctx: FunctionCtx, inputs: list[Tensor], outputs: tuple[Any, ...], executable: bool) -> list[Any]:
+def _wrap_outputs(node: FunctionNode, inputs: list[Tensor], outputs: tuple[Any, ...], executable: bool) -> list[Any]:
     """Tie what ``forward`` returned to the node."""
+    ctx = node.ctx
     for dirty in ctx.dirty_tensors:
         if not _contains(outputs, dirty):
             raise RuntimeError(
@@ -431,10 +383,10 @@ def _wrap_outputs(ctx: FunctionCtx, inputs: list[Tensor], outputs: tuple[Any, ..
                 raise RuntimeError(_NOT_AN_INPUT + " This one is a view; return a clone() of it, unmarked.")
             warn_user(_NOT_AN_INPUT)
         bump(dirty)  # once, and before views of it that are returned, too, become results of this node
-    ctx.outputs = max(len(outputs), 1)
+    node.outputs = max(len(outputs), 1)
     shapes = [output._data.shape if isinstance(output, Tensor) else None for output in outputs]
     dtypes = [output._data.dtype if isinstance(output, Tensor) else None for output in outputs]
-    ctx.shape, ctx.dtype = (shapes[0], dtypes[0]) if len(outputs) == 1 else (shapes, dtypes)
+    node.shape, node.dtype = (shapes[0], dtypes[0]) if len(outputs) == 1 else (shapes, dtypes)
     wrapped: list[Any] = []
     for nr, output in enumerate(outputs):
         if not isinstance(output, Tensor):
@@ -445,40 +397,40 @@ def _wrap_outputs(ctx: FunctionCtx, inputs: list[Tensor], outputs: tuple[Any, ..
         differentiable = (
             executable and not _contains(ctx.non_differentiable, output) and output._data.dtype.kind in "fc"
         )
-        wrapped.append(_wrap_output(ctx, nr, output, is_input, is_dirty, differentiable))
+        wrapped.append(_wrap_output(node, nr, output, is_input, is_dirty, differentiable))
     return wrapped
 
 
 def _wrap_output(
-    ctx: FunctionCtx, nr: int, output: Tensor, is_input: bool, is_dirty: bool, differentiable: bool
+    node: FunctionNode, nr: int, output: Tensor, is_input: bool, is_dirty: bool, differentiable: bool
 ) -> Tensor:
     if is_dirty:
         if differentiable:
-            _check_written(output, ctx.name())
-            _rebase_output(ctx, nr, output)
+            _check_written(output, node.name())
+            _rebase_output(node, nr, output)
         if differentiable or not output.requires_grad:
             return output
     if not differentiable and output.requires_grad:
         return output.detach() if is_input else output.detach_()
     if is_input:
-        if _contains(ctx.to_save, output) and ctx.function.setup_context is not Function.setup_context:
+        if _contains(node.ctx.to_save, output) and node.function.setup_context is not Function.setup_context:
             raise RuntimeError(
                 "An input that has been returned as-is as output is being saved for backward. This is not supported if "
                 "you override setup_context. You should return and save a view of the input instead, e.g. with "
                 "x.view_as(x), or setup ctx inside the forward function itself."
             )
-        alias = alias_of(output, _IN_FUNCTION.format(nr=nr, name=ctx.name().removesuffix("Backward")))
-        alias._meta.view.set_edge(alias, (ctx, nr) if differentiable else None)  # type: ignore[union-attr]
+        alias = alias_of(output, _IN_FUNCTION.format(nr=nr, name=node.name().removesuffix("Backward")))
+        alias._meta.view.set_edge(alias, (node, nr) if differentiable else None)  # type: ignore[union-attr]
         return alias
     meta = output._meta
     if meta is not None and meta.view is not None:
-        meta.view.forbidden = _IN_FUNCTION.format(nr=nr, name=ctx.name().removesuffix("Backward"))
+        meta.view.forbidden = _IN_FUNCTION.format(nr=nr, name=node.name().removesuffix("Backward"))
         if differentiable:
-            meta.view.set_edge(output, (ctx, nr))
+            meta.view.set_edge(output, (node, nr))
     elif differentiable:
         if meta is not None:
             meta.requires_grad = False
-        output._edge = (ctx, nr)
+        output._edge = (node, nr)
     return output
 
 
@@ -493,17 +445,17 @@ def _check_written(output: Tensor, name: str) -> None:
     check_writable(output, name)
 
 
-def _rebase_output(ctx: FunctionCtx, nr: int, output: Tensor) -> None:
+def _rebase_output(node: FunctionNode, nr: int, output: Tensor) -> None:
     if output._is_view():
-        if ctx.outputs > 1:
+        if node.outputs > 1:
             raise RuntimeError(
                 "If your Function modifies an input that is a view in place, it must have exactly one output; "
                 "clone the input before calling the Function"
             )
-        rebase(output, ctx)
+        rebase(output, node)
     else:
-        move_retained(output, output._edge, (ctx, nr))
-        output._edge = (ctx, nr)
+        move_retained(output, output._edge, (node, nr))
+        output._edge = (node, nr)
         output._grad = None
         if output._meta is not None:
             output._meta.requires_grad = False

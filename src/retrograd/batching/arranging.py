@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from retrograd.batching import products
-from retrograd.batching.array import BatchedArray, expanded, full_sizes, levels_of, with_levels
+from retrograd.batching.array import BatchedArray, expanded, full_sizes, levels_of, unbatched, with_levels
 from retrograd.batching.samples import change_samples, depends_on_data
 from retrograd.batching.table import RULES, rule
 from retrograd.batching.ufuncs import aligned, check_target, from_the_end
@@ -111,19 +111,18 @@ def _new(a: Any, shape: Any) -> tuple[int, ...]:
     return full_sizes(a.levels) + shape
 
 
-@rule(np.zeros_like)
-def _zeros_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any) -> Any:
-    return BatchedArray(np.zeros_like(a.array, dtype=dtype, order=order, shape=_new(a, shape)), a.levels)
+def _making(function: Any) -> None:
+    def answer(
+        a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any
+    ) -> BatchedArray:
+        return BatchedArray(function(a.array, dtype=dtype, order=order, shape=_new(a, shape)), a.levels)
+
+    RULES[function] = answer
 
 
-@rule(np.empty_like)
-def _empty_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any) -> Any:
-    return BatchedArray(np.empty_like(a.array, dtype=dtype, order=order, shape=_new(a, shape)), a.levels)
-
-
-@rule(np.ones_like)
-def _ones_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, **_: Any) -> Any:
-    return BatchedArray(np.ones_like(a.array, dtype=dtype, order=order, shape=_new(a, shape)), a.levels)
+_function: Any
+for _function in (np.zeros_like, np.empty_like, np.ones_like):
+    _making(_function)
 
 
 @rule(np.full_like)
@@ -160,7 +159,6 @@ def _elementwise(function: Any, operands: int) -> None:
     RULES[function] = answer
 
 
-_function: Any
 for _function in (np.nan_to_num, np.round, np.around, np.angle, np.sinc, np.i0, np.real_if_close, np.isposinf):
     _elementwise(_function, 1)
 _elementwise(np.isneginf, 1)
@@ -178,14 +176,17 @@ def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwarg
     return BatchedArray(np.clip(arrays[0], low, arrays[-1] if a_max is not None else None), levels)
 
 
-@rule(np.result_type, np.can_cast, np.min_scalar_type)
-def _result_type(*args: Any, **kwargs: Any) -> Any:
-    return np.result_type(*[arg.array if type(arg) is BatchedArray else arg for arg in args])
+def _describing(function: Any) -> None:
+    """Register a function whose answer is the same for all samples, and for all of them together."""
+
+    def answer(*args: Any, **kwargs: Any) -> Any:
+        return function(*map(unbatched, args), **{key: unbatched(value) for key, value in kwargs.items()})
+
+    RULES[function] = answer
 
 
-@rule(np.shares_memory, np.may_share_memory)
-def _shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
-    return np.may_share_memory(*[x.array if type(x) is BatchedArray else x for x in (a, b)])
+for _function in (np.result_type, np.can_cast, np.min_scalar_type, np.shares_memory, np.may_share_memory):
+    _describing(_function)
 
 
 @rule(np.array_equal)
@@ -378,9 +379,7 @@ RULES.update(
 
 @rule(np.cross)
 def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
-    if axis is None:
-        return NotImplemented
-    if np.ndim(a) != np.ndim(b):
+    if axis is None or np.ndim(a) != np.ndim(b):
         return NotImplemented
     arrays, levels = aligned((a, b))
     (axis,) = from_the_end(axis, np.ndim(a))

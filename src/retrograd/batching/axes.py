@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.batching.array import BatchedArray, levels_of, with_levels
+from retrograd.batching.array import BatchedArray, with_levels
 from retrograd.batching.table import RULES, rule
 from retrograd.batching.ufuncs import aligned, batched, from_the_end
 
@@ -33,33 +33,24 @@ for _function in (
     _reducing(_function)
 
 
-def _along(function: Any, default: int | None, flattens: bool = False) -> None:
-    """Register a function of an array and one axis.
-
-    Parameters
-    ----------
-    default
-        What ``axis`` is by default.
-    flattens
-        Whether the result for ``axis=None`` keeps no dimension (``argmax``) rather than being a vector (``cumsum``).
-    """
+def _along(function: Any, default: int | None) -> None:
+    """Register a function of an array and one axis, which is ``default`` if it is not given."""
 
     def answer(a: Any, axis: Any = default, *args: Any, **kwargs: Any) -> Any:
         if type(a) is not BatchedArray or kwargs.get("out") is not None:
             return NotImplemented
         if axis is None:
-            kept = kwargs.pop("keepdims", False) if flattens else False
-            flat = function(a.reshape((-1,)).array, -1, *args, **kwargs)
-            result = BatchedArray(flat, a.levels)
+            kept = kwargs.pop("keepdims", False)
+            result = BatchedArray(function(a.reshape((-1,)).array, -1, *args, **kwargs), a.levels)
             return result.reshape((1,) * a.ndim) if kept else result
         return BatchedArray(function(a.array, from_the_end(axis, a.ndim)[0], *args, **kwargs), a.levels)
 
     RULES[function] = answer
 
 
-for _function in (np.argmax, np.argmin, np.nanargmax, np.nanargmin):
-    _along(_function, None, flattens=True)
-for _function in (np.cumsum, np.cumprod, np.nancumsum, np.nancumprod):
+for _function in (
+    np.argmax, np.argmin, np.nanargmax, np.nanargmin, np.cumsum, np.cumprod, np.nancumsum, np.nancumprod,
+):  # fmt: skip
     _along(_function, None)
 for _function in (np.sort, np.argsort):
     _along(_function, -1)
@@ -150,8 +141,9 @@ for _name in (
 def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, **kwargs: Any) -> Any:
     if type(a) is not BatchedArray or kwargs:
         return NotImplemented
-    (cutoff,) = (with_levels(x, a.levels) if type(x) is BatchedArray else x for x in (rcond,))
-    return BatchedArray(np.linalg.pinv(a.array, cutoff, hermitian), a.levels)
+    if type(rcond) is BatchedArray:
+        rcond = with_levels(rcond, a.levels)
+    return BatchedArray(np.linalg.pinv(a.array, rcond, hermitian), a.levels)
 
 
 @rule(np.linalg.solve)
@@ -166,7 +158,5 @@ def _solve(a: Any, b: Any) -> Any:
 
 @rule(np.linalg.vecdot)
 def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    x1, x2 = (np.moveaxis(x, axis, -1) for x in (x1, x2))
-    levels = levels_of((x1, x2))
-    arrays, levels = aligned((x1, x2), (1, 1))
+    arrays, levels = aligned([np.moveaxis(x, axis, -1) for x in (x1, x2)], (1, 1))
     return BatchedArray(np.vecdot(*arrays), levels)

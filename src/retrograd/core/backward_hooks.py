@@ -103,9 +103,7 @@ def _name_of(hook: Any) -> str:
 
 def run_prehooks(node: Node, extras: Extras, g: Any, on_tensors: bool) -> Any:
     for hook in list(extras.prehooks.values()):
-        grads = tuple(
-            as_tensor(grad, on_tensors) for grad in ([g] if node.outputs == 1 else g or [None] * node.outputs)
-        )
+        grads = tuple([as_tensor(grad, on_tensors) for grad in node.each(g)])
         replaced = hook(grads)
         if replaced is not None:
             carried = _checked_results(hook, replaced, grads, on_tensors)
@@ -115,9 +113,7 @@ def run_prehooks(node: Node, extras: Extras, g: Any, on_tensors: bool) -> Any:
 
 def run_posthooks(node: Node, extras: Extras, g: Any, grads: Any, on_tensors: bool) -> Any:
     for hook in list(extras.posthooks.values()):
-        outputs = tuple(
-            as_tensor(grad, on_tensors) for grad in ([g] if node.outputs == 1 else g or [None] * node.outputs)
-        )
+        outputs = tuple([as_tensor(grad, on_tensors) for grad in node.each(g)])
         inputs = tuple(as_tensor(grad, on_tensors) for grad in grads or [None] * len(node.next))
         replaced = hook(inputs, outputs)
         if replaced is not None:

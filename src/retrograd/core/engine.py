@@ -376,10 +376,7 @@ def _fitted(node: Node, edges: tuple[Edge | None, ...], grads: Any) -> Any:
     for index, (edge, gi) in enumerate(zip(edges, grads, strict=False)):
         if edge is not None and gi is not None:
             target, nr = edge
-            shape, dtype = target.shape, target.dtype
-            if target.outputs != 1:
-                shape, dtype = shape[nr], dtype[nr]
-            fitted[index] = fit(gi, shape, dtype, node, index)
+            fitted[index] = fit(gi, *target.shape_and_dtype(nr), node, index)
     return fitted
 
 

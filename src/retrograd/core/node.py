@@ -105,6 +105,14 @@ class Node:
     def release(self) -> None:
         """Free what was saved for backward."""
 
+    def shape_and_dtype(self, nr: int) -> tuple[tuple[int, ...], np.dtype]:
+        """Those of output ``nr``."""
+        return (self.shape, self.dtype) if self.outputs == 1 else (self.shape[nr], self.dtype[nr])
+
+    def each(self, g: Any) -> list[Any]:
+        """What has arrived for every output, as a list; None for a gap."""
+        return [g] if self.outputs == 1 else [None] * self.outputs if g is None else g
+
     # --- torch's interface ----------------------------------------------------------------------------------------
 
     def __call__(self, *grads: Tensor | None) -> Any:

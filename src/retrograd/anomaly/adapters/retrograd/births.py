@@ -348,11 +348,11 @@ def _birth(kinds: list[str], found: _Landmarks) -> Birth | None:
         elif found.loop is not None:  # in a hook
             birth.node = found.loop.f_locals["node"]
         elif found.function is not None:
-            birth.made = weakref.ref(found.function.f_locals["ctx"])
+            birth.made = weakref.ref(found.function.f_locals["node"])
     elif found.function is not None and found.loop is None:
         values = found.function.f_locals
         birth = Birth(kinds, values["cls"].__name__, operands=tuple(as_array(value) for value in values["args"]))
-        birth.made = weakref.ref(values["ctx"]) if "ctx" in values else None
+        birth.made = weakref.ref(values["node"]) if "node" in values else None
         birth.variables = {} if found.user is None else arrays_at(found.user)
     else:
         return None
@@ -373,7 +373,7 @@ def arrays_at(frame: FrameType) -> dict[str, Any]:
 
 
 def _is_function(loop: FrameType) -> bool:
-    return isinstance(loop.f_locals["node"], _function.FunctionCtx)
+    return isinstance(loop.f_locals["node"], _function.BackwardCFunction)
 
 
 def _in_backward(kinds: list[str], found: _Landmarks) -> Birth:

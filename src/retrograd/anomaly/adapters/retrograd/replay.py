@@ -28,7 +28,7 @@ from retrograd.anomaly.adapters.retrograd.births import (
     ran_by,
 )
 from retrograd.anomaly.adapters.retrograd.elements import is_bad, is_born, named
-from retrograd.autograd.function import FunctionCtx
+from retrograd.autograd.function import BackwardCFunction
 from retrograd.core import sites
 from retrograd.core.inplace import CopySlices
 from retrograd.core.node import Node
@@ -290,7 +290,7 @@ class Recorder(Observer):
         self._under_way.pop()
 
     def backward_begin(self, node: Node, g: Any) -> Any:
-        is_function = isinstance(node, FunctionCtx)
+        is_function = isinstance(node, BackwardCFunction)
         self._under_way.append(Call(node.name(), None, [as_array(g)], g=g, is_backward=True, is_function=is_function))
         return getattr(ran_by(node), "saved", None)
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from retrograd.autograd._function_node import FunctionNode
 from retrograd.core.node import AccumulateGrad, Node, OpNode, SavedList, Versioned
 from retrograd.core.saved import Packed
 from retrograd.core.sites import site_of
@@ -195,11 +196,11 @@ def _entries(node: Node) -> Iterator[tuple[str, Any, Edge | None]]:
                 if _is_tensor(part, slot in node.result_slots):
                     tensor = part[0] if type(part) is Versioned else part
                     yield name, part, tensor._resolve_edge() if isinstance(tensor, Tensor) else None
-    elif hasattr(node, "_saved"):  # a user-written Function
-        if node._saved is None:
+    elif isinstance(node, FunctionNode):
+        if node.entries is None:
             yield "", None, None
             return
-        for entry in node._saved:
+        for entry in node.entries:
             if entry is not None:
                 yield "saved", entry.kept, entry.edge
 
