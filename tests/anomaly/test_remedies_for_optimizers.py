@@ -18,10 +18,10 @@ def made(kind: Any, net: Any) -> Any:
     return kind(net.parameters(), lr=0.1, eps=0.0)
 
 
-def stepped(lib: Any, net: Any, optimizer: Any) -> NaNEvent:
-    with rg.anomaly.watch(net, optimizer, policy="record") as watch:
+def stepped(lib: Any, net: Any, given: Any) -> NaNEvent:
+    with rg.anomaly.watch(net, given, policy="record") as watch:
         (net(lib.zeros(1, 2)) * 0).sum().backward()
-        optimizer.step()
+        given.step()
     return only_event(watch)
 
 
