@@ -117,18 +117,16 @@ def _recurrent_layer(scene: Scene) -> Finding | None:
         return None  # the states of the others are bounded
     grew = "gradient" if scene.backward else "state"
     module = "RNN" if scene.op.startswith("rnn") else scene.op.upper()
-    remedy = (
-        'nn.RNN(input_size, hidden_size, nonlinearity="tanh")'
-        if scene.op == "rnn_relu"
-        else "h = h.detach()  # every few steps"
-    )
+    remedy, bounded = "h = h.detach()  # every few steps", ""
+    if scene.op == "rnn_relu":
+        remedy = f'rnn = {scene.spelling().library}.nn.RNN(input_size, hidden_size, nonlinearity="tanh")'
+        bounded = "use tanh, which bounds the state, "
     return Finding(
         f"The {grew} of the {module} grew from step to step until it overflowed {scene.dtype}: it is multiplied by the "
         "same weight at every one. Keep weight_hh's largest singular value at 1 or below (orthogonal "
-        f"initialisation), {'use tanh, which bounds the state, ' if scene.op == 'rnn_relu' else ''}or take shorter "
-        "sequences.",
+        f"initialisation), {bounded}or take shorter sequences.",
         None,
-        f"{scene.spelling().library}.{remedy}" if remedy.startswith("nn.") else remedy,
+        remedy,
     )
 
 
