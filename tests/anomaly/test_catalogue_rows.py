@@ -567,3 +567,16 @@ def test_no_description_makes_it_fail(event: NaNEvent) -> None:
     assert found.number in {row.number for row in CAUSES}
     if found.remedy and event.code_line is None and not event.surroundings:
         ast.parse(found.remedy)
+
+
+@pytest.mark.parametrize("library", ["torch", "retrograd"])
+@pytest.mark.parametrize(
+    ("op", "kind", "dtype"), [("layer_norm", "invalid", "float16"), ("rnn_relu", "overflow", "float32")]
+)
+def test_a_layer_is_made_by_the_programs_library(library: str, op: str, kind: str, dtype: str) -> None:
+    found = diagnose(NaNEvent(kind=kind, op=op, dtype=dtype, surroundings=Surroundings(library=library)))
+    namespace: dict[str, Any] = {"torch": torch, "rg": rg, "size": 3, "input_size": 3, "hidden_size": 2}
+    exec(found.remedy or "", namespace)
+    layer = namespace.get("layer") or namespace["rnn"]
+    assert type(layer).__module__.startswith(library)
+    assert op != "layer_norm" or layer.eps == 1e-4, "in float16 it must be 1e-4 or more"

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from retrograd import __version__
 from retrograd.anomaly.report import Report, ReportError, print_run, read_latest
@@ -68,7 +69,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"retrograd {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     parser.set_defaults(command=None, parser=parser)
+    _add_run(commands)
+    _add_report(commands)
+    _add_demo(commands)
+    return parser
 
+
+def _add_run(commands: Any) -> None:
     run = commands.add_parser(
         "run",
         help="run a script or a module under the watch",
@@ -112,6 +119,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.set_defaults(command=_run, parser=run)
 
+
+def _add_report(commands: Any) -> None:
     report = commands.add_parser(
         "report",
         help="show a saved recording",
@@ -123,6 +132,8 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--html", action="store_true", help="write the page for a browser beside the recording, too")
     report.set_defaults(command=_report, parser=report)
 
+
+def _add_demo(commands: Any) -> None:
     demo = commands.add_parser(
         "demo",
         help="train on handwritten digits with a fault planted, and find it",
@@ -132,7 +143,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.add_argument("--report", metavar="DIR", type=Path, help="keep the findings in DIR, too")
     demo.set_defaults(command=_demo, parser=demo)
-    return parser
 
 
 def _run(arguments: argparse.Namespace) -> int:

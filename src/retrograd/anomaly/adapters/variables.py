@@ -127,12 +127,12 @@ def modules_behind(frame: FrameType | None, code: CodeType | None, name: str) ->
 
 def construction_of(frame: FrameType, thing: Any) -> tuple[str, int] | None:
     """The line, with its number, that made what a variable holds: ``optimizer = Adam(model.parameters())``."""
-    walked: FrameType | None = frame
-    while walked is not None:
-        for name, value in named_variables(walked):
-            if value is thing:
-                return _assignment(walked, re.compile(rf"{re.escape(name)}\s*=\s*.*\b{type(thing).__name__}\(.*\)$"))
-        walked = walked.f_back
+    call = rf"\s*=\s*.*\b{type(thing).__name__}\(.*\)$"
+    for walked in user_frames(frame, lambda code: False):
+        for name in (name for name, value in named_variables(walked) if value is thing):
+            found = _assignment(walked, re.compile(re.escape(name) + call))
+            if found is not None:  # else it was given this name by a call, and has another one further out
+                return found
     return None
 
 

@@ -97,6 +97,10 @@ class Written:
         """The text of the call with one keyword argument set."""
         if name in self.keywords:
             return self.line.text(self.node, {self.keywords[name]: value})
+        unpacked = [each.value for each in getattr(self.node, "keywords", ()) if each.arg is None]
+        if unpacked:  # ``**options``, which may hold it already
+            options = f'({self.line.text(unpacked[-1])} | {{"{name}": {value}}})'
+            return self.line.text(self.node, {unpacked[-1]: options})
         text = self.line.text(self.node).rstrip()[:-1].rstrip().rstrip(",")
         return f"{text}, {name}={value})" if self.parts() else f"{text}{name}={value})"
 

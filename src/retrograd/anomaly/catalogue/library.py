@@ -75,12 +75,13 @@ def bare_normalisation(scene: Scene) -> Finding | None:
     known = None if eps is None else number(eps.value)
     if scene.kind == "overflow" or (known is not None and not vanishes(known, scene.half)):
         return None
+    usual = "1e-4" if scene.half else "1e-5"
     given = f"eps={known:g}" if known is not None else "its eps (0, or rounded to it)"
     return Finding(
         f"What {scene.op} normalises is constant here, so its variance is 0, and with {given} it divides 0 by 0. Give "
         "the layer the usual eps; in float16 it must be 1e-4 or more.",
         None,
-        "layer = nn.LayerNorm(size, eps=1e-5)" if scene.op == "layer_norm" else None,
+        f"layer = {scene.spelling().library}.nn.LayerNorm(size, eps={usual})" if scene.op == "layer_norm" else None,
     )
 
 

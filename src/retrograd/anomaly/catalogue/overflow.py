@@ -72,27 +72,27 @@ def recurrence(scene: Scene) -> Finding | None:
     neighbour = runs[1][0] if len(runs) > 1 else later[0] if later else None
     if not _is_loop(scene.birth, len(runs) + len(later), neighbour):
         return None
-    site = scene.site(scene.birth)
-    spelling = scene.spelling(site)
-    radius = (
-        "A step that multiplies by more than 1 explodes in the end: keep the weight's largest singular value at 1 or "
-        "below (orthogonal initialisation, spectral norm)"
-    )
     if scene.backward:
         return Finding(
             f"This line runs on its own result, step after step, and on the way back the gradient was multiplied at "
-            f"every step until {scene.op} overflowed {scene.dtype}. {radius}, or cut the gradient off every few steps.",
+            f"every step until {scene.op} overflowed {scene.dtype}. {_RADIUS}, or cut the gradient off every few "
+            "steps.",
             None,
             "h = h.detach()  # every few steps",
         )
     sizes = [size for _, operand in reversed(runs) if (size := size_of(operand)) is not None]
-    grown = f" ({', '.join(f'{size:.3g}' for size in sizes)} in its last runs)" if len(sizes) > 1 else ""
     if any(later < earlier for earlier, later in itertools.pairwise(sizes)):
         return None
+    grown = f" ({', '.join(f'{size:.3g}' for size in sizes)} in its last runs)" if len(sizes) > 1 else ""
+    happened = (
+        f"This line runs on its own result, step after step, and the numbers grew{grown} until {scene.op} overflowed "
+        f"{scene.dtype}."
+    )
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
     if scene.op not in _PRODUCTS:
         return Finding(
-            f"This line runs on its own result, step after step, and the numbers grew{grown} until {scene.op} "
-            f"overflowed {scene.dtype}. Take smaller steps, or bound the state at every one.",
+            f"{happened} Take smaller steps, or bound the state at every one.",
             scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, "-1e3", "1e3"), "input"),
             f"state = {spelling.clamp('state', '-1e3', '1e3')}",
         )
@@ -100,11 +100,16 @@ def recurrence(scene: Scene) -> Finding | None:
     if site is not None and site.node is site.written.node:
         rewritten = site.replaced(spelling.call("tanh", site.line.text(site.node)))
     return Finding(
-        f"This line runs on its own result, step after step, and the numbers grew{grown} until {scene.op} overflowed "
-        f"{scene.dtype}. {radius}, or squash or normalise the state at every step.",
+        f"{happened} {_RADIUS}, or squash or normalise the state at every step.",
         rewritten,
         f"h = {spelling.call('tanh', 'W @ h')}",
     )
+
+
+_RADIUS = (
+    "A step that multiplies by more than 1 explodes in the end: keep the weight's largest singular value at 1 or below "
+    "(orthogonal initialisation, spectral norm)"
+)
 
 
 def _recurrent_layer(scene: Scene) -> Finding | None:
@@ -112,18 +117,16 @@ def _recurrent_layer(scene: Scene) -> Finding | None:
         return None  # the states of the others are bounded
     grew = "gradient" if scene.backward else "state"
     module = "RNN" if scene.op.startswith("rnn") else scene.op.upper()
-    remedy = (
-        'nn.RNN(input_size, hidden_size, nonlinearity="tanh")'
-        if scene.op == "rnn_relu"
-        else "h = h.detach()  # every few steps"
-    )
+    remedy, bounded = "h = h.detach()  # every few steps", ""
+    if scene.op == "rnn_relu":
+        remedy = f'rnn = {scene.spelling().library}.nn.RNN(input_size, hidden_size, nonlinearity="tanh")'
+        bounded = "use tanh, which bounds the state, "
     return Finding(
         f"The {grew} of the {module} grew from step to step until it overflowed {scene.dtype}: it is multiplied by the "
         "same weight at every one. Keep weight_hh's largest singular value at 1 or below (orthogonal "
-        f"initialisation), {'use tanh, which bounds the state, ' if scene.op == 'rnn_relu' else ''}or take shorter "
-        "sequences.",
+        f"initialisation), {bounded}or take shorter sequences.",
         None,
-        f"{scene.spelling().library}.{remedy}" if remedy.startswith("nn.") else remedy,
+        remedy,
     )
 
 

@@ -310,34 +310,16 @@ def spread_of_one(scene: Scene) -> Finding | None:
     )
 
 
+_EMPTY = (
+    "Nothing was selected (an empty mask, an empty batch), and the mean of nothing is 0/0, NaN. Divide the sum by a "
+    "count of at least 1: the result is then 0."
+)
+
+
 @cause(18, "mean of an empty selection")
 def empty_mean(scene: Scene) -> Finding | None:
-    site = scene.site(scene.birth)
-    spelling = scene.spelling(site)
-    explanation = (
-        "Nothing was selected (an empty mask, an empty batch), and the mean of nothing is 0/0, NaN. Divide the sum "
-        "by a count of at least 1: the result is then 0."
-    )
     if scene.op == "mean":
-        operand = first(scene.birth)
-        if (operand.shape is not None and 0 not in operand.shape) or (
-            operand.shape is None
-            and (scene.kind != "invalid" or value(operand) is not None or scene.context.get("unkept"))
-        ):
-            return None
-        rewritten = None
-        if site is not None and (x := site.written.text(0, "input")):
-            dim = site.written.text(1, "dim", "axis")
-            count = (
-                f"{atom(x)}.shape[{dim}]"
-                if dim
-                else f"{spelling.module}.size({x})"
-                if spelling.numpy
-                else f"{atom(x)}.numel()"
-            )
-            rewritten = site.replaced(f"{site.written.renamed('sum')} / max({count}, 1)")
-        name = scene.called(operand, "x")
-        return Finding(explanation, rewritten, f"y = {name}.sum() / max({name}.numel(), 1)")
+        return _mean_of_nothing(scene)
     zero = _divided_by_zero(scene)
     if zero is None or zero.requires_grad or scene.op != "div":
         return None
@@ -347,12 +329,33 @@ def empty_mean(scene: Scene) -> Finding | None:
     total = maker(zero, "sum")
     if (total is not None and squared(first(total)) is not None) or value(first(scene.birth)) not in (0, None):
         return None  # a sum of squares, or one of something that is there
+    site = scene.site(scene.birth)
     rewritten = (
         scene.replaced(site, 1, lambda text, _: f"max({text}, 1)", "other")
         if zero.constant
         else _clamped(scene, site, "1")
     )
-    return Finding(explanation, rewritten, f"y = x.sum() / {spelling.clamp('count', '1')}")
+    return Finding(_EMPTY, rewritten, f"y = x.sum() / {scene.spelling(site).clamp('count', '1')}")
+
+
+def _mean_of_nothing(scene: Scene) -> Finding | None:
+    operand = first(scene.birth)
+    if operand.shape is not None and 0 not in operand.shape:
+        return None
+    told = value(operand) is not None or scene.context.get("unkept")
+    if operand.shape is None and (scene.kind != "invalid" or told):
+        return None
+    site = scene.site(scene.birth)
+    rewritten = None
+    if site is not None and (x := site.written.text(0, "input")):
+        dim, spelling = site.written.text(1, "dim", "axis"), scene.spelling(site)
+        if dim:
+            count = f"{atom(x)}.shape[{dim}]"
+        else:
+            count = f"{spelling.module}.size({x})" if spelling.numpy else f"{atom(x)}.numel()"
+        rewritten = site.replaced(f"{site.written.renamed('sum')} / max({count}, 1)")
+    name = scene.called(operand, "x")
+    return Finding(_EMPTY, rewritten, f"y = {name}.sum() / max({name}.numel(), 1)")
 
 
 @cause(19, "softmax of a row that is masked completely")

@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.retrograd.births import Birth
 from retrograd.anomaly.adapters.retrograd.describe import result_of
-from retrograd.anomaly.adapters.retrograd.elements import first_not_finite, is_bad, statistics
+from retrograd.anomaly.adapters.retrograd.elements import first_not_finite, is_bad, same, statistics
 from retrograd.anomaly.adapters.retrograd.findings import Inquest
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.monitor import RetrogradMonitor
@@ -125,16 +125,12 @@ def _without_graph(inquest: Inquest, data: ndarray, began: int, came_in: bool) -
 
 def _maker(births: Sequence[Birth], data: Any) -> Birth | None:
     """The birth that gave an array, or the one that gave what this one was given."""
-    birth = next((birth for birth in births if _equal(result_of(birth), data)), None)
+    birth = next((birth for birth in births if same(result_of(birth), data)), None)
     if birth is None:
         return None
     earlier = [each for each in births if each.seq < birth.seq]
     given = [operand for operand in birth.operands if isinstance(operand, ndarray) and is_bad(operand)]
     return next((maker for operand in given if (maker := _maker(earlier, operand))), birth)
-
-
-def _equal(one: ndarray | None, other: ndarray) -> bool:
-    return one is not None and one.dtype == other.dtype and np.array_equal(one, other, equal_nan=True)
 
 
 def _reals(data: ndarray) -> ndarray:

@@ -22,7 +22,7 @@ from numpy import ndarray
 from retrograd.anomaly.adapters.optimizers import described
 from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.adapters.retrograd.births import Birth
-from retrograd.anomaly.adapters.retrograd.describe import result_of
+from retrograd.anomaly.adapters.retrograd.describe import Describer, result_of
 from retrograd.anomaly.adapters.retrograd.elements import (
     input_statistics,
     is_bad,
@@ -170,20 +170,20 @@ class Update:
 
     # --- words ----------------------------------------------------------------------------------------------------
 
-    def event(self, harm: Harm, names: Names, context: Mapping[str, Any], monitor: RetrogradMonitor) -> NaNEvent:
+    def event(self, harm: Harm, names: Names, monitor: RetrogradMonitor) -> NaNEvent:
         """What happened, at the user's line that called the step."""
         name = self._name(harm, names)
         harmed = f"the update of {name}" if harm.key is None else f"{harm.key} of {name}"
-        context = {**context, "optimizer": described(self.optimizer, harm.group, self.frame) | {"updating": True}}
+        optimizer = described(self.optimizer, harm.group, self.frame) | {"updating": True}
+        describer = monitor.inquest([], names, self.births).describer
         grad = None if harm.param._grad is None else harm.param._grad._data
         if grad is not None and is_bad(grad):
-            return self._of_gradient(grad, f"{name}.grad", harmed, monitor)
+            return self._of_gradient(grad, f"{name}.grad", harmed, describer)
         for birth in self.births:
-            if is_bad(result_of(birth)):
-                found = monitor.inquest([], names, [birth]).describer.forward(birth, None, [], harmed=harmed)
-                if found is not None and found.surroundings is not None:
-                    return replace(found, surroundings=replace(found.surroundings, context=context))
-        return self._of_arithmetic(harm, name, harmed, context)
+            found = describer.forward(birth, None, [], harmed=harmed) if is_bad(result_of(birth)) else None
+            if found is not None:
+                return with_context(found, optimizer=optimizer)
+        return self._of_arithmetic(harm, name, harmed, {**describer.context, "optimizer": optimizer})
 
     def _of_arithmetic(self, harm: Harm, name: str, harmed: str, context: Mapping[str, Any]) -> NaNEvent:
         """The event of a birth in the optimizer's formula."""
@@ -216,10 +216,10 @@ class Update:
             **statistics(harm.array),
         )
 
-    def _of_gradient(self, grad: ndarray, name: str, harmed: str, monitor: RetrogradMonitor) -> NaNEvent:
+    def _of_gradient(self, grad: ndarray, name: str, harmed: str, describer: Describer) -> NaNEvent:
         """The event of a gradient that came in non-finite although no flag had told of it."""
         place = {} if self.frame is None else place_fields(self.frame.f_code, self.frame.f_lasti)
-        event = monitor.inquest([], births=[]).describer.leaf(grad, "gradient", name, [], harmed=harmed)
+        event = describer.leaf(grad, "gradient", name, [], harmed=harmed)
         note = (
             "It was seen only now because no flag was raised: a gradient like that was born in a thread of the BLAS "
             "library, or written by hand."
@@ -319,7 +319,7 @@ class Updates:
         if not watch.listens_to(kind):
             return
         names = Names(watch.model, update.frame)
-        event = update.event(harm, names, self._monitor.context(), self._monitor)
+        event = update.event(harm, names, self._monitor)
         if watch.policies[kind] in ("raise", "skip_step") and event.note is None:
             note = _AS_BEFORE if update.is_complete else _IN_PART
             event = replace(event, note=note + _CLIPPED if update.is_clipped else note)

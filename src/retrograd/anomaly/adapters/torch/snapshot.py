@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import random
-import sys
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -45,15 +45,13 @@ class Snapshot:
     """The state before a step: random numbers of Python, NumPy and torch, and some buffers."""
 
     def __init__(self, buffers: Iterable[Tensor]) -> None:
-        numpy = sys.modules.get("numpy")
-        self._numpy = None if numpy is None else numpy.random.get_state()
+        self._numpy = np.random.get_state()
         self._python = random.getstate()
         self._torch = RandomState()
         self._buffers = Copies(buffers)
 
     def restore_random(self) -> None:
-        if self._numpy is not None:
-            sys.modules["numpy"].random.set_state(self._numpy)
+        np.random.set_state(self._numpy)
         random.setstate(self._python)
         self._torch.restore()
 

@@ -103,7 +103,8 @@ class Divisions:
 
     def _of_division(self, optimizer: Any, param: Tensor, before: Tensor) -> NaNEvent:
         frame = user_frame(sys._getframe(1))
-        name = Names(self._watch.model, frame).tensor(param) or f"a leaf of shape {list(param.shape)}"
+        names = Names(self._watch.model, frame)
+        name = names.tensor(param) or f"a leaf of shape {list(param.shape)}"
         group = next(each for each in optimizer.param_groups if any(param is own for own in each["params"]))
         place = {} if frame is None else place_fields(frame.f_code, frame.f_lasti)
         index = first_of(None, param)
@@ -129,6 +130,7 @@ class Divisions:
                 library="torch",
                 context={
                     **self._context(),
+                    "model": names.model_name(),
                     "optimizer": optimizer_fields(optimizer, frame, group) | {"updating": True},
                 },
             ),

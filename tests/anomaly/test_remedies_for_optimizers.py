@@ -1,0 +1,45 @@
+"""What is said to be written instead of an optimizer with an eps of zero, in the program's own names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import retrograd as rg
+from retrograd.anomaly import NaNEvent
+from tests.anomaly.both import only_event
+
+libraries = pytest.mark.parametrize("lib", [rg, torch], ids=["retrograd", "torch"])
+
+
+def made(kind: Any, net: Any) -> Any:
+    return kind(net.parameters(), lr=0.1, eps=0.0)
+
+
+def stepped(lib: Any, net: Any, given: Any) -> NaNEvent:
+    with rg.anomaly.watch(net, given, policy="record") as watch:
+        (net(lib.zeros(1, 2)) * 0).sum().backward()
+        given.step()
+    return only_event(watch)
+
+
+@libraries
+def test_options_that_are_unpacked_stay_so(lib: Any) -> None:
+    net, options = lib.nn.Linear(2, 1), {"lr": 0.1, "eps": 0.0}
+    optimizer = lib.optim.Adam(net.parameters(), **options)
+    event = stepped(lib, net, optimizer)
+    assert event.remedy == 'optimizer = lib.optim.Adam(net.parameters(), **(options | {"eps": 1e-8}))'
+    namespace = {"lib": lib, "net": net, "options": options}
+    exec(event.remedy, namespace)
+    assert namespace["optimizer"].param_groups[0]["eps"] == 1e-8
+
+
+@libraries
+def test_where_the_line_is_not_found_the_model_has_its_own_name(lib: Any) -> None:
+    net = lib.nn.Linear(2, 1)
+    chosen = made(lib.optim.Adam, net)
+    event = stepped(lib, net, chosen)
+    name = "rg" if lib is rg else "torch"
+    assert event.remedy == f"optimizer = {name}.optim.Adam(net.parameters(), lr=0.1, eps=1e-8)"
