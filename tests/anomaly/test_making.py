@@ -8,6 +8,7 @@ from types import CodeType
 import pytest
 
 from retrograd.anomaly.adapters.making import made, statement_at, unpacked_with
+from retrograd.core.sites import line_of
 
 # Every line that gives a variable its value ends with a mark.
 PROGRAM = """\
@@ -106,5 +107,5 @@ def test_a_statement_of_several_lines(train: CodeType) -> None:
     ],
 )
 def test_unpacked_with(train: CodeType, name: str, together: tuple[str, ...]) -> None:
-    end = len(train.co_code) - 2
+    end = max(range(0, len(train.co_code), 2), key=lambda at: line_of(train, at))  # of what is written
     assert unpacked_with(train, end, name) == together

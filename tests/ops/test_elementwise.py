@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from typing import Any
 
@@ -18,6 +19,8 @@ ALIASES = {
     "greater_equal": "ge", "less": "lt", "less_equal": "le", "multiply": "mul", "negative": "neg", "not_equal": "ne",
     "subtract": "sub",
 }  # fmt: skip
+
+UPPER = "max" if "max" in inspect.signature(np.clip).parameters else "a_max"  # the only name until NumPy 2.0
 
 
 @pytest.mark.parametrize(("alias", "name"), ALIASES.items())
@@ -332,7 +335,7 @@ def test_numpy_functions(function: Any, args: tuple[Any, ...]) -> None:
         (lambda x: np.divmod(x, 0.7)[1], np.ones_like),
         (lambda x: np.floor_divide(x, 0.7), np.zeros_like),
         (np.unwrap, np.ones_like),
-        (lambda x: np.clip(x, 1.0, max=2.0), lambda x: (x >= 1) * (x <= 2) * 1.0),
+        (lambda x: np.clip(x, 1.0, **{UPPER: 2.0}), lambda x: (x >= 1) * (x <= 2) * 1.0),
         (lambda x: np.where([True, False, True], x, 2 * x), lambda x: np.array([1.0, 2.0, 1.0])),
     ],
 )

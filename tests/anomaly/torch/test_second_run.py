@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import random
 import weakref
@@ -16,7 +17,6 @@ from torch.utils.checkpoint import checkpoint
 import retrograd as rg
 from tests.anomaly.torch.training import (
     Net,
-    Root,
     batches,
     line_of,
     log_of_zero,
@@ -117,11 +117,28 @@ def test_what_does_not_happen_again_is_said() -> None:
     assert "run again" in (w.event.note or "")
 
 
-def test_a_function_of_the_users_own() -> None:
+@pytest.mark.parametrize("decorated", [False, True])
+@pytest.mark.parametrize("framed", [True, False])
+def test_a_function_of_the_users_own(framed: bool, decorated: bool) -> None:
+    decorate = functools.partial(torch.amp.custom_fwd, device_type="cpu") if decorated else staticmethod
+
+    class Root(torch.autograd.Function):
+        @staticmethod
+        @decorate
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return x.sqrt()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            (x,) = ctx.saved_tensors
+            return grad / (2 * x.sqrt())  # the birth inside
+
     x = torch.tensor([1.0, 0.0], requires_grad=True)
+    apply = Root.apply if framed else super(torch.autograd.Function, Root).apply  # is itself without one from 2.14 on
     with rg.anomaly.watch(policy="record") as w:
         for _ in w.steps([0]):
-            Root.apply(x).sum().backward()  # the call of the function
+            apply(x).sum().backward()  # the call of the function
     event = w.event
     assert (event.op, event.index, event.is_backward) == ("RootBackward", (1,), True)
     assert event.lineno == line_of("# the call of the function", test_a_function_of_the_users_own)

@@ -17,10 +17,12 @@ from retrograd.core.sites import PACKAGE
 
 _INSIDE = (str(Path(torch.__file__).parent) + "/", PACKAGE, "<frozen ", contextlib.__file__, functools.__file__)
 MODULE_CALL = torch.nn.Module._call_impl.__code__
-_APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
 _RUN_BACKWARD = torch.autograd.graph._engine_run_backward.__code__
 
+_CALLED_BY_APPLY = ("forward", "setup_context", "jvp")
+
 _internal: dict[str, bool] = {}
+_of_functions: dict[int, tuple[CodeType, bool]] = {}  # by the identity of a code, as codes that are alike are equal
 
 
 def is_internal(code: CodeType) -> bool:
@@ -30,6 +32,18 @@ def is_internal(code: CodeType) -> bool:
     if known is None:
         known = _internal[filename] = filename.startswith(_INSIDE)
     return known
+
+
+def _is_of_function(code: CodeType) -> bool:
+    """Whether it is what ``apply`` of an autograd Function calls; ``apply`` itself has no frame since torch 2.14."""
+    known = _of_functions.get(id(code))
+    if known is None:
+        classes = [torch.autograd.Function]
+        for each in classes:
+            classes += each.__subclasses__()
+        written = (inspect.unwrap(getattr(each, name)) for each in classes for name in _CALLED_BY_APPLY)
+        known = _of_functions[id(code)] = code, any(getattr(each, "__code__", None) is code for each in written)
+    return known[1]
 
 
 def has_own_step(optimizer: Any) -> bool:
@@ -71,11 +85,10 @@ def landmarks(frame: FrameType | None) -> Landmarks:
         code = frame.f_code
         if code is MODULE_CALL:
             modules.append(frame.f_locals["self"])
-        elif code is _APPLY:
-            within = True
         elif not is_internal(code):
             user = user or frame
             applied = applied or (frame if within else None)
+        within = within or _is_of_function(code)
         frame = frame.f_back
     return Landmarks(user, applied, tuple(modules))
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_inf, has_nan, is_given_back, seq_of
+from retrograd.anomaly.adapters.torch.packed import may_be_read
 from retrograd.anomaly.names import canonical
 
 SiteOf = Callable[[int], "tuple[CodeType, int] | None"]
@@ -306,7 +307,7 @@ def saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if is_python(node):
         with contextlib.suppress(Exception):
-            if all(_may_be_read(raw, unpacked) for raw in node._raw_saved_tensors):
+            if all(may_be_read(node, raw, unpacked) for raw in node._raw_saved_tensors):
                 found = {f"saved_tensors[{number}]": each for number, each in enumerate(node.saved_tensors)}
         return found
     kind = type(node)
@@ -317,7 +318,7 @@ def saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:
         names = _attributes[kind] = [(name, f"_raw{name}" if f"_raw{name}" in members else None) for name in saved]
     for attribute, raw in names:
         try:
-            if raw is not None and not _may_be_read(getattr(node, raw), unpacked):
+            if raw is not None and not may_be_read(node, getattr(node, raw), unpacked):
                 continue
             value = getattr(node, attribute)
         except Exception:  # freed, or overwritten, or a hook failed
@@ -328,14 +329,6 @@ def saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:
 
 
 _attributes: dict[type, list[tuple[str, str | None]]] = {}  # of torch's own types of nodes, for tensors with raw ones
-
-
-def _may_be_read(raw: Any, unpacked: bool) -> bool:
-    """Whether what a node has saved, one tensor or several, can be had without a hook that must not be called."""
-    if isinstance(raw, (tuple, list)):
-        return all(_may_be_read(each, unpacked) for each in raw)
-    hook = getattr(raw, "unpack_hook", None)
-    return hook is None or (unpacked and getattr(hook, "__module__", "").startswith("torch."))
 
 
 def _signed(value: Any) -> Any:

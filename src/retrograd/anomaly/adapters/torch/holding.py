@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.torch.snapshot import copied
+
 _GONE = object()
 
 
@@ -69,7 +71,7 @@ class _ByCopies:
         weights = [each for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
         state = [value for part in optimizer.state.values() for value in part.values() if isinstance(value, Tensor)]
         arrays = [each.detach() for each in (*weights, *state) if not _is_count(each)]
-        self._arrays = list(zip(arrays, torch._foreach_clone(arrays), strict=True)) if arrays else []
+        self._arrays = list(zip(arrays, copied(arrays), strict=True))
         self._counts = [(each.detach(), each.detach().clone()) for each in (*weights, *state) if _is_count(each)]
 
     def updated(self) -> None:

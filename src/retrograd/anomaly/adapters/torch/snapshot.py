@@ -29,12 +29,20 @@ class RandomState:
             torch.cuda.set_rng_state_all(self._cuda)
 
 
+def copied(tensors: list[Tensor]) -> list[Tensor]:
+    """Copies of tensors without history, made together: on a GPU in one go."""
+    made = [torch.empty_like(each) for each in tensors]
+    if made:
+        torch._foreach_copy_(made, tensors)
+    return made
+
+
 class Copies:
     """Tensors as they were; :meth:`restore` writes them back."""
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         self._tensors = [each.detach() for each in tensors]
-        self._kept = torch._foreach_clone(self._tensors) if self._tensors else []
+        self._kept = copied(self._tensors)
 
     def restore(self) -> None:
         for tensor, kept in zip(self._tensors, self._kept, strict=True):
