@@ -247,3 +247,49 @@ def test_a_large_argument_of_a_transformed_function() -> None:
     cause = only_event(w).cause or ""
     assert "q is 1e+100" in cause
     assert "grew in argument" not in cause
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("function", [lambda x: np.sum(x**2), lambda x: np.sum(x * 2), lambda p: np.sum(np.sin(p) + p)])
+def test_an_argument_that_is_not_finite(function: object, bad: float) -> None:
+    """As an optimizer gives it that has gone too far; whether or not an operation saves it."""
+    parameters = np.array([1.0, bad])
+    w = rg.anomaly.watch(policy="record")
+    with w, np.errstate(invalid="ignore"):
+        rg.func.grad(function)(parameters)
+    event = w.events[0]
+    if event.kind == "leaf":
+        assert event.index == (1,)
+        assert diagnose(event).title == "argument of a function that is not finite"
+        assert "parameters already held 1" in (event.cause or "")
+    else:  # sin(inf)
+        assert (event.op, bad) == ("sin", np.inf)
+
+
+def test_an_argument_that_an_operation_spoilt_before_the_call() -> None:
+    w = rg.anomaly.watch(policy="record")
+    with w:
+        start = rg.tensor([0.0, 1.0]).log()
+        rg.func.grad(lambda x: (x**2).sum())(start)
+    assert (w.events[0].op, w.events[0].index) == ("log", (0,))
+
+
+GAMMA = {
+    "betaln(x, 1.0)": ([0.0, 1.0], "pole of the gamma function", "betaln(np.maximum(x, 1e-6), 1.0)"),
+    "betaln(1.0, x)": ([0.0, 1.0], "pole of the gamma function", "betaln(1.0, np.maximum(x, 1e-6))"),
+    "gamma(x)": ([200.0, 1.0], "gamma function out of range", "rg.lgamma(x)"),
+    "gammaln(x)": ([-1.0, 1.0], "pole of the gamma function", "gammaln(np.maximum(x, 1e-6))"),
+}
+
+
+@pytest.mark.parametrize("call", GAMMA)
+def test_scipys_gamma_functions(call: str) -> None:
+    values, title, remedy = GAMMA[call]
+    program = (
+        "import numpy as np\nfrom scipy.special import betaln, gamma, gammaln\n"
+        f"x = torch.tensor({values}, requires_grad=True, dtype=torch.float64)\n"
+        f"loss = np.sum({call})  # born here\nloss.backward()"
+    )
+    event = only_event(run("retrograd", program))
+    assert (event.lineno, event.index, diagnose(event).title) == (line(program), (0,), title)
+    assert remedy in (event.remedy or "")

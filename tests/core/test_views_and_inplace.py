@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -431,3 +432,26 @@ def test_flag_of_a_view_that_lost_its_history(lib: Any) -> Any:
     with lib.no_grad():
         x.mul_(2)
     return [part.requires_grad_().requires_grad, attempt(lambda: part.requires_grad_(False)), part.requires_grad]
+
+
+def test_a_step_that_is_written_beside_the_one_it_was_computed_from() -> None:
+    """The loop of an integrator: the advice is about the part, and it helps."""
+
+    def integrated(read: Callable[[Any], Any]) -> tuple[Any, Any]:
+        rate = rg.tensor(0.5, requires_grad=True)
+        y = rg.ones(4)
+        for k in range(3):
+            y[k + 1] = read(y[k]) * (1 - rate)
+        return rate, y[-1]
+
+    rate, last = integrated(lambda part: part)
+    with pytest.raises(RuntimeError, match=r"a part of a larger tensor.*read a copy, y\[k\]\.clone\(\)"):
+        last.backward()
+    rate, last = integrated(lambda part: part.clone())
+    last.backward()
+    assert rate.grad.item() == -3 * 0.5**2
+    x = rg.ones(2, requires_grad=True)
+    y = x.exp()
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match="Hint: write out of place instead"):
+        y.sum().backward()

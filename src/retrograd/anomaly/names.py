@@ -21,6 +21,7 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "atan2": ("arctan2",),
     "atanh": ("arctanh",),
     "batch_norm": ("native_batch_norm", "cudnn_batch_norm", "batch_norm_stats"),
+    "betaln": (),
     "binary_cross_entropy": ("bce_loss",),
     "binary_cross_entropy_with_logits": ("bce_with_logits_loss",),
     "cdist": (),
@@ -49,6 +50,7 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "floor_divide": ("floordiv", "ifloordiv", "div_floor"),
     "fmod": (),
     "gaussian_nll_loss": (),
+    "gamma": (),
     "getitem": ("index", "index_select", "gather", "take", "take_along_dim", "masked_select", "embedding"),
     "group_norm": ("native_group_norm",),
     "hypot": (),
@@ -150,7 +152,7 @@ def canonical(name: str) -> str:
     stem = _NODE.sub("", stem).strip("_")
     stem = re.sub(r"_backward(_data)?$", "", stem)
     squashed = stem.replace("_", "").lower()
-    for prefix in ("", "linalg", "special"):
+    for prefix in ("", "linalg", "special", "scipy"):
         if squashed.startswith(prefix) and squashed[len(prefix) :] in _CANONICAL:
             return _CANONICAL[squashed[len(prefix) :]]
     if squashed.startswith("scaleddotproduct"):

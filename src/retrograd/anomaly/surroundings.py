@@ -94,7 +94,8 @@ class Surroundings:
 
         ``"leaf"``
             ``"batch"``, ``"target"``, ``"parameter"``, ``"buffer"``, ``"gradient"`` (one that was given, or changed by
-            hand) or ``"setting"`` (of an optimizer): what a non-finite leaf is.
+            hand), ``"argument"`` (of a function that a transform differentiates) or ``"setting"`` (of an optimizer):
+            what a non-finite leaf is.
         ``"name"``
             The leaf's name: a variable such as ``"images"``, a parameter such as ``"encoder.0.weight"``.
         ``"untraced"``

@@ -251,7 +251,8 @@ class Function(metaclass=_FunctionMeta):
             One for each output.
         """
         raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD. Reverse "
+            "mode does without: jacrev(grad(f), chunk_size=1) in place of hessian(f), vjp in place of jvp."
         )
 
     @staticmethod

@@ -576,8 +576,14 @@ def _placed(value: Any, edge: Edge | None, cell: list[int] | None = None) -> Ten
 def stale_message(value: Any, current: int, expected: int, node: str, slot: str) -> str:
     """torch's words for a saved tensor that was written to, with what retrograd knows besides."""
     kind = f"{value.dtype} {list(value.shape)}" if hasattr(value, "shape") else type(value).__name__
+    whole = getattr(value, "base", None)
+    hint = (
+        "Hint: it is a part of a larger tensor, and writes to its other parts count as well, as in y[k + 1] = f(y[k]); "
+        "read a copy, y[k].clone(), or keep the parts in a list and stack() them."
+        if isinstance(whole, np.ndarray) and whole.size > value.size
+        else "Hint: write out of place instead, or clone() the tensor before the in-place operation."
+    )
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{kind}], saved as '{slot}' of {node}, is at version {current}; expected version {expected} instead. "
-        "Hint: write out of place instead, or clone() the tensor before the in-place operation."
+        f"[{kind}], saved as '{slot}' of {node}, is at version {current}; expected version {expected} instead. {hint}"
     )

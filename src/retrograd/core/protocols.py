@@ -52,6 +52,11 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
     elif method == "at" and isinstance(inputs[0], np.ndarray):
         if not any(map(_loses_derivative, inputs)):
             return ufunc.at(*(np.asarray(each) if isinstance(each, Tensor) else each for each in inputs))
+        if _find((ufunc, "at")) is not None:
+            raise TypeError(
+                f"numpy.{ufunc.__name__}.at: an ndarray cannot hold the history of what is added to it; make a tensor "
+                "to add to, numpy.zeros_like(x, shape=...)"
+            )
     elif method == "outer":
         return _outer(ufunc, *inputs, **kwargs)
     else:

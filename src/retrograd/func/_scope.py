@@ -18,8 +18,9 @@ from retrograd.vectorize import as_tensor_leaf
 class Argument(Node):
     """Where a function's argument begins: gradients are taken here, and pass on to what the argument was made of."""
 
-    __slots__ = ("scope",)
+    __slots__ = ("array", "scope")
 
+    array: Any  # what is given there
     scope: Scope
 
     def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
@@ -99,6 +100,7 @@ class Scope:
             )
         node = Argument((tensor._resolve_edge(),), data.shape, data.dtype)
         node.scope = self
+        node.array = data
         alias = wrap(data, (node, 0), None if tensor.is_inference() else tensor._cell)
         alias._own_meta().requires_grad = True  # so that, like a leaf, it cannot be written to
         if state.local.dual_level is not None:

@@ -357,20 +357,41 @@ def division_by_zero(scene: Scene) -> Finding | None:
     )
 
 
+_GAMMA = ("lgamma", "digamma", "polygamma", "mvlgamma", "gamma", "betaln")
+
+
 @cause(55, "pole of the gamma function")
 def gamma_pole(scene: Scene) -> Finding | None:
-    known = value(first(scene.birth))
-    if scene.op not in ("lgamma", "digamma", "polygamma", "mvlgamma") or known is None:
+    if scene.op not in _GAMMA:
         return None
-    if known > 0 or known != int(known):
+    args = scene.birth.args[:2] if scene.op == "betaln" else scene.birth.args[:1]
+    poles = [place for place, each in enumerate(args) if (x := value(each)) is not None and x <= 0 and x == int(x)]
+    if not poles:
         return None
     low = scene.floor if scene.half else "1e-6"
+    operand = args[poles[0]]
+    spelling = scene.spelling()
     return Finding(
-        f"{scene.op}({scene.at(first(scene.birth), 0.0)}) is infinite: the gamma function has poles at 0, -1, -2 and "
+        f"{scene.op}({scene.at(operand, 0.0)}) is infinite: the gamma function has poles at 0, -1, -2 and "
         "so on. Concentrations (of a Beta, Gamma, Dirichlet or Student's t) must be positive: make them so by softplus "
         "plus a floor.",
-        _clamped(scene, low),
-        _general(scene, low),
+        scene.replaced(
+            scene.site(scene.birth), poles[0], lambda text, spelling: spelling.clamp(text, low), operand.name
+        ),
+        _general(scene, low) if scene.op != "betaln" else f"x = {spelling.clamp(scene.called(operand, 'x'), low)}",
+    )
+
+
+@cause(None, "gamma function out of range")
+def gamma_overflow(scene: Scene) -> Finding | None:
+    if scene.op != "gamma" or scene.kind != "overflow" or scene.backward:
+        return None
+    return Finding(
+        f"gamma({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype}: factorials grow faster than "
+        "any exponential (float64 ends at gamma(171.6)). Their logarithms stay in range: take those (lgamma, gammaln), "
+        "and exp of a difference of them for a quotient.",
+        None,
+        f"log_y = {scene.spelling().tensor_call('lgamma', scene.called(first(scene.birth), 'x'))}",
     )
 
 
@@ -452,6 +473,7 @@ CAUSES = (
     underflowed_exponential,
     division_by_zero,
     gamma_pole,
+    gamma_overflow,
     negative_logarithm,
     outside_domain,
     zero_logarithm,

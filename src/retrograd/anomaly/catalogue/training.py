@@ -63,6 +63,23 @@ def nan_number(scene: Scene) -> Finding | None:
     )
 
 
+@cause(None, "argument of a function that is not finite")
+def bad_argument(scene: Scene) -> Finding | None:
+    if _leaf(scene) != "argument":
+        return None
+    name = scene.context.get("name") or "The argument"
+    of = f" of {scene.event.size}" if scene.event.size else ""
+    return Finding(
+        f"{name} already held {_bad(scene)}{of} elements when the function was called that is differentiated; nothing "
+        "in it made them. Look at where it got its value: a step of an optimizer or a sampler that went too far, a "
+        "division by a zero spread, a log of zero, a missing value. NumPy warns where its own functions make such "
+        "numbers of an array.",
+        None,
+        None,
+        scene.birth.lineno,
+    )
+
+
 @cause(48, "non-finite values in the batch")
 def bad_batch(scene: Scene) -> Finding | None:
     role = _leaf(scene)
@@ -433,6 +450,6 @@ def falling_scale(scene: Scene) -> Finding | None:
     )
 
 
-LEAVES = (nan_number, bad_rate, bad_batch, uninitialised, bad_weight)
+LEAVES = (nan_number, bad_rate, bad_argument, bad_batch, uninitialised, bad_weight)
 CAUSES = (*LEAVES, poisoned_clipping, zero_eps, opposed_gradients, runaway, overflowing_update)
 FALLBACK = (falling_scale,)

@@ -149,13 +149,14 @@ class Inquest:
 
     def _data(self, condition: Any, harmed: str) -> NaNEvent | None:
         """An array without gradient that came in non-finite and came through, unless a birth made it."""
-        for node, param, data in self.graph.constants():
+        given = ((node, "argument", data) for node, data in self.graph.given())
+        for node, param, data in itertools.chain(given, self.graph.constants()):
             source = self._from_outside(data) if condition(data) else None
             if source is None:
                 continue
             path = self.graph.spreads(node, self.graph.results(node))
             if path is not None:
-                role = "target" if param == "target" else "batch"
+                role = param if param in ("argument", "target") else "batch"
                 return self._made_unrecorded(node, source, path, harmed) or self.describer.leaf(
                     source, role, param, path, harmed=harmed
                 )
@@ -318,6 +319,7 @@ class Inquest:
         for node, _, constant in self.graph.constants():
             if same(constant, result):
                 yield node
+        yield from (node for node, array in self.graph.given() if same(array, result))
         for node in self.graph.nodes:
             for name, value in self.graph.arguments(node).items():
                 if value is UNKNOWN and node.seq > birth.seq:

@@ -168,6 +168,13 @@ class Graph:
                     if edge is None and isinstance(item, ndarray):
                         yield node, param, item
 
+    def given(self) -> Iterator[tuple[Node, ndarray]]:
+        """The arguments of transformed functions that nothing outside has made, with the nodes they begin at."""
+        for node in self.nodes:
+            array = getattr(node, "array", None)
+            if isinstance(array, ndarray) and not any(node.next):
+                yield node, array
+
     def lost(self) -> Iterator[tuple[OpNode, str]]:
         """The arguments that nobody kept and no gradient flows to, with their nodes: data, or a number."""
         for node in self.nodes:
@@ -227,6 +234,9 @@ class Graph:
         """Note the values of edges that a node has saved."""
         if isinstance(node, AccumulateGrad):
             self._values[node, 0] = as_array(node.variable)
+            return
+        if isinstance(given := getattr(node, "array", None), ndarray):  # where a transformed function begins
+            self._values[node, 0] = given
             return
         call = self.call(node)
         if call is not None:
