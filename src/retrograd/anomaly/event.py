@@ -203,8 +203,8 @@ def is_birth(event: NaNEvent) -> bool:
 
 def is_certain(event: NaNEvent) -> bool:
     """Whether that is known for certain."""
-    unkept = event.surroundings is not None and event.surroundings.context.get("unkept")
-    return is_birth(event) and not unkept and not is_derived(event)
+    context = event.surroundings.context if event.surroundings is not None else {}
+    return is_birth(event) and not (context.get("unkept") or context.get("inferred") or is_derived(event))
 
 
 def is_tangent(event: NaNEvent) -> bool:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.messages import IN_STEPS
 
-_GAPS = ("unkept", "unseen", "derived")  # what the context of an event says if something of the step was not at hand
+# What the context of an event says if something of the step was not at hand.
+_GAPS = ("unkept", "unseen", "derived", "inferred")
 _FROM_OUTSIDE = ("batch", "target")
 
 
@@ -32,7 +33,8 @@ def could_tell_more(event: NaNEvent) -> bool:
     if event.kind == "error":
         return False
     context = event.surroundings.context if event.surroundings else {}
-    computed = context.get("untraced") and context.get("leaf") in _FROM_OUTSIDE
+    is_written = event.remedy_lineno is not None  # in the line that the remedy changes
+    computed = context.get("untraced") and context.get("leaf") in _FROM_OUTSIDE and not is_written
     missing = event.op == "unknown" or event.lineno is None or any(map(context.get, _GAPS))
     return bool(missing or computed or _was_written(event, context))
 

@@ -69,10 +69,10 @@ def variables_read(code: CodeType | None, at: int) -> frozenset[str]:
 
 
 def assignment_of(code: CodeType | None, at: int, name: str) -> tuple[str, int] | None:
-    """The last line before an instruction, in its function, that gives a variable its value, and its number."""
+    """The last line before an instruction, in its function, that gives a variable its value or puts one into it."""
     if code is None or not name.isidentifier():
         return None
-    pattern = re.compile(rf"{name}\s*=[^=]")
+    pattern = re.compile(rf"{name}\s*(\[.*\]\s*)?=[^=]")
     for lineno in range(sites.line_of(code, at) - 1, code.co_firstlineno - 1, -1):
         line = linecache.getline(code.co_filename, lineno).strip()
         if pattern.match(line):

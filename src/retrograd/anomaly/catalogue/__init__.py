@@ -18,6 +18,7 @@ from retrograd.anomaly.catalogue import (
     library,
     logarithms,
     masks,
+    numbers,
     overflow,
     quotients,
     roots,
@@ -29,6 +30,7 @@ from retrograd.anomaly.event import NaNEvent, check_event
 
 CAUSES: tuple[Cause, ...] = (
     *unkept.CAUSES,
+    *numbers.CAUSES,
     *training.CAUSES,
     *library.CAUSES,
     *half_precision.CAUSES,

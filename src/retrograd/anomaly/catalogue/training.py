@@ -14,7 +14,7 @@ from retrograd.anomaly.catalogue._reading import completed
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.names import canonical
-from retrograd.anomaly.surroundings import Operation
+from retrograd.anomaly.surroundings import Operand, Operation
 
 _ADAPTIVE = frozenset(("adam", "adamw", "nadam", "radam", "adamax", "sparseadam", "rmsprop", "adagrad", "adadelta"))
 
@@ -35,33 +35,6 @@ def _bad(scene: Scene) -> str:
     counts = ((scene.event.nan_count, "NaN"), (scene.event.posinf_count, "Inf"), (scene.event.neginf_count, "-Inf"))
     parts = [f"{count} {what}" for count, what in counts if count]
     return " and ".join(parts) if parts else "non-finite values"
-
-
-@cause(None, "number that is NaN")
-def nan_number(scene: Scene) -> Finding | None:
-    given = next(
-        (
-            each
-            for each in scene.birth.args
-            if each.constant and isinstance(each.value, float) and math.isnan(each.value)
-        ),
-        None,
-    )
-    is_leaf = _leaf(scene) == "batch" and scene.event.output_shape == () and not scene.context.get("name")
-    if not is_leaf and (given is None or scene.backward or scene.kind == "leaf"):
-        return None
-    user = next((each.op for each in scene.surroundings.consumers if isinstance(each, Operation)), scene.op)
-    bad = [name for name, known in scene.event.operands.items() if isinstance(known, float) and math.isnan(known)]
-    name = (given.text if given is not None else None) or scene.called(given, next(iter(bad), "other"))
-    text = name if given is not None and name.replace(".", "").isidentifier() else None
-    return Finding(
-        f"{canonical(user) if is_leaf else scene.op} was given the number NaN ({name}); no operation of this step made "
-        "it. It was computed in Python or NumPy before, or read: the mean of an empty list, a statistic or a schedule "
-        "divided by zero, an entry that was missing. Look at where it got its value.",
-        None,
-        f"assert {text} == {text}, {text}" if text else None,
-        scene.birth.lineno,
-    )
 
 
 @cause(48, "non-finite values in the batch")
@@ -102,6 +75,7 @@ def bad_batch(scene: Scene) -> Finding | None:
             None,
         )
     place = scene.context.get("slice")
+    quotient = _quotient(*assigned) if assigned and scene.event.nan_count else None
     drops = not scene.context.get("every") and not (buffers and not name)
     drops &= (bool(name) or user is None) and not (assigned and _is_computed(assigned[0]))
     keep = f"{module}.isfinite({plain}).reshape(len({plain}), -1).all(1)"
@@ -118,10 +92,27 @@ def bad_batch(scene: Scene) -> Finding | None:
         f"in ({called}); {made}{line} at how {'this sample was' if drops else 'samples are'} loaded and normalised (a "
         "division by a zero spread, a log of zero, a missing value)."
         f"{f' The line drops such samples{rest}.' if drops else ''}"
-        f"{' Every sample has one.' if scene.context.get('every') else ''}",
+        f"{' Every sample has one.' if scene.context.get('every') else ''}"
+        f"{' Where its denominator is 0, that line makes NaN of 0 / 0.' if quotient else ''}",
         None,
         remedy if drops else None,
+        birth=quotient,
     )
+
+
+_MAY_BE_ZERO = ("amax", "max", "norm", "std", "sum")
+
+
+def _quotient(text: str, lineno: int) -> Operation | None:
+    """What a line divides where it assigns a quotient, as of 0 and 0, which is how that becomes NaN."""
+    line = Line.parse(text)
+    made = line.assignment[1] if line is not None and line.assignment is not None else None
+    if line is None or not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Div):
+        return None
+    if not any(each.node is made.right and each.op in _MAY_BE_ZERO for each in line.operations):
+        return None
+    zeros = (Operand(name="input", value=0.0), Operand(name="other", value=0.0))
+    return Operation(op="div", args=zeros, code_line=text, lineno=lineno)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -430,6 +421,6 @@ def falling_scale(scene: Scene) -> Finding | None:
     )
 
 
-LEAVES = (nan_number, bad_rate, bad_batch, uninitialised, bad_weight)
+LEAVES = (bad_rate, bad_batch, uninitialised, bad_weight)
 CAUSES = (*LEAVES, poisoned_clipping, zero_eps, opposed_gradients, runaway, overflowing_update)
 FALLBACK = (falling_scale,)
