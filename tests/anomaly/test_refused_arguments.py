@@ -126,3 +126,26 @@ def test_no_data_with_nan_no_event(lib: Any) -> None:
     with pytest.raises(ValueError, match="to satisfy the constraint"), Watch() as w:
         lib.distributions.Normal(lib.zeros(2), -lib.ones(2))
     assert w.event is None
+
+
+def test_multinomial_refuses_what_a_policy_gives(lib: Any) -> None:
+    """The function is one of torch's own in C, whose arguments the line alone tells."""
+    if lib is rg:
+        pytest.skip("it is one of Python's, with a frame of its own")
+    logits = lib.tensor([0.0, 1.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="probability tensor contains"), Watch() as w:
+        probs = lib.softmax(lib.log(logits - 1.0), 0)
+        lib.multinomial(probs, 1)
+    assert w.event is not None
+    assert (w.event.op, w.event.code_line) == ("log", "probs = lib.softmax(lib.log(logits - 1.0), 0)")
+
+
+@pytest.mark.parametrize(
+    "statement", ["raise ValueError(data.shape)", "data[7]", "{}[data.shape]", "assert not data.shape"]
+)
+def test_errors_about_something_else(statement: str) -> None:
+    """Data with NaN is none of their business."""
+    scope = {"data": torch.tensor([1.0, float("nan")])}
+    with pytest.raises((ValueError, LookupError, AssertionError)), Watch() as w:
+        exec(statement, scope)
+    assert w.event is None

@@ -60,6 +60,13 @@ def written_at(code: CodeType | None, at: int) -> ast.expr | None:
         return None
 
 
+def only_argument_at(code: CodeType | None, at: int) -> str | None:
+    """What an instruction gives to what it calls, if that is one thing, as it is written."""
+    written = written_at(code, at)
+    is_one = isinstance(written, ast.Call) and len(written.args) == 1 and not written.keywords
+    return ast.unparse(written.args[0]) if isinstance(written, ast.Call) and is_one else None
+
+
 @lru_cache(maxsize=256)
 def variables_read(code: CodeType | None, at: int) -> frozenset[str]:
     """The names of the variables in that expression, with and without what follows: ``batch``, ``batch.x``."""

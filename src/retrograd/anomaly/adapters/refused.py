@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from retrograd.anomaly.adapters.making import made
 from retrograd.anomaly.adapters.place import variables_read
-from retrograd.anomaly.adapters.variables import named_variables
+from retrograd.anomaly.adapters.variables import RAISE, named_variables
 
 
 class Held(NamedTuple):
@@ -37,6 +37,7 @@ class Refused:
         self, error: BaseException, is_internal: Callable[[CodeType], bool], holds_nan: Callable[[Any], bool]
     ) -> None:
         self._holds_nan = holds_nan
+        self._is_about_values = isinstance(error, (RuntimeError, ValueError))  # and not about names, types or places
         self._frames: list[tuple[FrameType, int]] = []  # the user's, the outermost first
         self._called: FrameType | None = None
         trace = error.__traceback__
@@ -54,12 +55,21 @@ class Refused:
         return self._frames[-1][0] if self._frames else None
 
     def nan(self) -> Any:
-        """The first tensor with NaN among it, or else among the variables of the line; None if there is none."""
+        """The first tensor with NaN among it, or else among the variables of the line; None if there is none.
+
+        Nor is there one where the program itself has raised the error.
+        """
+        if not self._is_about_values or (self._called is None and self._has_raised()):
+            return None
         given = [] if self._called is None else list(self._called.f_locals.values())
         for value in list(given):
             given += value if isinstance(value, (tuple, list)) else value.values() if isinstance(value, dict) else ()
         read = (each.value for each in self._read())
         return next((each for each in (*given, *read) if self._holds_nan(each)), None)
+
+    def _has_raised(self) -> bool:
+        """Whether the user's innermost function was at a ``raise`` or ``assert``."""
+        return not self._frames or self._frames[-1][0].f_code.co_code[self._frames[-1][1]] == RAISE
 
     def _read(self) -> Iterator[Held]:
         """The variables that the line reads which called the function."""

@@ -53,6 +53,7 @@ def bad_batch(scene: Scene) -> Finding | None:
         if user is not None:
             given = named(completed(normal(user)), called)
             called = given.text if given is not None and given.text else f"{called} of {canonical(user.op)}"
+        called = str(scene.context.get("given") or called)
     of = f" of {scene.event.size}" if scene.event.size else ""
     made = "no operation that was watched made them. Look"
     if scene.context.get("untraced"):

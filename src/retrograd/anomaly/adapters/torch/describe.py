@@ -12,7 +12,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.channels import channel_of
 from retrograd.anomaly.adapters.extent import extent
-from retrograd.anomaly.adapters.place import assignment_of, place_fields
+from retrograd.anomaly.adapters.place import assignment_of, only_argument_at, place_fields
 from retrograd.anomaly.adapters.shapes import inner_index, selection_along
 from retrograd.anomaly.adapters.torch.calls import (
     Argument,
@@ -311,6 +311,8 @@ class Describer:
         else:
             context["bad_buffers"] = self.names.bad_buffers()
             context |= assignment_of_number(origin.call, argument)
+            if (given := only_argument_at(origin.call.code, origin.call.at)) is not None:
+                context["given"] = given
         if (wrong := bad(tensor)) is not None and context["leaf"] in ("batch", "target"):
             context |= extent(wrong.cpu().numpy())
             if partners := partners_of(self.names.frame, origin.call.code, origin.call.at, name or ""):
