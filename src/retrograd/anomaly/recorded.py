@@ -33,8 +33,7 @@ def could_tell_more(event: NaNEvent) -> bool:
     if event.kind == "error":
         return False
     context = event.surroundings.context if event.surroundings else {}
-    is_written = event.remedy_lineno is not None  # in the line that the remedy changes
-    computed = context.get("untraced") and context.get("leaf") in _FROM_OUTSIDE and not is_written
+    computed = context.get("untraced") and context.get("leaf") in _FROM_OUTSIDE
     missing = event.op == "unknown" or event.lineno is None or any(map(context.get, _GAPS))
     return bool(missing or computed or _was_written(event, context))
 
