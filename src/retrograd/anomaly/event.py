@@ -214,7 +214,8 @@ def is_birth(event: NaNEvent) -> bool:
 
 def is_certain(event: NaNEvent) -> bool:
     """Whether that is known for certain."""
-    return is_birth(event) and not context_of(event).get("unkept") and not is_derived(event)
+    context = context_of(event)
+    return is_birth(event) and not (context.get("unkept") or context.get("inferred") or is_derived(event))
 
 
 def is_tangent(event: NaNEvent) -> bool:

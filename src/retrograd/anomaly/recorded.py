@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from retrograd.anomaly.event import NaNEvent, context_of
 from retrograd.anomaly.messages import IN_STEPS
 
-_GAPS = ("unkept", "unseen", "derived")  # what the context of an event says if something of the step was not at hand
+# What the context of an event says if something of the step was not at hand.
+_GAPS = ("unkept", "unseen", "derived", "inferred")
 _FROM_OUTSIDE = ("batch", "target")
 
 

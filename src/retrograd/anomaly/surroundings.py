@@ -101,7 +101,11 @@ class Surroundings:
         ``"untraced"``
             True if it is not known whether an operation made the leaf, one that no gradient goes through.
         ``"assigned"``
-            The line that gave the leaf's variable its value, and its number, if they are known.
+            The line that gave the leaf's variable its value, and its number, if they are known; the same of a number.
+        ``"given"``
+            What the line gives the layer that took a leaf without a name, as it is written: ``"x / scale"``.
+        ``"inferred"``
+            True if nothing has kept the number: it is the only thing of which nothing is known.
         ``"partners"``
             The variables that got their values together with the leaf's, itself among them, and that have as many
             samples: ``("x", "y")`` of ``for x, y in loader``.

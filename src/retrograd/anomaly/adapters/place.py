@@ -66,6 +66,13 @@ def written_at(code: CodeType | None, at: int) -> ast.expr | None:
         return None
 
 
+def only_argument_at(code: CodeType | None, at: int) -> str | None:
+    """What an instruction gives to what it calls, if that is one thing, as it is written."""
+    written = written_at(code, at)
+    is_one = isinstance(written, ast.Call) and len(written.args) == 1 and not written.keywords
+    return ast.unparse(written.args[0]) if isinstance(written, ast.Call) and is_one else None
+
+
 @lru_cache(maxsize=256)
 def variables_read(code: CodeType | None, at: int) -> frozenset[str]:
     """The names of the variables in that expression, with and without what follows: ``batch``, ``batch.x``."""
@@ -75,10 +82,10 @@ def variables_read(code: CodeType | None, at: int) -> frozenset[str]:
 
 
 def assignment_of(code: CodeType | None, at: int, name: str) -> tuple[str, int] | None:
-    """The last line before an instruction, in its function, that gives a variable its value, and its number."""
+    """The last line before an instruction, in its function, that gives a variable its value or puts one into it."""
     if code is None or not name.isidentifier():
         return None
-    pattern = re.compile(rf"{name}\s*=[^=]")
+    pattern = re.compile(rf"{name}\s*(\[.*\]\s*)?=[^=]")
     for lineno in range(sites.line_of(code, at) - 1, code.co_firstlineno - 1, -1):
         line = linecache.getline(code.co_filename, lineno).strip()
         if pattern.match(line):

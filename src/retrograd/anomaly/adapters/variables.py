@@ -16,7 +16,7 @@ from retrograd.anomaly.adapters.place import variables_read
 
 _MOST = 200  # items of a container that are looked through
 _PLAIN = frozenset(("builtins", "numpy", "torch"))  # modules whose objects hold no variables of the user's
-_RAISE = opmap["RAISE_VARARGS"]  # what ``raise`` and ``assert`` end with
+RAISE = opmap["RAISE_VARARGS"]  # what ``raise`` and ``assert`` end with
 _ABOUT_NUMBERS = (ArithmeticError, ValueError, SystemExit)  # as ``int`` raises of a NaN, and what ends a program
 _FRAME_AND_HERE = 3  # references to a dictionary that nobody else holds: the frame's, ours, the argument's
 
@@ -54,7 +54,7 @@ def variables_left_by(error: BaseException, is_internal: Callable[[CodeType], bo
     if not places or is_internal(places[-1][0].f_code):
         return
     frame, at = places[-1]
-    if frame.f_code.co_code[at] != _RAISE and not isinstance(error, _ABOUT_NUMBERS):
+    if frame.f_code.co_code[at] != RAISE and not isinstance(error, _ABOUT_NUMBERS):
         return
     for frame, _ in reversed(places):
         if not is_internal(frame.f_code):

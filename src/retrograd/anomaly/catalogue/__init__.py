@@ -19,6 +19,7 @@ from retrograd.anomaly.catalogue import (
     likelihoods,
     logarithms,
     masks,
+    numbers,
     overflow,
     quotients,
     roots,
@@ -30,6 +31,7 @@ from retrograd.anomaly.event import NaNEvent, check_event
 
 CAUSES: tuple[Cause, ...] = (
     *unkept.CAUSES,
+    *numbers.CAUSES,
     *training.CAUSES,
     *library.CAUSES,
     *half_precision.CAUSES,

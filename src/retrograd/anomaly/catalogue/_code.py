@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,6 +70,14 @@ class Written:
             if name in self.keywords:
                 return self.keywords[name]
         return self.arguments[position] if position < len(self.arguments) else None
+
+    def given(self, op: str, params: Sequence[str], param: str) -> ast.expr | None:
+        """The argument for one of an operation's parameters; by its name only, where this is another function."""
+        if param in self.keywords or self.op != op:
+            return self.keywords.get(param)
+        if op == "where" and self.form == "method":  # input.where(condition, other)
+            params = (params[1], params[0], *params[2:])
+        return self.argument(list(params).index(param))
 
     def text(self, position: int, *names: str) -> str | None:
         """The source text of :meth:`argument`."""
@@ -233,6 +240,37 @@ class Line:
         """The column, in characters, where a node begins in its (stripped) line."""
         return len(self._head) + len(self._encoded[: self._span(node)[0]].decode())
 
+    def given_at(
+        self, columns: tuple[int, int], op: str, params: Sequence[str], param: str
+    ) -> tuple[ast.expr | None, bool]:
+        """What is written for a parameter of the operation that stands at these columns, an assignment included.
+
+        ``params`` are the operation's parameters, in the order of its operands. The second result says whether it is
+        this operation that stands there, and no function that calls it.
+        """
+        for written in self.operations:
+            if self._columns(written.node) == columns:
+                return written.given(op, params, param), written.op == op
+        for statement in self._tree.body if param in params[1:] else ():
+            targets = statement.targets if isinstance(statement, ast.Assign) else []
+            if isinstance(statement, ast.Assign) and any(self._columns(each) == columns for each in targets):
+                return statement.value, True
+        return None, False
+
+    def text_given(self, name: str) -> str | None:
+        """The text of the one argument that is given by this name, or of what is put into a part of something."""
+        given = [each.value for each in self.keywords() if each.arg == name]
+        for statement in self._tree.body:
+            if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
+                given.append(statement.value)
+        filled = [each for each in self.operations if each.op in ("fill", "masked_fill") and name == "value"]
+        given += [each.arguments[-1] for each in filled if not given and each.arguments]
+        return self.text(given[0]) if len(given) == 1 else None
+
+    def _columns(self, node: ast.AST) -> tuple[int, int]:
+        start, end = self._span(node)
+        return self.column(node), self.column(node) + len(self._encoded[start:end].decode())
+
     def called_at(self, column: int) -> str | None:
         """The name of the function or layer whose call begins at a column, dots included."""
         calls = (node for node in ast.walk(self._tree) if isinstance(node, ast.Call))
@@ -258,6 +296,11 @@ class Line:
             known = _number(inner)
             if known is not None and isinstance(node, ast.expr):
                 yield node, -known if inner is not node else known
+
+    def is_item(self, node: ast.AST) -> bool:
+        """Whether an expression is one of a list's, as data are written."""
+        parent = self._parents.get(node)
+        return isinstance(parent, (ast.List, ast.Tuple)) or (isinstance(parent, ast.UnaryOp) and self.is_item(parent))
 
     def keywords(self) -> Iterator[ast.keyword]:
         """The keyword arguments of its calls."""
@@ -318,19 +361,20 @@ class Line:
 
 
 def _number(node: ast.AST) -> float | None:
-    """The number that an expression without a sign is, infinity by any of its names."""
+    """The number that an expression without a sign is, infinity and NaN by any of their names."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, (int, float)) else None
     if isinstance(node, ast.Attribute):
-        return math.inf if node.attr == "inf" and isinstance(node.value, ast.Name) and node.value.id in _INF else None
+        of_module = isinstance(node.value, ast.Name) and node.value.id in _HAVE_INF
+        return _ODD.get(node.attr) if of_module else None
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float" and node.args:
         text = getattr(node.args[0], "value", None)
-        return _INFINITIES.get(text.strip().lower()) if isinstance(text, str) else None
+        return _ODD.get(text.strip().lower()) if isinstance(text, str) else None
     return None
 
 
-_INF = frozenset(("math", "np", "numpy", "rg", "retrograd", "th", "torch"))
-_INFINITIES = {f"{sign}{name}": float(f"{sign}inf") for sign in ("", "+", "-") for name in ("inf", "infinity")}
+_HAVE_INF = frozenset(("math", "np", "numpy", "rg", "retrograd", "th", "torch"))
+_ODD = {f"{sign}{name}": float(f"{sign}{name}") for sign in ("", "+", "-") for name in ("inf", "infinity", "nan")}
 
 
 def dotted(node: ast.expr) -> str | None:
@@ -458,7 +502,9 @@ def _fits(line: Line, node: ast.expr, operand: Operand, depth: int) -> float:
         values = [value for constant, value in line.constants() if constant is node]
         if operand.value is None or not values:
             return 1.0 if values else 0.0
-        return 2.0 if values[0] == operand.value else -2.0
+        return (
+            2.0 if values[0] == operand.value or (values[0] != values[0] and operand.value != operand.value) else -2.0
+        )
     core = bare(node)
     producer = operand.producer
     while producer is not None and producer.op in TRANSPARENT and producer.args:

@@ -63,7 +63,7 @@ def _told(operand: Operand, node: ast.expr, line: Line, user: Operation, depth: 
     """An operand with what its expression tells."""
     number = next((number for constant, number in line.constants() if constant is node), None)
     if number is not None:
-        if math.isinf(number):  # written by one of its names, which a remedy repeats
+        if not math.isfinite(number):  # written by one of its names, which a remedy repeats
             operand = replace(operand, text=operand.text or line.text(node))
         known = operand.value is not None or operand.producer is not None
         return operand if known else replace(operand, value=number, constant=True)

@@ -6,7 +6,7 @@ import ast
 import math
 from collections.abc import Sequence
 
-from retrograd.anomaly.catalogue._code import Site, atom
+from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import (
     DIVISIONS,
     denominator,
@@ -82,6 +82,16 @@ def interval_end(scene: Scene) -> Finding | None:
         return None
     eps = _near_one(scene)
     low, high = eps if ends[0] == 0 else f"-1 + {eps}", f"1 - {eps}"
+    if (given := _given_to_log_prob(scene, low, high)) is not None:
+        return Finding(
+            f"log_prob of a distribution that tanh squashes undoes the tanh, and {scene.at(first(scene.birth), 1)} is "
+            "the end of its interval, where atanh is infinite. TanhTransform(cache_size=1) remembers what a sample was "
+            "made from, so that log_prob of the very tensor that rsample gave is exact; values from elsewhere must be "
+            "kept inside.",
+            given,
+            None,
+            scene.birth.lineno,
+        )
     return Finding(
         f"{scene.op}({scene.at(first(scene.birth), ends[1])}) is infinite, and so is its derivative: the value "
         f"reached the end of the interval ({ends[0]:g}, {ends[1]:g}), where a saturated sigmoid or tanh lands "
@@ -89,6 +99,16 @@ def interval_end(scene: Scene) -> Finding | None:
         _clamped(scene, low, high),
         _general(scene, low, high),
     )
+
+
+def _given_to_log_prob(scene: Scene, low: str, high: str) -> str | None:
+    """The line that calls ``log_prob``, which has called an atanh, with its argument kept between bounds."""
+    line = Line.parse(scene.birth.code_line)
+    if scene.op != "atanh" or line is None or scene.site(scene.birth) is not None:
+        return None
+    calls = [each for each in line.operations if each.op == "log_prob" and each.form == "method"]
+    node = calls[0].argument(1, "value") if len(calls) == 1 else None
+    return None if node is None else line.replaced({node: scene.spelling().clamp(line.text(node), low, high)})
 
 
 @cause(22, "negative number to a fractional power")
@@ -269,6 +289,12 @@ def _width(scene: Scene) -> int:
     return 0 if scene.half else 2 if scene.dtype in ("float64", "double") else 1
 
 
+def _is_factor(scene: Scene) -> bool:
+    """Whether the result is multiplied by something that is computed, as the scale of a flow's layer is."""
+    used = scene.chain[1] if len(scene.chain) > 1 and not scene.event.is_backward else None
+    return used is not None and used.op == "mul" and not any(each.constant for each in used.args)
+
+
 @cause(27, "exponential out of range")
 def exponential(scene: Scene) -> Finding | None:
     overflowed = scene.event.operands.get("result") == math.inf  # and meets a gradient of zero
@@ -277,11 +303,13 @@ def exponential(scene: Scene) -> Finding | None:
     limit = _EXPONENTIALS[scene.op][_width(scene)]
     if not _SQUARES.isdisjoint(scene.later):
         limit = f"{0.375 * float(limit)}"
+    elif _is_factor(scene) and not scene.half:
+        limit = f"{0.125 * float(limit)}"
     ends = {0: "11.09", 1: "88.7", 2: "709.8"}[_width(scene)]
     return Finding(
         f"{scene.op}({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype} (exp ends at x = "
         f"{ends}). Stay in log space if a log, a ratio or a sum comes next (logsumexp, softmax, softplus); otherwise "
-        "bound the exponent.",
+        f"bound the exponent{', the more so as factors multiply from layer to layer' if _is_factor(scene) else ''}.",
         _clamped(scene, None, limit),
         _general(scene, None, limit),
     )

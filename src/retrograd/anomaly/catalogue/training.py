@@ -8,13 +8,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from retrograd.anomaly.catalogue._code import Line, is_name
+from retrograd.anomaly.catalogue._code import Line
 from retrograd.anomaly.catalogue._expression import denominator, named, normal, number, shown, size_of, value
 from retrograd.anomaly.catalogue._reading import completed
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.names import canonical
-from retrograd.anomaly.surroundings import Operation
+from retrograd.anomaly.surroundings import Operand, Operation
 
 _ADAPTIVE = frozenset(("adam", "adamw", "nadam", "radam", "adamax", "sparseadam", "rmsprop", "adagrad", "adadelta"))
 
@@ -37,32 +37,6 @@ def _bad(scene: Scene) -> str:
     return " and ".join(parts) if parts else "non-finite values"
 
 
-@cause(None, "number that is NaN")
-def nan_number(scene: Scene) -> Finding | None:
-    given = next(
-        (
-            each
-            for each in scene.birth.args
-            if each.constant and isinstance(each.value, float) and math.isnan(each.value)
-        ),
-        None,
-    )
-    is_leaf = _leaf(scene) == "batch" and scene.event.output_shape == () and not scene.context.get("name")
-    if not is_leaf and (given is None or scene.backward or scene.kind == "leaf"):
-        return None
-    user = next((each.op for each in scene.surroundings.consumers if isinstance(each, Operation)), scene.op)
-    bad = [name for name, known in scene.event.operands.items() if isinstance(known, float) and math.isnan(known)]
-    name = (given.text if given is not None else None) or scene.called(given, next(iter(bad), "other"))
-    text = name if given is not None and is_name(name) else None
-    return Finding(
-        f"{canonical(user) if is_leaf else scene.op} was given the number NaN ({name}); no operation of this step made "
-        "it. It was computed in Python or NumPy before, or read: the mean of an empty list, a statistic or a schedule "
-        "divided by zero, an entry that was missing. Look at where it got its value.",
-        None,
-        f"assert {text} == {text}, {text}" if text else None,
-    )
-
-
 @cause(None, "argument of a function that is not finite")
 def bad_argument(scene: Scene) -> Finding | None:
     if _leaf(scene) != "argument":
@@ -74,9 +48,6 @@ def bad_argument(scene: Scene) -> Finding | None:
         "in it made them. Look at where it got its value: a step of an optimizer or a sampler that went too far, a "
         "division by a zero spread, a log of zero, a missing value. NumPy warns where its own functions make such "
         "numbers of an array.",
-        None,
-        None,
-        scene.birth.lineno,
     )
 
 
@@ -107,6 +78,7 @@ def bad_batch(scene: Scene) -> Finding | None:
     line = f" at line {assigned[1]}, `{assigned[0]}`, and" if assigned else ""
     if buffers:
         line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
+    quotient = _quotient(*assigned) if assigned and scene.event.nan_count else None
     drops = not (context.get("every") or buffers or user or (assigned and _is_computed(assigned[0])))
     remedy, rest = _dropped(scene, name, role)
     return Finding(
@@ -114,15 +86,17 @@ def bad_batch(scene: Scene) -> Finding | None:
         f"came in ({called}); {made}. Look{line} at how {'this sample was' if drops else 'samples are'} loaded and "
         "normalised (a division by a zero spread, a log of zero, a missing value)."
         f"{f' The line drops such samples{rest}.' if drops else ''}"
-        f"{' Every sample has one.' if context.get('every') else ''}",
+        f"{' Every sample has one.' if context.get('every') else ''}"
+        f"{' Where its denominator is 0, that line makes NaN of 0 / 0.' if quotient else ''}",
         None,
         remedy if drops else None,
+        birth=quotient,
     )
 
 
 def _taken(scene: Scene) -> tuple[str, Operation | None]:
     """What data without a name is called: as the first operation that took it has it; and that operation."""
-    called = _name(scene, "x")
+    called = str(scene.context.get("given") or _name(scene, "x"))
     user = next((each for each in scene.surroundings.consumers if isinstance(each, Operation)), None)
     if user is None:
         return called, None
@@ -144,6 +118,21 @@ def _dropped(scene: Scene, name: str, role: str) -> tuple[str, str]:
         others = ", ".join(each for each in partners if each != plain)
         return f"{together} = (each[{keep}] for each in ({together}))", f" and what belongs to them ({others})"
     return f"{plain} = {plain}[{keep}]", "; drop their partners too"
+
+
+_MAY_BE_ZERO = ("amax", "max", "norm", "std", "sum")
+
+
+def _quotient(text: str, lineno: int) -> Operation | None:
+    """What a line divides where it assigns a quotient, as of 0 and 0, which is how that becomes NaN."""
+    line = Line.parse(text)
+    made = line.assignment[1] if line is not None and line.assignment is not None else None
+    if line is None or not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Div):
+        return None
+    if not any(each.node is made.right and each.op in _MAY_BE_ZERO for each in line.operations):
+        return None
+    zeros = (Operand(name="input", value=0.0), Operand(name="other", value=0.0))
+    return Operation(op="div", args=zeros, code_line=text, lineno=lineno)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -450,6 +439,6 @@ def falling_scale(scene: Scene) -> Finding | None:
     )
 
 
-LEAVES = (nan_number, bad_rate, bad_argument, bad_batch, uninitialised, bad_weight)
+LEAVES = (bad_rate, bad_argument, bad_batch, uninitialised, bad_weight)
 CAUSES = (*LEAVES, poisoned_clipping, zero_eps, opposed_gradients, runaway, overflowing_update)
 FALLBACK = (falling_scale,)

@@ -208,7 +208,9 @@ def advice(event: NaNEvent) -> Iterator[str]:
 def _what_to_change(event: NaNEvent, remedy: str) -> str:
     """What is to become of the remedy, which need not be the user's own line rewritten."""
     line = event.remedy_lineno or event.lineno
-    if event.kind == "leaf" and line and not _is_state(event):
+    if event.kind == "leaf" and event.remedy_lineno is not None:
+        return f"Change line {line} as above"
+    if line and (remedy.startswith("assert ") or (event.kind == "leaf" and not _is_state(event))):
         return f"Put the line above before line {line}, where the value is used"
     if event.kind == "leaf":
         return "Mend where it comes from, or put the line above after the model was made and loaded"

@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.channels import works_by_channel
 from retrograd.anomaly.adapters.extent import extent
-from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.place import assignment_of, place_fields
 from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, arrays_of, as_array, ran_by
 from retrograd.anomaly.adapters.retrograd.elements import (
     UNKNOWN,
@@ -30,7 +30,7 @@ from retrograd.anomaly.adapters.retrograd.elements import (
 from retrograd.anomaly.adapters.retrograd.graph import Graph, entry_of, evaluate, raw
 from retrograd.anomaly.adapters.retrograd.operations import Index, Operations
 from retrograd.anomaly.adapters.retrograd.replay import Call
-from retrograd.anomaly.adapters.retrograd.source import operation_written_at
+from retrograd.anomaly.adapters.retrograd.source import REVERSED, assignment_of_number, operation_written_at, text_given
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.adapters.variables import partners_of
 from retrograd.anomaly.composed import composed, known_values
@@ -43,8 +43,6 @@ from retrograd.core.inplace import CopySlices
 from retrograd.core.node import Node, OpNode
 from retrograd.core.op import Op
 from retrograd.core.views import replay
-
-REVERSED = {"_rdiv": "div", "rsub": "sub", "_rpow": "pow"}  # operators whose operands come the other way round
 
 _NAN_IN_PRODUCT = (
     "No flag was raised. Either what came in held NaN already, which a mask that came later has hidden from the loss "
@@ -108,6 +106,7 @@ class Describer:
         if op is None and birth.variables:  # NumPy's functions in a Function of the user's
             operation, operands = self._inside(birth, birth.variables, index, output.shape)
         name = REVERSED.get(birth.name if op is None else op.label, birth.name)
+        context = {} if op is None else assignment_of_number(op, birth.code, birth.at, arguments)
         function = composed(operation)
         if function is not operation:
             operation, name, operands = function, function.op, known_values(function)
@@ -124,6 +123,7 @@ class Describer:
                 self.operations.after(after, index, output.shape),
                 node=node,
                 library="numpy" if op is None and birth.variables else "retrograd",
+                context=context,
             ),
             **input_statistics(arguments.values()),
             **self.names.layer(birth.modules or module_of(node)),
@@ -300,6 +300,10 @@ class Describer:
             if members := self.names.bad_members_behind(itself):
                 context["bad_members"] = members
         consumer = next((node for node in path if not node.is_leaf), None)
+        at = (None, 0) if consumer is None else sites.position_of(consumer)
+        text = known or (None if consumer is None or name is None else text_given(consumer, name))
+        if role in ("batch", "target") and text and (assigned := assignment_of(*at, text)):
+            context["assigned"] = assigned
         if consumer is not None and (
             partners := partners_of(self.names.frame, *sites.position_of(consumer), known or "")
         ):
@@ -353,8 +357,9 @@ class Describer:
         called_in_backward: bool = False,
         node: Node | None = None,
         library: str = "retrograd",
+        context: Mapping[str, Any] | None = None,
     ) -> Surroundings:
-        context = {"called_in_backward": True} if called_in_backward else {}
+        context = dict(context or {}) | ({"called_in_backward": True} if called_in_backward else {})
         if sites.is_derived(node):
             context["second_derivative"] = True
         return Surroundings(

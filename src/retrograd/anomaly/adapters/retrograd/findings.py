@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,13 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, as_array, public_name
-from retrograd.anomaly.adapters.retrograd.describe import Describer, module_of, result_of
+from retrograd.anomaly.adapters.retrograd.describe import Describer, result_of
 from retrograd.anomaly.adapters.retrograd.elements import (
     UNKNOWN,
     first_not_finite,
     holds_infinity,
     holds_nan,
     is_bad,
-    is_born,
     named,
     same,
     statistics,
@@ -27,10 +27,12 @@ from retrograd.anomaly.adapters.retrograd.elements import (
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.lost import Lost, lost_data
 from retrograd.anomaly.adapters.retrograd.replay import flat
+from retrograd.anomaly.adapters.retrograd.source import is_number_given, text_given
+from retrograd.anomaly.adapters.retrograd.unflagged import given_numbers, without_flag
 from retrograd.anomaly.adapters.retrograd.unrecorded import explains, maker_of, same_places
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent, with_context
-from retrograd.anomaly.names import canonical, is_normalisation
+from retrograd.anomaly.names import is_normalisation
 from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core import sites
 from retrograd.core.node import AccumulateGrad, Node, OpNode
@@ -83,7 +85,7 @@ class Inquest:
                 found = ((birth, self._came_through(birth)) for birth in suspects)
                 event = next((self._after_another(birth, event) for birth, event in found if event), None)
             event = event or self._data(is_bad, "loss") or self._lost(holds_nan) or self._lost(is_bad)
-            return event or self._placed() or self._suspected(loss)
+            return event or self._placed() or self._suspected(loss) or self._only_lost(loss)
 
         return self._found(search) or self._unknown(loss, "loss")
 
@@ -169,19 +171,29 @@ class Inquest:
         place = (user.code, user.at) if isinstance(user, Birth) else sites.position_of(user)
         until = itertools.takewhile(lambda each: each is not user, self._unrecorded())
         births = [birth for birth in until if birth.seq <= getattr(user, "seq", 0) and explains(birth, data)]
-        before = [birth for birth in self.before if explains(birth, data)]
         birth, note = None, ""
-        maker, text = maker_of(data, place, births, self.names), _MADE
-        if maker is None:
-            maker, text = maker_of(data, place, before, self.names), _MADE_BEFORE
+        maker = maker_of(data, place, births, self.names, self.before)
         if maker is not None:
-            birth, note = maker.birth, (_WRITTEN if maker.is_written else text).format(maker.name)
+            birth, note = maker.birth, maker.note
         if birth is None and holds_nan(data) and self.names.array(data) is None:
             birth, note = next((each for each in births if holds_nan(result_of(each))), None), _WITHOUT_GRADIENT
         event = None if birth is None else self.describer.forward(birth, None, path, harmed=harmed)
         if event is not None and maker is not None and maker.is_written:
             event = with_context(event, spoilt=maker.name)
         return None if event is None else replace(event, note=note)
+
+    def of_held(self, name: str, data: ndarray, code: CodeType, at: int) -> NaNEvent:
+        """Why a variable without a gradient is NaN, in a function that is at some instruction."""
+
+        def search() -> NaNEvent | None:
+            births = [birth for birth in self._unrecorded() if explains(birth, data)]
+            maker = maker_of(data, (code, at), births, self.names, self.before)
+            event = None if maker is None else self.describer.forward(maker.birth, None, [])
+            if event is not None and maker is not None:
+                return replace(event, note=maker.note)
+            return replace(self.describer.leaf(data, "batch", name, []), **place_fields(code, at))
+
+        return self._found(search) or self._unknown(data, "an argument")
 
     def _lost(self, condition: Any) -> NaNEvent | None:
         """A variable of the program that came in non-finite and came through, though no node has kept it."""
@@ -208,17 +220,27 @@ class Inquest:
                 return event
         return None
 
+    def _only_lost(self, loss: ndarray) -> NaNEvent | None:
+        """The one argument that nobody has kept, where nothing else is not known to have been finite."""
+        number = np.nan if holds_nan(loss) else np.inf
+        found = [(node, param) for node, param in self.graph.lost() if not is_number_given(node, param)]
+        for node, param in found if len(found) == 1 else ():
+            trial = self.graph.supposing(node, param, number)
+            path, text = trial.spreads(node, trial.results(node)), text_given(node, param)
+            birth = next((birth for each, birth in given_numbers(trial) if each is node), None)
+            if path is not None and birth is not None and text is not None:
+                describer = Describer(trial, self.names, self.describer.context)
+                event = describer.forward(birth, node, path, harmed="loss")
+                if event is not None:
+                    return replace(with_context(event, inferred=True), note=_ONLY_LOST.format(text))
+        return None
+
     def _placed(self) -> NaNEvent | None:
-        """An infinity that a mask has written on purpose, and that came through all the same."""
-        for node in self.graph.nodes:
-            operands = list(self.graph.arguments(node).values())
-            if isinstance(node, OpNode) and any(isinstance(each, float) and is_bad(each) for each in operands):
-                results = self.graph.results(node)
-                path = self.graph.spreads(node, results) if is_bad(results) else None
-                if path is not None:
-                    birth = Birth([], public_name(node.op), op=node.op, operands=operands, result=results[0])
-                    birth.code, birth.at = sites.position_of(node)
-                    return self.describer.forward(birth, node, path, harmed="loss")
+        """An infinity that a mask or a number has written on purpose, and that came through all the same."""
+        for node, birth in given_numbers(self.graph):
+            path = self.graph.spreads(node, self.graph.results(node))
+            if path is not None:
+                return self.describer.forward(birth, node, path, harmed="loss")
         return None
 
     def _from_outside(self, data: ndarray) -> ndarray | None:
@@ -248,37 +270,15 @@ class Inquest:
         births = [birth for birth in self.births if not birth.is_backward]
         flagged = {birth.made_node(self.graph.nodes) for birth in births}
         for node in self.graph.nodes if self.graph.recorder is None else ():
-            if node in flagged or not isinstance(node, OpNode):
+            if node in flagged:
                 continue
             while births and births[0].seq < node.seq:
                 yield births.pop(0)
-            birth = self._without_flag(node)
+            birth = without_flag(self.graph, node)
             if birth is not None:
+                birth.excused = self._excuses(birth)
                 yield birth
         yield from births
-
-    def _without_flag(self, node: OpNode) -> Birth | None:
-        """The birth of a node's result, if its operands were finite and it is not."""
-        operands = list(self.graph.arguments(node).values())
-        results = self.graph.results(node)
-        if not results and self._ends_a_logdet(node):
-            operands = [np.nan if each is UNKNOWN else each for each in operands]
-            results = self.graph.compute(node, dict(zip(node.op.params, operands, strict=False)))
-        bad = next(filter(is_bad, results), None)
-        if bad is None or any(each is UNKNOWN for each in operands) or not is_born(node.op, bad, operands):
-            return None
-        birth = Birth([], public_name(node.op), op=node.op, operands=operands, result=bad, seq=node.seq)
-        birth.code, birth.at = sites.position_of(node)
-        birth.made = lambda: node
-        birth.modules = module_of(node)
-        birth.excused = self._excuses(birth)
-        return birth
-
-    def _ends_a_logdet(self, node: OpNode) -> bool:
-        """Whether it chooses between the logarithm of a determinant and NaN, a number that it has not kept."""
-        made = self.graph.edges(node, "other")
-        source = made[0][0] if made and made[0] is not None else None
-        return isinstance(source, OpNode) and node.op.name == "where" and canonical(source.op.label) == "slogdet"
 
     def _came_through(self, birth: Birth) -> NaNEvent | None:
         """The event of a forward birth, if it came through to a root."""
@@ -533,9 +533,11 @@ class Inquest:
     def _unknown(self, data: ndarray, harmed: str, leaves: Sequence[AccumulateGrad] = ()) -> NaNEvent:
         """Nothing was found: say what is known, the last place before the harm among it."""
         users = [node for leaf in leaves[:1] for node in self.graph.consumers[leaf]]
-        unkept = next((node for node, _ in self.graph.lost()), None) if harmed == "loss" else None
+        unkept, param = next(self.graph.lost(), (None, "")) if harmed == "loss" else (None, "")
         last = users or ([edge[0] for edge in self.graph.roots] if unkept is None else [unkept])
-        hint = "" if unkept is None else _UNKEPT.format(public_name(unkept.op))
+        hint = (
+            "" if unkept is None else _UNKEPT.format(public_name(unkept.op), text_given(unkept, param) or "something")
+        )
         suspects = [name for name, data in self.names.data() if holds_nan(data)] if harmed != "loss" else []
         if suspects:
             hint = _WITH_NAN.format(" and ".join([*dict.fromkeys(suspects)][:3]))
@@ -553,22 +555,17 @@ class Inquest:
         )
 
 
-_UNKEPT = "{} was given something that nobody kept: if that is data, look there first. "
+_UNKEPT = "{} was given {} that nobody kept: if that is data, look there first. "
+_ONLY_LOST = (
+    "Nothing has kept {}, and it is the only thing in this step of which nothing is known: so that it was not finite "
+    "is an inference."
+)
 _AMONG_VARIABLES = (
     "Nothing has kept what this operation was given; this is the only variable with such numbers that fits there."
 )
 _WITHOUT_GRADIENT = (
     "It was computed without a gradient, so the way from there is not known: this is the first NaN that was born in "
     "this step, before the NaN came into what the loss is made of. "
-)
-_MADE = (
-    "It was computed without a gradient, of which nothing is recorded: this is the first such number that was born in "
-    "the lines by which {} was made. "
-)
-_WRITTEN = "It was written to {}, which is called where the number was made that came in here. "
-_MADE_BEFORE = (
-    "It was computed without a gradient in an earlier step, of which nothing is recorded: this is the last such number "
-    "that was born in the lines by which {} was made. "
 )
 _AFTER_ANOTHER = "An infinity was born before, without a gradient, in {} at {}:{}: it may be the one that came in here."
 _WITH_NAN = "NaN in {}: look there first, since a mask that comes later does not keep it from the gradient. "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy import ndarray
 from retrograd.anomaly.adapters.retrograd.births import as_array
 from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad
 from retrograd.anomaly.adapters.retrograd.replay import Call, Recorder
-from retrograd.anomaly.adapters.retrograd.source import literal_operand
+from retrograd.anomaly.adapters.retrograd.source import literal_operand, number_given
 from retrograd.core.inplace import CopySlices
 from retrograd.core.node import AccumulateGrad, Node, OpNode, SavedList, Versioned
 from retrograd.core.op import Op
@@ -60,6 +61,8 @@ class Graph:
         What has seen the calls that made them; None if nobody looked.
     supposed
         Values for arguments that are lost.
+    frame
+        Where to begin to look for variables whose numbers are lost.
 
     Attributes
     ----------
@@ -75,10 +78,12 @@ class Graph:
         kept: Mapping[Node, Any] | None = None,
         recorder: Recorder | None = None,
         supposed: Mapping[tuple[Node, str], Any] | None = None,
+        frame: FrameType | None = None,
     ) -> None:
         self.roots = list(roots)
         self.recorder = recorder
         self._kept = kept or {}
+        self._frame = frame
         self.consumers: dict[Node, list[Node]] = {edge[0]: [] for edge in self.roots}
         stack = list(self.consumers)
         while stack:
@@ -187,9 +192,9 @@ class Graph:
                     ):
                         yield node, param
 
-    def supposing(self, node: Node, param: str, value: ndarray) -> Graph:
+    def supposing(self, node: Node, param: str, value: ndarray | float) -> Graph:
         """The same graph, with ``value`` in the place of an argument that is lost."""
-        return Graph(self.roots, self._kept, self.recorder, {**self._supposed, (node, param): value})
+        return Graph(self.roots, self._kept, self.recorder, {**self._supposed, (node, param): value}, self._frame)
 
     def is_consistent_after(self, node: Node) -> bool:
         """Whether what follows from the result of a node agrees with what was kept."""
@@ -226,6 +231,9 @@ class Graph:
                 found[param] = self.value(edges[0])
             else:
                 found[param] = _told_by_result(node, param, default)
+            is_lost = found[param] is UNKNOWN and not any(edge is not None for edge in edges)
+            if is_lost and (number := number_given(node, param, self._frame)) is not None:
+                found[param] = number
             if (node, param) in self._supposed:
                 found[param] = filled(found[param], self._supposed[node, param])
         return found
@@ -272,9 +280,10 @@ class Graph:
             return self._written(node, self.value(node.next[0]))
         if not isinstance(node, OpNode):
             return []
-        operands = list((arguments or self.arguments(node)).values())
-        if not operands or any(each is UNKNOWN or _lacks(each) for each in operands):
+        given = arguments or self.arguments(node)
+        if not given or any(each is UNKNOWN or _lacks(each) for each in given.values()):
             return []
+        operands = [_as_operand(node.op, param, each) for param, each in given.items()]
         results = evaluate(node.op, operands)
         shapes, dtypes = (node.shape, node.dtype) if node.outputs != 1 else ([node.shape], [node.dtype])
         same = len(results) == len(shapes) and all(
@@ -480,6 +489,12 @@ def _told_by_result(node: OpNode, param: str, default: Any) -> Any:
         return node.shape[2:] if node.op.factors else node.shape  # convolutions leave out samples and channels
     # other numbers would be drawn
     return UNKNOWN if param == "generator" or default is inspect.Parameter.empty else default
+
+
+def _as_operand(op: Op, param: str, value: Any) -> Any:
+    """An argument as the operation itself takes it: a number in the place of a tensor as an array, but for ufuncs."""
+    is_number = isinstance(value, float) and param in op.differentiable and op.kind != "elementwise"
+    return np.asarray(value, np.float32) if is_number else value
 
 
 def _lacks(value: Any) -> bool:

@@ -21,6 +21,7 @@ from retrograd.anomaly.adapters.optimizers import described
 from retrograd.anomaly.adapters.pace import Pace
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
+from retrograd.anomaly.adapters.refused import Refused
 from retrograd.anomaly.adapters.retrograd.births import (
     Birth,
     all_samples,
@@ -403,9 +404,9 @@ class RetrogradMonitor(Monitor):
         if births is None:
             births = self._births
         kept = {node: saved for birth in births for node, saved in birth.before.items()}
-        graph = Graph(edges, kept, self._recorder)
-        before = self._suspects.before
-        return TangentInquest(graph, births, names or self._names(), self.context(), self.excuses, before)
+        names = names or self._names()
+        graph = Graph(edges, kept, self._recorder, frame=names.frame)
+        return TangentInquest(graph, births, names, self.context(), self.excuses, self._suspects.before)
 
     @property
     def _is_exact(self) -> bool:
@@ -419,16 +420,25 @@ class RetrogradMonitor(Monitor):
 
     def explain(self, error: BaseException) -> NaNEvent | None:
         """The event of an error about numbers that are not finite; None for any other."""
-        for tensor in arguments_of(error):
-            if holds_nan(tensor._data):
-                edge = tensor._resolve_edge()
-                event = self.inquest([] if edge is None else [edge]).of_loss(tensor._data)
-                if event.op != "unknown":
-                    return replace(event, harmed=f"an argument of what raised {type(error).__name__}")
+        tensor = next((each for each in arguments_of(error) if holds_nan(each._data)), None)
+        if tensor is not None and (event := self._refused_argument(error, tensor)) is not None:
+            return replace(event, harmed=f"an argument of what raised {type(error).__name__}")
         birth = birth_of(error) if isinstance(error, LinAlgError) else None
         if birth is not None:
             return self.inquest([], births=[]).describer.failure(birth, error)
         return self._refused_loss(error)
+
+    def _refused_argument(self, error: BaseException, tensor: Tensor) -> NaNEvent | None:
+        """The event of a NaN in what a function of ours was given that has raised an error."""
+        refused = Refused(error, sites.is_internal, lambda value: isinstance(value, Tensor) and holds_nan(value._data))
+        edge = tensor._resolve_edge()
+        inquest = self.inquest([] if edge is None else [edge], Names(self.watch.model, refused.frame))
+        event = inquest.of_loss(tensor._data)
+        held = refused.first_held() if event.op == "unknown" else None
+        if held is not None:
+            inquest = self.inquest([], Names(self.watch.model, held.frame))
+            event = inquest.of_held(held.name, held.value._data, held.frame.f_code, held.at)
+        return None if event.op == "unknown" else event
 
     def _refused_loss(self, error: BaseException) -> NaNEvent | None:
         """The event of a loss that is not finite, where the program itself has raised an error, as on seeing that."""

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import ast
 import linecache
+import math
 import re
 from collections.abc import Mapping
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from retrograd.anomaly.adapters.place import written_at, written_where
 from retrograd.anomaly.adapters.retrograd.elements import value_at
+from retrograd.anomaly.adapters.written import argument_written, assigned_to, odd_number
 from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation
 from retrograd.core import sites
-from retrograd.core.node import Node
+from retrograd.core.node import Node, OpNode
+from retrograd.core.op import Op
 
+REVERSED = {"_rdiv": "div", "rsub": "sub", "_rpow": "pow"}  # operators whose operands come the other way round
 CONDITIONS = ("condition", "mask")  # the parameters that take one
 
 
@@ -39,6 +44,39 @@ def _number(written: ast.expr) -> float | None:
         written, sign = written.operand, -1
     value = written.value if isinstance(written, ast.Constant) else None
     return sign * value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def number_given(node: OpNode, param: str, frame: FrameType | None) -> float | None:
+    """The number that is not finite and that the line of a recorded call gives it as an argument, if it does."""
+    return odd_number(*sites.position_of(node), *_as_written(node.op), param, frame)
+
+
+def text_given(node: Node, param: str) -> str | None:
+    """What the line of a recorded call gives it as an argument, as it is written there."""
+    if not isinstance(node, OpNode) or param not in node.op.params:
+        return None
+    written = argument_written(*sites.position_of(node), *_as_written(node.op), param)
+    return None if written is None else written.text
+
+
+def is_number_given(node: OpNode, param: str) -> bool:
+    """Whether the line of a recorded call gives it a number, as it is written there."""
+    written = argument_written(*sites.position_of(node), *_as_written(node.op), param)
+    return written is not None and written.number is not None
+
+
+def assignment_of_number(op: Op, code: CodeType | None, at: int, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The line that made a variable a number that is not finite and that an operation was given, as a context."""
+    odd = [name for name, value in arguments.items() if isinstance(value, float) and not math.isfinite(value)]
+    return assigned_to(code, at, *_as_written(op), odd) if odd else {}
+
+
+def _as_written(op: Op) -> tuple[str, tuple[str, ...]]:
+    """The canonical name of an operation, and its parameters in the order in which an operator has its operands."""
+    if op.label in REVERSED:
+        first, second, *rest = op.params
+        return REVERSED[op.label], (second, first, *rest)
+    return canonical(op.label), tuple(op.params)
 
 
 def condition_of(node: Node) -> Operation | None:

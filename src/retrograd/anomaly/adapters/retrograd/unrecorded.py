@@ -24,11 +24,28 @@ from retrograd.core import sites
 
 
 class Maker(NamedTuple):
-    """A birth of which an array was made, what the lines made in which it happened, and whether they wrote to it."""
+    """A birth of which an array was made, what its lines made, whether they wrote to it, and whether a step before."""
 
     birth: Birth
     name: str
     is_written: bool = False
+    is_earlier: bool = False
+
+    @property
+    def note(self) -> str:
+        """What is to be said of how that is known."""
+        return (_WRITTEN if self.is_written else _MADE_BEFORE if self.is_earlier else _MADE).format(self.name)
+
+
+_MADE = (
+    "It was computed without a gradient, of which nothing is recorded: this is the first such number that was born in "
+    "the lines by which {} was made. "
+)
+_WRITTEN = "It was written to {}, which is called where the number was made that came in here. "
+_MADE_BEFORE = (
+    "It was computed without a gradient in an earlier step, of which nothing is recorded: this is the last such number "
+    "that was born in the lines by which {} was made. "
+)
 
 
 def explains(birth: Birth, data: ndarray) -> bool:
@@ -37,7 +54,13 @@ def explains(birth: Birth, data: ndarray) -> bool:
     return result is not None and (is_bad(result) if holds_nan(data) else bool(np.isinf(result).any()))
 
 
-def maker_of(data: ndarray, user: tuple[CodeType | None, int], births: Sequence[Birth], names: Names) -> Maker | None:
+def maker_of(
+    data: ndarray,
+    user: tuple[CodeType | None, int],
+    births: Sequence[Birth],
+    names: Names,
+    before: Sequence[Birth] = (),
+) -> Maker | None:
     """The first birth in the lines that made an array, or that was written to a module which these lines call.
 
     Parameters
@@ -46,7 +69,19 @@ def maker_of(data: ndarray, user: tuple[CodeType | None, int], births: Sequence[
         Where the array was used: what it was made of there may have no name.
     births
         Those that came to be before, and whose results are not finite.
+    before
+        Those of earlier steps, which count where these have not made it.
     """
+    found = _maker_among(data, user, births, names)
+    if found is None and before:
+        found = _maker_among(data, user, [birth for birth in before if explains(birth, data)], names)
+        return None if found is None else found._replace(is_earlier=True)
+    return found
+
+
+def _maker_among(
+    data: ndarray, user: tuple[CodeType | None, int], births: Sequence[Birth], names: Names
+) -> Maker | None:
     holders = list(names.holders(data))
     if holders:
         return _maker(holders, data, births, names, [])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.channels import channel_of
 from retrograd.anomaly.adapters.extent import extent
-from retrograd.anomaly.adapters.place import assignment_of, place_fields, written_where
+from retrograd.anomaly.adapters.place import assignment_of, only_argument_at, place_fields, written_where
 from retrograd.anomaly.adapters.shapes import inner_index, selection_along
 from retrograd.anomaly.adapters.torch.calls import (
     Argument,
@@ -25,6 +25,7 @@ from retrograd.anomaly.adapters.torch.calls import (
     is_given_back,
 )
 from retrograd.anomaly.adapters.torch.names import Names
+from retrograd.anomaly.adapters.torch.numbers import assignment_of_number
 from retrograd.anomaly.adapters.torch.origin import Origin
 from retrograd.anomaly.adapters.variables import partners_of
 from retrograd.anomaly.composed import composed, known_values
@@ -210,7 +211,7 @@ class Describer:
         function = operation if call.is_backward else composed(operation)
         if function is not operation:
             operands = known_values(function)
-        context = fields.pop("context", {})
+        context = {**assignment_of_number(own), **fields.pop("context", {})}
         if output is not None and output.dtype == torch.float16 and (device := _autocast_on(origin)) is not None:
             context = {**context, "autocast": device}
         kind = _kind(own, output, index, shape)
@@ -307,6 +308,9 @@ class Describer:
                 context["assigned"] = assigned
         else:
             context["bad_buffers"] = self.names.bad_buffers()
+            context |= assignment_of_number(origin.call, argument)
+            if (given := only_argument_at(origin.call.code, origin.call.at)) is not None:
+                context["given"] = given
         if (wrong := bad(tensor)) is not None and context["leaf"] in ("batch", "target"):
             context |= extent(wrong.cpu().numpy())
             if partners := partners_of(self.names.frame, origin.call.code, origin.call.at, name or ""):

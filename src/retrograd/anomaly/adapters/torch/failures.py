@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from retrograd.anomaly.adapters.place import place_fields, variables_read
-from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad, node_of
+from retrograd.anomaly.adapters.refused import Refused
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad, node_of
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.frames import MODULE_CALL, is_internal
 from retrograd.anomaly.adapters.torch.names import Names
@@ -47,7 +48,7 @@ def explanation(
         How to look for what has gone wrong, as a frame sees it.
     """
     if not isinstance(error, torch.linalg.LinAlgError):
-        return _refused_loss(error, watch, findings_at)
+        return _refused_loss(error, watch, findings_at) or _refused_argument(error, findings_at)
     return _refused_matrix(error, findings_at) or _failure(error, model, context)
 
 
@@ -62,6 +63,20 @@ def _refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[Fra
                 watch.loss_history[-1] = value.item()
             return _born_before(value, findings_at(frame))
     return None
+
+
+def _refused_argument(error: BaseException, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
+    """The event of a NaN in what a function of torch was given that has raised an error; None if there is none."""
+    refused = Refused(error, is_internal, lambda value: isinstance(value, torch.Tensor) and has_nan(value))
+    nan, frame = refused.nan(), refused.frame
+    if nan is None or frame is None:
+        return None
+    event = _born_before(nan, findings_at(frame))
+    if event is None and (held := refused.first_held()) is not None:
+        call = Call("leaf", [Argument(held.name, held.value.detach(), original=held.value)], [None], 0)
+        call.code, call.at = held.frame.f_code, held.at
+        event = findings_at(held.frame).of_argument(call)
+    return None if event is None else replace(event, harmed=f"an argument of what raised {_kind_of(error)}")
 
 
 def _refused_matrix(error: BaseException, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:

@@ -175,7 +175,7 @@ class Findings:
         """The live graph, read in the order of creation."""
         roots = [root for root in roots if root.grad_fn is not None]
         sites = self._sites.sites_behind([root.grad_fn for root in roots], self._unfinished)
-        return self._origin(read(roots, sites, self.names.results()))
+        return self._origin(read(roots, sites, self.names.results(), self.names.frame))
 
     def _run_model_again(self, backward: bool) -> list[tuple[Call, int]]:
         if self._recorder is not None:

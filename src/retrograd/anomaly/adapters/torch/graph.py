@@ -7,13 +7,14 @@ import functools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_inf, has_nan, is_given_back, seq_of
+from retrograd.anomaly.adapters.torch.numbers import read_numbers
 from retrograd.anomaly.adapters.torch.packed import may_be_read
 from retrograd.anomaly.names import canonical
 
@@ -48,7 +49,9 @@ def leaves_behind(roots: Iterable[Any]) -> list[Tensor]:
     return [node.variable for node in nodes_behind(roots) if hasattr(node, "variable")]
 
 
-def read(roots: Sequence[Tensor], site_of: SiteOf, held: Iterable[Tensor] = ()) -> list[tuple[Call, int]]:
+def read(
+    roots: Sequence[Tensor], site_of: SiteOf, held: Iterable[Tensor] = (), frame: FrameType | None = None
+) -> list[tuple[Call, int]]:
     """Make calls of the graph behind some tensors, and return those of which the tensors are results.
 
     Parameters
@@ -61,11 +64,13 @@ def read(roots: Sequence[Tensor], site_of: SiteOf, held: Iterable[Tensor] = ()) 
         Other results that are at hand, such as those in the program's variables. One that was written to may be
         another by now than its node has made, and is left out; so is one with infinities and no NaN, which may be a
         mask at work, as long as the number that it writes has not been kept.
+    frame
+        Where to begin to look for variables whose numbers have not been kept.
     """
     nodes = {node: saved_by(node) for node in nodes_behind([root.grad_fn for root in roots])}
     known = {(each.grad_fn, each.output_nr): each.detach() for each in held if _tells(each)}
     known |= {(root.grad_fn, root.output_nr): root.detach() for root in roots}
-    calls = calls_of(nodes, known, site_of)
+    calls = calls_of(nodes, known, site_of, frame)
     return [(calls[root.grad_fn], root.output_nr) for root in roots if root.grad_fn in calls]
 
 
@@ -74,7 +79,10 @@ def _tells(held: Tensor) -> bool:
 
 
 def calls_of(
-    nodes: Mapping[Any, dict[str, Any]], known: Mapping[tuple[Any, int], Tensor], site_of: SiteOf
+    nodes: Mapping[Any, dict[str, Any]],
+    known: Mapping[tuple[Any, int], Tensor],
+    site_of: SiteOf,
+    frame: FrameType | None = None,
 ) -> dict[Any, Call]:
     """Make calls of some nodes of a graph.
 
@@ -86,6 +94,8 @@ def calls_of(
         Results of nodes that are at hand.
     site_of
         Tells for a sequence number where the operation was called.
+    frame
+        Where to begin to look for variables whose numbers have not been kept.
     """
     calls: dict[Any, Call] = {}
     overloads: dict[Call, Any] = {}
@@ -101,6 +111,7 @@ def calls_of(
     for node, call in calls.items():
         _take_over(call)
         _note_number(call)
+        read_numbers(call, frame)
         if not call.known:
             _compute(node, call, overloads[call])
     return calls

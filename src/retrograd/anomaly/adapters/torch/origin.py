@@ -78,8 +78,10 @@ def origin_of(
     search.run()
     certain = search.leaves + search.births
     lost, masks = ([], []) if certain else search.lost(lost_data)
+    passed_on = all(canonical(each.call.name) in _HARMLESS for each in search.vague)
+    alone = search.only_lacking() if passed_on else []
     doubtful = [next((each for each in masks if each.call is doubt.call), doubt) for doubt in search.doubtful]
-    for found in (certain, lost, search.turns, doubtful, search.vague, search.placed):
+    for found in (certain, lost, search.turns, doubtful, alone, search.vague, search.placed):
         first = min(found, key=lambda each: each.call.order, default=None)
         if first is not None:
             first.path = search.way(first.call)
@@ -139,6 +141,12 @@ class _Search:
                 (masks if _may_be_a_mask(known) else lost).append(Origin(call, leaf=known))
         return lost, masks
 
+    def only_lacking(self) -> list[Origin]:
+        """The operation that was given the one argument which nothing has kept, where there is no other; no mask."""
+        if len(self._lacking) != 1 or canonical(self._lacking[0][0].name) in _MASKS:
+            return []
+        return [Origin(self._lacking[0][0], sure=False)]
+
     def _explain(self, call: Call, output: int, mask: Tensor | None) -> None:
         made = call.outputs[output]
         if mask is None or (made is not None and made.shape != mask.shape):  # the latter if it wrote to a view
@@ -194,6 +202,10 @@ class _Search:
                 return
         found = self.placed if _may_be_a_mask(argument) else self.leaves
         found.append(Origin(call, 0, wrong, leaf=argument))
+
+
+_HARMLESS = ("add", "mean", "mul", "neg", "rsub", "sub", "sum")  # which pass on what is bad, and make it of masks only
+_MASKS = ("masked_fill", "where")  # which may have written an infinity that does no harm
 
 
 def _chosen(call: Call, argument: Argument, wrong: Tensor, mask: Tensor | None) -> Tensor | None:

@@ -1,0 +1,106 @@
+"""Numbers that nothing has kept, read from the user's line: ``float("nan")`` there, or a variable that is a number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from numbers import Real
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+from retrograd.anomaly.adapters.place import assignment_of, place_fields
+from retrograd.anomaly.adapters.variables import named_variables
+from retrograd.anomaly.catalogue._code import Line
+
+
+class Written(NamedTuple):
+    """An argument as it is written, the number if it is one, and whether it is that of the operation itself."""
+
+    text: str
+    number: float | None
+    is_own: bool
+
+
+@lru_cache(maxsize=4096)
+def argument_written(code: CodeType | None, at: int, op: str, params: Sequence[str], param: str) -> Written | None:
+    """What an instruction gives an operation, or a function that calls it, as one of its parameters.
+
+    Parameters
+    ----------
+    code, at
+        The instruction.
+    op, params
+        The canonical name of the operation, and the names of its parameters in the order of its operands.
+    param
+        One of these.
+    """
+    place = place_fields(code, at)
+    line = Line.parse(place.get("code_line"))
+    if line is None or "col" not in place:
+        return None
+    node, is_own = line.given_at((place["col"], place["end_col"]), op, params, param)
+    if node is None:
+        return None
+    number = next((number for constant, number in line.constants() if constant is node), None)
+    return Written(line.text(node), number, is_own)
+
+
+def assigned_to(code: CodeType | None, at: int, op: str, params: Sequence[str], odd: Sequence[str]) -> dict[str, Any]:
+    """The line that gave a variable its value of which the line of an operation takes a number, as a context."""
+    for param in odd:
+        written = argument_written(code, at, op, tuple(params), param)
+        assigned = None if written is None or written.number is not None else assignment_of(code, at, written.text)
+        if assigned is not None:
+            return {"assigned": assigned}
+    return {}
+
+
+def odd_number(
+    code: CodeType | None, at: int, op: str, params: Sequence[str], param: str, frame: FrameType | None
+) -> float | None:
+    """The number that is not finite and that the line gives as an argument; None if it gives something else.
+
+    ``frame`` is where to begin to look for variables.
+    """
+    written = argument_written(code, at, op, tuple(params), param)
+    if written is None or code is None:
+        return None
+    found = _number_in(code, written.text, frame) if written.number is None else written.number
+    return float(found) if isinstance(found, Real) and not math.isfinite(found) else None
+
+
+def plain_number(code: CodeType | None, at: int, op: str, params: Sequence[str], param: str) -> float | None:
+    """The number that is written as an argument of the operation itself; None if it is something else."""
+    written = argument_written(code, at, op, tuple(params), param)
+    return float(written.number) if written is not None and written.number is not None and written.is_own else None
+
+
+def odd_number_put(code: CodeType | None, at: int, frame: FrameType | None) -> float | None:
+    """The same where the line puts it into a part of a tensor: ``x[0] = number``, ``x[0].fill_(number)``."""
+    numbers = (odd_number(code, at, op, params, "value", frame) for op, params in _WRITES.items())
+    return next((number for number in numbers if number is not None), None)
+
+
+_WRITES = {"fill": ("input", "value"), "masked_fill": ("input", "mask", "value")}
+
+
+def _number_in(code: CodeType, text: str, frame: FrameType | None) -> Any:
+    """What a variable holds in a function: in the call of it that is under way, or else among those of its module."""
+    is_local = text.split(".")[0] in (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
+    while frame is not None:
+        if frame.f_code is code:
+            return next((value for name, value in named_variables(frame) if name == text), None)
+        if not is_local and frame.f_globals.get("__file__") == code.co_filename:
+            return _path_from(frame.f_globals, text)
+        frame = frame.f_back
+    return None
+
+
+def _path_from(variables: dict[str, Any], text: str) -> Any:
+    """What a name with dots leads to, through what objects hold themselves."""
+    first, *rest = text.split(".")
+    found = variables.get(first)
+    for name in rest:
+        found = getattr(found, "__dict__", {}).get(name)
+    return found

@@ -1,0 +1,159 @@
+"""Python numbers that are not finite: written in the line itself, or by the name of a variable."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable
+
+from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.catalogue._expression import named, normal
+from retrograd.anomaly.catalogue._reading import completed
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.surroundings import Operand, Operation
+
+_BY_MASKS = ("masked_fill", "where")  # whose infinities have a row of their own
+_SHOWN = {math.inf: "Inf", -math.inf: "-Inf"}
+_WRITES = ("clone", "copy_slices", "fill", "index_fill", "index_put", "setitem")
+_MISSING = (
+    "A NaN that marks elements as missing makes NaN of every sum, mean and gradient in which they take part. Write a "
+    "number there, or leave such elements out before anything is computed of them."
+)
+_FROM_ELSEWHERE = (
+    "It was computed in Python or NumPy before, or read: the mean of an empty list, a statistic or a schedule divided "
+    "by zero, an entry that was missing."
+)
+
+
+@cause(None, "number that is NaN")
+def nan_number(scene: Scene) -> Finding | None:
+    found = _taken(scene) if _is_number(scene) else _given(scene, math.isnan)
+    if found is None:
+        return None
+    op, given = found
+    text, literal = _written(scene, op, given)
+    if literal:
+        return Finding(
+            f"This line itself {_does(op.op)} NaN ({text}): no operation made it. {_MISSING}",
+            _with(op, text, "0.0"),
+            None,
+            op.lineno,
+        )
+    if (made := _made_nan(scene)) is not None:
+        return made
+    return Finding(
+        f"{_was_given(op.op)} the number NaN ({text}); no operation of this step made it. {_origin(scene)}",
+        None,
+        f"assert {text} == {text}, {text}" if _is_name(text) and not scene.context.get("inferred") else None,
+        op.lineno,
+    )
+
+
+@cause(None, "number that is infinite")
+def infinite_number(scene: Scene) -> Finding | None:
+    found = None if scene.op in _BY_MASKS or scene.event.nan_count else _given(scene, math.isinf)
+    if found is None:
+        return None
+    op, given = found
+    text, literal = _written(scene, op, given)
+    if literal:
+        return Finding(
+            f"This line itself {_does(op.op)} {_SHOWN[given.value]} ({text}): no operation made it. Write the "
+            "largest number that is sensible there, or choose by a condition what an infinity was to decide.",
+            None,
+            None,
+        )
+    return Finding(
+        f"{_was_given(op.op)} the number {_SHOWN[given.value]} ({text}); no operation of this step made it. "
+        f"{_origin(scene)}",
+        None,
+        f'assert abs({text}) < float("inf"), {text}' if _is_name(text) else None,
+        op.lineno,
+    )
+
+
+@cause(None, "data that a line has made NaN")
+def nan_in_data(scene: Scene) -> Finding | None:
+    is_data = scene.kind == "leaf" and scene.context.get("leaf") in ("batch", "target") and scene.event.nan_count
+    return _made_nan(scene) if is_data else None
+
+
+def _made_nan(scene: Scene) -> Finding | None:
+    """What is to be said where the line that made a variable writes NaN itself."""
+    assigned = scene.context.get("assigned")
+    line = Line.parse(assigned[0]) if assigned else None
+    numbers = [] if line is None else [node for node, known in line.constants() if known != known]
+    text = next((line.text(node) for node in numbers if line and not line.is_item(node)), None)
+    if assigned is None or text is None:
+        return None
+    made = Operation(op="full", code_line=assigned[0], lineno=assigned[1])
+    return Finding(
+        f"Line {assigned[1]}, `{assigned[0]}`, itself writes NaN ({text}): no operation made it. {_MISSING}",
+        _with(made, text, "0.0"),
+        None,
+        made.lineno,
+    )
+
+
+def _is_number(scene: Scene) -> bool:
+    """Whether a single number without a name came in."""
+    is_data = scene.kind == "leaf" and scene.context.get("leaf") == "batch" and not scene.context.get("name")
+    return is_data and scene.event.output_shape == () and scene.event.nan_count > 0
+
+
+def _taken(scene: Scene) -> tuple[Operation, Operand] | None:
+    """The operation that took such a number, and the number."""
+    user = next((each for each in scene.surroundings.consumers if isinstance(each, Operation)), Operation(op=scene.op))
+    op = completed(normal(user))
+    name = next(iter(scene.event.operands), "other")
+    return op, named(op, name) or Operand(name=name)
+
+
+def _given(scene: Scene, is_such: Callable[[float], bool]) -> tuple[Operation, Operand] | None:
+    """The birth, and the Python number among its operands that is such a one."""
+    if scene.backward or scene.kind == "leaf":
+        return None
+    numbers = ((each, each.value) for each in scene.birth.args if each.constant and isinstance(each.value, float))
+    return next(((scene.birth, each) for each, known in numbers if is_such(known)), None)
+
+
+def _written(scene: Scene, op: Operation, given: Operand) -> tuple[str, bool]:
+    """How the line writes a number, and whether it is one there; the name of the parameter, where that is not read."""
+    line = Line.parse(op.code_line)
+    text = given.text or (None if line is None else line.text_given(given.name))
+    if text is None:
+        return scene.called(given, given.name), False
+    written = Line.parse(text)
+    return text, written is not None and any(written.text(node) == text for node, _ in written.constants())
+
+
+def _does(op: str) -> str:
+    """What the line does with the number."""
+    return "writes" if op in _WRITES else f"gives {op}"
+
+
+def _was_given(op: str) -> str:
+    return "This line writes" if op in _WRITES else f"{op} was given"
+
+
+def _with(op: Operation, old: str, new: str) -> str | None:
+    """The line with one expression replaced wherever it is written."""
+    line = Line.parse(op.code_line)
+    edits: dict[ast.AST, str] = (
+        {} if line is None else {node: new for node, _ in line.constants() if line.text(node) == old}
+    )
+    return line.replaced(edits) if line is not None and edits else None
+
+
+def _origin(scene: Scene) -> str:
+    assigned = scene.context.get("assigned")
+    if assigned:
+        return f"It got its value at line {assigned[1]}, `{assigned[0]}`: look there."
+    return f"{_FROM_ELSEWHERE} Look at where it got its value."
+
+
+def _is_name(text: str) -> bool:
+    return text.replace(".", "").isidentifier()
+
+
+CAUSES = (nan_number, infinite_number, nan_in_data)

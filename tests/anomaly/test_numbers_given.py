@@ -1,0 +1,121 @@
+"""Python numbers that are not finite, in the line itself or in a variable: named, with either library."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.anomaly.both import libraries, line, mended, only_event, run, runs
+
+X = "import math\nimport numpy as np\nx = torch.tensor([1.0, 0.0, 2.0], requires_grad=True)\n"
+
+WRITTEN = {
+    "where": "y = torch.where(x == 0, float('nan'), x)  # born here",
+    "where, a method": "y = x.where(x != 0, math.nan)  # born here",
+    "masked_fill": "y = (x * 2).masked_fill(x == 0, float('nan'))  # born here",
+    "add": "y = x + float('nan')  # born here",
+    "subtracted from": "y = np.nan - x  # born here",
+    "in place": "y = x * 2\ny += math.nan  # born here",
+    "all of it filled": "y = x * 2\ny.fill_(float('nan'))  # born here",
+    "a part filled": "y = x * 2\ny[1:].fill_(float('nan'))  # born here",
+    "an element": "y = x * 2\ny[1] = float('nan')  # born here",
+    "under a mask": "y = x * 2\ny[x == 0] = torch.nan  # born here",
+    "padding": "y = F.pad(x, (1, 1), value=float('nan'))  # born here",
+    "in a tensor of data": "z = torch.full_like(x, float('nan'))  # born here\ny = x * z",
+    "in one of its elements": "z = torch.ones(3)\nz[1] = float('nan')  # born here\ny = x * z",
+}
+
+
+@libraries
+@runs
+@pytest.mark.parametrize("program", WRITTEN.values(), ids=WRITTEN.keys())
+def test_nan_that_a_line_writes(library: str, steps: bool, program: str) -> None:
+    text = f"{X}{program}\n((y + 1) ** 2).sum().backward()\n"
+    event = only_event(run(library, text, steps))
+    assert event.remedy_lineno == line(text)
+    assert "itself" in (event.cause or "")
+    assert any(f"({name})" in (event.cause or "") for name in ("float('nan')", "math.nan", "np.nan", "torch.nan"))
+    assert not run(library, mended(text, event), steps).events
+
+
+@libraries
+@pytest.mark.parametrize("program", WRITTEN.values(), ids=WRITTEN.keys())
+def test_in_a_function_whose_variables_are_gone(library: str, program: str) -> None:
+    body = "\n    ".join(f"{X}{program}\nreturn ((y + 1) ** 2).sum()".splitlines())
+    text = f"def step():\n    {body}\n"
+    event = only_event(run(library, text, function=True))
+    assert event.remedy_lineno == line(text)
+    assert not run(library, mended(text, event), function=True).events
+
+
+HELD = {
+    "a product": "y = x * weight",
+    "a quotient": "y = x / weight",
+    "a sum": "y = x + weight",
+    "a difference": "y = weight - x",
+    "a power": "y = (x + 1) ** weight",
+    "by name": "y = x.clamp(min=weight)",
+    "an element": "y = x * 2\ny[1] = weight",
+}
+
+
+@libraries
+@pytest.mark.parametrize("program", HELD.values(), ids=HELD.keys())
+def test_nan_in_a_variable(library: str, program: str) -> None:
+    text = f"{X}weight = 0 * float('inf')\n{program}  # born here\n((y + 1) ** 2).sum().backward()\n"
+    event = only_event(run(library, text))
+    assert event.lineno == line(text)
+    assert "the number NaN (weight)" in (event.cause or "")
+    assert "at line 4, `weight = 0 * float('inf')`" in (event.cause or "")
+    assert event.remedy == "assert weight == weight, weight"
+
+
+@libraries
+@pytest.mark.parametrize("text", ["float('inf')", "-math.inf", "bound"])
+def test_an_infinite_number(library: str, text: str) -> None:
+    program = f"{X}bound = np.inf\ny = x + {text}  # born here\ny.sum().backward()\n"
+    event = only_event(run(library, program))
+    assert (event.op, event.lineno) == ("add", line(program))
+    assert f"({text})" in (event.cause or "")
+    assert ("assert abs(bound)" in (event.remedy or "")) == (text == "bound")
+
+
+@libraries
+def test_an_infinity_that_came_with_a_mask_keeps_its_own_cause(library: str) -> None:
+    text = f"{X}y = x.masked_fill(x == 0, -float('inf'))  # born here\ny.sum().backward()\n"
+    event = only_event(run(library, text))
+    assert event.lineno == line(text)
+    assert "where the mask says so" in (event.cause or "")
+
+
+@libraries
+@pytest.mark.parametrize("masked", ["x.masked_fill(mask, -float('inf'))", "torch.where(mask, -math.inf, x)"])
+def test_a_mask_before_softmax_is_legal(library: str, masked: str) -> None:
+    text = f"{X}mask = x == 0\np = torch.softmax({masked}, 0)\n(p * x).sum().backward()\n"
+    assert not run(library, text).events
+
+
+@pytest.mark.parametrize("function", [False, True])
+def test_a_number_that_is_gone_is_told_as_an_inference(function: bool) -> None:
+    text = f"""def step():
+    {X.replace(chr(10), chr(10) + "    ")}
+    weight = 0 * float("inf")
+    y = x + weight  # born here
+    return (y + 1).sum()
+{"" if function else "step().backward()"}
+"""
+    event = only_event(run("retrograd", text, function=function))
+    assert (event.op, event.lineno) == ("add", line(text))
+    assert "(weight)" in (event.cause or "")
+    assert "Nothing has kept weight" in (event.note or "")
+
+
+def test_pytorch_names_what_it_has_not_kept() -> None:
+    text = f"""def step():
+    {X.replace(chr(10), chr(10) + "    ")}
+    weight = 0 * float("inf")
+    y = x + weight  # born here
+    return (y + 1).sum()
+"""
+    event = only_event(run("torch", text, function=True))
+    assert (event.op, event.lineno) == ("add", line(text))
+    assert "weight was" in (event.cause or "")
