@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from retrograd.core.errors import no_tensor
+from retrograd.core.tensor import Tensor
 from retrograd.linalg import qr, svd
 from retrograd.random import randn
 
 __all__ = ["pca_lowrank", "svd_lowrank"]
+
+
+def _check_tensor(name: str, A: Any) -> None:
+    if not isinstance(A, Tensor):
+        raise no_tensor(name, "argument 'A' (position 1)", A)
 
 
 def svd_lowrank(A: Any, q: int = 6, niter: int = 2, M: Any = None) -> tuple[Any, Any, Any]:
@@ -40,6 +47,7 @@ def svd_lowrank(A: Any, q: int = 6, niter: int = 2, M: Any = None) -> tuple[Any,
     >>> S.round(decimals=3)
     tensor([15.])
     """
+    _check_tensor("svd_lowrank", A)
     if A.ndim < 2:
         raise ValueError(f"svd_lowrank: A must be a matrix or a batch of them, but its shape is {tuple(A.shape)}")
     if not A.dtype.is_floating_point and not A.dtype.is_complex:
@@ -89,6 +97,7 @@ def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 
     >>> (S**2 / 2).round(decimals=3)
     tensor([2.])
     """
+    _check_tensor("pca_lowrank", A)
     smaller = min(A.shape[-2:])
     q = min(6, smaller) if q is None else q
     if not 0 <= q <= smaller:

@@ -204,7 +204,7 @@ for _ in range(12):
     s = s + 0.5 * s**2  # born here
 loss = s.sum()
 """, x("[2.0, 3.0]", "s0")),
-    Found("rnn_relu", None, 51, 'rnn = rg.nn.RNN(input_size, hidden_size, nonlinearity="tanh")', """
+    Found("rnn_relu", None, 51, 'rnn = torch.nn.RNN(input_size, hidden_size, nonlinearity="tanh")', """
 rnn = torch.nn.RNN(3, 4, nonlinearity="relu", batch_first=True)
 rnn.weight_hh_l0.data.fill_(100.0)
 out, _ = rnn(torch.rand(2, 80, 3))  # born here

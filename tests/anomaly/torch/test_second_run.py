@@ -132,7 +132,7 @@ def test_a_function_of_the_users_own(framed: bool, decorated: bool) -> None:
         @staticmethod
         def backward(ctx: Any, grad: Tensor) -> Tensor:
             (x,) = ctx.saved_tensors
-            return grad / (2 * x.sqrt())  # the birth inside
+            return grad / (2 * x.sqrt())  # the quotient of the user's own
 
     x = torch.tensor([1.0, 0.0], requires_grad=True)
     apply = Root.apply if framed else super(torch.autograd.Function, Root).apply  # is itself without one from 2.14 on
@@ -142,7 +142,7 @@ def test_a_function_of_the_users_own(framed: bool, decorated: bool) -> None:
     event = w.event
     assert (event.op, event.index, event.is_backward) == ("RootBackward", (1,), True)
     assert event.lineno == line_of("# the call of the function", test_a_function_of_the_users_own)
-    assert str(line_of("# the quotient of Root")) in event.note
+    assert str(line_of("# the quotient of the user's own", test_a_function_of_the_users_own)) in event.note
 
 
 @pytest.mark.parametrize("reentrant", [False, True])

@@ -98,8 +98,8 @@ def _taken(scene: Scene) -> tuple[str, Operation | None]:
     """What data without a name is called: as the first operation that took it has it; and that operation."""
     called = str(scene.context.get("given") or _name(scene, "x"))
     user = next((each for each in scene.surroundings.consumers if isinstance(each, Operation)), None)
-    if user is None:
-        return called, None
+    if user is None or "given" in scene.context:
+        return called, user
     given = named(completed(normal(user)), called)
     return (given.text if given is not None and given.text else f"{called} of {canonical(user.op)}"), user
 
