@@ -328,9 +328,10 @@ def test_a_worker_that_hangs() -> None:
 
 
 PROGRAM = """
-import multiprocessing, time
+import multiprocessing, signal, time
 from retrograd.utils.data import DataLoader, _workers
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
 _workers._PATIENCE = 0.1
 batches = iter(DataLoader(range(100), num_workers=2, multiprocessing_context="fork"))
 next(batches)
