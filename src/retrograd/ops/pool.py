@@ -105,7 +105,8 @@ def _max_over_windows(input: Any, axes: Axes) -> tuple[Any, Any]:
     """The maxima, and their flat places in the last dimensions: the last NaN, or the first of those that are equal."""
     shape = (*input.shape[: -len(axes)], *(axis.number for axis in axes))
     elements_of_window = math.prod(axis.kernel for axis in axes)
-    if type(input) is np.ndarray and math.prod(shape) * elements_of_window <= _FEW and not any(map(_misses, axes)):
+    are_few = 0 < math.prod(shape) * elements_of_window <= _FEW  # of no images, however large, nothing is picked
+    if type(input) is np.ndarray and are_few and not any(map(_misses, axes)):
         found = _max_of_few(input.reshape(-1, math.prod(axis.size for axis in axes)), axes)
         if not _holds_nan(found[0]):
             return found[0].reshape(shape), found[1].reshape(shape)
