@@ -29,6 +29,7 @@ from retrograd.ops._rows import (
 )
 from retrograd.ops._rules import conj, keep, tied
 from retrograd.ops._scipy import answers_for
+from retrograd.ops._single import expm1_to_zero, log1p_to_one
 from retrograd.ops.copying import fill_value
 from retrograd.ops.special import SQRT_2PI, erf
 
@@ -218,7 +219,7 @@ def elu_derivative(g: Any, input: Any, alpha: float) -> Any:
 def elu(input, alpha: float = 1.0):
     """Return ``input`` where it is positive, ``alpha * (exp(input) - 1)`` elsewhere."""
     check_kind("elu", "f", input)
-    return positive_part(input) + alpha * np.expm1(negative_part(input))
+    return positive_part(input) + alpha * expm1_to_zero(negative_part(input))
 
 
 # chosen so that mean 0 and variance 1 persist from layer to layer (Klambauer et al., 2017)
@@ -230,7 +231,7 @@ SELU_SCALE = 1.0507009873554804934193349852946
 def selu(input):
     """Return the self-normalising :func:`elu`: 1.0507 times that with ``alpha = 1.6733``."""
     check_kind("selu", "f", input)
-    return SELU_SCALE * (positive_part(input) + SELU_ALPHA * np.expm1(negative_part(input)))
+    return SELU_SCALE * (positive_part(input) + SELU_ALPHA * expm1_to_zero(negative_part(input)))
 
 
 def celu_derivative(g: Any, input: Any, alpha: float) -> Any:
@@ -244,7 +245,7 @@ def celu(input, alpha: float = 1.0):
     check_kind("celu", "f", input)
     if alpha == 0:
         raise RuntimeError("celu: ZeroDivisionError: alpha cannot be 0 for CELU")
-    return positive_part(input) + alpha * np.expm1(negative_part(input) / alpha)
+    return positive_part(input) + alpha * expm1_to_zero(negative_part(input) / alpha)
 
 
 # --- smooth -----------------------------------------------------------------------------------------------------------
@@ -265,12 +266,17 @@ def sigmoid(input):
 logistic = in_rules(sigmoid)
 
 
+def log1p_exp_below(x: Any) -> Any:
+    """``log(1 + exp(-abs(x)))``: what ``log(1 + exp(x))`` has beyond ``maximum(x, 0)``."""
+    return log1p_to_one(np.exp(-np.abs(x)))
+
+
 @elementwise(method=False, node_name="LogSigmoidBackward0", heavy=True, input=lambda g, input: g * logistic(-input))
 def logsigmoid(input):
     """Return ``log(sigmoid(input))``."""
     check_kind("logsigmoid", "f", input)
     input = row_major(input)
-    return negative_part(input) - np.log1p(np.exp(-np.abs(input)))
+    return negative_part(input) - log1p_exp_below(input)
 
 
 @elementwise(
@@ -282,7 +288,7 @@ def softplus(input, beta: float = 1.0, threshold: float = 20.0):
     """Return ``log(1 + exp(beta * input)) / beta``, and ``input`` itself where ``beta * input > threshold``."""
     check_kind("softplus", "f", input)
     x = input * beta
-    return np.where(x > threshold, input, (positive_part(x) + np.log1p(np.exp(-np.abs(x)))) / beta)
+    return np.where(x > threshold, input, (positive_part(x) + log1p_exp_below(x)) / beta)
 
 
 def silu_derivative(g: Any, input: Any) -> Any:

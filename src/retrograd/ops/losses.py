@@ -15,7 +15,7 @@ from retrograd.dtypes import promote_types
 from retrograd.ops._checks import check_constant, check_kind, check_tensors
 from retrograd.ops._losses import REDUCTIONS, check_reduction, checked_reduction, reduce_losses, reduced, spread
 from retrograd.ops._rules import everywhere
-from retrograd.ops.activations import logistic
+from retrograd.ops.activations import log1p_exp_below, logistic
 from retrograd.ops.special import xlogy
 
 # --- arguments --------------------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ def _broadcast(function: str, name: str, weight: Any, input: Any) -> Any:
 
 def _softplus(x: Any) -> Any:
     """``log(1 + exp(x))``, without overflow."""
-    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+    return np.maximum(x, 0) + log1p_exp_below(x)
 
 
 def _logits_input(g, input, target, weight, pos_weight, reduction):
@@ -334,7 +334,7 @@ def _logits_target(g, input, weight, pos_weight, reduction):
 def _binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction: str):
     if pos_weight is None:
         losses = np.maximum(input, 0) - input * target
-        losses += np.log1p(np.exp(-np.abs(input)))
+        losses += log1p_exp_below(input)
     else:
         losses = (1 - target) * input + (1 + (pos_weight - 1) * target) * _softplus(-input)
     return reduced(_weigh(losses, weight), reduction)
