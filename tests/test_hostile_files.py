@@ -64,10 +64,10 @@ def with_attribute(name: str, value: bytes) -> bytes:
 
 HUGE = b"\x8a\x0a" + bytes(9) + b"\1"  # 2**72
 # each pair is twice the one before, by memory of a few hundred bytes: its hash and its text take 2**200 steps
-PAIRS = b")" + b"q\0h\0h\0\x86" * 200
-DEEP = b")" + b"\x85" * 1_000_000
+PAIRS = b")" + b"q\0h\0\x86" * 200
+DEEP = b")" + b"\x85" * 200_000
 REPEATED = (
-    text("x" * 50_000) + b"q\0" + text("latin1") + b"q\x010](" + b"c_codecs\nencode\nh\0h\1\x86R" * 20_000 + b"e."
+    b"](" + text("x" * 50_000) + b"q\0" + text("latin1") + b"q\1" + b"c_codecs\nencode\nh\0h\1\x86R" * 20_000 + b"e."
 )
 
 
