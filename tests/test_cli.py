@@ -92,6 +92,8 @@ PROGRAMS = {
         """,
     "says goodbye": "import atexit; atexit.register(print, 'goodbye'); 1 / 0",
     "interrupted": "raise KeyboardInterrupt",
+    "closes its output": "import sys; sys.stdout.close()",
+    "closes its errors": "import sys; print('quiet'); sys.stderr.close()",
     "another encoding": "# -*- coding: utf-8 -*-\nprint('größer')\n",
 }
 
@@ -159,6 +161,14 @@ def test_module_runs_as_under_python(tmp_path: Path, name: str) -> None:
     plain = python("-m", name, "-x", "--report", "1", cwd=tmp_path)
     watched = retrograd("run", "-m", name, "-x", "--report", "1", cwd=tmp_path)
     assert without_note(watched) == (plain.stdout, plain.stderr, plain.returncode)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell that can close a stream")
+def test_nothing_is_said_where_there_is_no_standard_error(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", "print('mine')")
+    command = shlex.join([sys.executable, "-m", "retrograd", "run", "script.py"]) + " 2>&-"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.returncode) == ("mine\n", 0)
 
 
 def test_double_dash_is_passed_on(tmp_path: Path) -> None:

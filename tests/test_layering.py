@@ -33,6 +33,7 @@ LAYERS = [
     (
         "retrograd.creation",
         "retrograd.queries",
+        "retrograd._damage",
         "retrograd._pickled",
         "retrograd._safetensors",
         "retrograd._storages",

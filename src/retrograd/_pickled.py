@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Builder", "Encoder", "encode_name", "loads"]
+__all__ = ["Builder", "Encoder", "as_key", "encode_name", "loads"]
 
 
 class Builder(NamedTuple):
@@ -32,6 +32,11 @@ _LITERALS = {
     *("BININT", "BININT1", "BININT2", "LONG1", "LONG4", "INT", "LONG", "BINFLOAT", "FLOAT"),
     *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "UNICODE", "BINBYTES", "SHORT_BINBYTES"),
 }
+
+
+_SIZED = (str, bytes, list, tuple, dict, set, frozenset)
+_MOST_GIVEN = 100  # how many items builders may be given for each byte of a pickle; all are in it, most of them once
+_LARGEST_KEY = 10_000
 
 
 def loads(data: bytes, names: Mapping[str, Any], persistent: Callable[[Any], Any]) -> Any:
@@ -53,6 +58,7 @@ def loads(data: bytes, names: Mapping[str, Any], persistent: Callable[[Any], Any
     """
     stack: list[Any] = []
     outer: list[list[Any]] = []  # the stacks below the marks
+    given = 0  # how many items have been given to builders
     memo: dict[int, Any] = {}
 
     def since_mark() -> list[Any]:
@@ -78,6 +84,8 @@ def loads(data: bytes, names: Mapping[str, Any], persistent: Callable[[Any], Any
                 stack.append(_EMPTY[name]())
             case name if name in _FIXED_TUPLES:
                 count = _FIXED_TUPLES[name]
+                if len(stack) < count:
+                    raise ValueError(f"a tuple of {count} has {len(stack)}")
                 stack[-count:] = [tuple(stack[-count:])]
             case "TUPLE":
                 items = since_mark()
@@ -90,13 +98,13 @@ def loads(data: bytes, names: Mapping[str, Any], persistent: Callable[[Any], Any
                 _expect(list, stack[-1]).extend(items)
             case "ADDITEMS":
                 items = since_mark()
-                _expect(set, stack[-1]).update(items)
+                _expect(set, stack[-1]).update(map(as_key, items))
             case "SETITEM":
-                value, key = stack.pop(), stack.pop()
-                _expect(dict, stack[-1])[key] = value
+                items, stack[-2:] = stack[-2:], []
+                _add(_expect(dict, stack[-1]), items)
             case "SETITEMS":
                 items = since_mark()
-                _expect(dict, stack[-1]).update(zip(items[::2], items[1::2], strict=True))
+                _add(_expect(dict, stack[-1]), items)
             case "BINPUT" | "LONG_BINPUT" | "PUT":
                 memo[arg] = stack[-1]
             case "MEMOIZE":
@@ -107,10 +115,13 @@ def loads(data: bytes, names: Mapping[str, Any], persistent: Callable[[Any], Any
                 stack.append(_named(names, ".".join(arg.split(" "))))
             case "STACK_GLOBAL":
                 name, module = stack.pop(), stack.pop()
-                stack.append(_named(names, f"{module}.{name}"))
+                stack.append(_named(names, f"{_expect(str, module)}.{_expect(str, name)}"))
             case "REDUCE" | "NEWOBJ":
-                args, builder = stack.pop(), stack.pop()
-                stack.append(_expect(Builder, builder).build(*_expect(tuple, args)))
+                args, builder = _expect(tuple, stack.pop()), _expect(Builder, stack.pop())
+                given += sum(len(part) for part in args if isinstance(part, _SIZED))
+                if given > _MOST_GIVEN * len(data):
+                    raise ValueError("it makes much of little, the same again and again")
+                stack.append(builder.build(*args))
             case "BUILD":
                 state = stack.pop()
                 if isinstance(stack[-1], OrderedDict) and isinstance(state, dict) and set(state) <= {"_metadata"}:
@@ -124,6 +135,30 @@ def loads(data: bytes, names: Mapping[str, Any], persistent: Callable[[Any], Any
             case name:
                 raise ValueError(f"it uses {name}, which plain data does not need")
     raise ValueError("it has no end")
+
+
+def as_key(value: Any) -> Any:
+    """Return a key of a dict, or an element of a set.
+
+    Raises
+    ------
+    ValueError
+        If its hash would take very long, as that of a few dozen pairs may, each of which is twice the one before.
+    """
+    waiting, count = [value], 0
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, tuple | frozenset):
+            waiting.extend(item)
+            count += len(item) + 1
+            if count > _LARGEST_KEY:
+                raise ValueError("a key has too many parts")
+    return value
+
+
+def _add(into: dict[Any, Any], items: list[Any]) -> None:
+    for key, value in zip(items[::2], items[1::2], strict=True):
+        into[as_key(key)] = value
 
 
 def _expect(kind: type, value: Any) -> Any:

@@ -8,9 +8,14 @@ from __future__ import annotations
 import json
 import math
 import os
+import reprlib
 from typing import Any
 
 import numpy as np
+
+from retrograd._damage import DAMAGE
+
+Entry = tuple[np.dtype, tuple[int, ...], int, int]  # dtype, shape, first byte of the data and first beyond
 
 _DTYPES = {
     "BOOL": np.dtype("?"),
@@ -26,6 +31,7 @@ _DTYPES = {
 }
 _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 _BFLOAT16 = np.dtype("<u2")  # the upper half of a float32; read as float32
+_MOST_DIMENSIONS = 64  # those of NumPy's arrays
 _LONGEST_HEADER = 100_000_000  # the format's own limit
 
 
@@ -60,31 +66,58 @@ def read(path: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:
         if size < 8 or length > min(size - 8, _LONGEST_HEADER):
             raise ValueError(f"{path} is no safetensors file, or is cut off: it has {size} bytes")
         try:
-            header = json.loads(file.read(length))
-            metadata = header.pop("__metadata__", {})
-            entries = {name: _checked(entry) for name, entry in header.items()}
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            entries, metadata = _parsed(file.read(length).decode())
+        except DAMAGE as error:
             raise ValueError(f"{path}: the header is damaged: {error}") from None
         body = file.read()
+    _check_places(path, entries, len(body))
     arrays = {}
-    for name, (dtype, shape, start, stop) in entries.items():
-        if stop > len(body):
-            raise ValueError(f"{path} is cut off: {name} should end at byte {stop} of the data, of {len(body)}")
+    for name, (dtype, shape, start, _) in entries.items():
         array = np.frombuffer(body, dtype, math.prod(shape), start).reshape(shape)
         arrays[name] = _widened(array) if dtype is _BFLOAT16 else array.copy()
     return arrays, metadata
 
 
-def _checked(entry: dict[str, Any]) -> tuple[np.dtype, tuple[int, ...], int, int]:
+def _parsed(text: str) -> tuple[dict[str, Entry], dict[str, str]]:
+    header = json.loads(text, object_pairs_hook=_distinct)
+    metadata = header.pop("__metadata__", {})
+    if not all(isinstance(value, str) for value in metadata.values()):
+        raise ValueError("the metadata should be strings")
+    return {name: _checked(entry) for name, entry in header.items()}, metadata
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("it says something of a name twice")
+    return found
+
+
+def _checked(entry: dict[str, Any]) -> Entry:
     code, shape, (start, stop) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
     dtype = _BFLOAT16 if code == "BF16" else _DTYPES.get(code)
     if dtype is None:
         raise ValueError(f"dtype {code} has no counterpart in NumPy")
-    if not all(isinstance(n, int) and n >= 0 for n in (*shape, start, stop)):
-        raise ValueError(f"shape {shape} and offsets {start}, {stop} must be non-negative integers")
+    if not all(isinstance(n, int) and 0 <= n < 2**63 for n in (*shape, start, stop)):
+        raise ValueError(f"shape {reprlib.repr(shape)} and offsets {start}, {stop} must be non-negative integers")
+    if len(shape) > _MOST_DIMENSIONS:
+        raise ValueError(f"NumPy's arrays have no {len(shape)} dimensions")
     if stop - start != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"{stop - start} bytes do not hold {code} of shape {shape}")
     return dtype, shape, start, stop
+
+
+def _check_places(path: str, entries: dict[str, Entry], size: int) -> None:
+    """The format has one array after the other, without gaps."""
+    end = 0
+    for name, (_, _, start, stop) in sorted(entries.items(), key=lambda item: item[1][2:]):
+        if stop > size:
+            raise ValueError(f"{path} is cut off: {name} should end at byte {stop} of the data, of {size}")
+        if start != end:
+            raise ValueError(f"{path} is damaged: {name} begins at byte {start} of the data, and not at {end}")
+        end = stop
+    if end < size:
+        raise ValueError(f"{path} is damaged: {size - end} bytes at its end belong to nothing")
 
 
 def _widened(halves: np.ndarray) -> np.ndarray:

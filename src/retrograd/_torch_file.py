@@ -8,17 +8,20 @@ from __future__ import annotations
 import io
 import math
 import re
+import reprlib
 import sys
 import zipfile
 from argparse import Namespace
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from functools import cached_property
 from typing import IO, Any
 
 import numpy as np
 
 from retrograd import dtypes
-from retrograd._pickled import Builder, Encoder, encode_name, loads
+from retrograd._damage import DAMAGE, Archive
+from retrograd._pickled import Builder, Encoder, as_key, encode_name, loads
 from retrograd._storages import lay_out
 from retrograd.core.size import Size
 from retrograd.core.tensor import Tensor, wrap
@@ -43,6 +46,7 @@ _STORAGES = {
     "ComplexDoubleStorage": dtypes.complex128.numpy,
     "BFloat16Storage": None,  # read as float32
 }
+_MOST_DIMENSIONS = 64  # those of NumPy's arrays
 _UNRESOLVED = {"conj": np.conjugate, "neg": np.negative}  # what torch says of a tensor whose memory holds these
 _STORAGE_OF = {dtype: name for name, dtype in _STORAGES.items()}
 _NAMED = "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128"
@@ -57,6 +61,11 @@ class _Storage:
     def __init__(self, elements: np.ndarray) -> None:
         self.elements = elements
         self.cell = [0]
+
+    @cached_property
+    def negated_conjugate(self) -> _Storage:
+        """What a tensor holds that is a negated conjugate of this; one for all such tensors."""
+        return _Storage(-np.conjugate(self.elements))
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -81,15 +90,14 @@ def read(file: File, label: str) -> Any:
         file = _sought(file, label)
     start = 0 if isinstance(file, str) else file.tell()
     try:
-        with zipfile.ZipFile(file) as members:
-            found = min((member.header_offset for member in members.infolist()), default=start)
-            if start < found:
+        with Archive(file, {zipfile.ZIP_STORED}) as members:
+            if members.start is not None and start < members.start:
                 raise ValueError(
-                    f"{label} is read from byte {start} on, but what was saved to it last begins at byte {found}; "
-                    "save one dict of all that belongs into one file, or seek to where it begins"
+                    f"{label} is read from byte {start} on, but what was saved to it last begins at byte "
+                    f"{members.start}; save one dict of all that belongs into one file, or seek to where it begins"
                 )
             return _contents(members, label)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+    except zipfile.BadZipFile as error:
         if _beginning(file, start) == _LEGACY:
             raise ValueError(
                 f"{label} is in the format that torch had before 1.6; load it in torch and save it again"
@@ -114,43 +122,46 @@ def _beginning(file: File, start: int) -> bytes:
     return file.read(len(_LEGACY))
 
 
-def _contents(members: zipfile.ZipFile, label: str) -> Any:
-    found = [name for name in members.namelist() if name.endswith("/data.pkl")]
+def _contents(members: Archive, label: str) -> Any:
+    found = [name for name in members.names if name.endswith("/data.pkl")]
     if len(found) != 1:
         raise ValueError(f"{label} is a zip file, but not of torch.save: it has no data.pkl")
     folder = found[0].removesuffix("data.pkl")
-    if f"{folder}constants.pkl" in members.namelist():
+    if f"{folder}constants.pkl" in members.names:
         raise ValueError(f"{label} contains a program of torch.jit; save the state_dict() of the model instead")
-    order = members.read(f"{folder}byteorder") if f"{folder}byteorder" in members.namelist() else b"little"
-    storages: dict[str, _Storage] = {}
+    order = members.read(f"{folder}byteorder") if f"{folder}byteorder" in members.names else b"little"
+    storages: dict[str, tuple[Any, _Storage]] = {}
 
     def storage(identity: Any) -> _Storage:
         kind, dtype, key, _, count = identity
-        if kind != "storage" or not isinstance(count, int):
-            raise ValueError(f"it refers to {identity!r}")
+        if kind != "storage" or not isinstance(key, str) or not isinstance(count, int):
+            raise ValueError(f"it refers to {reprlib.repr(identity)}")
+        if not isinstance(dtype, np.dtype | str) or dtype not in (*_STORAGE_OF, "bfloat16"):
+            raise ValueError(f"the storage {key} is of unknown type")
         if key not in storages:
-            storages[key] = _Storage(_elements(members, f"{folder}data/{key}", dtype, count, order))
-        return storages[key]
+            elements = _elements(members, f"{folder}data/{key}", dtype, count, order)
+            storages[key] = (dtype, count), _Storage(elements)
+        known, found = storages[key]
+        if known != (dtype, count):
+            raise ValueError(f"it says that storage {key} is {known[1]} of {known[0]} and {count} of {dtype}")
+        return found
 
     try:
         return loads(members.read(found[0]), _NAMES, storage)
     except zipfile.BadZipFile:
         raise
-    except (ValueError, TypeError, LookupError, AttributeError, UnicodeDecodeError) as error:
+    except DAMAGE as error:
         raise ValueError(
             f"{label} cannot be read: {error}. Nothing in a file is run, so it may hold tensors, numbers, strings, and "
             "dicts, lists and tuples of these; of a model or an optimizer, save the state_dict()"
         ) from error
 
 
-def _elements(members: zipfile.ZipFile, name: str, dtype: Any, count: int, order: bytes) -> np.ndarray:
+def _elements(members: Archive, name: str, dtype: Any, count: int, order: bytes) -> np.ndarray:
     stored = np.dtype(np.uint16) if dtype == "bfloat16" else dtype
-    if not isinstance(stored, np.dtype):
-        raise ValueError(f"the storage {name} is of unknown type")
-    member = members.getinfo(name)
-    if member.file_size != count * stored.itemsize or member.compress_type != zipfile.ZIP_STORED:
-        raise ValueError(f"{name} has {member.file_size} bytes, which are not {count} of {stored}")
-    array = np.frombuffer(members.read(member), stored.newbyteorder(">" if order == b"big" else "<"))
+    if members.size(name) != count * stored.itemsize:
+        raise ValueError(f"{name} has {members.size(name)} bytes, which are not {count} of {stored}")
+    array = np.frombuffer(members.read(name), stored.newbyteorder(">" if order == b"big" else "<"))
     if dtype == "bfloat16":
         return (array.astype(np.uint32) << 16).view(dtypes.float32.numpy)
     return array.astype(stored)
@@ -159,14 +170,17 @@ def _elements(members: zipfile.ZipFile, name: str, dtype: Any, count: int, order
 def _rebuild_tensor(
     storage: Any, offset: int, size: Any, stride: Any, requires_grad: Any, hooks: Any, metadata: Any = None
 ) -> Tensor:
-    if not isinstance(storage, _Storage) or len(size) != len(stride):
-        raise ValueError(f"a tensor has shape {size} and strides {stride} on {type(storage).__name__}")
+    place = f"shape {reprlib.repr(size)} and strides {reprlib.repr(stride)}"
+    if not (isinstance(storage, _Storage) and isinstance(size, tuple) and isinstance(stride, tuple)):
+        raise ValueError(f"a tensor has {place} on {type(storage).__name__}")
+    if len(size) != len(stride) or len(size) > _MOST_DIMENSIONS:
+        raise ValueError(f"a tensor has {place}")
     if not all(isinstance(n, int) and n >= 0 for n in (offset, *size, *stride)):
-        raise ValueError(f"offset {offset}, shape {size} and strides {stride} must be non-negative integers")
+        raise ValueError(f"offset {reprlib.repr(offset)}, {place} must be non-negative integers")
     elements = storage.elements
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     if math.prod(size) > 0 and last >= elements.size:
-        raise ValueError(f"a tensor of shape {size} and strides {stride} goes beyond its {elements.size} elements")
+        raise ValueError(f"a tensor of {place} goes beyond its {elements.size} elements")
     steps = tuple(step * elements.itemsize for step in stride)
     overlaps = math.prod(size) > 0 and any(step == 0 and n > 1 for n, step in zip(size, stride, strict=True))
     array: Any = np.lib.stride_tricks.as_strided(elements[offset:], size, steps, writeable=not overlaps)
@@ -174,7 +188,7 @@ def _rebuild_tensor(
     if len(unresolved) == 1:
         array = UnresolvedArray(array, unresolved[0])
     elif unresolved:
-        return _rebuild_tensor(_Storage(-np.conjugate(elements)), offset, size, stride, requires_grad, hooks)
+        return _rebuild_tensor(storage.negated_conjugate, offset, size, stride, requires_grad, hooks)
     tensor = wrap(array, None, storage.cell)
     return tensor.requires_grad_() if requires_grad is True else tensor
 
@@ -186,7 +200,9 @@ def _rebuild_parameter(data: Any, requires_grad: Any, hooks: Any, state: Any = N
 
 
 def _rebuild_from_type(function: Any, kind: Any, args: Any, state: Any) -> Tensor:
-    return _with_attributes(function.build(*args), state)
+    if function is not _NAMES["torch._utils._rebuild_tensor_v2"]:
+        raise ValueError("a tensor with attributes should be a tensor without them at first")
+    return _with_attributes(_rebuild_tensor(*args), state)
 
 
 def _with_attributes(tensor: Any, state: Any) -> Tensor:
@@ -195,13 +211,20 @@ def _with_attributes(tensor: Any, state: Any) -> Tensor:
     if not isinstance(tensor, Tensor) or not isinstance(attributes, dict | None):
         raise ValueError(f"a {type(tensor).__name__} should be a tensor with attributes, {type(state).__name__}")
     for name in attributes or {}:
-        if hasattr(Tensor, name):
+        # Python and libraries ask for names with underscores: NumPy reads at the address in an __array_interface__
+        if hasattr(Tensor, name) or name.startswith("__"):
             raise ValueError(f"it sets {name} of a tensor")
     tensor.__dict__.update(attributes or {})
     return tensor
 
 
+def _dict(items: Any = ()) -> dict[Any, Any]:
+    return {as_key(key): value for key, value in (items.items() if isinstance(items, dict) else items)}
+
+
 def _numpy_scalar(dtype: Any, data: bytes) -> Any:
+    if not isinstance(dtype, np.dtype):
+        raise ValueError(f"a number is of type {type(dtype).__name__}")
     return np.frombuffer(data, dtype, 1).item()
 
 
@@ -225,7 +248,7 @@ _NAMES: dict[str, Any] = {
     "torch._utils._rebuild_parameter_with_state": Builder(_rebuild_parameter),
     "torch._tensor._rebuild_from_type_v2": Builder(_rebuild_from_type),
     "argparse.Namespace": Builder(lambda: Namespace()),
-    "collections.Counter": Builder(Counter),
+    "collections.Counter": Builder(lambda counts: Counter(_dict(counts))),
     "collections.OrderedDict": Builder(lambda: OrderedDict()),
     "collections.defaultdict": Builder(lambda *factory: {}),
     "_codecs.encode": Builder(lambda text, encoding: text.encode("latin1")),
@@ -233,7 +256,10 @@ _NAMES: dict[str, Any] = {
     "numpy.dtype": Builder(_numpy_dtype),
 }
 for _builtins in ("builtins", "__builtin__"):
-    _NAMES |= {f"{_builtins}.{kind.__name__}": Builder(kind) for kind in (complex, set, frozenset, list, dict)}
+    _NAMES |= {f"{_builtins}.{kind.__name__}": Builder(kind) for kind in (complex, list)}
+    _NAMES[f"{_builtins}.set"] = Builder(lambda items=(): set(map(as_key, items)))
+    _NAMES[f"{_builtins}.frozenset"] = Builder(lambda items=(): frozenset(map(as_key, items)))
+    _NAMES[f"{_builtins}.dict"] = Builder(_dict)
     _NAMES[f"{_builtins}.bytes"] = Builder(lambda: b"")  # so are no bytes written
 
 
@@ -325,6 +351,9 @@ def _encode_on_storage(tensor: Tensor, key: str, count: int, offset: int, stride
 def _encode_tensor(tensor: Tensor, arguments: bytes, encoder: Encoder) -> bytes:
     """A tensor or parameter, with the attributes that the user attached to it."""
     attributes = {name: value for name, value in tensor.__dict__.items() if name != "_is_param"}
+    for name in attributes:
+        if name.startswith("__"):
+            raise TypeError(f"save: a tensor has the attribute {name}, which would not be loaded")
     try:
         state = encoder.encode(attributes) if attributes else b""
     except TypeError as error:

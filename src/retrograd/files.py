@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import threading
 import zipfile
-import zlib
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from typing import IO, Any, NamedTuple, cast
@@ -21,6 +21,7 @@ from typing import IO, Any, NamedTuple, cast
 import numpy as np
 
 from retrograd import _safetensors, _torch_file
+from retrograd._damage import DAMAGE, Archive
 from retrograd.core.size import Size
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.device import device
@@ -57,6 +58,8 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
         If the folder of the path does not exist.
     AttributeError
         If ``f`` is neither a path nor an open file.
+    ValueError
+        If a container contains itself.
 
     Examples
     --------
@@ -73,7 +76,10 @@ def save(obj: Any, f: str | os.PathLike[str] | IO[bytes]) -> None:
     """
     path = "" if hasattr(f, "write") else _path("save", f)
     tensors: dict[str, Tensor] = {}
-    description = _describe(obj, "", tensors)
+    try:
+        description = _describe(obj, "", tensors)
+    except RecursionError:
+        raise ValueError("save: the object contains itself, or is nested too deeply") from None
     if hasattr(f, "write"):
         _torch_file.write(cast(IO[bytes], f), obj)
         return
@@ -169,17 +175,20 @@ def _read_described(path: str) -> Any:
     layout = _format_of(path)
     assert layout is not None
     arrays, description = layout.read(path)
-    tensors = {name: _tensor(array) for name, array in arrays.items()}
+    tensors = {name: _tensor(array, f"{path}: {name}") for name, array in arrays.items()}
     if description is None:
         return tensors
     try:
         return _restore(json.loads(description), tensors)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except DAMAGE as error:
         raise ValueError(f"{path}: the description of what the tensors are part of is damaged: {error!r}") from error
 
 
-def _tensor(array: Any) -> Tensor:
-    wanted = from_numpy_dtype(array.dtype).numpy  # operations compare dtypes by identity
+def _tensor(array: Any, label: str) -> Tensor:
+    try:
+        wanted = from_numpy_dtype(array.dtype).numpy  # operations compare dtypes by identity
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{label} is no tensor: {error}") from None
     return wrap(array if array.dtype is wanted else array.astype(wanted))
 
 
@@ -198,8 +207,8 @@ def _describe(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
         return ["tensor", name]
     if value is None or type(value) in (bool, int, float, str):
         return value
-    if isinstance(value, np.generic):
-        return _describe(value.item(), name, tensors)
+    if isinstance(value, np.generic) and not isinstance(item := value.item(), np.generic):  # a longdouble is its own
+        return _describe(item, name, tensors)
     if type(value) is complex:
         return ["complex", value.real, value.imag]
     if isinstance(value, Mapping):
@@ -270,6 +279,12 @@ class _Format(NamedTuple):
     read: Callable[[str], tuple[Arrays, str | None]]
 
 
+_NPY_HEADERS: dict[tuple[int, int], Callable[..., Any]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
 def _write_npz(path: str, arrays: Arrays, description: str | None) -> None:
     if description is not None:
         arrays = {**arrays, _STRUCTURE: np.frombuffer(description.encode(), np.uint8)}
@@ -281,12 +296,32 @@ def _write_npz(path: str, arrays: Arrays, description: str | None) -> None:
 
 def _read_npz(path: str) -> tuple[Arrays, str | None]:
     try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, TypeError, AttributeError) as error:
+        with Archive(path, {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}) as members:
+            arrays = {name.removesuffix(".npy"): _read_npy(members, name) for name in members.names}
+        structure = arrays.pop(_STRUCTURE, None)
+        return arrays, None if structure is None else structure.tobytes().decode()
+    except DAMAGE as error:
         raise ValueError(f"{path} is no .npz file of plain arrays, or is damaged: {error}") from None
-    structure = arrays.pop(_STRUCTURE, None)
-    return arrays, None if structure is None else structure.tobytes().decode()
+
+
+def _read_npy(members: Archive, name: str) -> np.ndarray:
+    """An array, for which memory is asked once the member is known to have that many bytes."""
+    with members.open(name) as stream:
+        version = np.lib.format.read_magic(stream)
+        if version not in _NPY_HEADERS:
+            raise ValueError(f"{name} is in version {version} of NumPy's format, which is that of structures")
+        try:
+            shape, _, dtype = _NPY_HEADERS[version](stream)
+        except MemoryError:  # which Python's parser says of brackets and signs that are nested deeply
+            raise ValueError(f"the header of {name} is no dict of what an array is") from None
+        size = members.size(name) - stream.tell()
+    if dtype.hasobject:
+        raise ValueError(f"{name} holds Python objects, which running code would make")
+    if math.prod(shape) * dtype.itemsize != size:
+        raise ValueError(f"{name} has {size} bytes, which are not {dtype} of shape {shape}")
+    with members.open(name) as stream:
+        array: np.ndarray = np.lib.format.read_array(stream, allow_pickle=False)
+    return array
 
 
 def _write_safetensors(path: str, arrays: Arrays, description: str | None) -> None:

@@ -192,3 +192,34 @@ def test_what_is_no_recording(tmp_path: Path, content: bytes, said: str) -> None
         read_runs(path)
     with pytest.raises(ReportError, match="nowhere"):
         read_runs(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"event": {"$record": "NaNEvent"', b'"event": {"$record": "EventOfALaterVersion"'),
+        (b'"event": {"$record": "NaNEvent"', b'"event": {"$record": "NaNEvent", "operands": ' + b"[" * 100_000),
+        (b'"$record": "SourceLine"', b'"$record": "LineOfALaterVersion"'),
+        (b'"lines": [', b'"lines": 3, "others": ['),
+        (b'"outcome": "update withheld"', b'"outcome": {"$complex": [1' + b"0" * 400 + b", 0]}"),
+    ],
+    ids=["event", "depth", "line", "lines", "number"],
+)
+def test_records_that_cannot_be_shown_count_as_torn(tmp_path: Path, old: bytes, new: bytes) -> None:
+    path = tmp_path / "events.jsonl"
+    whole = recorded(path)
+    assert old in whole
+    path.write_bytes(whole.replace(old, new, 1))
+    run = read_latest(path)
+    assert run.torn == 1
+    assert run.events == [SPIKE, BACKWARD]
+
+
+def test_a_command_that_is_none_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    whole = recorded(path)
+    assert b'"command": [' in whole
+    path.write_bytes(whole.replace(b'"command": [', b'"command": 3, "other": [', 1))
+    run = read_latest(path)
+    assert run.start is None
+    assert run.events == [EVENT, SPIKE, BACKWARD]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import traceback
 from collections.abc import Callable
@@ -48,28 +49,36 @@ def run_watched(
     finally:
         observer.stop()
     if isinstance(failure, ProgramNotFoundError):
-        print(f"retrograd: {failure}", file=sys.stderr)
+        _say(f"retrograd: {failure}")
         return 2
     report.close()
     if sys.stdout is not None:
-        sys.stdout.flush()  # what the script has printed comes before what is said about it
+        # what the script has printed comes before what is said about it; where that cannot be written, Python says so
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
     if failure is not None and not isinstance(failure, SystemExit):
         _show(failure)
     report.print()
     began = report.run.entries or observer.step
     instead = again.with_options_in_front(OPTIONS) if not began and _refuses_options(failure) else None
     if instead is not None:
-        print(MISPLACED.format(instead), file=sys.stderr)
+        _say(MISPLACED.format(instead))
     elif not began and (failure is None or isinstance(failure, SystemExit)):
-        print(NOTHING_WATCHED, file=sys.stderr)
+        _say(NOTHING_WATCHED)
     elif not report.run.entries and from_step is not None:
         text = NOTHING_FOUND if observer.step >= from_step else NOTHING_RECORDED
-        print(text.format(*sorted((from_step, observer.step))), file=sys.stderr)
+        _say(text.format(*sorted((from_step, observer.step))))
     if isinstance(failure, KeyboardInterrupt):
         sys.excepthook = _silent  # it has been shown; Python ends the process as after any Ctrl-C
     if isinstance(failure, SystemExit | KeyboardInterrupt):
         raise failure.with_traceback(None)
     return 0 if failure is None else 1
+
+
+def _say(text: str) -> None:
+    if sys.stderr is not None:  # print() would take the standard output in its place
+        with contextlib.suppress(OSError, ValueError):  # full, or closed by the program
+            print(text, file=sys.stderr)
 
 
 def _refuses_options(failure: BaseException | None) -> bool:
@@ -94,7 +103,7 @@ def _show(failure: BaseException) -> None:
         return
     first_line = str(failure).partition("\n")[0]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(_frames(failure.__traceback__))]
-    sys.stderr.write("".join(lines) + f"{type(failure).__qualname__}: {first_line}\n")
+    _say("".join(lines) + f"{type(failure).__qualname__}: {first_line}")
 
 
 def _frames(trace: TracebackType | None) -> traceback.StackSummary:

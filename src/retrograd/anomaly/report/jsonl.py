@@ -323,9 +323,23 @@ def _parse(line: bytes) -> Start | Entry | Note | None:
     """The record of one line; None if it is torn or none of ours."""
     try:
         record = _json.loads(line, _RECORDS)
-    except (ValueError, TypeError, LookupError):
+    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError):
         return None
-    return record if isinstance(record, Start | Entry | Note) else None
+    return record if _is_whole(record) else None
+
+
+def _is_whole(record: Any) -> bool:
+    """Whether what a record is made of is what can be shown, which damage or a later version may have changed."""
+    if isinstance(record, Entry):
+        lines = record.lines
+        return (
+            isinstance(record.event, NaNEvent | GradEvent)
+            and isinstance(lines, tuple)
+            and all(isinstance(line, SourceLine) and isinstance(line.text, str) for line in lines)
+        )
+    if isinstance(record, Start):
+        return isinstance(record.command, tuple) and all(isinstance(word, str) for word in record.command)
+    return isinstance(record, Note)
 
 
 def page_of(recording: Path) -> Path:
