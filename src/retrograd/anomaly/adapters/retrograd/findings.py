@@ -157,13 +157,14 @@ class Inquest:
             if source is None:
                 continue
             path = self.graph.spreads(node, self.graph.results(node))
-            if path is not None and isinstance(source, Birth):
+            if path is None:
+                continue
+            if isinstance(source, Birth):
                 return self.describer.forward(source, None, path, harmed=harmed)
-            if path is not None:
-                role = param if param in ("argument", "target") else "batch"
-                return self._made_unrecorded(node, source, path, harmed) or self.describer.leaf(
-                    source, role, param, path, harmed=harmed
-                )
+            role = param if param in ("argument", "target") else "batch"
+            return self._made_unrecorded(node, source, path, harmed) or self.describer.leaf(
+                source, role, param, path, harmed=harmed
+            )
         return None
 
     def _made_unrecorded(self, user: Node | Birth, data: ndarray, path: list[Node], harmed: str) -> NaNEvent | None:
