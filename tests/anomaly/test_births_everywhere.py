@@ -553,3 +553,24 @@ def test_a_hook_is_not_mended_by_a_mask_on_the_way_from_it() -> None:
     assert w.event is not None
     assert (w.event.op, w.event.harmed) == ("log", "the gradient of x")
     assert "where" not in (w.event.remedy or "")
+
+
+def test_a_line_that_goes_on_with_a_plus_is_widened_behind_it() -> None:
+    x = rg.tensor([300.0, 1.0], dtype=rg.float16, requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        loss = (
+            x.sum()
+            + x.half() * 1e3
+        ).sum()  # fmt: skip
+        loss.backward()
+    assert w.event is not None
+    assert w.event.remedy == "+ x.half().float() * 1e3"
+
+
+def test_the_equation_of_an_einsum_is_not_widened() -> None:
+    x = rg.tensor([200.0, 200.0], dtype=rg.float16, requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        loss = rg.einsum("i,i->", x, x)
+        loss.backward()
+    assert w.event is not None
+    assert w.event.remedy == 'loss = rg.einsum("i,i->", x.float(), x.float())'
