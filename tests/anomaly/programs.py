@@ -274,6 +274,8 @@ PROGRAMS = [
         "m = (x > 9).float()\ny = (x * m).sum() / m.sum()",
         "m = x > 9\ny = x[m].sum() / m.sum()",
         "s = x[x > 9]\ny = s.sum() / len(s)",
+        "y = x[x > 9].var() + 1",
+        "s = x[x > 9]\ny = torch.std(s) * 2",
     ),
     *ways(
         19,

@@ -530,3 +530,47 @@ def test_data_that_nobody_kept_is_pointed_at(join: Callable[[Any, Any], Any]) ->
     assert isinstance(event, NaNEvent)
     assert "lambda data, w: data + w" in (event.code_line or "")
     assert "look there first" in (event.note or "")
+
+
+@pytest.mark.parametrize("function", [rg.digamma, rg.lgamma], ids=["digamma", "lgamma"])
+def test_half_precision_that_is_computed_in_single(function: Callable[..., Any]) -> None:
+    """What was born is float16, and so is the floor that keeps away from the pole."""
+    x = rg.tensor([1.0, 0.0], dtype=rg.float16, requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        function(x).sum().backward()
+    assert w.event is not None
+    assert (w.event.dtype, w.event.index) == ("float16", (1,))
+    assert "min=1e-4" in (w.event.remedy or "")
+
+
+def test_a_hook_is_not_mended_by_a_mask_on_the_way_from_it() -> None:
+    """The ``where`` is behind the hook in backward: its condition says nothing about what the hook computes."""
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        h = rg.where(x > 1.5, x * 2, 0.0) * 1
+        h.register_hook(lambda g: rg.log(g * 0 - 1))
+        h.sum().backward()
+    assert w.event is not None
+    assert (w.event.op, w.event.harmed) == ("log", "the gradient of x")
+    assert "where" not in (w.event.remedy or "")
+
+
+def test_a_line_that_goes_on_with_a_plus_is_widened_behind_it() -> None:
+    x = rg.tensor([300.0, 1.0], dtype=rg.float16, requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        loss = (
+            x.sum()
+            + x.half() * 1e3
+        ).sum()  # fmt: skip
+        loss.backward()
+    assert w.event is not None
+    assert w.event.remedy == "+ x.half().float() * 1e3"
+
+
+def test_the_equation_of_an_einsum_is_not_widened() -> None:
+    x = rg.tensor([200.0, 200.0], dtype=rg.float16, requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        loss = rg.einsum("i,i->", x, x)
+        loss.backward()
+    assert w.event is not None
+    assert w.event.remedy == 'loss = rg.einsum("i,i->", x.float(), x.float())'

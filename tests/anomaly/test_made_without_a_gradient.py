@@ -13,6 +13,7 @@ from tests.anomaly.both import line, only_event, run, runs
 pytestmark = pytest.mark.filterwarnings("ignore:(std|var).* degrees of freedom:UserWarning")
 
 LEAF = "x = torch.tensor([1.0, 2.0], requires_grad=True)\ngood = torch.tensor([0.0, 2.0])\n"
+SUM = "\nloss = x.sum() + cost.sum()\nloss.backward()"
 USE = "\nloss = (x * weight).sum()\nloss.backward()"
 
 MADE = {
@@ -131,3 +132,54 @@ def test_under_vmap() -> None:
     )
     event = only_event(run("retrograd", text))
     assert (event.op, event.index, event.lineno) == ("log", (0, 1), line(text))
+
+
+@runs
+@pytest.mark.parametrize(
+    "other",
+    ["unused = torch.log(torch.zeros(2))", "unused = (x - x).detach() / 0", "spread = (good - good) / (good - good)"],
+)
+def test_a_birth_that_nothing_was_made_of_is_not_blamed(other: str, steps: bool) -> None:
+    """It could be what the sum was given, as far as shapes tell; the lines of the program know better."""
+    text = f"{LEAF}{other}\nweight = 1 / good  # born here\nloss = torch.cat([weight, x]).sum()\nloss.backward()"
+    event = only_event(run("retrograd", text, steps))
+    assert (event.op, event.index, event.lineno) == ("div", (0,), line(text))
+
+
+@runs
+def test_data_that_came_in_is_not_blamed_on_a_birth_elsewhere(steps: bool) -> None:
+    text = (
+        f"{LEAF}unused = (x - 5).detach().sqrt()\nraw = torch.tensor([1.0, -float('inf')])\n(x + raw).sum().backward()"
+    )
+    event = only_event(run("retrograd", text, steps))
+    assert (event.kind, event.operands) == ("leaf", {"raw": -float("inf")})
+
+
+def test_what_was_made_later_did_not_come_in_before() -> None:
+    text = "def shifted(x, by):\n    return x + by * 1.0\n" + LEAF
+    text += "loss = shifted(x, float('nan')).sum()\nlate = torch.sqrt(good - 1)\nloss.backward()"
+    event = only_event(run("retrograd", text))
+    assert event.operands.keys() != {"late"}
+    assert event.op != "sqrt"
+
+
+@runs
+def test_the_infinity_of_which_nan_was_made(steps: bool) -> None:
+    """The sum is born NaN of two infinities; without a gradient only the lines tell where they come from."""
+    text = f"{LEAF}cost = torch.log(good * 0) * torch.tensor([1.0, -1.0])  # born here" + SUM
+    event = only_event(run("retrograd", text, steps))
+    assert (event.op, event.index, event.lineno) == ("log", (0,), line(text))
+
+
+def test_numbers_that_are_given_to_what_nothing_records() -> None:
+    """Under a second run: not data that came in, but a number that an operation was given."""
+    text = f"{LEAF}cost = good.masked_fill(good > 0, -float('inf'))  # born here" + SUM
+    event = only_event(run("retrograd", text, steps=True))
+    assert (event.op, event.index, event.lineno) == ("masked_fill", (1,), line(text))
+
+
+@runs
+def test_the_softmax_of_a_row_that_is_masked(steps: bool) -> None:
+    text = f"{LEAF}cost = good.masked_fill(good > -1, -float('inf')).softmax(0)  # born here" + SUM
+    event = only_event(run("retrograd", text, steps))
+    assert (event.op, event.index, event.lineno) == ("softmax", (0,), line(text))

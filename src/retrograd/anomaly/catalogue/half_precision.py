@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeGuard
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import denominator, first, maker, value
@@ -125,11 +126,13 @@ def overflow(scene: Scene) -> Finding | None:
     if site is not None:
         tensors = [
             node
-            for node, operand in zip(site.written.arguments, scene.birth.args, strict=False)
+            for node, operand in zip(_operands(site), scene.birth.args, strict=False)
             if not operand.constant and node not in [constant for constant, _ in site.line.constants()]
         ]
+        if scene.op == "einsum":
+            tensors = _operands(site)
         if site.written.form != "operator" and not tensors:
-            tensors = list(site.written.arguments[:1])
+            tensors = _operands(site)[:1]
         rewritten = (
             site.line.replaced({node: atom(site.line.text(node)) + wider for node in tensors}) if tensors else None
         )
@@ -153,6 +156,16 @@ def overflow(scene: Scene) -> Finding | None:
         rewritten,
         general,
     )
+
+
+def _operands(site: Site) -> list[ast.expr]:
+    """What is written for tensors: not the equation of an einsum, nor the plus with which a line goes on."""
+    written = [each.operand if _is_plus(each) else each for each in site.written.arguments]
+    return [each for each in written if not (isinstance(each, ast.Constant) and isinstance(each.value, str))]
+
+
+def _is_plus(node: ast.expr) -> TypeGuard[ast.UnaryOp]:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd)
 
 
 def _goes_back(scene: Scene) -> bool:

@@ -277,8 +277,10 @@ def _single(scene: Scene) -> bool:
 
 @cause(17, "standard deviation of a single value")
 def spread_of_one(scene: Scene) -> Finding | None:
-    if scene.op not in ("std", "var") or not (
-        _single(scene) or (first(scene.birth).shape is None and not scene.backward)
+    if (
+        scene.op not in ("std", "var")
+        or _is_empty(first(scene.birth))
+        or not (_single(scene) or (first(scene.birth).shape is None and not scene.backward))
     ):
         return None
     site = scene.site(scene.birth)
@@ -316,10 +318,18 @@ _EMPTY = (
 )
 
 
+_NOTHING_SPREAD = (
+    "Nothing was selected (an empty mask, an empty batch), and the spread of nothing is 0/0, NaN. Leave it out where "
+    "nothing is left: the sum of nothing is 0. Of a single value it would be NaN, too, without correction=0."
+)
+
+
 @cause(18, "mean of an empty selection")
 def empty_mean(scene: Scene) -> Finding | None:
     if scene.op == "mean":
         return _mean_of_nothing(scene)
+    if scene.op in ("std", "var") and _is_empty(first(scene.birth)):
+        return _spread_of_nothing(scene)
     zero = _divided_by_zero(scene)
     if zero is None or zero.requires_grad or scene.op != "div":
         return None
@@ -356,6 +366,22 @@ def _mean_of_nothing(scene: Scene) -> Finding | None:
         rewritten = site.replaced(f"{site.written.renamed('sum')} / max({count}, 1)")
     name = scene.called(operand, "x")
     return Finding(_EMPTY, rewritten, f"y = {name}.sum() / max({name}.numel(), 1)")
+
+
+def _is_empty(operand: Operand) -> bool:
+    return operand.shape is not None and 0 in operand.shape
+
+
+def _spread_of_nothing(scene: Scene) -> Finding:
+    site = scene.site(scene.birth)
+    rewritten = None
+    if site is not None and (x := site.written.text(0, "input")) and not site.written.rest():
+        spelling = scene.spelling(site)
+        count = f"{spelling.module}.size({x})" if spelling.numpy else f"{atom(x)}.numel()"
+        nothing = site.written.renamed("sum")  # has a gradient, which is nothing as well
+        rewritten = site.replaced(f"{site.line.text(site.node)} if {count} else {nothing}")
+    name = scene.called(first(scene.birth), "x")
+    return Finding(_NOTHING_SPREAD, rewritten, f"y = {name}.{scene.op}() if {name}.numel() else {name}.sum()")
 
 
 @cause(19, "softmax of a row that is masked completely")

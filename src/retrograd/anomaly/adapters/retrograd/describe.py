@@ -86,7 +86,7 @@ class Describer:
         self, birth: Birth, node: Node | None, path: Sequence[Node], swallowed: bool = False, **fields: Any
     ) -> NaNEvent | None:
         """The event of a birth in an operation; None if its result turns out finite, unless that is to be told, too."""
-        output = result_of(birth)
+        output = _in_dtype_of(node, result_of(birth))
         if output is None or not (swallowed or is_bad(output) or underflows(birth.kinds, output)):
             return None
         op = birth.op
@@ -227,7 +227,11 @@ class Describer:
         """The event of a birth in an operation that a hook called during backward."""
         note = f"It happened in a hook, when backward was at {node.name()}."
         event = self.forward(birth, None, path, is_backward=True, **fields)
-        return None if event is None else replace(with_context(event, called_in_backward=True), note=note)
+        if event is None or event.surroundings is None:
+            return event
+        # on the way are those whose rules come after, which have not used its result in their own operations
+        event = replace(event, surroundings=replace(event.surroundings, consumers=()), note=note)
+        return with_context(event, called_in_backward=True)
 
     def _addition(
         self, birth: Birth, node: Node, path: Sequence[Node], makers: Sequence[Birth], **fields: Any
@@ -396,6 +400,19 @@ def result_of(birth: Birth) -> ndarray | None:
         return birth.result if isinstance(birth.result, ndarray) else None
     results = evaluate(birth.op, birth.samples or birth.operands)
     return next(filter(is_bad, results), results[0] if results else None)
+
+
+def _in_dtype_of(node: Node | None, result: ndarray | None) -> ndarray | None:
+    """What an operation gave, rounded to what its node passes on: float16 is computed in float32."""
+    if (
+        result is None
+        or not isinstance(node, OpNode)
+        or node.outputs != 1
+        or result.dtype.char + node.dtype.char != "fe"
+    ):
+        return result
+    with np.errstate(all="ignore"):
+        return result.astype(node.dtype)
 
 
 def _told_gradient(

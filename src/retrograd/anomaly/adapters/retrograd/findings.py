@@ -12,10 +12,9 @@ import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.place import place_fields
-from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, as_array, public_name
+from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, as_array, public_name, ran_by
 from retrograd.anomaly.adapters.retrograd.describe import Describer, result_of
 from retrograd.anomaly.adapters.retrograd.elements import (
-    UNKNOWN,
     first_not_finite,
     holds_infinity,
     holds_nan,
@@ -26,10 +25,10 @@ from retrograd.anomaly.adapters.retrograd.elements import (
 )
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.lost import Lost, lost_data
-from retrograd.anomaly.adapters.retrograd.replay import flat
+from retrograd.anomaly.adapters.retrograd.replay import birth_of_call, flat
 from retrograd.anomaly.adapters.retrograd.source import is_number_given, text_given
 from retrograd.anomaly.adapters.retrograd.unflagged import given_numbers, without_flag
-from retrograd.anomaly.adapters.retrograd.unrecorded import explains, maker_of, same_places
+from retrograd.anomaly.adapters.retrograd.unrecorded import explains, is_ruled_out, maker_of, same_places
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent, with_context
 from retrograd.anomaly.names import is_normalisation
@@ -84,7 +83,8 @@ class Inquest:
                 suspects = self._last_those_meant(self._in_order())
                 found = ((birth, self._came_through(birth)) for birth in suspects)
                 event = next((self._after_another(birth, event) for birth, event in found if event), None)
-            event = event or self._data(is_bad, "loss") or self._lost(holds_nan) or self._lost(is_bad)
+            event = event or self._data(is_bad, "loss")
+            event = event or (self._lost(holds_nan) if holds_nan(loss) else None) or self._lost(is_bad)
             return event or self._placed() or self._suspected(loss) or self._only_lost(loss)
 
         return self._found(search) or self._unknown(loss, "loss")
@@ -157,11 +157,14 @@ class Inquest:
             if source is None:
                 continue
             path = self.graph.spreads(node, self.graph.results(node))
-            if path is not None:
-                role = param if param in ("argument", "target") else "batch"
-                return self._made_unrecorded(node, source, path, harmed) or self.describer.leaf(
-                    source, role, param, path, harmed=harmed
-                )
+            if path is None:
+                continue
+            if isinstance(source, Birth):
+                return self.describer.forward(source, None, path, harmed=harmed)
+            role = param if param in ("argument", "target") else "batch"
+            return self._made_unrecorded(node, source, path, harmed) or self.describer.leaf(
+                source, role, param, path, harmed=harmed
+            )
         return None
 
     def _made_unrecorded(self, user: Node | Birth, data: ndarray, path: list[Node], harmed: str) -> NaNEvent | None:
@@ -202,7 +205,11 @@ class Inquest:
             path = trial.spreads(lost.node, trial.results(lost.node))
             if path is not None:
                 event = self._made_unrecorded(lost.node, lost.data, path, "loss")
-                return event or self._leaf_of(lost, Describer(trial, self.names, self.describer.context), path, "loss")
+                if event is None and not self._made(lost.data):
+                    describer = Describer(trial, self.names, self.describer.context)
+                    event = self._leaf_of(lost, describer, path, "loss")
+                if event is not None:
+                    return event
         return None
 
     @staticmethod
@@ -215,7 +222,7 @@ class Inquest:
     def _suspected(self, loss: ndarray) -> NaNEvent | None:
         """The birth without a gradient in a line that was given something which nobody kept."""
         for node, _ in self.graph.lost():
-            event = self._made_unrecorded(node, loss, [node], "loss")
+            event = self._made_unrecorded(node, loss, self.graph.path(node), "loss")
             if event is not None:
                 return event
         return None
@@ -243,8 +250,12 @@ class Inquest:
                 return self.describer.forward(birth, node, path, harmed="loss")
         return None
 
-    def _from_outside(self, data: ndarray) -> ndarray | None:
-        """What came in bad and made an array bad, often itself; None if an operation of this step made it so."""
+    def _from_outside(self, data: ndarray) -> ndarray | Birth | None:
+        """What came in bad and made an array bad, often itself; None if an operation of this step made it so.
+
+        Of a number that an operation was given, what that made of it.
+        """
+        wanted = holds_nan if holds_nan(data) else is_bad
         recorder = self.graph.recorder
         if recorder is None:
             return None if self._made(data) else data
@@ -253,8 +264,8 @@ class Inquest:
             if not given:
                 return None
             array = next((each for each in given if isinstance(each, ndarray)), None)
-            if array is None:  # a number
-                return data
+            if array is None:  # a number; NaN that follows from infinity was born later
+                return birth_of_call(call, data) if wanted(given) else None
             data = array
         return data
 
@@ -293,6 +304,10 @@ class Inquest:
         if path is None:
             return None
         for name, value in named(birth.op, birth.operands).items():
+            if holder is None and isinstance(value, ndarray) and np.isinf(value).any():
+                event = self._made_unrecorded(birth, value, path, "loss")
+                if event is not None:
+                    return event
             # minus infinity is how masks are made
             if isinstance(value, ndarray) and np.isposinf(value.real).any() and self._is_data(value):
                 event = self._made_unrecorded(birth, value, path, "loss")
@@ -321,13 +336,13 @@ class Inquest:
                 yield node
         yield from (node for node, array in self.graph.given() if same(array, result))
         for node in self.graph.nodes:
-            for name, value in self.graph.arguments(node).items():
-                if value is UNKNOWN and node.seq > birth.seq:
-                    trial = self.graph.supposing(node, name, result)
-                    if trial.is_consistent_after(node):
-                        self.graph = trial
-                        self.describer = Describer(trial, self.names, self.describer.context)
-                        yield node
+            writer = ran_by(node)
+            for name in self.graph.lost_by(writer) if writer.seq > birth.seq else ():
+                trial = self.graph.supposing(writer, name, result)
+                if trial.is_consistent_after(node) and not is_ruled_out(birth, sites.position_of(writer)):
+                    self.graph = trial
+                    self.describer = Describer(trial, self.names, self.describer.context)
+                    yield node
 
     # --- gradients ------------------------------------------------------------------------------------------------
 

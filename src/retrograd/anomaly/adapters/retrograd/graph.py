@@ -184,13 +184,15 @@ class Graph:
         """The arguments that nobody kept and no gradient flows to, with their nodes: data, or a number."""
         for node in self.nodes:
             if isinstance(node, OpNode):
-                for param in node.op.differentiable:
-                    value = self.arguments(node)[param]
-                    items = value if isinstance(value, list) else [value]
-                    if any(
-                        item is UNKNOWN and edge is None for item, edge in zip_longest(items, self.edges(node, param))
-                    ):
-                        yield node, param
+                yield from ((node, param) for param in self.lost_by(node))
+
+    def lost_by(self, node: Node) -> Iterator[str]:
+        """Those of one operation."""
+        for param in node.op.differentiable if isinstance(node, OpNode) else ():
+            value = self.arguments(node)[param]
+            items = value if isinstance(value, list) else [value]
+            if any(item is UNKNOWN and edge is None for item, edge in zip_longest(items, self.edges(node, param))):
+                yield param
 
     def supposing(self, node: Node, param: str, value: ndarray | float) -> Graph:
         """The same graph, with ``value`` in the place of an argument that is lost."""

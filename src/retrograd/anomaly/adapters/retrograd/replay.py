@@ -256,7 +256,7 @@ class Recorder(Observer):
             if not call.within.is_function:
                 call.within.flags += call.flags
             elif call.within.inside is None:
-                call.within.inside = self._birth(call, bad)
+                call.within.inside = birth_of_call(call, bad)
                 call.within.flags += call.flags
                 call.within.code, call.within.at = call.code, call.at
                 user = sites.user_frame(sys._getframe(1))
@@ -264,7 +264,7 @@ class Recorder(Observer):
             return
         if local.tangents is not None and derives_tangents(sys._getframe(1)):
             return  # the flag has told
-        birth = self._birth(call, bad)
+        birth = birth_of_call(call, bad)
         birth.modules = () if call.module is None else (call.module,)
         birth.node = backward_at(sys._getframe(1))  # in a hook
         birth.excused = self._excuses(birth)
@@ -278,13 +278,6 @@ class Recorder(Observer):
         for array in flat(arrays):
             if isinstance(array, ndarray):
                 self._knowing.setdefault(id(_memory(array)), []).append(known_to)
-
-    @staticmethod
-    def _birth(call: Call, bad: ndarray) -> Birth:
-        """The birth of a result of a call."""
-        birth = Birth(call.flags, call.name, op=call.op, operands=tuple(call.operands), result=bad, call=call)
-        birth.code, birth.at, birth.variables = call.code, call.at, call.variables
-        return birth
 
     def forward_failed(self, token: Any, error: BaseException) -> None:
         self._under_way.pop()
@@ -364,6 +357,13 @@ class Recorder(Observer):
         """Whether what a node passed on along an edge was not finite, as far as is known."""
         grads = self.gradients.get(node)
         return not grads or nr >= len(grads) or is_bad(grads[nr])
+
+
+def birth_of_call(call: Call, bad: ndarray) -> Birth:
+    """The birth of a result of a call."""
+    birth = Birth(call.flags, call.name, op=call.op, operands=tuple(call.operands), result=bad, call=call)
+    birth.code, birth.at, birth.variables = call.code, call.at, call.variables
+    return birth
 
 
 def _writer_of(tensor: Tensor) -> Node | None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.making import made, statement_at
-from retrograd.anomaly.adapters.place import variables_read
+from retrograd.anomaly.adapters.place import variables_read, written_at
 from retrograd.anomaly.adapters.retrograd.births import Birth, as_array
 from retrograd.anomaly.adapters.retrograd.describe import result_of
 from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad
@@ -88,11 +88,24 @@ def _maker_among(
     code, at = user
     if code is None:
         return None
+    birth = _first(births, code, _lines_behind(code, at))
+    return None if birth is None else Maker(birth, f"what line {sites.line_of(code, at)} is given")
+
+
+def is_ruled_out(birth: Birth, user: tuple[CodeType | None, int]) -> bool:
+    """Whether a birth was in lines of a function that have made nothing of what is read at some place in it."""
+    code, at = user
+    if code is None or written_at(code, at) is None or all(of is not code for of, _ in birth.places):
+        return False
+    return _first([birth], code, _lines_behind(code, at)) is None
+
+
+def _lines_behind(code: CodeType, at: int) -> set[int]:
+    """The lines of a function that have made what is read at some place in it, and those of the statement there."""
     lines = set(statement_at(code, sites.line_of(code, at)))
     for name in variables_read(code, at):
         lines |= made(code, name).lines
-    birth = _first(births, code, lines)
-    return None if birth is None else Maker(birth, f"what line {sites.line_of(code, at)} is given")
+    return lines
 
 
 def _maker(
