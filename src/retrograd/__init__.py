@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from retrograd import autograd, creation, ops, random, serialization
+from retrograd._late_names import NAMES as _LATE_NAMES
+from retrograd._late_names import PACKAGES as _LATE_PACKAGES
 from retrograd.absent import missing as _missing
 from retrograd.autograd import (
     enable_grad,
@@ -436,46 +438,8 @@ newaxis = None
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.")
 
 
-# Much that few programs need is imported when it is first used: packages, and names by the module that has them.
+# What is imported when it is first used, as checkers and editors see it: the table is in retrograd._late_names.
 # fmt: off
-_PACKAGES = frozenset((
-    "accelerator", "amp", "anomaly", "backends", "compiler", "cuda", "distributed", "distributions", "fft", "func",
-    "functional", "jit", "linalg", "multiprocessing", "nn", "optim", "return_types", "special", "testing", "types",
-    "utils", "version",
-))
-_ELSEWHERE = {
-    name: module
-    for module, names in {
-        "amp": "GradScaler autocast is_autocast_enabled",
-        "creation.ranges": "range",
-        "creation.signal_windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
-        "files": "load save",
-        "legacy": "detach lu lu_solve norm_except_dim qr svd vander",
-        "lowrank": "pca_lowrank svd_lowrank",
-        "ops.adaptive_pool": "adaptive_avg_pool1d adaptive_max_pool1d",
-        "ops.conv": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
-        "ops.distances": "pdist",
-        "ops.linalg": "det inverse logdet slogdet",
-        "ops.linalg_decompositions": "cholesky",
-        "ops.linalg_functions": "matrix_exp matrix_power orgqr pinverse",
-        "ops.linalg_lu": "lu_unpack",
-        "ops.linalg_norms": "cdist cosine_similarity pairwise_distance",
-        "ops.linalg_triangular": "cholesky_inverse cholesky_solve triangular_solve",
-        "ops.pool": "avg_pool1d max_pool1d max_pool2d max_pool3d",
-        "ops.special": "digamma erf erfc erfinv i0 igamma igammac lgamma logit mvlgamma polygamma xlogy",
-        "ops.spectrogram": "istft stft",
-        "ops.unfold": "channel_shuffle pixel_shuffle pixel_unshuffle",
-        "ops.view_copies": "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy "
-        "slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy "
-        "unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy",
-        "printing": "printoptions set_printoptions",
-        "switches": "_assert are_deterministic_algorithms_enabled bfloat16 compile get_float32_matmul_precision "
-        "get_num_interop_threads is_deterministic_algorithms_warn_only_enabled set_default_tensor_type "
-        "set_float32_matmul_precision set_flush_denormal set_num_interop_threads use_deterministic_algorithms",
-        "vectorize": "vmap",
-    }.items()
-    for name in names.split()
-}
 if _TYPE_CHECKING:
     from retrograd import accelerator, amp, anomaly, backends, compiler, cuda, distributed  # noqa: F401, I001
     from retrograd import distributions, fft, func, jit, linalg, multiprocessing, nn, optim  # noqa: F401
@@ -521,10 +485,10 @@ if _TYPE_CHECKING:
 def __getattr__(name: str) -> _Any:
     if name in _FORMS:
         return getattr(Tensor, name)
-    if name in _PACKAGES:
+    if name in _LATE_PACKAGES:
         return _importlib.import_module(f"retrograd.{name}")
-    if name in _ELSEWHERE:
-        value = globals()[name] = getattr(_importlib.import_module(f"retrograd.{_ELSEWHERE[name]}"), name)
+    if name in _LATE_NAMES:
+        value = globals()[name] = getattr(_importlib.import_module(f"retrograd.{_LATE_NAMES[name]}"), name)
         return value
     if name in _CPU_TYPES:
         return _CPU_TYPES[name]
