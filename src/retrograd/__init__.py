@@ -455,9 +455,10 @@ if _TYPE_CHECKING:
     from retrograd.ops.adaptive_pool import adaptive_avg_pool1d, adaptive_max_pool1d
     from retrograd.ops.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
     from retrograd.ops.distances import pdist
+    from retrograd.ops.householder import geqrf, orgqr, ormqr
     from retrograd.ops.linalg import det, inverse, logdet, slogdet
     from retrograd.ops.linalg_decompositions import cholesky
-    from retrograd.ops.linalg_functions import matrix_exp, matrix_power, orgqr, pinverse
+    from retrograd.ops.linalg_functions import matrix_exp, matrix_power, pinverse
     from retrograd.ops.linalg_lu import lu_unpack
     from retrograd.ops.linalg_norms import cdist, cosine_similarity, pairwise_distance
     from retrograd.ops.linalg_triangular import cholesky_inverse, cholesky_solve, triangular_solve
@@ -520,7 +521,7 @@ __all__ = [  # noqa: RUF022 (one page instead of ten)
     "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand_copy", "expm1", "eye", "fft", "fill", "finfo", "fix",
     "flatten", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power", "floor",
     "floor_divide", "fmax", "fmin", "fmod", "fork_rng", "frac", "frexp", "from_dlpack", "from_numpy", "frombuffer",
-    "full", "full_like", "gather", "gcd", "ge", "ger", "get_default_device", "get_default_dtype", "get_device",
+    "full", "full_like", "gather", "gcd", "ge", "geqrf", "ger", "get_default_device", "get_default_dtype", "get_device",
     "get_float32_matmul_precision", "get_num_interop_threads", "get_num_threads", "get_rng_state", "gradient",
     "greater", "greater_equal", "gt", "half", "hamming_window", "hann_window", "hardshrink", "heaviside", "histc",
     "histogram", "hsplit", "hstack", "hypot", "i0", "igamma", "igammac", "iinfo", "imag", "index_add", "index_copy",
@@ -538,8 +539,8 @@ __all__ = [  # noqa: RUF022 (one page instead of ten)
     "movedim", "msort", "mul", "multinomial", "multiply", "mv", "mvlgamma", "nan", "nan_to_num", "nanmean", "nanmedian",
     "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "negative", "newaxis", "nextafter", "nn", "no_grad",
     "nonzero", "nonzero_static", "norm", "norm_except_dim", "normal", "not_equal", "numel", "ones", "ones_like", "ops",
-    "optim", "orgqr", "outer", "pad", "pairwise_distance", "pca_lowrank", "pdist", "permute", "permute_copy", "pi",
-    "pinverse", "pixel_shuffle", "pixel_unshuffle", "poisson", "polar", "polygamma", "positive", "pow", "prelu",
+    "optim", "orgqr", "ormqr", "outer", "pad", "pairwise_distance", "pca_lowrank", "pdist", "permute", "permute_copy",
+    "pi", "pinverse", "pixel_shuffle", "pixel_unshuffle", "poisson", "polar", "polygamma", "positive", "pow", "prelu",
     "preserve_format", "printoptions", "prod", "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like",
     "randint", "randint_like", "randn", "randn_like", "random", "randperm", "range", "ravel", "real", "reciprocal",
     "relu", "relu_", "remainder", "renorm", "repeat_interleave", "reshape", "resolve_conj", "resolve_neg",
