@@ -33,6 +33,7 @@ def test_nothing_is_missing(module: str) -> None:
 
 
 CLASSES = [name for name in torch.distributions.__all__ if isinstance(getattr(torch.distributions, name), type)]
+FAMILIES = [name for name in CLASSES if hasattr(getattr(torch.distributions, name), "log_prob")]
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -47,6 +48,15 @@ def test_parameters_and_attributes(name: str) -> None:
     own = inspect.signature(theirs).parameters
     public = [attribute for attribute in dir(theirs) if not attribute.startswith("_") and attribute not in own]
     assert not [attribute for attribute in public if not hasattr(ours, attribute)]
+
+
+@pytest.mark.parametrize("method", ["log_prob", "cdf", "icdf", "rsample", "sample", "enumerate_support"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_parameters_of_methods(name: str, method: str) -> None:
+    theirs, ours = (
+        inspect.signature(getattr(getattr(lib, name), method)) for lib in (torch.distributions, rg.distributions)
+    )
+    assert list(ours.parameters) == list(theirs.parameters)
 
 
 def test_every_divergence_is_known() -> None:

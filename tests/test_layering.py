@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import retrograd
+from retrograd._late_names import NAMES, PACKAGES
 
 SOURCE = Path(__file__).parent.parent / "src"
 PACKAGE = SOURCE / "retrograd"
@@ -45,6 +45,7 @@ LAYERS = [
     ),
     ("retrograd.autograd", "retrograd.func"),
     (
+        "retrograd._late_names",
         "retrograd._paths",
         "retrograd.absent",
         "retrograd.accelerator",
@@ -239,4 +240,4 @@ def test_type_checkers_see_what_is_imported_late() -> None:
     tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
     (block,) = (each for each in tree.body if isinstance(each, ast.If) and ast.unparse(each.test) == "_TYPE_CHECKING")
     seen = {alias.name for each in block.body if isinstance(each, ast.ImportFrom) for alias in each.names}
-    assert seen == set(retrograd._PACKAGES) | set(retrograd._ELSEWHERE)
+    assert seen == set(PACKAGES) | set(NAMES)

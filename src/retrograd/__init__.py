@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from retrograd import autograd, creation, ops, random, serialization
+from retrograd._late_names import NAMES as _LATE_NAMES
+from retrograd._late_names import PACKAGES as _LATE_PACKAGES
 from retrograd.absent import missing as _missing
 from retrograd.autograd import (
     enable_grad,
@@ -436,46 +438,8 @@ newaxis = None
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.")
 
 
-# Much that few programs need is imported when it is first used: packages, and names by the module that has them.
+# What is imported when it is first used, as checkers and editors see it: the table is in retrograd._late_names.
 # fmt: off
-_PACKAGES = frozenset((
-    "accelerator", "amp", "anomaly", "backends", "compiler", "cuda", "distributed", "distributions", "fft", "func",
-    "functional", "jit", "linalg", "multiprocessing", "nn", "optim", "return_types", "special", "testing", "types",
-    "utils", "version",
-))
-_ELSEWHERE = {
-    name: module
-    for module, names in {
-        "amp": "GradScaler autocast is_autocast_enabled",
-        "creation.ranges": "range",
-        "creation.signal_windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
-        "files": "load save",
-        "legacy": "detach lu lu_solve norm_except_dim qr svd vander",
-        "lowrank": "pca_lowrank svd_lowrank",
-        "ops.adaptive_pool": "adaptive_avg_pool1d adaptive_max_pool1d",
-        "ops.conv": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
-        "ops.distances": "pdist",
-        "ops.linalg": "det inverse logdet slogdet",
-        "ops.linalg_decompositions": "cholesky",
-        "ops.linalg_functions": "matrix_exp matrix_power orgqr pinverse",
-        "ops.linalg_lu": "lu_unpack",
-        "ops.linalg_norms": "cdist cosine_similarity pairwise_distance",
-        "ops.linalg_triangular": "cholesky_inverse cholesky_solve triangular_solve",
-        "ops.pool": "avg_pool1d max_pool1d max_pool2d max_pool3d",
-        "ops.special": "digamma erf erfc erfinv i0 igamma igammac lgamma logit mvlgamma polygamma xlogy",
-        "ops.spectrogram": "istft stft",
-        "ops.unfold": "channel_shuffle pixel_shuffle pixel_unshuffle",
-        "ops.view_copies": "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy "
-        "slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy "
-        "unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy",
-        "printing": "printoptions set_printoptions",
-        "switches": "_assert are_deterministic_algorithms_enabled bfloat16 compile get_float32_matmul_precision "
-        "get_num_interop_threads is_deterministic_algorithms_warn_only_enabled set_default_tensor_type "
-        "set_float32_matmul_precision set_flush_denormal set_num_interop_threads use_deterministic_algorithms",
-        "vectorize": "vmap",
-    }.items()
-    for name in names.split()
-}
 if _TYPE_CHECKING:
     from retrograd import accelerator, amp, anomaly, backends, compiler, cuda, distributed  # noqa: F401, I001
     from retrograd import distributions, fft, func, jit, linalg, multiprocessing, nn, optim  # noqa: F401
@@ -491,9 +455,10 @@ if _TYPE_CHECKING:
     from retrograd.ops.adaptive_pool import adaptive_avg_pool1d, adaptive_max_pool1d
     from retrograd.ops.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
     from retrograd.ops.distances import pdist
+    from retrograd.ops.householder import geqrf, orgqr, ormqr
     from retrograd.ops.linalg import det, inverse, logdet, slogdet
     from retrograd.ops.linalg_decompositions import cholesky
-    from retrograd.ops.linalg_functions import matrix_exp, matrix_power, orgqr, pinverse
+    from retrograd.ops.linalg_functions import matrix_exp, matrix_power, pinverse
     from retrograd.ops.linalg_lu import lu_unpack
     from retrograd.ops.linalg_norms import cdist, cosine_similarity, pairwise_distance
     from retrograd.ops.linalg_triangular import cholesky_inverse, cholesky_solve, triangular_solve
@@ -521,10 +486,10 @@ if _TYPE_CHECKING:
 def __getattr__(name: str) -> _Any:
     if name in _FORMS:
         return getattr(Tensor, name)
-    if name in _PACKAGES:
+    if name in _LATE_PACKAGES:
         return _importlib.import_module(f"retrograd.{name}")
-    if name in _ELSEWHERE:
-        value = globals()[name] = getattr(_importlib.import_module(f"retrograd.{_ELSEWHERE[name]}"), name)
+    if name in _LATE_NAMES:
+        value = globals()[name] = getattr(_importlib.import_module(f"retrograd.{_LATE_NAMES[name]}"), name)
         return value
     if name in _CPU_TYPES:
         return _CPU_TYPES[name]
@@ -556,7 +521,7 @@ __all__ = [  # noqa: RUF022 (one page instead of ten)
     "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand_copy", "expm1", "eye", "fft", "fill", "finfo", "fix",
     "flatten", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power", "floor",
     "floor_divide", "fmax", "fmin", "fmod", "fork_rng", "frac", "frexp", "from_dlpack", "from_numpy", "frombuffer",
-    "full", "full_like", "gather", "gcd", "ge", "ger", "get_default_device", "get_default_dtype", "get_device",
+    "full", "full_like", "gather", "gcd", "ge", "geqrf", "ger", "get_default_device", "get_default_dtype", "get_device",
     "get_float32_matmul_precision", "get_num_interop_threads", "get_num_threads", "get_rng_state", "gradient",
     "greater", "greater_equal", "gt", "half", "hamming_window", "hann_window", "hardshrink", "heaviside", "histc",
     "histogram", "hsplit", "hstack", "hypot", "i0", "igamma", "igammac", "iinfo", "imag", "index_add", "index_copy",
@@ -574,8 +539,8 @@ __all__ = [  # noqa: RUF022 (one page instead of ten)
     "movedim", "msort", "mul", "multinomial", "multiply", "mv", "mvlgamma", "nan", "nan_to_num", "nanmean", "nanmedian",
     "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "negative", "newaxis", "nextafter", "nn", "no_grad",
     "nonzero", "nonzero_static", "norm", "norm_except_dim", "normal", "not_equal", "numel", "ones", "ones_like", "ops",
-    "optim", "orgqr", "outer", "pad", "pairwise_distance", "pca_lowrank", "pdist", "permute", "permute_copy", "pi",
-    "pinverse", "pixel_shuffle", "pixel_unshuffle", "poisson", "polar", "polygamma", "positive", "pow", "prelu",
+    "optim", "orgqr", "ormqr", "outer", "pad", "pairwise_distance", "pca_lowrank", "pdist", "permute", "permute_copy",
+    "pi", "pinverse", "pixel_shuffle", "pixel_unshuffle", "poisson", "polar", "polygamma", "positive", "pow", "prelu",
     "preserve_format", "printoptions", "prod", "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like",
     "randint", "randint_like", "randn", "randn_like", "random", "randperm", "range", "ravel", "real", "reciprocal",
     "relu", "relu_", "remainder", "renorm", "repeat_interleave", "reshape", "resolve_conj", "resolve_neg",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from retrograd.core.errors import LinAlgError
+from retrograd.ops.householder import householder_product
 from retrograd.ops.linalg import det, inv, inv_ex, slogdet, solve, solve_ex
 from retrograd.ops.linalg_decompositions import cholesky, cholesky_ex, eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 from retrograd.ops.linalg_functions import (
     diagonal,
-    householder_product,
     lstsq,
     matrix_exp,
     matrix_power,

@@ -200,6 +200,40 @@ def test_flops_of_batches() -> None:
     assert "Total KFLOPs" in EventList(prof.function_events[:1], with_flops=True).table()
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda lib: lib.nn.functional.linear(lib.ones(2, 3, 4), lib.ones(5, 4), lib.ones(5)),
+        lambda lib: lib.nn.functional.conv2d(lib.ones(2, 4, 8, 8), lib.ones(6, 2, 3, 3), stride=2, padding=1, groups=2),
+        lambda lib: lib.einsum("bij,bkj->bik", lib.ones(2, 3, 4), lib.ones(2, 5, 4)),
+        lambda lib: lib.tensordot(lib.ones(2, 3, 4), lib.ones(4, 5), 1),
+        lambda lib: lib.ones(3, 4).addmm(lib.ones(3, 2), lib.ones(2, 4)),
+        lambda lib: lib.nn.functional.scaled_dot_product_attention(
+            lib.ones(2, 3, 5, 4), lib.ones(2, 3, 7, 4), lib.ones(2, 3, 7, 6)
+        ),
+    ],
+    ids=["linear", "conv2d", "einsum", "tensordot", "addmm", "attention"],
+)
+def test_flops_of_products_are_those_of_torch(call: Any) -> None:
+    """However an operation is called there, and whatever it is made of."""
+
+    def total(lib: Any) -> int:
+        with module_of(lib).profile(with_flops=True) as prof:
+            call(lib)
+        return sum(event.flops or 0 for event in events_of(prof) if event.name != "aten::mul")  # scales of attention
+
+    assert total(rg) == total(torch) > 0
+
+
+def test_flops_of_products_that_torch_does_not_count() -> None:
+    with profile(with_flops=True) as prof:
+        rg.nn.functional.conv_transpose1d(rg.ones(2, 4, 8), rg.ones(4, 6, 3), stride=2)
+        rg.einsum("i,j->ij", rg.ones(3), rg.ones(4))
+    by_name = {event.name: event.flops for event in prof.function_events if event.flops}
+    # each element of the input meets the weights of its channel; each product is one term
+    assert by_name == {"aten::convolution_input": 2 * (2 * 4 * 8) * (6 * 3), "aten::contract": 12}
+
+
 # --- time -------------------------------------------------------------------------------------------------------------
 
 

@@ -136,6 +136,7 @@ BY_HAND: dict[str, Callable[[rg.Tensor], Any]] = {
     "mode": lambda x: rg.mode(x, 1)[0],
     "nextafter": lambda x: rg.nextafter(x, rg.zeros_like(x)),
     "orgqr": reflectors(rg.orgqr),
+    "ormqr": lambda x: rg.ormqr(x, rg.linspace(0.5, 1.5, 4, dtype=rg.float64), x[:, :2] ** 2),
     "special.round": lambda x: rg.special.round(x),
 }
 

@@ -140,6 +140,15 @@ def test_text_of_parameter_containers(m: Any) -> Any:
     return [text.replace(f"{m.__name__}.", "") for text in texts]
 
 
+@parity
+def test_parameters_by_keyword(m: Any) -> Any:
+    listed = m.nn.ModuleList([m.nn.ReLU(), m.nn.Tanh()])
+    in_order = m.nn.Sequential(m.nn.ReLU()).extend(sequential=[m.nn.Tanh()])
+    by_name = m.nn.ModuleDict()
+    by_name.update(modules={"a": m.nn.ReLU()})
+    return [str(listed.pop(key=0)), str(in_order.pop(key=-1)), str(in_order), str(by_name)]
+
+
 def test_index_out_of_range_says_how_long_the_container_is() -> None:
     with pytest.raises(IndexError, match="index 3 is out of range for a container of 2"):
         rg.nn.Sequential(rg.nn.ReLU(), rg.nn.ReLU())[3]

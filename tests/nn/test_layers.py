@@ -201,6 +201,15 @@ def test_layer(layer: str) -> None:
         assert_alike(lambda nn: eval(f"nn.{layer}", {"nn": nn}), *LAYERS[layer], **options)
 
 
+def test_deprecated_ends_of_hardtanh() -> None:
+    def ends(nn: Any) -> list[Any]:
+        with pytest.warns(FutureWarning) as seen:
+            layer = nn.Hardtanh(min_value=-2.0, max_value=3.0)
+        return [layer.min_val, layer.max_val, *(str(warning.message) for warning in seen)]
+
+    assert ends(rg.nn) == ends(torch.nn)
+
+
 @pytest.mark.parametrize("layer", [layer for layer in LAYERS if "Norm" in layer and "ocal" not in layer])
 def test_normalisation_in_evaluation_mode(layer: str) -> None:
     with kernel_or_skip():

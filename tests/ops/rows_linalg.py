@@ -183,6 +183,14 @@ def householder_samples(make: Make) -> Iterator[Sample]:
     yield call(make.normal(2, 4, 3), make.normal(2, 3))
 
 
+def ormqr_samples(make: Make) -> Iterator[Sample]:
+    for transpose in (False, True):
+        yield call(make.normal(4, 3), make.normal(3), make.normal(4, 2), transpose=transpose)
+        yield call(make.normal(4, 3), make.normal(3), make.normal(2, 4), left=False, transpose=transpose)
+    yield call(make.normal(3, 4), make.normal(3), make.normal(3, 3))
+    yield call(make.normal(2, 4, 3), make.normal(2, 3), make.normal(2, 4, 2))
+
+
 def lu_solve_samples(make: Make) -> Iterator[Sample]:
     for adjoint in (False, True):
         for left in (True, False):
@@ -376,4 +384,6 @@ ROWS = [
         view=True,
     ),
     *twice("linalg.householder_product", "orgqr", householder_samples, dtypes=COMPLEX, numeric=False, tolerance=4),
+    Row("geqrf", each(normal, [*MATRICES, *EMPTY]), dtypes=COMPLEX, gradients=False, tolerance=20),
+    Row("ormqr", ormqr_samples, dtypes=COMPLEX, numeric=False, tolerance=4),
 ]

@@ -21,6 +21,7 @@ def signals(make: Make) -> Iterator[Sample]:
     yield call(make.normal(23), 7, 3, window=window(make, 7), normalized=True, **complex_only)
     yield call(make.normal(24), 8, 3, 5, window(make, 5), **complex_only)
     yield call(make.normal(24), 8, 4, window=window(make, 8), center=False, **complex_only)
+    yield call(make.normal(24), 8, 3, 4, window(make, 4), center=False, align_to_window=True, **complex_only)
     yield call(make.normal(24), 8, window=window(make, 8), pad_mode="constant", **complex_only)
     yield call(make.normal(24), 8, window=window(make, 8), onesided=False, return_complex=True)
     yield call(make.normal(24), 8, window=window(make, 8), return_complex=False)

@@ -107,7 +107,7 @@ def tensors(values: list[Any]) -> list[Any]:
 # Results that lie in index order here and in another order in torch, so that more views are possible, by name and why.
 MORE_VIEWS = {
     "conv* *pool* max_unpool* pixel_* channel_shuffle interpolate local_response_norm group_norm": "no channels_last",
-    "linalg.* inverse cholesky* qr svd lu lu_solve orgqr triangular_solve": "LAPACK's columns",
+    "linalg.* inverse cholesky* qr svd lu lu_solve geqrf orgqr ormqr triangular_solve": "LAPACK's columns",
     "fft.*": "dimensions that were transformed come last in MKL's results",
     "where addcmul addcdiv addr normalize": "in torch the first operand decides, in NumPy all together",
     "select_scatter slice_scatter diagonal_scatter as_strided_scatter": "torch keeps gaps between the elements",

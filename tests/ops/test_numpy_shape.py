@@ -331,3 +331,18 @@ def test_none_is_broadcast_beside_tensors() -> None:
     np.testing.assert_array_equal(heights.numpy(), V)
     np.testing.assert_array_equal(widths.numpy(), [0.8] * 5)
     assert edges.tolist() == [None] * 5
+
+
+@pytest.mark.parametrize("function", [np.place, np.putmask], ids=lambda function: function.__name__)
+def test_what_refuses_a_gradient_for_an_array_is_named(function: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^numpy\.{function.__name__}: .*ndarray"):
+        function(np.zeros(3), np.array([True, False, True]), rg.ones(2, requires_grad=True))
+
+
+def test_nothing_to_place() -> None:
+    """As in NumPy, unless there is no place for it."""
+    for target in (np.zeros(2), rg.zeros(2)):
+        with pytest.raises(ValueError, match=r"(?i)cannot insert from an empty array"):
+            np.place(target, np.array([True, False]), rg.tensor([]))
+        np.place(target, np.array([False, False]), rg.tensor([]))
+        assert target.tolist() == [0, 0]

@@ -24,8 +24,21 @@ def test_there_and_back(hop: int, normalized: bool) -> None:
     np.testing.assert_allclose(x.stft(16, return_complex=True, **how).istft(16, length=100, **how).numpy(), SIGNAL)
 
 
+def test_frames_aligned_to_windows_of_another_parity() -> None:
+    """The first window begins with the signal, and there are as many frames as windows in it."""
+    x, window = rg.from_numpy(SIGNAL), rg.hann_window(5, dtype=rg.float64)
+    spectra = rg.stft(x, 8, 2, 5, window, center=False, return_complex=True, align_to_window=True)
+    windows = np.lib.stride_tricks.sliding_window_view(SIGNAL, 5, -1)[:, ::2] * window.numpy()
+    expected = np.fft.rfft(np.pad(windows, ((0, 0), (0, 0), (1, 2)))).swapaxes(1, 2)
+    np.testing.assert_allclose(spectra.numpy(), expected, atol=1e-12)
+
+
 MISTAKES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "complex or not": (lambda m: m.stft(m.ones(40), 8, window=m.ones(8)), "return_complex"),
+    "aligned and in the middle": (
+        lambda m: m.stft(m.ones(40), 8, window=m.ones(8), return_complex=True, align_to_window=False),
+        "center = false",
+    ),
     "three dimensions": (lambda m: m.stft(m.ones(2, 2, 40), 8, window=m.ones(8), return_complex=True), "1D or 2D"),
     "a short signal": (
         lambda m: m.stft(m.ones(5), 8, window=m.ones(8), center=False, return_complex=True),

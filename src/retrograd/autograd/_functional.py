@@ -174,6 +174,8 @@ _INDEPENDENT = {
 }
 _MISSING = {
     "back": "The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
+    "rows": "Output {output} of the user-provided function is independent of input {i}. This is not allowed in strict "
+    "mode.",
     "back_trick": "The gradient with respect to the input is independent of entry {i} in the grad_outputs when using "
     "the double backward trick to compute forward mode gradients. This is not allowed in strict mode.",
     "double_back": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in "
@@ -196,14 +198,19 @@ def check_dependence(tensors: Sequence[Tensor | None], kind: str, strict: bool) 
 
 
 def filled(
-    found: Sequence[Tensor | None], like: Sequence[Tensor], strict: bool, create_graph: bool, stage: str
+    found: Sequence[Tensor | None],
+    like: Sequence[Tensor],
+    strict: bool,
+    create_graph: bool,
+    stage: str,
+    output: int | None = None,
 ) -> Tensors:
-    """The gradients with zeros for those that are missing, which strict mode does not allow."""
+    """The gradients, of one ``output`` or of all, with zeros for missing ones, which strict mode does not allow."""
     filled = []
     for i, (tensor, other) in enumerate(zip(found, like, strict=True)):
         if tensor is None:
             if strict:
-                raise RuntimeError(_MISSING[stage].format(i=i))
+                raise RuntimeError(_MISSING[stage].format(i=i, output=output))
             tensor = zeros(other)
         elif strict and create_graph and not tensor.requires_grad:
             what = "hessian" if "double" in stage else "jacobian"

@@ -77,8 +77,8 @@ def make_events(
             event.input_shapes = [list(shape) if isinstance(shape, tuple) else [] for shape in detail.shapes]
             event.concrete_inputs = detail.values
             event.stack = places.format(detail.stack)
-        if with_flops and kind == names.OPERATION:
-            event.flops = flops_of(name, event.input_shapes)
+            if with_flops and kind == names.OPERATION:
+                event.flops = flops_of(name, event.structured_input_shapes, detail.values)
         for record in by_time.in_interval(begin, end):
             event.cpu_memory_usage += record[0].nbytes
             record[1] = True

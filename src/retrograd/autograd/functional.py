@@ -91,6 +91,14 @@ def vjp(
     return unpacked(outside(outputs, create_graph), are_outputs), unpacked(outside(result, create_graph), are_inputs)
 
 
+def _vector_for_inputs(v: Any, inputs: Tensors, are_inputs: bool, create_graph: bool, name: str) -> Any:
+    """The vector ``v``, shaped as the inputs; 1 if it is not given."""
+    if v is None:
+        check_one_element(inputs, False)
+        return (wrap(np.ones_like(inputs[0]._data)),)
+    return checked_vector(v, inputs, are_inputs, create_graph, name)
+
+
 def jvp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -122,11 +130,7 @@ def jvp(
     with enable_grad():
         are_inputs, inputs = as_tuple(inputs, "inputs", "jvp")
         inputs = inside(inputs, create_graph)
-        if v is None:
-            check_one_element(inputs, False)
-            v = (wrap(np.ones_like(inputs[0]._data)),)
-        else:
-            v = checked_vector(v, inputs, are_inputs, create_graph, "jvp")
+        v = _vector_for_inputs(v, inputs, are_inputs, create_graph, "jvp")
         are_outputs, outputs = as_tuple(func(*inputs), "outputs of the user-provided function", "jvp")
         check_dependence(outputs, "outputs", strict)
         # the gradient of the inputs is linear in this one of the outputs; at which point does not matter
@@ -146,13 +150,6 @@ def _scalar_and_gradient(func: Callable[..., Any], inputs: Tensors, strict: bool
     found = gradients(outputs, inputs, create_graph=True)
     check_dependence(found, "jacobian", strict)
     return outputs, found
-
-
-def _vector_for_hessian(v: Any, inputs: Tensors, are_inputs: bool, create_graph: bool, name: str) -> Any:
-    if v is None:
-        check_one_element(inputs, False)
-        return (wrap(np.ones_like(inputs[0]._data)),)
-    return checked_vector(v, inputs, are_inputs, create_graph, name)
 
 
 def vhp(
@@ -185,7 +182,7 @@ def vhp(
     with enable_grad():
         are_inputs, inputs = as_tuple(inputs, "inputs", "vhp")
         inputs = inside(inputs, create_graph)
-        v = _vector_for_hessian(v, inputs, are_inputs, create_graph, "vhp")
+        v = _vector_for_inputs(v, inputs, are_inputs, create_graph, "vhp")
         outputs, first = _scalar_and_gradient(func, inputs, strict, "vhp")
     with set_grad_enabled(create_graph or is_grad_enabled()):
         found = gradients(first, inputs, v, create_graph)
@@ -222,7 +219,7 @@ def hvp(
     with enable_grad():
         are_inputs, inputs = as_tuple(inputs, "inputs", "hvp")
         inputs = inside(inputs, create_graph)
-        v = _vector_for_hessian(v, inputs, are_inputs, create_graph, "hvp")
+        v = _vector_for_inputs(v, inputs, are_inputs, create_graph, "hvp")
         outputs, first = _scalar_and_gradient(func, inputs, strict, "hvp")
         vectors = tuple([zeros(x).requires_grad_() for x in inputs])
         products = pulled(first, inputs, vectors)
@@ -333,18 +330,8 @@ def _rows(position: int, output: Tensor, inputs: Tensors, create_graph: bool, st
     elements = output.reshape(-1)
     for k in range(len(elements)):
         found = gradients([elements[k]], inputs, create_graph=create_graph, retain_graph=True)
-        for i, (gradient, x) in enumerate(zip(found, inputs, strict=True)):
-            if gradient is None and strict:
-                raise RuntimeError(
-                    f"Output {position} of the user-provided function is independent of input {i}. "
-                    "This is not allowed in strict mode."
-                )
-            if gradient is not None and strict and create_graph and not gradient.requires_grad:
-                raise RuntimeError(
-                    f"The jacobian of the user-provided function is independent of input {i}. "
-                    "This is not allowed in strict mode when create_graph=True."
-                )
-            rows[i].append(zeros(x) if gradient is None else gradient)
+        for row, gradient in zip(rows, filled(found, inputs, strict, create_graph, "rows", position), strict=True):
+            row.append(gradient)
     return tuple(
         [
             stack(of_input).reshape((*output.shape, *x.shape)) if of_input else zeros(x, (*output.shape, *x.shape))

@@ -333,10 +333,18 @@ def with_levels(operand: Any, levels: Levels, ndim: int | None = None) -> Any:
     return array.reshape(tuple([lengths.get(level, 1) for level in levels]) + (1,) * max(missing, 0) + shape[k:])
 
 
-def expanded(operand: Any, levels: Levels) -> Any:
-    """The plain array behind ``operand`` with a full axis for each of ``levels``, as a view."""
-    array = with_levels(operand, levels)
+def expanded(operand: Any, levels: Levels, ndim: int | None = None) -> Any:
+    """As :func:`with_levels`, with a full axis for each of ``levels``, as a view."""
+    array = with_levels(operand, levels, ndim)
     return np.broadcast_to(array, full_sizes(levels) + array.shape[len(levels) :])
+
+
+def batched(result: Any, levels: Levels) -> Any:
+    """What a function returned for arrays with hidden axes, as batched arrays; None stays."""
+    if isinstance(result, (tuple, list)):
+        parts = [batched(part, levels) for part in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
+    return None if result is None else BatchedArray(result, levels)
 
 
 def unbatched(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.batching.array import BatchedArray, Levels, expanded, full_sizes, levels_of, lift, union, with_levels
+from retrograd.batching.array import BatchedArray, Levels, batched, expanded, full_sizes, levels_of, lift
 
 
 def is_ours(operand: Any) -> bool:
@@ -195,13 +195,8 @@ def in_front(function: Callable[..., Any], operands: Sequence[Any]) -> Any:
     lifted = _all_batched(operands)
     leaves = [leaf for leaf in _leaves(lifted) if type(leaf) is BatchedArray]
     levels, ndim = levels_of(leaves), max(leaf.ndim for leaf in leaves)
-    sizes = full_sizes(levels)
-
-    def physical(batch: BatchedArray) -> Any:
-        array = with_levels(batch, levels, ndim)
-        return np.broadcast_to(array, sizes + array.shape[len(levels) :])
-
-    return _hidden(function(*[_replaced(operand, physical) for operand in lifted]), levels)
+    plain = [_replaced(operand, lambda batch: expanded(batch, levels, ndim)) for operand in lifted]
+    return batched(function(*plain), levels)
 
 
 def over_rows(function: Callable[..., Any], operands: Sequence[Any]) -> Any:
@@ -223,26 +218,14 @@ def over_rows(function: Callable[..., Any], operands: Sequence[Any]) -> Any:
         merged.append(operand)
 
     def parted(result: Any) -> Any:
-        return result.reshape(*sizes, rows, result.shape[1])
+        return None if result is None else result.reshape(*sizes, rows, result.shape[1])
 
     result = function(*merged)
-    if isinstance(result, tuple):
-        return tuple([None if part is None else BatchedArray(parted(part), levels) for part in result])
-    return BatchedArray(parted(result), levels)
-
-
-def _hidden(result: Any, levels: Levels) -> Any:
-    """Plain results with the axes of the levels in front, as batched arrays."""
-    if isinstance(result, (list, tuple)):
-        return type(result)([_hidden(part, levels) for part in result])
-    return None if result is None else BatchedArray(result, levels)
+    return batched(tuple(map(parted, result)) if isinstance(result, tuple) else parted(result), levels)
 
 
 def _all_batched(operands: Sequence[Any]) -> list[Any]:
-    levels: Levels = ()
-    for leaf in _leaves(list(operands)):
-        if type(leaf) is BatchedArray:
-            levels = union(levels, leaf.levels)
+    levels = levels_of(_leaves(list(operands)))
     return [_lifted(value, levels) for value in operands]
 
 

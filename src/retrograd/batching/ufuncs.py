@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from retrograd.batching.array import BatchedArray, Levels, has_room, levels_of, with_levels
+from retrograd.batching.array import BatchedArray, Levels, batched, has_room, levels_of, with_levels
 from retrograd.batching.products import matmul
 from retrograd.batching.samples import change_samples, is_ours, per_sample
 
@@ -56,14 +56,6 @@ def aligned(operands: Any, cores: Any = None) -> tuple[list[Any], Levels]:
             operand = with_levels(operand, levels, loops + (0 if cores is None else cores[position]))
         arrays.append(operand)
     return arrays, levels
-
-
-def batched(result: Any, levels: Levels) -> Any:
-    """What a function returned for arrays with hidden axes, as batched arrays."""
-    if isinstance(result, (tuple, list)):
-        parts = [batched(part, levels) for part in result]
-        return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
-    return BatchedArray(result, levels)
 
 
 @functools.cache

@@ -47,10 +47,7 @@ def arange(start: Any = None, end: Any = None, step: Any = None, **options: Unpa
     if not all(math.isfinite(bound) for bound in bounds):
         raise RuntimeError(f"arange(): unsupported range: {bounds[0]} -> {bounds[1]} by {bounds[2]}")
     first, last, by = bounds
-    if (last - first) * by < 0:
-        raise RuntimeError(
-            f"arange(): upper bound and lower bound inconsistent with step sign: from {first} to {last} by {by}"
-        )
+    _check_direction("arange", first, last, by)
     if request.dtype == int64.numpy:
         first, last, by = int(first), int(last), int(by)
     if by == 0:
@@ -91,12 +88,17 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, **options: Unpack[Opti
         first, last, by = int(first), int(last), int(by)
     if by == 0:
         raise RuntimeError("range(): step must be nonzero")
-    if (last - first) * by < 0:
-        raise RuntimeError(
-            f"range(): upper bound and lower bound inconsistent with step sign: from {first} to {last} by {by}"
-        )
+    _check_direction("range", first, last, by)
     length = int((last - first) / by) + 1
     return _fill_in_order(request, lambda xp: _progression(xp, first, by, length, request.dtype))
+
+
+def _check_direction(name: str, first: Any, last: Any, by: Any) -> None:
+    """Raise if steps lead away from the end."""
+    if (last - first) * by < 0:
+        raise RuntimeError(
+            f"{name}(): upper bound and lower bound inconsistent with step sign: from {first} to {last} by {by}"
+        )
 
 
 def _fill_in_order(request: Request, numbers: Callable[[Any], Any]) -> Tensor:

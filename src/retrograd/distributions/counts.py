@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.creation import arange
 from retrograd.distributions import constraints
-from retrograd.distributions.discrete import Binomial, ByProbability, Categorical, OverCategories
+from retrograd.distributions.discrete import Binomial, ByCountAndProbability, Categorical, OverCategories
 from retrograd.distributions.gamma import Gamma
 from retrograd.distributions.utils import broadcast_all, lazy_property
 from retrograd.nn.functional import logsigmoid
@@ -90,7 +90,7 @@ class Multinomial(OverCategories):
         return n * self._categorical.entropy() - total + (chances * orders).sum((0, -1))
 
 
-class NegativeBinomial(ByProbability):
+class NegativeBinomial(ByCountAndProbability):
     """How many yes come before ``total_count`` noes; a yes has probability ``probs`` each time.
 
     It is a Poisson distribution whose rate is gamma distributed, so that ``total_count`` need be no integer.
@@ -114,15 +114,6 @@ class NegativeBinomial(ByProbability):
         "logits": constraints.real,
     }
     support = constraints.nonnegative_integer
-    total_count: Any
-
-    def __init__(
-        self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
-    ) -> None:
-        total, value = broadcast_all(total_count, self._choose(probs, logits))
-        self.total_count = total.to(value.dtype)
-        setattr(self, self._by, value)
-        super().__init__(value.shape, (), validate_args)
 
     @property
     def mean(self) -> Any:

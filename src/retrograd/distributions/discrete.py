@@ -172,7 +172,21 @@ class Geometric(ByOneProbability):
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs
 
 
-class Binomial(ByProbability):
+class ByCountAndProbability(ByProbability):
+    """One that depends on a number and a probability for each element."""
+
+    total_count: Any
+
+    def __init__(
+        self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        total, value = broadcast_all(total_count, self._choose(probs, logits))
+        self.total_count = total.to(value.dtype)
+        setattr(self, self._by, value)
+        super().__init__(value.shape, (), validate_args)
+
+
+class Binomial(ByCountAndProbability):
     """How many of ``total_count`` trials give a yes, which has probability ``probs`` in each."""
 
     arg_constraints: ClassVar = {
@@ -181,15 +195,11 @@ class Binomial(ByProbability):
         "logits": constraints.real,
     }
     has_enumerate_support = True
-    total_count: Any
 
     def __init__(
         self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        total, value = broadcast_all(total_count, self._choose(probs, logits))
-        self.total_count = total.to(value.dtype)
-        setattr(self, self._by, value)
-        super().__init__(value.shape, (), validate_args)
+        super().__init__(total_count, probs, logits, validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:

@@ -91,13 +91,13 @@ class MixtureSameFamily(Distribution):
         parts = self.component_distribution
         return self._mean_of(parts.variance + (parts.mean - self.mean.unsqueeze(self._components)) ** 2)
 
-    def cdf(self, value: Any) -> Any:
-        self._validate_sample(value)
-        return self._mean_of(self.component_distribution.cdf(value.unsqueeze(self._components)))
+    def cdf(self, x: Any) -> Any:
+        self._validate_sample(x)
+        return self._mean_of(self.component_distribution.cdf(x.unsqueeze(self._components)))
 
-    def log_prob(self, value: Any) -> Any:
-        self._validate_sample(value)
-        each = self.component_distribution.log_prob(value.unsqueeze(self._components))
+    def log_prob(self, x: Any) -> Any:
+        self._validate_sample(x)
+        each = self.component_distribution.log_prob(x.unsqueeze(self._components))
         return logsumexp(each + log_softmax(self.mixture_distribution.logits, -1), -1)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:

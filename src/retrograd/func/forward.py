@@ -147,6 +147,16 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         ``func(*primals)``, and a function that takes tangents, one for each primal, and returns those of the output, as
         :func:`jvp` does.
 
+    Raises
+    ------
+    RuntimeError
+        If ``func`` returns anything but tensors; of ``jvp_fn``, if the tangents do not match the primals.
+
+    Notes
+    -----
+    The linear function comes from the recorded gradients, so that a ``no_grad`` inside of ``func`` makes a constant of
+    what is computed in it, as for :func:`grad`. :func:`jvp` goes through it.
+
     Examples
     --------
     >>> output, jvp_fn = rg.func.linearize(rg.sin, rg.tensor([0.0, 1.0]))

@@ -74,9 +74,10 @@ __all__ = [
     "windows",
 ]
 
+add_late_methods("retrograd.ops.householder", "geqrf", "orgqr", "ormqr")
 add_late_methods("retrograd.ops.linalg", "det", "inverse", "logdet", "slogdet")
 add_late_methods("retrograd.ops.linalg_decompositions", "cholesky", "qr", "svd")
-add_late_methods("retrograd.ops.linalg_functions", "matrix_exp", "matrix_power", "orgqr", "pinverse")
+add_late_methods("retrograd.ops.linalg_functions", "matrix_exp", "matrix_power", "pinverse")
 add_late_methods("retrograd.ops.linalg_lu", "lu", "lu_solve")
 add_late_methods("retrograd.ops.linalg_triangular", "cholesky_inverse", "cholesky_solve", "triangular_solve")
 add_late_methods("retrograd.ops.spectrogram", "istft", "stft")

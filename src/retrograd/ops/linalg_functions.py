@@ -336,29 +336,3 @@ def vander_vector(x, N: int | None = None, increasing: bool = False):
 def diagonal(A, *, offset: int = 0, dim1: int = -2, dim2: int = -1):
     """Return a view of the diagonals of ``A``, by default of the matrices in its last two dimensions."""
     return np.diagonal(A, offset, dim1, dim2)
-
-
-@composite(name="linalg.householder_product", method=False, out=True)
-def householder_product(A, tau):
-    """Return the first columns of the product of the reflections I - τᵢ vᵢ vᵢᴴ.
-
-    vᵢ is the i-th column of ``A`` below the diagonal, with a one on it. Shapes: ``(..., m, n)`` and ``(..., k)`` with
-    ``m >= n >= k`` give ``(..., m, n)``.
-    """
-    check_matrix("linalg.householder_product", A)
-    check_floating("linalg.householder_product", A, tau)
-    m, n = A.shape[-2:]
-    if m < n or n < tau.shape[-1]:
-        raise RuntimeError(
-            "linalg.householder_product: A must have at least as many rows as columns and at least as many columns as "
-            f"tau has elements, but they have shapes {list(A.shape)} and {list(tau.shape)}"
-        )
-    V = np.tril(A, -1) + np.eye(m, n, dtype=A.dtype)
-    Q = wrap(np.zeros_like(A._data) + np.eye(m, n, dtype=A._data.dtype))
-    for i in reversed(range(tau.shape[-1])):
-        v = V[..., i : i + 1]
-        Q = Q - tau[..., i, None, None] * (v @ (adjoint(v) @ Q))
-    return Q
-
-
-orgqr = composite(name="orgqr")(householder_product)

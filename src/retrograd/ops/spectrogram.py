@@ -58,6 +58,7 @@ def stft(
     normalized: bool = False,
     onesided: bool | None = None,
     return_complex: bool | None = None,
+    align_to_window: bool | None = None,
 ) -> Tensor:
     """Return the Fourier transforms of the frames of a signal: the short-time Fourier transform.
 
@@ -84,11 +85,16 @@ def stft(
     return_complex
         Whether the result is complex; otherwise real and imaginary parts are in one more dimension. A real signal
         needs it said.
+    align_to_window
+        Whether the first window, where it is shorter than the frame, begins with the signal and the last one ends
+        within it, beyond which frames are filled up with zeros; only for ``center=False``, where it is False by
+        default.
 
     Raises
     ------
     RuntimeError
-        If a length or a shape does not fit, or ``return_complex`` is not given for a real signal.
+        If a length or a shape does not fit, ``return_complex`` is not given for a real signal, or ``align_to_window``
+        is given together with ``center``.
 
     Examples
     --------
@@ -107,8 +113,13 @@ def stft(
             "result, return_complex=False for real and imaginary parts in a dimension of their own"
         )
     signal = input if input.ndim == 2 else input.reshape((1, -1))
+    if center and align_to_window is not None:
+        raise RuntimeError("stft align_to_window should only be set when center = false")
     if center:
         signal = pad(signal, (n_fft // 2, n_fft // 2), pad_mode)
+    elif align_to_window:
+        beyond = n_fft - (n_fft if win_length is None else win_length)
+        signal = pad(signal, (beyond // 2, beyond - beyond // 2))
     hop = n_fft // 4 if hop_length is None else hop_length
     if not 0 < n_fft <= signal.shape[-1]:
         raise RuntimeError(f"stft: expected 0 < n_fft <= {signal.shape[-1]}, but got n_fft={n_fft}")

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.batching.array import BatchedArray, Level, expanded, levels_of, unbatched
+from retrograd.batching.array import BatchedArray, Levels, expanded, full_sizes, levels_of, unbatched, union
 from retrograd.batching.samples import RandomnessError
 from retrograd.core.state import local
 
 
-def differing_levels() -> tuple[Level, ...]:
+def differing_levels() -> Levels:
     """The calls of ``vmap`` under way that want other random numbers in every sample.
 
     Raises
@@ -33,11 +33,9 @@ def with_room(array: Any) -> Any:
     """An array to be filled with random numbers, with room for every sample that wants its own."""
     if not local.vmaps:
         return array
-    own = array.levels if type(array) is BatchedArray else ()
-    missing = [level for level in differing_levels() if level not in own]
-    levels = tuple(sorted({*own, *missing}, key=lambda level: level.number))
-    sizes = tuple([level.size for level in levels])
-    return BatchedArray(np.empty_like(unbatched(array), shape=sizes + array.shape), levels) if levels else array
+    levels = union(levels_of([array]), differing_levels())
+    whole = full_sizes(levels) + array.shape
+    return BatchedArray(np.empty_like(unbatched(array), shape=whole), levels) if levels else array
 
 
 class BatchedDraws:
@@ -46,7 +44,7 @@ class BatchedDraws:
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
         self._levels = differing_levels()
-        self._sizes = tuple([level.size for level in self._levels])
+        self._sizes = full_sizes(self._levels)
 
     def _wrapped(self, drawn: Any) -> Any:
         return BatchedArray(drawn, self._levels) if self._levels else drawn

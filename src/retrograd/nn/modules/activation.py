@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor
 from retrograd.creation import empty
 from retrograd.nn import functional as F
@@ -223,10 +224,25 @@ class Hardtanh(_MayOverwrite):
         Its ends.
     inplace
         Overwrite the input.
+    min_value, max_value
+        Deprecated names of ``min_val`` and ``max_val``, which they replace.
     """
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
         super().__init__(inplace)
+        if min_value is not None:
+            warn_user("keyword argument `min_value` is deprecated and renamed to `min_val`", FutureWarning)
+            min_val = min_value
+        if max_value is not None:
+            warn_user("keyword argument `max_value` is deprecated and renamed to `max_val`", FutureWarning)
+            max_val = max_value
         if max_val <= min_val:
             raise AssertionError(f"max_val must be greater than min_val, but got {min_val} and {max_val}")
         self.min_val = min_val

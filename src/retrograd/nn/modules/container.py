@@ -85,10 +85,10 @@ class _Listed(Module):
             self.append(module)
         return self
 
-    def pop(self, index: Any) -> Module:
-        """Take out the module at ``index`` and return it."""
-        module = self[index]  # type: ignore[index]  # both subclasses have __getitem__
-        del self[index]
+    def pop(self, key: Any) -> Module:
+        """Take out the module at ``key`` and return it."""
+        module = self[key]  # type: ignore[index]  # both subclasses have __getitem__
+        del self[key]
         return module
 
 
@@ -130,6 +130,10 @@ class Sequential(_Listed):
             raise IndexError(f"Index out of range: {index}, for a container of {len(self)}")
         super().insert(index, module)
         return self
+
+    def extend(self, sequential: Iterable[Module]) -> Self:
+        """Add modules at the end."""
+        return super().extend(sequential)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -230,7 +234,7 @@ class ModuleList(_Listed):
 class _Keyed:
     """What :class:`ModuleDict` and :class:`ParameterDict` share: the faces of a dictionary."""
 
-    def update(self, entries: Any) -> None:
+    def _add(self, entries: Any) -> None:
         """Add entries from a mapping or from an iterable of pairs; the name is that of the class in errors."""
         name = type(self).__name__
         if not isinstance(entries, Iterable):
@@ -268,7 +272,7 @@ class ModuleDict(_Keyed, Module):
     def __init__(self, modules: Any = None) -> None:
         super().__init__()
         if modules is not None:
-            self.update(modules)
+            self._add(modules)
 
     def __getitem__(self, key: str) -> Any:
         return self._modules[key]
@@ -287,6 +291,10 @@ class ModuleDict(_Keyed, Module):
 
     def __contains__(self, key: str) -> bool:
         return key in self._modules
+
+    def update(self, modules: Any) -> None:
+        """Add modules from a mapping or from an iterable of pairs."""
+        self._add(modules)
 
     def clear(self) -> None:
         """Take out all modules."""
@@ -449,7 +457,7 @@ class ParameterDict(_Keyed, Module):
         """Add entries from a mapping or from an iterable of pairs; those of a plain ``dict`` by their sorted keys."""
         if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
             parameters = OrderedDict(sorted(parameters.items()))
-        super().update(parameters)
+        self._add(parameters)
 
     def copy(self) -> ParameterDict:
         """Return a dictionary with the same parameters."""

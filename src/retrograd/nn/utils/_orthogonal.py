@@ -11,10 +11,11 @@ from retrograd.core.tensor import Tensor, wrap
 from retrograd.creation import eye
 from retrograd.nn.modules.module import Module
 from retrograd.nn.utils import parametrize
+from retrograd.ops.householder import householder_product
 from retrograd.ops.joining import cat
 from retrograd.ops.linalg import solve
 from retrograd.ops.linalg_decompositions import qr
-from retrograd.ops.linalg_functions import householder_product, matrix_exp
+from retrograd.ops.linalg_functions import matrix_exp
 from retrograd.random import randn
 
 _MAPS = ("matrix_exp", "cayley", "householder")

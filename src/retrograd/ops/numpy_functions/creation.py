@@ -33,10 +33,10 @@ def _makes(function: Callable[..., Any]) -> Callable[..., Tensor]:
     return answer
 
 
-for _name in ("arange", "empty", "eye", "frombuffer", "fromfile", "fromfunction", "fromiter", "fromstring"):
-    implements(getattr(np, _name))(_makes(getattr(np, _name)))
-
-for _name in ("genfromtxt", "identity", "loadtxt", "ones", "tri", "zeros"):
+for _name in (
+    "arange", "empty", "eye", "frombuffer", "fromfile", "fromfunction", "fromiter", "fromstring", "genfromtxt",
+    "identity", "loadtxt", "ones", "tri", "zeros",
+):  # fmt: skip
     implements(getattr(np, _name))(_makes(getattr(np, _name)))
 
 
@@ -95,10 +95,9 @@ def _describes(function: Callable[..., Any]) -> Callable[..., Any]:
     return answer
 
 
-for _name in ("can_cast", "common_type", "min_scalar_type", "result_type", "einsum_path"):
-    implements(getattr(np, _name))(_describes(getattr(np, _name)))
-
-for _name in ("may_share_memory", "shares_memory"):
+for _name in (
+    "can_cast", "common_type", "min_scalar_type", "result_type", "einsum_path", "may_share_memory", "shares_memory",
+):  # fmt: skip
     implements(getattr(np, _name))(_describes(getattr(np, _name)))
 
 

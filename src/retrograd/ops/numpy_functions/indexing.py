@@ -130,7 +130,7 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> No
         np.put_along_axis(arr, _raw(indices), _numbers("put_along_axis", values), axis)
         return
     if axis is None:
-        _put(arr, indices, values)
+        _put_flat("put_along_axis", arr, indices, values)
         return
     axis = normalize_dim(axis, arr.ndim)
     size = arr.shape[axis]
@@ -143,8 +143,13 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> No
 
 @implements(np.put)
 def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    _put_flat("put", a, ind, v, mode)
+
+
+def _put_flat(name: str, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """What ``np.put`` does, for the function that was called."""
     if isinstance(a, np.ndarray):
-        np.put(a, _raw(ind), _numbers("put", v), mode)  # type: ignore[arg-type]
+        np.put(a, _raw(ind), _numbers(name, v), mode)  # type: ignore[arg-type]
         return
     places = _within(_raw(ind), a.numel(), mode).reshape(-1)
     values = as_tensor(v).reshape(-1)
@@ -155,13 +160,15 @@ def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 @implements(np.place)
 def _place(arr: Any, mask: Any, vals: Any) -> None:
     (places,) = _raw(mask).reshape(-1).nonzero()
-    _put(arr, places, vals)
+    if places.size and not np.size(vals):
+        raise ValueError("numpy.place: cannot insert from an empty array")
+    _put_flat("place", arr, places, vals)
 
 
 @implements(np.putmask)
 def _putmask(a: Any, mask: Any, values: Any) -> None:
     (places,) = _raw(mask).reshape(-1).nonzero()
-    _put(a, places, _take(as_tensor(values), places, mode="wrap"))
+    _put_flat("putmask", a, places, _take(as_tensor(values), places, mode="wrap"))
 
 
 def _add_at(a: Tensor, indices: Any, b: Any) -> None:
@@ -184,7 +191,7 @@ def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     places = np.arange(a.numel()).reshape(a.shape)
     marked = np.zeros(a.shape, bool)
     np.fill_diagonal(marked, True, wrap)
-    _put(a, places[marked], val)
+    _put_flat("fill_diagonal", a, places[marked], val)
 
 
 # --- indices ------------------------------------------------------------------------------------------------------
