@@ -247,6 +247,7 @@ PROGRAMS = [
         "y = torch.dot(a, b) / (a.norm() * b.norm())",
         "y = (a * b).sum() / (torch.linalg.norm(a) * torch.linalg.norm(b))",
         "n = a.norm() * b.norm()\ny = (a * b).sum(-1) / n",
+        "y = (a * b).sum(-1, keepdim=True) / (a.norm(dim=-1, keepdim=True) * b.norm(dim=-1, keepdim=True))",
         "y = (a @ b) / (torch.sqrt((a**2).sum()) * torch.sqrt((b**2).sum()))",
     ),
     *ways(

@@ -173,6 +173,24 @@ def test_updates_by_hand() -> None:
     assert x.isfinite().all()
 
 
+@pytest.mark.parametrize("steps", [False, True])
+def test_a_bad_gradient_is_zero_for_an_update_by_hand(steps: bool) -> None:
+    """The loss is fine; the gradient is what must not be applied."""
+    x = torch.tensor([4.0, 1.0], requires_grad=True)
+    before = []
+    with rg.anomaly.watch(policy="skip_step") as w:
+        for offset in w.steps([1.0, 0.0, 2.0]) if steps else [1.0, 0.0, 2.0]:
+            x.grad = None
+            before.append(x.detach().clone())
+            torch.sqrt(x * offset).sum().backward()
+            with torch.no_grad():
+                assert x.grad is not None
+                x -= 0.1 * x.grad
+    assert [event.op for event in w.events] == ["SqrtBackward0"]
+    assert x.isfinite().all()
+    assert not torch.equal(x, before[-1])  # the step after it counts
+
+
 def test_a_closure_that_computes_the_loss() -> None:
     x = torch.tensor([1.0], requires_grad=True)
     optimizer = torch.optim.LBFGS([x], lr=1.0, max_iter=3)

@@ -26,6 +26,7 @@ from retrograd.anomaly.catalogue import (
     training,
     unkept,
 )
+from retrograd.anomaly.catalogue._imports import imports_of
 from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
 from retrograd.anomaly.event import NaNEvent, check_event
 
@@ -83,7 +84,11 @@ def diagnose(event: NaNEvent) -> Diagnosis:
     'y = torch.log(torch.clamp(p, min=1e-12)).sum()'
     """
     check_event(event)
-    scene = Scene(event)
+    with imports_of(event.filename):
+        return _diagnosed(Scene(event))
+
+
+def _diagnosed(scene: Scene) -> Diagnosis:
     for row in CAUSES:
         finding = row.recognise(scene)
         if finding is not None:
@@ -110,7 +115,7 @@ def _earlier(scene: Scene, finding: Finding) -> Diagnosis | None:
         end_col=None,
         surroundings=surroundings,
     )
-    found = diagnose(event)
+    found = _diagnosed(Scene(event))
     return found if found.remedy else None
 
 

@@ -8,13 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from retrograd.anomaly.catalogue._imports import is_module, module_called, names_of_modules
 from retrograd.anomaly.names import KNOWN, TRANSPARENT, canonical
 from retrograd.anomaly.surroundings import Operand, Operation
-
-MODULES = frozenset(
-    ("torch", "th", "rg", "retrograd", "np", "numpy", "jnp", "F", "nn", "functional", "special", "linalg", "math")
-) | {"scipy"}
-"""Names that a function is called from; anything else before a dot is taken for a tensor."""
 
 _OPERATORS: dict[type, str] = {
     ast.Add: "add",
@@ -149,9 +145,14 @@ class Line:
         self._parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
 
     @staticmethod
-    @lru_cache(maxsize=256)
     def parse(source: str | None) -> Line | None:
         """The line parsed, or None where it is not a whole piece of Python. A block's header counts as whole."""
+        return Line._parse(source, names_of_modules())
+
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def _parse(source: str | None, modules: frozenset[str]) -> Line | None:
+        """The same in a program that calls functions from some modules, which tell functions from methods."""
         text = (source or "").strip()
         if not text:
             return None
@@ -223,7 +224,7 @@ class Line:
         if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or not isinstance(call, ast.Call):
             return False
         name = dotted(call.func) or f".{getattr(call.func, 'attr', '')}"
-        is_function = "." not in name or name.split(".")[0] in MODULES
+        is_function = "." not in name or is_module(name.split(".")[0])
         is_target = call.args[:1] == [node] if is_function else call.func is parent
         return is_target and name.endswith("_") and not name.endswith("__")
 
@@ -309,7 +310,7 @@ class Line:
     def modules(self) -> Iterator[str]:
         """The modules that the line calls functions from."""
         return (
-            name.id for name in self.names() if name.id in MODULES and isinstance(self._parents[name], ast.Attribute)
+            name.id for name in self.names() if is_module(name.id) and isinstance(self._parents[name], ast.Attribute)
         )
 
     @cached_property
@@ -355,7 +356,7 @@ class Line:
         if prefix in ("self", "cls"):
             return None  # the user's own method
         alone = prefix is not None and "." not in prefix and op in _ONE_ARGUMENT and len(arguments) == 1
-        if prefix is not None and (prefix.split(".")[0] in MODULES or alone):
+        if prefix is not None and (is_module(prefix.split(".")[0]) or alone):
             return Written(self, node, op, arguments, keywords, "function", prefix)
         return Written(self, node, op, (base, *arguments), keywords, "method")
 
@@ -365,7 +366,7 @@ def _number(node: ast.AST) -> float | None:
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, (int, float)) else None
     if isinstance(node, ast.Attribute):
-        of_module = isinstance(node.value, ast.Name) and node.value.id in _HAVE_INF
+        of_module = isinstance(node.value, ast.Name) and module_called(node.value.id) in _HAVE_INF
         return _ODD.get(node.attr) if of_module else None
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float" and node.args:
         text = getattr(node.args[0], "value", None)
@@ -373,7 +374,7 @@ def _number(node: ast.AST) -> float | None:
     return None
 
 
-_HAVE_INF = frozenset(("math", "np", "numpy", "rg", "retrograd", "th", "torch"))
+_HAVE_INF = frozenset(("math", "numpy", "retrograd", "torch"))
 _ODD = {f"{sign}{name}": float(f"{sign}{name}") for sign in ("", "+", "-") for name in ("inf", "infinity", "nan")}
 
 
@@ -421,7 +422,8 @@ def bare(node: ast.AST) -> ast.AST:
             and isinstance(node.func, ast.Attribute)
             and canonical(node.func.attr) in TRANSPARENT
         ):
-            node = node.args[0] if dotted(node.func.value) in MODULES and node.args else node.func.value
+            base = dotted(node.func.value)
+            node = node.args[0] if base is not None and is_module(base) and node.args else node.func.value
         else:
             return node
 

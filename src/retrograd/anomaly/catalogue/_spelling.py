@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from retrograd.anomaly.catalogue._code import MODULES, Line, Site, atom
+from retrograd.anomaly.catalogue._code import Line, Site, atom
+from retrograd.anomaly.catalogue._imports import is_module, module_called, name_of
 
 _LIBRARIES = {"torch": "torch", "retrograd": "rg", "numpy": "np"}
-_NUMPY = ("np", "numpy", "jnp")
+_NUMPY = ("numpy", "jax.numpy")
+_ROOTS = ("torch", "retrograd", *_NUMPY)
 
 
 @dataclass(frozen=True)
@@ -22,20 +24,24 @@ class Spelling:
     @staticmethod
     def of(library: str, line: Line | None = None, site: Site | None = None) -> Spelling:
         """The spelling of a place in the user's program; without one, that of the library."""
-        own = _LIBRARIES.get(library, "torch")
+        usual = _LIBRARIES.get(library, "torch")
+        own = name_of(module_called(usual), usual)
         modules = [] if line is None else list(line.modules())
-        module = next((name for name in modules if name in ("torch", "th", "rg", "retrograd", *_NUMPY)), own)
+        module = next((name for name in modules if module_called(name) in _ROOTS), own)
         if site is not None and site.written.form == "function":
             root = site.written.prefix.split(".")[0]
-            if root and (root not in MODULES or root in ("torch", "th", "rg", "retrograd", *_NUMPY)):
+            if root and (not is_module(root) or module_called(root) in _ROOTS):
                 module = root
-        tensors = module if module not in _NUMPY else "rg" if own in _NUMPY else own
-        functional = "F" if "F" in modules else f"{tensors}.nn.functional"
-        return Spelling(module, tensors, site is not None and site.written.form == "method", functional)
+        tensors = module
+        if module_called(module) in _NUMPY:
+            tensors = name_of("retrograd", "rg") if module_called(own) in _NUMPY else own
+        functional = f"{module_called(tensors)}.nn.functional"
+        called = "F" if "F" in modules else name_of(functional, f"{tensors}.nn.functional")
+        return Spelling(module, tensors, site is not None and site.written.form == "method", called)
 
     @property
     def numpy(self) -> bool:
-        return self.module in _NUMPY
+        return module_called(self.module) in _NUMPY
 
     def clamp(self, text: str, low: str | None = None, high: str | None = None) -> str:
         """The expression, kept between two bounds."""

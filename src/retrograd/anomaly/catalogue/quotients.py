@@ -153,7 +153,10 @@ def cosine(scene: Scene) -> Finding | None:
         else:
             texts = (pair.text(0), pair.text(1, "other"))
         if texts[0] and texts[1]:
-            new = site.replaced(spelling.functional("cosine_similarity", texts[0], texts[1], _dim(where)))
+            similarity = spelling.functional("cosine_similarity", texts[0], texts[1], _dim(where))
+            if pair.op == "sum" and pair.text(2, "keepdim") == "True":
+                similarity = f"{similarity}.unsqueeze({pair.text(1, 'dim')})"
+            new = site.replaced(similarity)
     a, b = (scene.called(operand, name) for operand, name in zip((*dot.args[:2], None, None), "ab", strict=False))
     return Finding(
         "One of the two vectors is all zeros: its norm is 0 and the cosine 0/0. cosine_similarity keeps the product "

@@ -7,7 +7,7 @@ import functools
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -233,15 +233,16 @@ class TorchMonitor:
             self._withhold(leaves)
             for leaf in leaves:
                 if leaf.grad is None:
-                    leaf.grad = torch.zeros_like(leaf)  # so that an update written by hand changes nothing
+                    leaf.grad = torch.zeros_like(leaf)  # for an update by hand beside an optimizer
             return False
         self.watch.step -= counts  # the end of backward counts it
         self._loss_is_told = True
         return True
 
-    def _withhold(self, leaves: Iterable[Tensor]) -> None:
-        self._withheld = True
-        self._withheld_from = {id(leaf) for leaf in leaves}
+    def _withhold(self, leaves: Sequence[Tensor]) -> None:
+        self._withheld, self._withheld_from = True, {id(leaf) for leaf in leaves}
+        for leaf in leaves if self._optimizer is None else ():
+            leaf.grad = torch.zeros_like(leaf)  # so that an update written by hand changes nothing
 
     def _show_hidden(self) -> None:
         if self._hidden is not None:
@@ -292,9 +293,6 @@ class TorchMonitor:
         ratio = None if self.watch.optimizer is None else self._growth.update_ratio(leaves)
         if self.watch.measured(found, ratio) == "withhold":
             self._withhold(leaves)
-            if self._optimizer is None:
-                for leaf in leaves:
-                    leaf.grad = torch.zeros_like(leaf)
 
     def _look_early(self, roots: Sequence[Tensor]) -> None:
         """Look before the optimizer steps, which then need not look at the same gradients again."""

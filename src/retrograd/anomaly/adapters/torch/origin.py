@@ -81,7 +81,8 @@ def origin_of(
     passed_on = all(canonical(each.call.name) in _HARMLESS for each in search.vague)
     alone = search.only_lacking() if passed_on else []
     doubtful = [next((each for each in masks if each.call is doubt.call), doubt) for doubt in search.doubtful]
-    for found in (certain, lost, search.turns, doubtful, alone, search.vague, search.placed):
+    turns = [replace(turn, sure=not search.may_be_born_before(masks)) for turn in search.turns]
+    for found in (certain, lost, turns, doubtful, alone, search.vague, search.placed):
         first = min(found, key=lambda each: each.call.order, default=None)
         if first is not None:
             first.path = search.way(first.call)
@@ -140,6 +141,14 @@ class _Search:
             if known.value is not None:
                 (masks if _may_be_a_mask(known) else lost).append(Origin(call, leaf=known))
         return lost, masks
+
+    def may_be_born_before(self, masks: list[Origin]) -> bool:
+        """Whether an infinity came out of an operation that was given what nothing has kept, and what is no mask."""
+        known = {each.call for each in masks}
+        unsure = [
+            each for each in (*self.doubtful, *self.placed) if not each.sure or each.call.outputs[each.output] is None
+        ]
+        return any(each.call not in known and canonical(each.call.name) not in _MASKS for each in unsure)
 
     def only_lacking(self) -> list[Origin]:
         """The operation that was given the one argument which nothing has kept, where there is no other; no mask."""

@@ -1,0 +1,76 @@
+"""What a program calls its libraries: ``import torch as T``, ``import torch.nn.functional as func``."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from types import MappingProxyType
+
+MODULES = frozenset(
+    ("torch", "th", "rg", "retrograd", "np", "numpy", "jnp", "F", "nn", "functional", "special", "linalg", "math")
+) | {"scipy"}
+"""Names that a function is called from in any program; anything else before a dot is taken for a tensor."""
+
+_ROOTS = {"th": "torch", "rg": "retrograd", "np": "numpy", "jnp": "jax.numpy"}
+
+Imports = Mapping[str, str]
+_NONE: Imports = MappingProxyType({})
+_imports: ContextVar[Imports] = ContextVar("imports", default=_NONE)
+
+
+@contextmanager
+def imports_of(filename: str | None) -> Iterator[None]:
+    """Read lines as those of a file, which gives its own names to modules."""
+    token = _imports.set(_read("".join(linecache.getlines(filename))) if filename else _NONE)
+    try:
+        yield
+    finally:
+        _imports.reset(token)
+
+
+def names_of_modules() -> frozenset[str]:
+    """The names that the file has imported modules under."""
+    return frozenset(_imports.get())
+
+
+def is_module(name: str) -> bool:
+    """Whether functions are called from a name."""
+    return name in MODULES or name in _imports.get()
+
+
+def module_called(name: str) -> str:
+    """The module that a name stands for: ``"torch"`` for ``th``."""
+    return _imports.get().get(name) or _ROOTS.get(name, name)
+
+
+def name_of(module: str, usual: str) -> str:
+    """What the file calls a module; the usual name, if it does not import it."""
+    known = [name for name, target in _imports.get().items() if target == module]
+    return usual if usual in known or not known else known[0]
+
+
+@lru_cache(maxsize=64)
+def _read(text: str) -> Imports:
+    """The names that a program's text imports modules under."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return _NONE
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                name = each.name if each.asname else each.name.partition(".")[0]
+                found[each.asname or name] = name
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names if _is_part(each)}
+    return MappingProxyType(found)
+
+
+def _is_part(imported: ast.alias) -> bool:
+    """Whether what is imported from a library is one of its modules."""
+    return imported.name in MODULES
