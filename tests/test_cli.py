@@ -193,6 +193,8 @@ def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
             ("python3.11", "script.py"),
             "No such file or directory. Leave python3.11 away: the script runs in the Python",
         ),
+        (("python.exe", "script.py"), "Leave python.exe away"),
+        (("py", "script.py"), "Leave py away"),
         (("torchrun", "script.py"), "It goes in front: torchrun --no-python retrograd run"),
         (("-m", "no_such_module"), "no_such_module"),
         (("-m", "json.no_such_part"), "json.no_such_part"),
@@ -460,3 +462,16 @@ def test_ctrl_c_ends_a_loop(tmp_path: Path) -> None:
     assert process.returncode == -signal.SIGINT
     assert error.endswith("KeyboardInterrupt\n")
     assert "retrograd" not in error
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_nothing_depends_on_the_encoding_of_the_system(tmp_path: Path, encoding: str) -> None:
+    strict = {
+        "PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": encoding,
+        "PYTHONWARNDEFAULTENCODING": "1", "PYTHONWARNINGS": "error::EncodingWarning", "TMPDIR": str(tmp_path),
+    }  # fmt: skip
+    done = retrograd("demo", "--report", "out", cwd=tmp_path, **strict)
+    assert (done.returncode, "EncodingWarning" in done.stderr) == (0, False)
+    shown = retrograd("report", "--html", "out", cwd=tmp_path, **strict)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "-Inf born in log" in shown.stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import shutil
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from retrograd import __version__
 from retrograd.anomaly.report import Report, ReportError, print_run, read_latest
 from retrograd.anomaly.report.html import write_html
 from retrograd.anomaly.report.jsonl import page_of, recordings
+from retrograd.anomaly.shell import command_line
 from retrograd.cli.again import Command, called, new_seed
 from retrograd.cli.program import run_module, run_script
 from retrograd.cli.session import run_watched
@@ -201,7 +201,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
     # A copy, because it is to be edited; and what lies within the package is not taken for a user's program.
     script = shutil.copy(SCRIPT, tempfile.mkdtemp(prefix="retrograd-demo-"))
-    print(f"$ {shlex.join((*called(), 'run', script))}", file=sys.stderr, flush=True)
+    print(f"$ {command_line((*called(), 'run', script))}", file=sys.stderr, flush=True)
     again = Command({}, new_seed(), [script])
     status = _watch(lambda: run_script(script, []), "raise", arguments.report, again)
     if status != 1:
