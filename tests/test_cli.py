@@ -409,6 +409,38 @@ def test_report_into_a_pipe_that_closes(tmp_path: Path) -> None:
     assert not done.stderr
 
 
+def test_report_into_a_pipe_of_windows_that_closes(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", FAILING)
+    retrograd("run", "--report", "out", "script.py", cwd=tmp_path)
+    code = """
+        import errno, os, sys
+        from retrograd.cli import main
+        class Closed:  # Windows knows no EPIPE
+            encoding = "utf-8"
+            isatty = staticmethod(lambda: False)
+            fileno = staticmethod(lambda: 1)
+            def write(self, text):
+                raise OSError(errno.EINVAL, "Invalid argument")
+        sys.stdout = Closed()
+        status = main(["report", "out"])
+        sys.stdout = sys.__stdout__
+        sys.exit(status)
+    """
+    done = python("-c", textwrap.dedent(code), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_page_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", FAILING)
+    retrograd("run", "--report", "out", "script.py", cwd=tmp_path)
+    (tmp_path / "out" / "report.html").unlink()
+    (tmp_path / "out" / "report.html").mkdir()  # open in another program, on Windows
+    done = retrograd("report", "--html", "out", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "retrograd: cannot write " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 # --- the rest -------------------------------------------------------------------------------------------------------
 
 

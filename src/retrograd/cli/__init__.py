@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import shutil
 import sys
@@ -21,6 +22,8 @@ from retrograd.cli.program import run_module, run_script
 from retrograd.cli.session import run_watched
 
 POLICIES = ("raise", "warn", "record", "skip_step")
+
+_NOBODY_READS = errno.EPIPE, errno.EINVAL  # what writing to a pipe says on Windows, where its reader has gone
 
 EPILOG = """\
 examples:
@@ -185,14 +188,20 @@ def _report(arguments: argparse.Namespace) -> int:
         latest = {path: read_latest(path) for path in paths}
     except ReportError as error:
         return _complain(str(error))
-    try:
-        for path, run in latest.items():
-            page = page_of(path)
-            if arguments.html:
+    for path, run in latest.items():
+        page = page_of(path)
+        if arguments.html:
+            try:
                 write_html(page, run)
+            except OSError as error:
+                return _complain(f"cannot write {page}: {error.strerror}")
+        try:
             print_run(run, files=[path, page] if page.exists() else [path], everything=arguments.all, file=sys.stdout)
-    except BrokenPipeError:  # the reader has seen enough, as in "retrograd report runs/7 | head"
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:  # the reader has seen enough, as in "retrograd report runs/7 | head"
+            if error.errno not in _NOBODY_READS:
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            break
     return 0
 
 

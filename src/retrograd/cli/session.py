@@ -94,7 +94,7 @@ def _show(failure: BaseException) -> None:
         return
     first_line = str(failure).partition("\n")[0]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(_frames(failure.__traceback__))]
-    sys.stderr.write("".join(lines) + f"{type(failure).__qualname__}: {first_line}\n")
+    print(*lines, f"{type(failure).__qualname__}: {first_line}", sep="", file=sys.stderr)
 
 
 def _frames(trace: TracebackType | None) -> traceback.StackSummary:

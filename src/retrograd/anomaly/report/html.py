@@ -47,7 +47,8 @@ def format_html(run: Run) -> str:
 
 def write_html(path: str | Path, run: Run) -> None:
     """Write the page of one run to a file."""
-    Path(path).write_text(format_html(run), encoding="utf-8")
+    # a name of a file need not be text
+    Path(path).write_text(format_html(run), encoding="utf-8", errors="backslashreplace")
 
 
 def _heading(run: Run) -> str:
