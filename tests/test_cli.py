@@ -203,6 +203,8 @@ def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
             ("python3.11", "script.py"),
             "No such file or directory. Leave python3.11 away: the script runs in the Python",
         ),
+        (("python.exe", "script.py"), "Leave python.exe away"),
+        (("py", "script.py"), "Leave py away"),
         (("torchrun", "script.py"), "It goes in front: torchrun --no-python retrograd run"),
         (("-m", "no_such_module"), "no_such_module"),
         (("-m", "json.no_such_part"), "json.no_such_part"),
@@ -417,6 +419,38 @@ def test_report_into_a_pipe_that_closes(tmp_path: Path) -> None:
     assert not done.stderr
 
 
+def test_report_into_a_pipe_of_windows_that_closes(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", FAILING)
+    retrograd("run", "--report", "out", "script.py", cwd=tmp_path)
+    code = """
+        import errno, os, sys
+        from retrograd.cli import main
+        class Closed:  # Windows knows no EPIPE
+            encoding = "utf-8"
+            isatty = staticmethod(lambda: False)
+            fileno = staticmethod(lambda: 1)
+            def write(self, text):
+                raise OSError(errno.EINVAL, "Invalid argument")
+        sys.stdout = Closed()
+        status = main(["report", "out"])
+        sys.stdout = sys.__stdout__
+        sys.exit(status)
+    """
+    done = python("-c", textwrap.dedent(code), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_page_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", FAILING)
+    retrograd("run", "--report", "out", "script.py", cwd=tmp_path)
+    (tmp_path / "out" / "report.html").unlink()
+    (tmp_path / "out" / "report.html").mkdir()  # open in another program, on Windows
+    done = retrograd("report", "--html", "out", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "retrograd: cannot write " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 # --- the rest -------------------------------------------------------------------------------------------------------
 
 
@@ -470,3 +504,16 @@ def test_ctrl_c_ends_a_loop(tmp_path: Path) -> None:
     assert process.returncode == -signal.SIGINT
     assert error.endswith("KeyboardInterrupt\n")
     assert "retrograd" not in error
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_nothing_depends_on_the_encoding_of_the_system(tmp_path: Path, encoding: str) -> None:
+    strict = {
+        "PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": encoding,
+        "PYTHONWARNDEFAULTENCODING": "1", "PYTHONWARNINGS": "error::EncodingWarning", "TMPDIR": str(tmp_path),
+    }  # fmt: skip
+    done = retrograd("demo", "--report", "out", cwd=tmp_path, **strict)
+    assert (done.returncode, "EncodingWarning" in done.stderr) == (0, False)
+    shown = retrograd("report", "--html", "out", cwd=tmp_path, **strict)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "-Inf born in log" in shown.stdout

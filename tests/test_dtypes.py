@@ -547,3 +547,16 @@ def test_import_is_light():
         [sys.executable, "-I", "-c", code, dtypes.__file__], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize("code", "?bBhHiIlLqQefdgFDG")
+def test_a_scalar_type_means_what_its_dtype_means(code: str) -> None:
+    """Which of C's types are one dtype differs between systems: long double is double on Windows, long is int there."""
+
+    def meaning(x):
+        try:
+            return dtypes.as_dtype(x)
+        except TypeError:
+            return None
+
+    assert meaning(np.dtype(code).type) is meaning(np.dtype(code))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import scipy.special as sp
 
 import retrograd as rg
+from retrograd.ops import scipy_polynomials
 from retrograd.ops._scipy import answers
 
 X = np.array([0.3, 0.7, 1.6])
@@ -367,6 +369,23 @@ def test_integer_degrees_use_the_recurrence() -> None:
         exact = sp.eval_legendre(degrees, x)
         np.testing.assert_allclose(sp.eval_legendre(degrees, tensor(x)).numpy(), exact, rtol=1e-13)
         np.testing.assert_allclose(sp.eval_legendre(tensor(degrees), tensor(x)).numpy(), exact, rtol=1e-13)
+
+
+def test_degrees_fit_a_long_of_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As C's is on Windows, where SciPy's loops do not take NumPy's int64."""
+
+    def eval_hermite(degree: Any, x: Any) -> Any:
+        assert np.can_cast(degree.dtype, np.int32)
+        return sp.eval_hermite(degree, x)
+
+    monkeypatch.setattr(np, "long", np.int32)
+    monkeypatch.setattr(scipy_polynomials, "sc", SimpleNamespace(eval_hermite=eval_hermite))
+    x = tensor(np.array([0.5, 2.0])).requires_grad_()
+    for degree in (3, rg.tensor([3, 3])):
+        x.grad = None
+        rg.special.hermite_polynomial_h(x, degree).sum().backward()
+        assert x.grad is not None
+        np.testing.assert_allclose(x.grad, 24 * x.detach() ** 2 - 12)
 
 
 @pytest.mark.parametrize(

@@ -177,9 +177,10 @@ complex128 = _make("complex128")
 _bool = _make("bool")
 
 # Every C type has a scalar type of its own, and on each platform two of them are the same dtype
-# (long and long long where both have 64 bits, say), so the table is built from C's types.
+# (long and long long where both have 64 bits, say; double and long double on Windows), so the table is built from C's
+# types.
 _BY_SCALAR_TYPE: dict[type, dtype] = {
-    np.dtype(code).type: _BY_NUMPY[np.dtype(code)] for code in "?bBhilqefdFD" if np.dtype(code) in _BY_NUMPY
+    np.dtype(code).type: _BY_NUMPY[np.dtype(code)] for code in "?bBhilqefdgFDG" if np.dtype(code) in _BY_NUMPY
 }
 
 # As in torch, Python's float and complex mean double precision here, whatever the default dtype.

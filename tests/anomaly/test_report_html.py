@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -103,6 +104,12 @@ def test_nothing_found() -> None:
     assert "<h1>No event is whole enough to be read</h1>" in format_html(torn)
     assert "No event is whole enough to be read.\n" in format_run(torn)
     assert page(Entry(event=SPIKE)).texts["h1"] == ["Large gradients"]
+
+
+def test_a_name_that_is_no_text_is_escaped(tmp_path: Path) -> None:
+    with Report(tmp_path) as report:
+        report.write(event(filename=os.fsdecode(b"/home/me/train\xff.py")))
+    assert r"train\udcff.py:41" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_is_written_when_the_report_closes(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +15,16 @@ from hypothesis import strategies as st
 
 from retrograd.anomaly.catalogue import diagnose
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.report import Entry, Run, format_event, format_events, format_run, print_event
+from retrograd.anomaly.report import (
+    Entry,
+    Run,
+    format_event,
+    format_events,
+    format_run,
+    print_event,
+    print_events,
+    print_run,
+)
 from retrograd.anomaly.report.growth import sparkline
 from retrograd.anomaly.report.source import display_width
 from retrograd.anomaly.report.style import style_of
@@ -240,6 +252,56 @@ def test_terminal_gets_colours_and_drawing(monkeypatch: pytest.MonkeyPatch) -> N
     assert ANSI.search(text)
     assert max(map(display_width, ANSI.sub("", text).splitlines())) == 78
     assert text.count("\x1b[0m") * 2 == len(ANSI.findall(text)), "every colour is switched off again"
+
+
+@pytest.mark.parametrize(
+    ("mode", "settable", "colored"), [(7, False, True), (3, True, True), (3, False, False), (None, True, False)]
+)
+def test_a_console_of_windows_is_asked_whether_it_reads_escapes(
+    monkeypatch: pytest.MonkeyPatch, mode: int | None, settable: bool, colored: bool
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    asked: list[int] = []
+
+    def get_mode(handle: Any, reference: Any) -> int:
+        assert handle.value == 1234
+        reference._obj.value = mode or 0
+        return mode is not None  # the null device is no console
+
+    def set_mode(handle: Any, wanted: int) -> int:
+        asked.append(wanted)
+        return settable
+
+    kernel = SimpleNamespace(GetConsoleMode=get_mode, SetConsoleMode=set_mode)
+    monkeypatch.setattr("sys.platform", "win32")
+    monkeypatch.setattr("ctypes.windll", SimpleNamespace(kernel32=kernel), raising=False)
+    monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(get_osfhandle={2: 1234}.get))
+    monkeypatch.setattr(Terminal, "fileno", lambda self: 2)
+    assert style_of(Terminal()).color is colored
+    assert asked == ([7] if mode == 3 else [])
+    monkeypatch.delattr(Terminal, "fileno")
+    assert not style_of(Terminal()).color, "a window that is no console"
+
+
+def test_where_there_is_no_console_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)  # as under pythonw.exe
+    monkeypatch.setattr("sys.stdout", None)
+    print_event(EVENT)
+    print_events([EVENT])
+    print_run(Run(entries=[Entry(event=EVENT)]))
+
+
+def test_a_stream_may_have_no_more_than_write() -> None:
+    class Log:
+        text = ""
+
+        def write(self, text: str) -> None:
+            self.text += text
+
+    log: Any = Log()
+    print_event(EVENT, file=log)
+    assert "born in log" in log.text
 
 
 def test_starts_on_a_line_of_its_own() -> None:

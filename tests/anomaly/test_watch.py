@@ -22,6 +22,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.anomaly import AnomalyError, AnomalyWarning, NaNEvent, Watch, expect_nonfinite
+from retrograd.anomaly.adapters.retrograd import looks
 from retrograd.core import state
 from retrograd.core.tensor import Tensor
 
@@ -1021,6 +1022,35 @@ def test_a_silent_birth_is_found_in_the_step_in_which_it_happens(policy: str) ->
             optimizer.step()
             assert np.isfinite(weight.numpy(force=True)).all()
     assert [event.step for event in w.events] == [20]
+
+
+@pytest.mark.parametrize(("tells", "step"), [(True, 9), (False, 8)])
+def test_gradients_are_looked_at_in_every_step_where_products_tell_no_flags(
+    monkeypatch: pytest.MonkeyPatch, tells: bool, step: int
+) -> None:
+    """As with Apple's Accelerate; the hook stands for a product of which no flag has told."""
+    monkeypatch.setattr("retrograd.anomaly.adapters.retrograd.monitor.products_raise_flags", lambda: tells)
+    first, second = (rg.ones(3).requires_grad_() for _ in range(2))
+    second.register_hook(lambda g: rg.full_like(g, float("inf")) if w.step == 7 else g)
+    optimizer = rg.optim.SGD([first, second], lr=0.1)
+    with rg.anomaly.watch(policy="record", budget=1e-9) as w:
+        for _ in range(9):
+            optimizer.zero_grad()
+            a = (first * 2).sum()  # whose gradient, the last to come, is looked at in every step anyhow
+            (a + (second * 3).sum()).backward()
+            optimizer.step()
+    assert w.events[0].step == step
+
+
+def test_it_is_found_out_whether_products_tell_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    @np.errstate(all="ignore")
+    def silent(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return a * b
+
+    ask = looks.products_raise_flags.__wrapped__  # what this computer's library does is remembered
+    for product, tells in ((np.multiply, True), (silent, False)):
+        monkeypatch.setattr(np, "matmul", product)
+        assert ask() is tells
 
 
 def test_what_a_policy_lets_pass_is_not_looked_at_in_every_step() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import numpy as np
@@ -100,10 +101,10 @@ def test_strange_layouts(route, make):
 
 
 def test_numpy_has_such_a_routine():
-    """In the wheels of all platforms but macOS; else the tests above would compare ufuncs with themselves."""
+    """In the wheels for Linux; else the tests above would compare ufuncs with themselves."""
     config = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
-    if "openblas" not in config:
-        pytest.skip(f"NumPy is built with {config}")
+    if "openblas" not in config or sys.platform == "win32":
+        pytest.skip(f"NumPy is built with {config} on {sys.platform}")
     assert blas._routine("f") is not None
     assert blas._routine("d") is not None
 

@@ -257,23 +257,26 @@ def test_a_failing_batch_is_not_the_last(workers: int) -> None:
     assert taken(rg) == taken(torch) == [5, [0, 1], "failed", [4, 5], "failed", [8]]
 
 
+class Stream(IterableDataset[int]):
+    """Fails at its third sample."""
+
+    def __init__(self) -> None:
+        self.last = -1
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        self.last += 1
+        if self.last == 2:
+            raise LookupError("no sample 2")
+        if self.last > 5:
+            raise StopIteration
+        return self.last
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_stream_goes_on_after_a_failure(workers: int) -> None:
-    class Stream(IterableDataset[int]):
-        def __init__(self) -> None:
-            self.last = -1
-
-        def __iter__(self) -> Iterator[int]:
-            return self
-
-        def __next__(self) -> int:
-            self.last += 1
-            if self.last == 2:
-                raise LookupError("no sample 2")
-            if self.last > 5:
-                raise StopIteration
-            return self.last
-
     iterator = iter(DataLoader(Stream(), num_workers=workers, batch_size=None))
     assert [next(iterator), next(iterator)] == [0, 1]
     with pytest.raises(LookupError, match="no sample 2"):
@@ -325,6 +328,67 @@ def test_a_worker_that_dies() -> None:
 def test_a_worker_that_hangs() -> None:
     with pytest.raises(RuntimeError, match=r"timed out after 0\.2 seconds"):
         list(of(hang, timeout=0.2))
+
+
+class NoModule(Squares):
+    """Unpickled where it is not to be found, as a class is that a cell of a notebook has defined."""
+
+    def __reduce__(self) -> Any:
+        return getattr, (NoModule, "of_the_notebook")
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_worker_that_cannot_begin_says_why(method: str, capfd: pytest.CaptureFixture[str]) -> None:
+    told = (
+        rf"exit code 1\). Where workers are started by '{method}', each imports the program first: .* a notebook into"
+    )
+    with pytest.raises(RuntimeError, match=told):
+        list(DataLoader(NoModule(), num_workers=1, multiprocessing_context=method))
+    assert "no attribute 'of_the_notebook'" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("collate_fn", {"collate_fn": lambda batch: batch}),
+        ("worker_init_fn", {"worker_init_fn": lambda number: None}),
+        ("dataset", {"dataset": Touchy(lambda: None)}),
+    ],
+)
+def test_what_cannot_be_sent_to_workers_is_named(name: str, options: dict[str, Any]) -> None:
+    loader = DataLoader(**{"dataset": Squares(), "num_workers": 2, "multiprocessing_context": "spawn", **options})
+    with pytest.raises(Exception, match=r"pickle") as caught:
+        iter(loader)
+    [note] = caught.value.__notes__
+    assert note.startswith(f"The loader's {name} cannot be sent to its workers, which are started by 'spawn'")
+    assert "multiprocessing_context='fork'" in note
+
+
+class Once:
+    """Can be pickled a single time."""
+
+    def __init__(self) -> None:
+        self.left = 1
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+    def __reduce__(self) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise TypeError("cannot pickle it twice")
+        return Once, ()
+
+
+def test_workers_that_have_begun_end_with_one_that_cannot() -> None:
+    before = set(multiprocessing.active_children())
+    with pytest.raises(TypeError, match="twice") as caught:
+        iter(DataLoader(Once(), num_workers=2, multiprocessing_context="spawn"))
+    assert "The loader's dataset" in caught.value.__notes__[0]
+    assert set(multiprocessing.active_children()) <= before
 
 
 PROGRAM = """

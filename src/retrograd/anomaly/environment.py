@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 
 from retrograd.anomaly.monitor import watch
 from retrograd.anomaly.policies import ACTIONS
 from retrograd.anomaly.recorded import Again
+from retrograd.anomaly.shell import with_environment
 
 VARIABLE = "RETROGRAD_WATCH"
 FROM_STEP = "RETROGRAD_FROM_STEP"
@@ -42,9 +42,9 @@ def start() -> None:
 
 def _again(step: int) -> Again:
     """What runs the program again so that it records every operation from a step on."""
-    setting = f"{FROM_STEP}={step} {VARIABLE}={os.environ[VARIABLE].strip()}"
+    settings = {FROM_STEP: str(step), VARIABLE: os.environ[VARIABLE].strip()}
     return Again(
-        f"{setting} {shlex.join(sys.orig_argv)}",
+        with_environment(settings, sys.orig_argv),
         f"The command above records every operation from step {step} on; set seeds, so that the program goes the same "
         "way.",
     )

@@ -216,7 +216,7 @@ class EventList(list[Any]):
             raise ValueError(f"metric should be one of: {self.supported_export_stacks_metrics()}, but got {metric!r}")
         attribute = metric.replace("cuda", "device")
         separators = str.maketrans(" ;\t\n", "____")
-        with open(path, "w", encoding="utf-8") as file:
+        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
             for event in self:
                 cost = int(getattr(event, attribute))
                 if event.stack and cost > 0:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
-import shlex
 import shutil
 import sys
 import tempfile
@@ -16,11 +16,14 @@ from retrograd import __version__
 from retrograd.anomaly.report import Report, ReportError, print_run, read_latest
 from retrograd.anomaly.report.html import write_html
 from retrograd.anomaly.report.jsonl import page_of, recordings
+from retrograd.anomaly.shell import command_line
 from retrograd.cli.again import Command, called, new_seed
 from retrograd.cli.program import run_module, run_script
 from retrograd.cli.session import run_watched
 
 POLICIES = ("raise", "warn", "record", "skip_step")
+
+_NOBODY_READS = errno.EPIPE, errno.EINVAL  # what writing to a pipe says on Windows, where its reader has gone
 
 EPILOG = """\
 examples:
@@ -185,14 +188,20 @@ def _report(arguments: argparse.Namespace) -> int:
         latest = {path: read_latest(path) for path in paths}
     except ReportError as error:
         return _complain(str(error))
-    try:
-        for path, run in latest.items():
-            page = page_of(path)
-            if arguments.html:
+    for path, run in latest.items():
+        page = page_of(path)
+        if arguments.html:
+            try:
                 write_html(page, run)
+            except OSError as error:
+                return _complain(f"cannot write {page}: {error.strerror}")
+        try:
             print_run(run, files=[path, page] if page.exists() else [path], everything=arguments.all, file=sys.stdout)
-    except BrokenPipeError:  # the reader has seen enough, as in "retrograd report runs/7 | head"
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:  # the reader has seen enough, as in "retrograd report runs/7 | head"
+            if error.errno not in _NOBODY_READS:
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            break
     return 0
 
 
@@ -201,7 +210,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
     # A copy, because it is to be edited; and what lies within the package is not taken for a user's program.
     script = shutil.copy(SCRIPT, tempfile.mkdtemp(prefix="retrograd-demo-"))
-    print(f"$ {shlex.join((*called(), 'run', script))}", file=sys.stderr, flush=True)
+    print(f"$ {command_line((*called(), 'run', script))}", file=sys.stderr, flush=True)
     again = Command({}, new_seed(), [script])
     status = _watch(lambda: run_script(script, []), "raise", arguments.report, again)
     if status != 1:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ import numpy as np
 import retrograd
 from retrograd.anomaly.adapters.torch.importing import ImportHook
 from retrograd.anomaly.recorded import Again
+from retrograd.anomaly.shell import command_line
 
 
 class Command:
@@ -44,7 +44,7 @@ class Command:
         kept = {name: value for name, value in self._options.items() if name not in ("--from-step", "--seed")}
         words = [*called(), "run", "--from-step", str(step), *seed, *_words(kept), *self._target]
         return Again(
-            shlex.join(words),
+            command_line(words),
             f"The command above records every operation from step {step} on"
             + (
                 ", and begins with the same random numbers (of Python, NumPy and torch; not those of a default_rng())."
@@ -63,7 +63,7 @@ class Command:
             (moved if word.partition("=")[0] in names else left).append(word)
             if word in names and words:
                 moved.append(words.pop(0))
-        return shlex.join((*called(), "run", *_words(self._options), *moved, *left)) if moved else None
+        return command_line((*called(), "run", *_words(self._options), *moved, *left)) if moved else None
 
 
 def _words(options: Mapping[str, str]) -> list[str]:

@@ -54,9 +54,9 @@ def run_script(path: str, arguments: Sequence[str]) -> None:
 
 def _launcher(name: str) -> str:
     """What to do with the name of a program that starts others, where a script was asked for."""
-    if re.fullmatch(r"python[\d.]*", name):
+    if re.fullmatch(r"py(thon[\d.]*)?(\.exe)?", name):
         return f". Leave {name} away: the script runs in the Python that retrograd is installed in."
-    if name == "torchrun":
+    if name in ("torchrun", "torchrun.exe"):
         return ". It goes in front: torchrun --no-python retrograd run SCRIPT."
     return ""
 

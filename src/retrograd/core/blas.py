@@ -2,8 +2,8 @@
 
 ``y = a*x + b*y`` in one pass over memory: NumPy needs a ufunc, and a pass, for each of the three operations. Its BLAS
 has a routine for all of them, axpby; NumPy uses BLAS for products only and offers no way to call it, so it is looked up
-in the library that NumPy has loaded. Where there is none, as on macOS with Accelerate, or with arrays of other dtypes,
-ufuncs do the same.
+in the library that NumPy has loaded. Where there is none, as on macOS with Accelerate, where it is not found, as on
+Windows, or with arrays of other dtypes, ufuncs do the same.
 
 And its threads: where work is shared among threads of ours, each product is best left to the thread that asks for it.
 """
@@ -193,7 +193,7 @@ def _routine(char: str) -> tuple[Callable[..., None], Any] | None:
 
 @functools.cache
 def _library() -> ctypes.CDLL | None:
-    """The library by which NumPy computes; a look-up in it extends to those that it is linked to."""
+    """The library by which NumPy computes; a look-up in it extends to those that it is linked to, but on Windows."""
     multiarray = sys.modules.get("numpy._core._multiarray_umath")
     try:
         return ctypes.CDLL(multiarray.__file__)  # type: ignore[union-attr]

@@ -22,5 +22,6 @@ def load_digits() -> tuple[np.ndarray, np.ndarray]:
     >>> images.shape, labels[:5].tolist()
     ((1797, 64), [0, 1, 2, 3, 4])
     """
-    table = np.loadtxt(Path(__file__).with_name("digits.csv.gz"), delimiter=",", dtype=np.int64)
+    path = Path(__file__).with_name("digits.csv.gz")
+    table = np.loadtxt(path, delimiter=",", dtype=np.int64, encoding="ascii")
     return (table[:, :-1] / 16).astype(np.float32), table[:, -1].copy()

@@ -17,13 +17,14 @@ from retrograd.ops.conditional import where
 def polynomial(name: str, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A ufunc of a degree, real parameters and, last, an argument that may be complex.
 
-    For integer degrees SciPy runs a recurrence, which is more accurate than its formula for real degrees.
+    For integer degrees SciPy runs a recurrence, which is more accurate than its formula for real degrees. It takes them
+    as C's long, into which 64 bits do not fit on Windows.
     """
 
     def compute(*operands: Any) -> Any:
         degree, *parameters, argument = operands
         if argument.dtype.kind != "c" and np.all(degree == np.floor(degree)):
-            degree = degree.astype(np.int64)
+            degree = degree.astype(np.long)
         result = getattr(sc, name)(np.real(degree), *map(np.real, parameters), argument)
         return result.astype(argument.dtype)
 
@@ -112,7 +113,7 @@ def eval_genlaguerre(n, alpha, input):
 
 def _lower(n: Any) -> Any:
     """The degree of the derivative of a Hermite polynomial; SciPy wants integers."""
-    return np.maximum(n - 1, 0).astype(np.int64)
+    return np.maximum(n - 1, 0).astype(np.long)
 
 
 @polynomial("eval_hermite", input=lambda g, n, input: g * (2 * n * sc.eval_hermite(_lower(n), input)))

@@ -7,7 +7,7 @@ import time
 
 from retrograd.anomaly.monitor import Watch
 
-LONGEST_PAUSE = 64  # steps between two looks
+LONGEST_PAUSE = 64  # steps from one look to the next
 WARM_UP = 3  # steps after which it is known how long one takes
 
 
@@ -20,6 +20,8 @@ class Pace:
         Whose budget it is.
     share
         Of the budget, for looks that are not necessary.
+    longest_pause
+        From one look to the next, in steps; 1 for a look in every step, where nothing else would tell.
 
     Attributes
     ----------
@@ -29,11 +31,12 @@ class Pace:
         How many steps have ended since the last look.
     """
 
-    __slots__ = ("_look_time", "_looked", "_share", "_step_time", "_watch", "due_in", "unseen")
+    __slots__ = ("_longest_pause", "_look_time", "_looked", "_share", "_step_time", "_watch", "due_in", "unseen")
 
-    def __init__(self, watch: Watch, share: float) -> None:
+    def __init__(self, watch: Watch, share: float, longest_pause: int = LONGEST_PAUSE) -> None:
         self._watch = watch
         self._share = share
+        self._longest_pause = longest_pause
         self._step_time = self._look_time = 0.0
         self.begin()
 
@@ -52,7 +55,7 @@ class Pace:
         self._look_time = look_time if self._look_time == 0 else 0.5 * (self._look_time + look_time)
         if self._watch.step >= WARM_UP:
             affordable = self._share * self._watch.budget * max(self._step_time, 1e-9)
-            self.due_in = min(LONGEST_PAUSE, math.ceil(self._look_time / affordable))
+            self.due_in = min(self._longest_pause, math.ceil(self._look_time / affordable))
         return look_time
 
     def is_due(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -16,6 +15,7 @@ from retrograd.anomaly.report.growth import History
 from retrograd.anomaly.report.jsonl import Entry, Run
 from retrograd.anomaly.report.story import Story, number, tell, verdict
 from retrograd.anomaly.report.summary import Group, group, step_of
+from retrograd.anomaly.shell import command_line
 
 CHART_WIDTH, CHART_HEIGHT, CHART_MARGIN = 320, 90, 8
 MOST_IN_FULL = 20  # births that are shown in full; the table has them all
@@ -47,7 +47,8 @@ def format_html(run: Run) -> str:
 
 def write_html(path: str | Path, run: Run) -> None:
     """Write the page of one run to a file."""
-    Path(path).write_text(format_html(run), encoding="utf-8")
+    # a name of a file need not be text
+    Path(path).write_text(format_html(run), encoding="utf-8", errors="backslashreplace")
 
 
 def _heading(run: Run) -> str:
@@ -55,7 +56,7 @@ def _heading(run: Run) -> str:
     if run.start is None:
         return ""
     rank = () if run.start.rank is None else (f"rank {run.start.rank}",)
-    return " · ".join((shlex.join(run.start.command), *rank, f"started {run.start.time.replace('T', ' ')}"))
+    return " · ".join((command_line(run.start.command), *rank, f"started {run.start.time.replace('T', ' ')}"))
 
 
 def _folded(entry: Entry, number: int) -> str:

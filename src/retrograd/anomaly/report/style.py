@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from dataclasses import dataclass
 from typing import IO
 
 _CODES = {"bad": "1;31", "good": "32", "strong": "1", "mark": "1;33", "dim": "2"}
 NARROWEST, WIDEST, UNKNOWN = 40, 100, 80
+_ESCAPES = 4  # ENABLE_VIRTUAL_TERMINAL_PROCESSING
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,27 @@ def style_of(stream: IO[str]) -> Style:
 
     ``FORCE_COLOR`` asks for colours where there is no terminal. https://no-color.org, https://force-color.org
     """
-    terminal = stream.isatty()
-    wanted = (terminal and os.environ.get("TERM") != "dumb") or bool(os.environ.get("FORCE_COLOR"))
-    color = wanted and not os.environ.get("NO_COLOR")
+    terminal = bool(getattr(stream, "isatty", bool)())  # what has no more than write() may stand for a stream
+    shows = terminal and os.environ.get("TERM") != "dumb" and _reads_escapes(stream)
+    color = (shows or bool(os.environ.get("FORCE_COLOR"))) and not os.environ.get("NO_COLOR")
     return Style(color, color and _can_encode(stream, "─→│▁█"), _width(stream, terminal))
+
+
+def _reads_escapes(stream: IO[str]) -> bool:
+    """Whether a terminal acts on escape sequences; a console of Windows does once it has been asked to."""
+    if sys.platform != "win32":
+        return True
+    import ctypes
+    import msvcrt
+
+    try:
+        handle = ctypes.c_void_p(msvcrt.get_osfhandle(stream.fileno()))
+    except (AttributeError, OSError, ValueError):
+        return False
+    console, mode = ctypes.windll.kernel32, ctypes.c_ulong()
+    if not console.GetConsoleMode(handle, ctypes.byref(mode)):  # the null device counts as a terminal, too
+        return False
+    return bool(mode.value & _ESCAPES or console.SetConsoleMode(handle, mode.value | _ESCAPES))
 
 
 def _can_encode(stream: IO[str], text: str) -> bool:
@@ -68,6 +87,6 @@ def _width(stream: IO[str], terminal: bool) -> int:
     elif terminal:
         try:
             columns = os.get_terminal_size(stream.fileno()).columns or UNKNOWN
-        except (OSError, ValueError):
+        except (AttributeError, OSError, ValueError):
             columns = UNKNOWN
     return min(max(columns, NARROWEST), WIDEST)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -108,9 +108,7 @@ def print_event(event: NaNEvent, *, history: History = (), outcome: str = "", fi
     file : text stream, optional
         A terminal gets lines of its width, with colours unless ``NO_COLOR`` is set; any other file plain text.
     """
-    file = sys.stderr if file is None else file
-    style = style_of(file)
-    _write(_framed(_event(tell(event, outcome, history), style), style), file)
+    _print(lambda style: _framed(_event(tell(event, outcome, history), style), style), file)
 
 
 def print_events(events: Sequence[NaNEvent | GradEvent], *, file: IO[str] | None = None) -> None:
@@ -123,9 +121,7 @@ def print_events(events: Sequence[NaNEvent | GradEvent], *, file: IO[str] | None
     file
         As of :func:`print_event`.
     """
-    file = sys.stderr if file is None else file
-    style = style_of(file)
-    _write(_framed(_list(group(events), style), style), file)
+    _print(lambda style: _framed(_list(group(events), style), style), file)
 
 
 def print_run(run: Run, *, files: Sequence[Path] = (), everything: bool = False, file: IO[str] | None = None) -> None:
@@ -140,15 +136,19 @@ def print_run(run: Run, *, files: Sequence[Path] = (), everything: bool = False,
     file
         As of :func:`print_event`.
     """
+    _print(lambda style: _run(run, style, files, everything), file)
+
+
+def _print(text_in: Callable[[Style], str], file: IO[str] | None) -> None:
+    """Write a text in one piece, on a line of its own, with escapes for what the stream's encoding does not know."""
     file = sys.stderr if file is None else file
-    _write(_run(run, style_of(file), files, everything), file)
-
-
-def _write(text: str, file: IO[str]) -> None:
-    """Write ``text`` in one piece, on a line of its own, with escapes for what the stream's encoding does not know."""
+    if file is None:  # a program without a console, such as pythonw.exe runs: print() says nothing there either
+        return
+    text = text_in(style_of(file))
     encoding = getattr(file, "encoding", None) or "utf-8"
     file.write("\n" + text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
-    file.flush()
+    if hasattr(file, "flush"):
+        file.flush()
 
 
 def _framed(rows: Sequence[str], style: Style) -> str:

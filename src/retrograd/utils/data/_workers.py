@@ -191,15 +191,22 @@ class Workers:
         # where tasks are read and where they are sent; the former stay open here, too: that a worker has died is found
         # out where its results are missing
         self._tasks = [context.Pipe(duplex=False) for _ in range(count)]
-        self._processes = []
+        self._processes: list[Any] = []
+        self._finalizer = weakref.finalize(self, _stop, os.getpid(), self._processes, self._tasks, self._results)
+        self._method = context.get_start_method()
         for number, (tasks, _) in enumerate(self._tasks):
             process = context.Process(target=_work, args=(plan, init, number, count, tasks, self._results), daemon=True)
             with warnings.catch_warnings():
                 # Python 3.12 warns of threads in a process that forks; ours hold no locks then (see core.blocks)
                 warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-                process.start()
+                try:
+                    process.start()
+                except BaseException as error:
+                    self.stop()  # those that have been started
+                    if self._method != "fork" and isinstance(error, (pickle.PicklingError, AttributeError, TypeError)):
+                        error.add_note(_cannot_be_sent(plan, init, self._method))
+                    raise
             self._processes.append(process)
-        self._finalizer = weakref.finalize(self, _stop, os.getpid(), self._processes, self._tasks, self._results)
 
     def stop(self) -> None:
         """End the processes."""
@@ -226,15 +233,39 @@ class Workers:
                 dead = [process for process in self._processes if not process.is_alive()]
                 if dead:
                     codes = ", ".join(f"pid {process.pid} with exit code {process.exitcode}" for process in dead)
+                    is_new = self._method != "fork" and any(process.exitcode == 1 for process in dead)
                     raise RuntimeError(
-                        f"DataLoader worker exited unexpectedly ({codes}). It may have run out of memory or crashed; "
-                        "num_workers=0 shows errors in this process"
+                        f"DataLoader worker exited unexpectedly ({codes}). "
+                        + (_NOT_BEGUN.format(self._method) if is_new else "It may have run out of memory or crashed; ")
+                        + "num_workers=0 shows errors in this process"
                     ) from None
                 if self._timeout > 0 and time.monotonic() > deadline:
                     raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
                 continue
             if epoch == self._epoch:
                 return number, worker, result
+
+
+# How the life of a process ends that has not come as far as its work; its own traceback has been printed.
+_NOT_BEGUN = (
+    "Where workers are started by {!r}, each imports the program first: what begins to work there belongs under "
+    "`if __name__ == '__main__':`, and classes and functions of a notebook into a module; "
+)
+
+
+def _cannot_be_sent(plan: Plan, init: Init | None, method: str) -> str:
+    """What is wrong with the arguments of a loader whose workers start with nothing but what they are sent."""
+    wanting = "dataset"
+    for name, function in (("collate_fn", plan.collate_fn), ("worker_init_fn", init)):
+        try:
+            pickle.dumps(function)
+        except Exception:
+            wanting = name
+    fork = "; or give multiprocessing_context='fork'" if "fork" in multiprocessing.get_all_start_methods() else ""
+    return (
+        f"The loader's {wanting} cannot be sent to its workers, which are started by {method!r}: its classes and "
+        f"functions must be defined at the top of a module, and not within a function or as a lambda{fork}"
+    )
 
 
 class Batches(Iterator[Any]):

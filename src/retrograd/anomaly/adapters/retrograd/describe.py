@@ -46,7 +46,7 @@ from retrograd.core.views import replay
 
 _NAN_IN_PRODUCT = (
     "No flag was raised. Either what came in held NaN already, which a mask that came later has hidden from the loss "
-    "but not from the gradient (zero times NaN is NaN): look at the data first; or it was born in a thread of the BLAS "
+    "but not from the gradient (zero times NaN is NaN): look at the data first; or it was born within the BLAS "
     "library. "
 )
 MEANT = "It was said to be meant, but it came through."
@@ -275,7 +275,7 @@ class Describer:
             is_backward=True,
             index=first_not_finite(data) if delivered else None,
             path=tuple(each.name() for each in way),
-            note=(_NAN_IN_PRODUCT if nan else "No flag was raised: it was born in a thread of the BLAS library. ")
+            note=(_NAN_IN_PRODUCT if nan else "No flag was raised: it was born within the BLAS library. ")
             + "This is the matrix product that all bad gradients came through.",
             surroundings=replace(
                 self.surroundings(self.operations.of_node(node), self.operations.before(node)),

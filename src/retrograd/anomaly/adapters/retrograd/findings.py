@@ -419,7 +419,7 @@ class Inquest:
     def _product(self, data: ndarray, leaves: Sequence[AccumulateGrad]) -> NaNEvent | None:
         """The matrix product that all bad gradients came through last.
 
-        The threads of a BLAS library keep their flags to themselves; whatever else gives birth has told, hooks aside.
+        A BLAS library may keep its flags to itself; whatever else gives birth has told, hooks aside.
         """
         hooks = any(node.extras is not None for node in self.graph.nodes)
         for node in self.graph.nodes if leaves and not hooks else ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import weakref
 from collections.abc import Iterable, Sequence
@@ -47,6 +48,22 @@ def may_tell_no_flags(node: Node) -> bool:
         return True
     columns = node.shape[-1]
     return min(columns, math.prod(node.shape[:-1])) >= LONG
+
+
+@functools.cache
+def products_raise_flags() -> bool:
+    """Whether NumPy hears of overflows in matrix products. Of those that Apple's Accelerate computes, it does not.
+
+    (On an Apple processor a matrix unit of its own computes them. Where its flags are not to be trusted, NumPy clears
+    them.)
+    """
+    large = np.full((128, 128), 1e38, np.float32)
+    try:
+        with np.errstate(all="ignore", over="raise"):
+            np.matmul(large, large)
+    except FloatingPointError:
+        return True
+    return False
 
 
 def loss_of(data: Any) -> float | None:

@@ -18,7 +18,7 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.leaves import LeafNames
 from retrograd.anomaly.adapters.optimizers import described
-from retrograd.anomaly.adapters.pace import Pace
+from retrograd.anomaly.adapters.pace import LONGEST_PAUSE, Pace
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.refused import Refused
@@ -40,6 +40,7 @@ from retrograd.anomaly.adapters.retrograd.looks import (
     leaves_behind,
     loss_of,
     may_tell_no_flags,
+    products_raise_flags,
     seem_finite,
     sum_of_squares,
 )
@@ -95,7 +96,7 @@ class RetrogradMonitor(Monitor):
         self._steps = Updates(weakref.proxy(self))
         self._returned = 0  # how often gradients were returned
         self._is_counted = False  # whether the present step is in watch.step already
-        self._pace = Pace(watch, LOOKS)
+        self._pace = Pace(watch, LOOKS, LONGEST_PAUSE if products_raise_flags() else 1)
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
         self._told = Told()  # of the bad gradients
         self._told_losses: set[threading.Thread] = set()  # threads in a backward whose bad loss was told of

@@ -221,7 +221,7 @@ class Update:
         place = {} if self.frame is None else place_fields(self.frame.f_code, self.frame.f_lasti)
         event = describer.leaf(grad, "gradient", name, [], harmed=harmed)
         note = (
-            "It was seen only now because no flag was raised: a gradient like that was born in a thread of the BLAS "
+            "It was seen only now because no flag was raised: a gradient like that was born within the BLAS "
             "library, or written by hand."
         )
         return replace(with_context(event, unseen=True), note=note, **place)

@@ -69,7 +69,7 @@ class Picture:
             raise ValueError(
                 f"save(): the name must end in one of {', '.join(forms)}, but is {os.path.basename(name)!r}"
             )
-        with open(name, "w", encoding="utf-8") as file:
+        with open(name, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(getattr(self, form))
 
     def _repr_svg_(self) -> str:
