@@ -44,6 +44,9 @@ def documented() -> dict[str, str]:
             continue
         if not HAS_TORCH and re.match(r"retrograd\.anomaly\.adapters\.(?!retrograd|rates)", info.name):
             continue  # the adapters to torch, and to what builds on it
+        library = info.name.removeprefix("retrograd.anomaly.adapters.")
+        if library in ("accelerate", "lightning", "transformers") and find_spec(library) is None:
+            continue  # the adapter to a library that is not installed
         module = import_module(info.name)
         add(info.name, module)
         for name, thing in vars(module).items():

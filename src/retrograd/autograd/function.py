@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from retrograd.core import state
 from retrograd.core.inplace import check_writable, rebase
 from retrograd.core.node import FREED, Node
 from retrograd.core.observer import observed_function
+from retrograd.core.signatures import signature_of
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Edge, Tensor, bump
 from retrograd.core.views import alias_of, move_retained
@@ -355,7 +355,7 @@ def _check_marked(method: str, tensors: tuple[Any, ...]) -> None:
 
 def _by_position(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], fill: bool) -> Any:
     """The arguments of a call of ``forward`` by position, since gradients go by that; ``fill`` in those left out."""
-    bound = inspect.signature(forward).bind(*args, **kwargs)
+    bound = signature_of(forward).bind(*args, **kwargs)
     if fill:
         bound.apply_defaults()
     if bound.kwargs:

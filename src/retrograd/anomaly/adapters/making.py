@@ -9,6 +9,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
 
+from retrograd.anomaly.parsing import module_of
 from retrograd.core import sites
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -144,7 +145,7 @@ def _body(code: CodeType) -> Iterator[ast.AST]:
 @lru_cache(maxsize=8)
 def _parsed(source: str) -> ast.Module:
     try:
-        return ast.parse(source)
+        return module_of(source)
     except SyntaxError:  # a notebook's commands
         return ast.Module([], [])
 

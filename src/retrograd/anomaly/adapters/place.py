@@ -11,6 +11,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+from retrograd.anomaly.parsing import expression_of
 from retrograd.core import sites
 
 
@@ -61,7 +62,7 @@ def written_at(code: CodeType | None, at: int) -> ast.expr | None:
     if "col" not in place:
         return None
     try:
-        return ast.parse(place["code_line"][place["col"] : place["end_col"]], mode="eval").body
+        return expression_of(place["code_line"][place["col"] : place["end_col"]])
     except SyntaxError:  # part of an augmented assignment
         return None
 

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 
 from retrograd.anomaly.catalogue._imports import is_module, module_called, names_of_modules
 from retrograd.anomaly.names import KNOWN, TRANSPARENT, canonical
+from retrograd.anomaly.parsing import expression_of, module_of
 from retrograd.anomaly.surroundings import Operand, Operation
 
 _OPERATORS: dict[type, str] = {
@@ -163,7 +164,7 @@ class Line:
         code = rest.split("#")[0].rstrip() if "'" not in rest and '"' not in rest else rest
         for candidate in (rest, rest + " pass" if code.endswith(":") else rest):
             try:
-                return Line(rest, ast.parse(candidate), head)
+                return Line(rest, module_of(candidate), head)
             except (SyntaxError, ValueError):
                 continue
         return None
@@ -396,7 +397,7 @@ def is_name(text: str) -> bool:
 def atom(text: str) -> str:
     """The expression, in parentheses unless it binds as tightly as a name."""
     try:
-        body = ast.parse(text, mode="eval").body
+        body = expression_of(text)
     except SyntaxError:
         return f"({text})"
     return f"({text})" if isinstance(body, (*_LOOSE, ast.Tuple)) else text

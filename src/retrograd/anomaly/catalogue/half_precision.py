@@ -11,6 +11,7 @@ from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import denominator, first, maker, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.half import ROUNDS_TO_ZERO
+from retrograd.anomaly.parsing import module_of
 from retrograd.anomaly.surroundings import Operand, Operation
 
 _LARGEST = 65504.0
@@ -183,7 +184,7 @@ def _without_autocast(scene: Scene) -> str:
 def _is_simple(code: str) -> bool:
     """Whether a statement can stand in the line of a ``with``."""
     try:
-        ast.parse(f"with _: {code.strip()}")
+        module_of(f"with _: {code.strip()}")
     except SyntaxError:
         return False
     return True

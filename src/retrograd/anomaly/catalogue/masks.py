@@ -11,6 +11,7 @@ from retrograd.anomaly.catalogue._expression import denominator, first, maker, n
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.names import canonical
+from retrograd.anomaly.parsing import expression_of
 from retrograd.anomaly.surroundings import Operand, Operation
 
 # A value at which the operation and its derivative are harmless.
@@ -162,7 +163,7 @@ def _may_stand_at(site: Site | None, text: str, mask: Operand, argument: Operand
     if None not in (mask.shape, argument.shape) and mask.shape != argument.shape:
         return False
     assigned = None if site is None else site.line.assignment
-    names = {node.id for node in ast.walk(ast.parse(f"({text})", mode="eval")) if isinstance(node, ast.Name)}
+    names = {node.id for node in ast.walk(expression_of(f"({text})")) if isinstance(node, ast.Name)}
     return assigned is None or assigned[0] not in names
 
 

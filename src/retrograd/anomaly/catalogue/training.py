@@ -14,6 +14,7 @@ from retrograd.anomaly.catalogue._reading import completed
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.names import canonical
+from retrograd.anomaly.parsing import expression_of
 from retrograd.anomaly.surroundings import Operand, Operation
 
 _ADAPTIVE = frozenset(("adam", "adamw", "nadam", "radam", "adamax", "sparseadam", "rmsprop", "adagrad", "adadelta"))
@@ -143,7 +144,7 @@ def _listed(names: Sequence[str]) -> str:
 def _entry(name: str) -> str | None:
     """The dictionary of a batch, where a name is one of its entries: ``batch`` of ``batch['x']``."""
     try:
-        read = ast.parse(name, mode="eval").body
+        read = expression_of(name)
     except SyntaxError:
         return None
     if not isinstance(read, ast.Subscript) or not isinstance(read.value, ast.Name):

@@ -1,0 +1,17 @@
+"""What the user's functions take."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+if sys.version_info >= (3, 14):
+    from annotationlib import Format
+
+    def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+        """What a function takes; its annotations may name what exists for type checkers only (PEP 649)."""
+        return inspect.signature(function, annotation_format=Format.FORWARDREF)
+else:
+    signature_of = inspect.signature

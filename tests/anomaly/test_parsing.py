@@ -1,0 +1,67 @@
+"""What Python warns of when it compiles a program is not said once more when the program's text is read."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import retrograd as rg
+from retrograd.anomaly.event import NaNEvent
+
+PROGRAM = """\
+def loss_of(x):
+    name = "\\d"
+    x = x - len("\\d") + 2
+    return rg.log(x * len("\\d") - NUMBER * len(name)).sum()
+
+def loss_in_try(x):
+    try:
+        pass
+    finally:
+        return loss_of(x)
+"""
+
+NUMBERS = itertools.count(1)  # a text that was read before is not read again
+
+
+@pytest.fixture(params=["loss_of", "loss_in_try"])
+def loss_of(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Any], Any]:
+    path = tmp_path / "program.py"
+    program = PROGRAM.replace("NUMBER", f"1e-{next(NUMBERS)}")
+    path.write_text(program)
+    names: dict[str, Any] = {"rg": rg, "__name__": "program"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(compile(program, str(path), "exec", dont_inherit=True), names)
+    return names[request.param]
+
+
+def event_of(loss_of: Callable[[Any], Any], policy: Any) -> NaNEvent:
+    x = rg.tensor([1.0, -1.0], requires_grad=True)
+    with rg.anomaly.watch(policy=policy) as w, contextlib.suppress(rg.anomaly.AnomalyError):
+        loss_of(x).backward()
+    assert w.event.lineno == 4
+    return w.event
+
+
+@pytest.mark.parametrize("policy", ["record", "raise"])
+def test_nothing_is_said_of_the_program(loss_of: Callable[[Any], Any], policy: str) -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        event_of(loss_of, policy)
+    assert [str(each.message) for each in said] == []
+
+
+@pytest.mark.parametrize("policy", ["record", "raise"])
+def test_a_remedy_is_found_where_warnings_are_errors(loss_of: Callable[[Any], Any], policy: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        event = event_of(loss_of, policy)
+    assert event.remedy is not None
+    assert event.remedy.startswith("return rg.log(rg.clamp(")
