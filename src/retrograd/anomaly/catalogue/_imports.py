@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from functools import lru_cache
 from types import MappingProxyType
 
+from retrograd.anomaly.parsing import module_of
+
 MODULES = frozenset(
     ("torch", "th", "rg", "retrograd", "np", "numpy", "jnp", "F", "nn", "functional", "special", "linalg", "math")
 ) | {"scipy"}
@@ -57,7 +59,7 @@ def name_of(module: str, usual: str) -> str:
 def _read(text: str) -> Imports:
     """The names that a program's text imports modules under."""
     try:
-        tree = ast.parse(text)
+        tree = module_of(text)
     except (SyntaxError, ValueError):
         return _NONE
     found: dict[str, str] = {}
