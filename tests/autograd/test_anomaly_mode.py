@@ -70,6 +70,54 @@ def test_the_number_of_the_output_is_torchs(position):
     assert run(rg, detect_anomaly) == run(torch, torch.autograd.detect_anomaly)
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("sums_over", [(), (1,), (1, 2)])
+@pytest.mark.parametrize("operation", ["add", "mul", "div"])
+def test_a_nan_that_summing_over_what_was_broadcast_makes_is_the_nodes(operation, sums_over, create_graph):
+    def sentence(library, mode):
+        x = library.ones(2, 2, requires_grad=True)
+        y = library.ones(sums_over, requires_grad=True)
+        g = library.tensor([[float("inf"), 1.0], [-float("inf"), 1.0]])
+
+        def run():
+            with mode():
+                library.autograd.grad(getattr(library, operation)(x, y), (x, y), g, create_graph=create_graph)
+
+        return str(error_of(run)).splitlines()[0]
+
+    assert sentence(rg, detect_anomaly) == sentence(torch, torch.autograd.detect_anomaly)
+
+
+def test_a_gradient_that_overflows_in_the_dtype_of_what_it_is_for_is_the_nodes():
+    x = rg.tensor([1.0], dtype=rg.float16, requires_grad=True)
+    scale = rg.tensor([1e6])
+
+    def run():
+        with detect_anomaly():
+            (x * scale).sum().backward()
+
+    assert str(error_of(run)).startswith(
+        "Function 'MulBackward0' returned inf values in its 0th output, which made the accumulated gradient of a leaf"
+    )
+
+
+def test_a_nan_that_arrived_at_the_node_is_told_apart():
+    x = rg.ones(1, requires_grad=True)
+
+    def used_twice():
+        y = x.exp()
+        with detect_anomaly():
+            (y * float("inf") - y * float("inf")).sum().backward()
+
+    def made_by_the_node():
+        with detect_anomaly():
+            (x - 1).sqrt().mul(0).sum().backward()
+
+    text = str(error_of(used_twice))
+    assert text.startswith("Function 'ExpBackward0' returned nan values in its 0th output.\nA NaN had arrived at it: ")
+    assert str(error_of(made_by_the_node)).splitlines()[1].startswith("The first is")
+
+
 def test_the_element_named_is_a_nan_where_infinities_stand_before_it():
     x = rg.tensor([1.0, 0.0, -2.0, 0.0], requires_grad=True)
     with detect_anomaly():

@@ -34,8 +34,8 @@ class Anomaly:
         self.infinite: list[tuple[Node, int]] = []
 
     def check(self, node: Node, g: Any, gi: Any, rule: Any) -> None:
-        """Look at the gradient that a rule of ``node`` made from ``g``."""
-        if gi is not None and not is_finite(gi):
+        """Look at the gradient that a rule of ``node`` made from ``g``, as it is delivered."""
+        if not is_finite(gi):
             self._look(node, g, _array(gi), [each for each, _ in node.rules].index(rule))  # type: ignore[attr-defined]
 
     def check_step(self, node: Node, g: Any, grads: Any) -> None:
@@ -55,7 +55,10 @@ class Anomaly:
             If it holds a NaN.
         """
         if self.check_nan and np.isnan(gi).any():
-            raise _of_node(node, f"returned nan values in its {index}th output.", gi)
+            said = f"returned nan values in its {index}th output."
+            if any(np.isnan(each).any() for each in _arrays(g)):
+                said += _ARRIVED
+            raise _of_node(node, said, gi)
         if self.check_inf and len(self.infinite) < _MOST and all(map(is_finite, _arrays(g))):
             self.infinite.append((node, index))
 
@@ -85,8 +88,8 @@ class Anomaly:
                 )
         raise _AnomalyError(
             f"The gradient accumulated in a leaf of shape {list(data.shape)} has {what} values{_first(data)}. No node "
-            "of this backward pass made them: they came in with the gradient it was started with, with a hook's, or "
-            "were in .grad before."
+            "of this backward pass made them: they came in with the gradient it was started with, with a hook's, by "
+            "adding up infinities of both signs, or were in .grad before."
         )
 
     def explain(self, node: Node | None, error: Exception) -> None:
@@ -105,6 +108,12 @@ _AnomalyError.__name__ = _AnomalyError.__qualname__ = "RuntimeError"
 _AnomalyError.__module__ = "builtins"
 
 _MOST = 1000  # infinities remembered
+
+# Every node is looked at, so that no other one has made it.
+_ARRIVED = (
+    "\nA NaN had arrived at it: with the gradient that backward was started with, with a hook's, or made by adding up "
+    "the gradients of several uses of its output, infinities of both signs."
+)
 
 
 def _array(value: Any) -> Any:

@@ -277,16 +277,19 @@ def _loop(
                             gi = rule(g, node.value(slots[0]))  # type: ignore[attr-defined]
                     else:
                         gi = rule(g, *node.values(slots))  # type: ignore[attr-defined]
-                    if anomaly is not None and gi is not g:
-                        anomaly.check(node, g, gi, rule)
                     target = edge[0]
                     left = counts[target] = counts[target] - 1
                     if gi is None or target.outputs != 1:
                         if gi is not None:
+                            if anomaly is not None:
+                                gi = fit(gi, *target.shape_and_dtype(edge[1]), node, 0)
+                                anomaly.check(node, g, gi, rule)
                             _deliver(arrived, owned, node, g, edge, gi, on_tensors)
                     else:
                         if gi.shape != target.shape or gi.dtype is not target.dtype:
                             gi = fit(gi, target.shape, target.dtype, node, 0)
+                        if anomaly is not None and gi is not g:
+                            anomaly.check(node, g, gi, rule)
                         if target in arrived:
                             _add(arrived, owned, target, gi, on_tensors)
                         else:
@@ -312,6 +315,8 @@ def _loop(
                 edges, grads, passed = _step(node, g, owned, on_tensors, retain_graph, executed, captures, results)
                 if on_tensors and state.local.grad_enabled is not recording:
                     state.set_grad_enabled(recording)  # what a hook or a custom function switches does not reach others
+                if anomaly is not None:  # which is to see what arrives: a sum over what was broadcast may make a NaN
+                    grads = _fitted(node, edges, grads)
                 for index, edge in enumerate(edges):  # type: ignore[assignment]
                     if edge is None:
                         continue
