@@ -116,8 +116,7 @@ def leaky_relu(input, negative_slope: float = 0.01):
 
 
 def prelu_derivative(g: Any, input: Any, weight: Any) -> Any:
-    positive = input > 0
-    return tied(zeroed(g, ~positive) + weight * zeroed(g, positive), input)
+    return tied(np.where(input > 0, g, weight * g), input)
 
 
 @elementwise(
@@ -125,10 +124,10 @@ def prelu_derivative(g: Any, input: Any, weight: Any) -> Any:
     method=False,
     node_name="PreluKernelBackward0",
     input=prelu_derivative,
-    weight=lambda g, input: g * zeroed(input, input > 0),
+    weight=lambda g, input: zeroed(g * input, input > 0),
 )
 def _prelu_kernel(input, weight):
-    return positive_part(input) + weight * negative_part(input)
+    return np.where(input > 0, input, weight * input)
 
 
 @composite()

@@ -200,6 +200,8 @@ def _add_product(name: str, input: Any, added: Any, beta: Any, alpha: Any) -> An
         raise RuntimeError(
             f"{name}(): for integral input tensors, alpha and beta must be integers, but got {alpha!r} and {beta!r}"
         )
+    if added.dtype.kind == "b":
+        alpha, beta = bool(alpha), bool(beta)
     if alpha != 1:
         added *= alpha
     try:

@@ -108,7 +108,7 @@ def check_index(name: str, index: Any) -> None:
     """Raise unless an index consists of integers."""
     if not hasattr(index, "dtype"):
         raise no_tensor(name, "argument 'index'", index)
-    if index.dtype not in _INDEX_DTYPES:
+    if index.dtype not in _INDEX_DTYPES and index.size:
         raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index, but got {index.dtype}")
 
 
@@ -257,7 +257,7 @@ def _counted_forward(indices: Tensor, dim: int, size: int) -> Tensor:
 @kernel(name="take", input=lambda g, input_shape, index: take_back(g, input_shape, index))
 def flat_elements_at(input, index):
     """Return the elements at positions ``index`` of the flattened tensor, in the shape of ``index``."""
-    if index.dtype not in _INDEX_DTYPES:
+    if index.dtype not in _INDEX_DTYPES and index.size:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype}")
     if index.size and not -input.size <= index.min() <= index.max() < input.size:
         raise IndexError(

@@ -253,7 +253,7 @@ def logit(input, eps: float | None = None):
 
 
 # --- Bessel functions, DLMF 10.6 and 10.29 ----------------------------------------------------------------------------
-# The derivatives of order 1 use the function of order 2, because the formula with a quotient is 0 / 0 at 0.
+# Most derivatives of order 1 use the function of order 2, because the formula with a quotient is 0 / 0 at 0.
 
 
 @special_ufunc("j0", input=lambda g, input: g * -sc.j1(input))
@@ -295,11 +295,14 @@ def i1(input):
     """Return the modified Bessel function of the first kind of order 1."""
 
 
-@special_ufunc(
-    "i1e",
-    input=lambda g, input, result: g * ((sc.i0e(input) + sc.ive(2, input)) / 2 - np.sign(input) * result),
-    node_name="SpecialI1EBackward0",
-)
+def i1e_derivative(g: Any, input: Any, result: Any) -> Any:
+    # with the quotient i1(x) / x, since SciPy's function of order 2 ends at 1e9
+    is_tiny = np.abs(input) < 1e-30
+    quotient = np.where(is_tiny, 0.5, result / np.where(is_tiny, 1, input))
+    return g * (sc.i0e(input) - quotient - np.sign(input) * result)
+
+
+@special_ufunc("i1e", input=i1e_derivative, node_name="SpecialI1EBackward0")
 def i1e(input):
     """Return ``exp(-abs(input)) * i1(input)``, which does not overflow."""
 
@@ -319,7 +322,7 @@ def scaled_modified_bessel_k0(input):
     """Return ``exp(input) * modified_bessel_k0(input)``, which does not underflow."""
 
 
-@special_ufunc("k1e", input=lambda g, input, result: g * (result - (sc.k0e(input) + sc.kve(2, input)) / 2))
+@special_ufunc("k1e", input=lambda g, input, result: g * (result - sc.k0e(input) - result / input))
 def scaled_modified_bessel_k1(input):
     """Return ``exp(input) * modified_bessel_k1(input)``, which does not underflow."""
 
