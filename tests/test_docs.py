@@ -110,6 +110,15 @@ def test_architecture_names_every_package() -> None:
     assert [package.name for package in packages if package.name not in words] == []
 
 
+@pytest.mark.parametrize("files", ["*.py", "anomaly/**/*.py", "batching/*.py", "core/*.py", "gpu/*.py", "ops/_*.py"])
+def test_architecture_names_every_file_where_names_do_not_speak(files: str) -> None:
+    """Layers, optimizers and families of operations are found by their names."""
+    words = set(re.findall(r"\w+", (ROOT / "docs" / "architecture.md").read_text()))
+    found = {path.stem for path in (ROOT / "src" / "retrograd").glob(files)} - {"__init__", "__main__"}
+    assert found
+    assert sorted(found - words) == []
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("*.md")]
     links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())]

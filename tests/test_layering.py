@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,69 +16,25 @@ from retrograd._late_names import NAMES, PACKAGES
 SOURCE = Path(__file__).parent.parent / "src"
 PACKAGE = SOURCE / "retrograd"
 
-# A module may import from its own layer and from those below.
-LAYERS = [
-    ("retrograd.array_methods",),
-    (
-        "retrograd.batching",
-        "retrograd.decorating",
-        "retrograd.device",
-        "retrograd.dtypes",
-        "retrograd.gpu",
-        "retrograd.printing",
-        "retrograd.tree",
-        "retrograd.unresolved",
-    ),
-    ("retrograd.core",),
-    ("retrograd.ops",),
-    (
-        "retrograd.creation",
-        "retrograd.queries",
-        "retrograd._damage",
-        "retrograd._pickled",
-        "retrograd._safetensors",
-        "retrograd._storages",
-        "retrograd._torch_file",
-        "retrograd.files",
-        "retrograd.random",
-        "retrograd.serialization",
-        "retrograd.vectorize",
-    ),
-    ("retrograd.autograd", "retrograd.func"),
-    (
-        "retrograd._late_names",
-        "retrograd._paths",
-        "retrograd.absent",
-        "retrograd.accelerator",
-        "retrograd.amp",
-        "retrograd.backends",
-        "retrograd.compiler",
-        "retrograd.cuda",
-        "retrograd.distributed",
-        "retrograd.fft",
-        "retrograd.jit",
-        "retrograd.legacy",
-        "retrograd.linalg",
-        "retrograd.lowrank",
-        "retrograd.multiprocessing",
-        "retrograd.return_types",
-        "retrograd.special",
-        "retrograd.switches",
-        "retrograd.testing",
-        "retrograd.types",
-        "retrograd.utils",
-    ),
-    ("retrograd.nn",),
-    ("retrograd.distributions", "retrograd.optim"),
-    ("retrograd",),
-]
+PAGE = (SOURCE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def layers() -> list[tuple[str, ...]]:
+    """The layers as the page lists them, the lowest first; what is in none of them is in the last."""
+    *listed, everything_else = re.findall(r"^\d+\. (.*)$", PAGE, flags=re.MULTILINE)
+    assert everything_else.startswith("everything else")
+    return [*(tuple(f"retrograd.{name}" for name in re.findall(r"`(\w+)`", line)) for line in listed), ("retrograd",)]
+
+
+LAYERS = layers()
 
 
 def layer_of(module: str) -> int:
-    for number, prefixes in enumerate(LAYERS):
-        if any(module == prefix or module.startswith(prefix + ".") for prefix in prefixes):
-            return number
-    raise AssertionError(f"{module} belongs to no layer; say in docs/architecture.md and here which")
+    return next(number for number, packages in enumerate(LAYERS) if any(is_in(module, each) for each in packages))
+
+
+def is_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
 
 
 def modules() -> dict[str, Path]:
@@ -91,8 +48,8 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports(path: Path, *, at_import: bool = False) -> Iterator[str]:
-    """The modules of ours that a file imports; with ``at_import`` only those it imports when it is imported itself."""
+def imports(path: Path, *, at_import: bool = False, root: str = "retrograd") -> Iterator[str]:
+    """The modules of ours, or of another ``root``, that a file imports; with ``at_import`` only when it is imported."""
 
     def visit(node: ast.AST) -> Iterator[str]:
         for child in ast.iter_child_nodes(node):
@@ -108,13 +65,34 @@ def imports(path: Path, *, at_import: bool = False) -> Iterator[str]:
                     yield whole if whole in MODULES else child.module
             yield from visit(child)
 
-    yield from (name for name in visit(ast.parse(path.read_text())) if name.split(".")[0] == "retrograd")
+    yield from (name for name in visit(ast.parse(path.read_text())) if is_in(name, root))
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_layers(module: str) -> None:
     too_high = {name for name in imports(MODULES[module]) if layer_of(name) > layer_of(module)}
     assert not too_high
+
+
+def test_every_layer_is_there() -> None:
+    assert len(LAYERS) == 10
+    names = [name for layer in LAYERS for name in layer]
+    assert [name for name in names if not any(is_in(module, name) for module in MODULES)] == []
+
+
+WITHOUT_TENSORS = ("retrograd.anomaly", "retrograd.batching", "retrograd.gpu", "retrograd.unresolved")
+ADAPTERS = "retrograd.anomaly.adapters"
+
+
+@pytest.mark.parametrize(
+    "module",
+    [name for name in MODULES if any(is_in(name, each) for each in WITHOUT_TENSORS) and not is_in(name, ADAPTERS)],
+)
+def test_what_knows_nothing_of_tensors(module: str) -> None:
+    """The parts of which the page says so; of the watch, all but its adapters."""
+    allowed = (*WITHOUT_TENSORS, "retrograd.array_methods", "retrograd.decorating")
+    assert [name for name in imports(MODULES[module]) if not any(is_in(name, each) for each in allowed)] == []
+    assert list(imports(MODULES[module], root="torch")) == []
 
 
 def test_no_cycles() -> None:

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import io
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -1207,3 +1208,12 @@ def test_a_scale_in_a_thread_that_has_ended_excuses_nothing() -> None:
             thread.start()
             thread.join()
     assert len(found) == 1
+
+
+def test_the_error_survives_a_pickle() -> None:
+    """As when a worker process hands it over."""
+    x = rg.tensor([1.0, 0.0], requires_grad=True)
+    with pytest.raises(AnomalyError) as caught, rg.anomaly.watch():
+        (x / x).sum().backward()
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), str(again), again.event) == (AnomalyError, str(caught.value), caught.value.event)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import gc
+import math
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.core import engine, observer, state
+from retrograd.core.monitor import Monitor
 from retrograd.core.tensor import leaf_lock
 from tests.parity import attempt, message, parity
 
@@ -640,3 +642,19 @@ def test_backward_inside_of_backward_is_as_deep_as_pythons_stack() -> None:
         assert nested(500) == 1
     finally:
         sys.setrecursionlimit(limit)
+
+
+def test_a_monitor_that_overrides_nothing_changes_nothing() -> None:
+    def gradients() -> list[Any]:
+        x = rg.tensor([0.0, 4.0], requires_grad=True)
+        optimizer = rg.optim.SGD([x], lr=0.5)
+        x.sqrt().sum().backward()
+        optimizer.step()
+        return [x.grad.tolist(), x.tolist()]
+
+    expected = gradients()
+    previous = state.set_monitor(Monitor())
+    try:
+        assert gradients() == expected == [[math.inf, 0.25], [-math.inf, 3.875]]
+    finally:
+        state.set_monitor(previous)

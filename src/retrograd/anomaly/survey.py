@@ -24,7 +24,6 @@ class Survey:
 
     def __init__(self, adapter: ModelAdapter, later: LooksLater, given: Any) -> None:
         self.given = given
-        self.met_nan = False
         self.reached: dict[str, Reach] = {}
         self._later = later
         self._calls: list[tuple[str, Any]] = []

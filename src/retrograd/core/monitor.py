@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Monitor:
-    """What may be done at the boundaries of a training step; every method does nothing."""
+    """What may be done at the boundaries of a training step; every method does what is done without a monitor."""
 
     def before_backward(self, outputs: Sequence[Tensor], is_step: bool = True) -> bool:
         """Look at what a backward starts from, and say whether it may start.
@@ -38,7 +38,7 @@ class Monitor:
 
     def errstate(self) -> AbstractContextManager[Any]:
         """Return the floating-point error state in which a backward runs."""
-        raise NotImplementedError
+        return np.errstate(all="ignore")
 
     def after_backward(
         self,

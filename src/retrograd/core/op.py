@@ -10,7 +10,8 @@ A rule is one keyword per differentiable argument: a function of the incoming gr
 
 * an argument (a tensor is saved for backward and its version checked),
 * ``result`` (saved without a reference cycle; a list if there are several), or one of several by its own name,
-* ``input_shape``, ``input_dtype`` of an argument ``input`` (nothing is kept alive).
+* ``input_shape``, ``input_dtype`` of an argument ``input``, ``result_shape`` (nothing is kept alive),
+* ``needs``, a tuple that says which edges need a gradient, or one of the ``byproducts`` of the function.
 
 Names are read once, at import; one that the operation does not have is an error there and then.
 """
@@ -143,7 +144,19 @@ class Op:
         # what a rule may name of the results: all of them, or one of several by its own name
         self.results = ("result", *(outputs or ()))
 
-        plain = inspect.unwrap(forward)
+        self._read_signature(inspect.unwrap(forward))
+        self._compile(rules)
+
+        self.node_name = (
+            node_name or "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
+        )
+        self.edge_positions = tuple([self.positions[name] for name in self.differentiable])
+        # what is promoted, if it is elementwise
+        self.operand_positions = self.edge_positions or tuple(range(len(self.params)))
+        self.sequence_position = -1 if sequence is None else self.positions[sequence]
+
+    def _read_signature(self, plain: Callable[..., Any]) -> None:
+        """Which parameters there are, and what stands for those that are left away."""
         self.params = parameter_names(plain)
         positional = plain.__code__.co_argcount
         given, by_keyword = plain.__defaults__ or (), plain.__kwdefaults__ or {}
@@ -155,14 +168,17 @@ class Op:
         self.required = sum([default is inspect.Parameter.empty for default in self.defaults])
         self.positions = {name: position for position, name in enumerate(self.params)}
         self.keepdim_position = self.positions.get("keepdim", len(self.params))
+        self.plain_params = tuple([name for name in self.params if name in plain.__annotations__])
 
-        unknown = (set(rules) - set(self.params)) | (set(factors) - set(rules))
+    def _compile(self, rules: dict[str, Rule]) -> None:
+        """Give every name that a rule uses a slot, and every rule the numbers of its slots."""
+        unknown = (set(rules) - set(self.params)) | (set(self.factors) - set(rules))
         if unknown:
             raise TypeError(f"{self.name}: a rule is given for {sorted(unknown)}, but the parameters are {self.params}")
         # a sequence's rule comes first, because its edges do
-        self.differentiable = tuple(sorted(rules, key=[sequence, *self.params].index))
+        self.differentiable = tuple(sorted(rules, key=[self.sequence, *self.params].index))
         # the short call paths keep their operands and result at fixed places
-        short = kind == "elementwise" and rules and self.params in (("input",), ("input", "other"))
+        short = self.kind == "elementwise" and rules and self.params in (("input",), ("input", "other"))
         slots: list[str] = [*self.params, "result"] if short else []
         used: set[str] = set()
         compiled = []
@@ -174,22 +190,13 @@ class Op:
                 if wanted not in slots:
                     slots.append(wanted)
             compiled.append((rules[argument], tuple([slots.index(wanted) for wanted in named])))
-        arguments = [name for name in self.params if name in plain.__annotations__]
         # plain arguments are kept even if no rule wants them: who explains a result has to compute it once more
-        self.kept = tuple([name for name in arguments if name not in rules and name not in _TOLD_BY_RESULT])
+        self.kept = tuple([name for name in self.plain_params if name not in rules and name not in _TOLD_BY_RESULT])
         self.slots = tuple(dict.fromkeys((*slots, *self.kept))) if rules else tuple(slots)
         self.rules = tuple(compiled)
-        self.releases = any(name in self.results or name in self.params for name in used.difference(arguments))
+        self.releases = any(name in self.results or name in self.params for name in used.difference(self.plain_params))
         self._plans: dict[int, tuple[bool, ...]] = {}
         self._savers: dict[int, list[record.Saver | None]] = {}
-
-        self.node_name = (
-            node_name or "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
-        )
-        self.edge_positions = tuple([self.positions[name] for name in self.differentiable])
-        # what is promoted, if it is elementwise
-        self.operand_positions = self.edge_positions or tuple(range(len(self.params)))
-        self.sequence_position = -1 if sequence is None else self.positions[sequence]
 
     @functools.cached_property
     def node_class(self) -> type[OpNode]:

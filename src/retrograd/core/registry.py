@@ -217,10 +217,12 @@ def _mistake(
 
     It says in ``obj`` what that was, as an AttributeError does, so that what the user has called can be named instead.
     """
+    if isinstance(culprit, Tensor):
+        return None
     given = [*zip([*known, *[""] * len(args)], args, strict=False), *kwargs.items()]
     for place, (name, value) in enumerate(given):
         listed = isinstance(value, (list, tuple)) and any(item is culprit for item in value)
-        if isinstance(culprit, Tensor) or not (value is culprit or listed):
+        if not (value is culprit or listed):
             continue
         position = f" (position {place + 1})" if place < len(args) else ""
         argument = f"argument '{name}'{position}" if name else f"argument {place + 1}"

@@ -14,6 +14,7 @@ import warnings
 import weakref
 from bisect import bisect_right
 from collections import deque
+from itertools import islice
 from operator import itemgetter
 from threading import get_ident
 from types import CodeType, FrameType
@@ -260,10 +261,7 @@ def line_of(code: CodeType, at: int) -> int:
 
 
 def _position(code: CodeType, at: int) -> tuple[int | None, int | None, int | None, int | None]:
-    for number, position in enumerate(code.co_positions()):
-        if number == at // 2:
-            return position
-    return None, None, None, None
+    return next(islice(code.co_positions(), at // 2, None), (None, None, None, None))
 
 
 class Site(NamedTuple):

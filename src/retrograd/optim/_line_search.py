@@ -36,6 +36,22 @@ def cubic_minimum(a: Point, b: Point, low: float, high: float) -> float:
     return min(max(t, low), high)
 
 
+class Conditions(NamedTuple):
+    """What is asked of a step from ``start``; equations 3.7."""
+
+    start: Point
+    c1: float
+    c2: float
+
+    def is_too_high(self, point: Point) -> bool:
+        """Whether the value has not fallen enough for so long a step."""
+        return point.value > self.start.value + self.c1 * point.t * self.start.slope
+
+    def is_flat(self, point: Point) -> bool:
+        """Whether the slope is so small that the minimum along the direction is near."""
+        return abs(point.slope) <= -self.c2 * self.start.slope
+
+
 def strong_wolfe(
     evaluate: Callable[[float], Point],
     start: Point,
@@ -55,30 +71,58 @@ def strong_wolfe(
     int
         How often ``evaluate`` was called.
     """
+    conditions = Conditions(start, c1, c2)
+    found, iterations = bracket_minimum(evaluate, conditions, t, max_iter)
+    if len(found) == 1:
+        return found[0], iterations + 1
+    best, iterations = zoom(evaluate, conditions, found, iterations, max_iter, direction_norm, tolerance_change)
+    return best, iterations + 1
 
-    def too_high(point: Point) -> bool:
-        return point.value > start.value + c1 * point.t * start.slope
 
-    def flat(point: Point) -> bool:
-        return abs(point.slope) <= -c2 * start.slope
+def bracket_minimum(
+    evaluate: Callable[[float], Point], conditions: Conditions, t: float, max_iter: int
+) -> tuple[list[Point], int]:
+    """Go forward until a minimum lies between two points; algorithm 3.5.
 
-    # go forward until a minimum lies between two points
-    previous, new = start, evaluate(t)
+    Returns
+    -------
+    list of Point
+        The two; or the one that is the result, because it fulfils the conditions or there may be no more steps.
+    int
+        How many steps were made beyond the first.
+    """
+    previous, new = conditions.start, evaluate(t)
     iterations = 0
     while iterations < max_iter:
-        rises = too_high(new) or (iterations > 1 and new.value >= previous.value)
-        if not rises and flat(new):
-            return new, iterations + 1
+        rises = conditions.is_too_high(new) or (iterations > 1 and new.value >= previous.value)
+        if not rises and conditions.is_flat(new):
+            return [new], iterations
         if rises or new.slope >= 0:
-            bracket = [previous, new]
-            break
+            return [previous, new], iterations
         t = cubic_minimum(previous, new, new.t + 0.01 * (new.t - previous.t), new.t * 10)
         previous, new = new, evaluate(t)
         iterations += 1
-    else:
-        return (start if start.value <= new.value else new), iterations + 1
+    return [conditions.start if conditions.start.value <= new.value else new], iterations
 
-    # narrow it down
+
+def zoom(
+    evaluate: Callable[[float], Point],
+    conditions: Conditions,
+    bracket: list[Point],
+    iterations: int,
+    max_iter: int,
+    direction_norm: float,
+    tolerance_change: float,
+) -> tuple[Point, int]:
+    """Narrow a bracket down until its lower end fulfils the conditions; algorithm 3.6.
+
+    Returns
+    -------
+    Point
+        The lower end.
+    int
+        How many steps were made, the first ``iterations`` included.
+    """
     low, high = (0, 1) if bracket[0].value <= bracket[1].value else (1, 0)
     made_little_progress = False
     while iterations < max_iter:
@@ -96,14 +140,14 @@ def strong_wolfe(
             made_little_progress = True
         new = evaluate(t)
         iterations += 1
-        if too_high(new) or new.value >= bracket[low].value:
+        if conditions.is_too_high(new) or new.value >= bracket[low].value:
             bracket[high] = new
             low, high = (0, 1) if bracket[0].value <= bracket[1].value else (1, 0)
             continue
-        done = flat(new)
+        done = conditions.is_flat(new)
         if not done and new.slope * (bracket[high].t - bracket[low].t) >= 0:
             bracket[high] = bracket[low]
         bracket[low] = new
         if done:
             break
-    return bracket[low], iterations + 1
+    return bracket[low], iterations

@@ -209,6 +209,8 @@ class Optimizer:
         ------
         TypeError
             If it is no dict, if the parameters are in a set, or if they are no tensors.
+        KeyError
+            If it has no parameters.
         ValueError
             If a parameter was computed by a recorded operation, if it is in another group already, if only some of the
             parameters have names, or if an option without a default is missing.

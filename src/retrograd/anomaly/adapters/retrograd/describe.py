@@ -363,6 +363,7 @@ class Describer:
         library: str = "retrograd",
         context: Mapping[str, Any] | None = None,
     ) -> Surroundings:
+        """What is known around a birth in ``operation``, to whose result ``consumers`` were applied."""
         context = dict(context or {}) | ({"called_in_backward": True} if called_in_backward else {})
         if sites.is_derived(node):
             context["second_derivative"] = True

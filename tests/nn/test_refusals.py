@@ -1,0 +1,45 @@
+"""Arguments that torch refuses are refused here, too, with an exception of the same class."""
+
+from __future__ import annotations
+
+import pytest
+import torch.nn.utils.prune  # noqa: F401 (torch does not import it by itself)
+
+from tests.parity import Program, check_both_refuse
+
+REFUSED: dict[str, Program] = {
+    "bounds of hardtanh in the wrong order": lambda m: m.nn.functional.hardtanh(m.ones(2), 1.0, -1.0),
+    "ratios of three dimensions in two": lambda m: m.nn.functional.fractional_max_pool2d(
+        m.ones(1, 1, 6, 6), 2, output_ratio=(0.5, 0.5, 0.5)
+    ),
+    "channels of a tensor without dimensions": lambda m: m.nn.functional.dropout2d(m.ones(())),
+    "the state of a cell with three dimensions": lambda m: m.nn.GRUCell(2, 3)(m.ones(1, 2), m.ones(1, 1, 3)),
+    "a cell's nonlinearity": lambda m: m.nn.RNNCell(2, 3, nonlinearity="sin")(m.ones(1, 2)),
+    "a layer added to a Sequential": lambda m: m.nn.Sequential(m.nn.ReLU()) + m.nn.ReLU(),
+    "no groups of channels": lambda m: m.nn.Conv1d(1, 1, 1, groups=0),
+    "sizes of more dimensions than there are": lambda m: m.nn.ConvTranspose1d(1, 1, 3)(
+        m.ones(1, 1, 4), output_size=(1, 2, 3, 4)
+    ),
+    "a size that no padding gives": lambda m: m.nn.ConvTranspose1d(1, 1, 3)(m.ones(1, 1, 4), output_size=(9,)),
+    "a length that is no int": lambda m: m.nn.Unflatten(1, (2, 2.5)),
+    "weights of classes as a matrix": lambda m: m.nn.MultiMarginLoss(weight=m.ones(2, 2)),
+    "no margin": lambda m: m.nn.TripletMarginWithDistanceLoss(margin=0.0),
+    "a bias that is no bool": lambda m: m.nn.LSTM(2, 3, bias=1),
+    "a recurrent layer of no kind": lambda m: m.nn.RNNBase("SIN", 2, 3),
+    "a table of another size": lambda m: m.nn.Embedding(3, 2, _weight=m.ones(2, 2)),
+    "extra state that nobody takes": lambda m: m.nn.Module().set_extra_state(1),
+    "a tensor for a parameter": lambda m: setattr(m.nn.Linear(1, 1), "weight", m.ones(1)),
+    "a parameter that was computed": lambda m: m.nn.Module().register_parameter("w", m.nn.Parameter(m.ones(1)) * 2),
+    "pruning undone that was not done": lambda m: m.nn.utils.prune.remove(m.nn.Linear(2, 2), "weight"),
+    "importance of other elements": lambda m: m.nn.utils.prune.l1_unstructured(
+        m.nn.Linear(2, 2), "weight", 1, importance_scores=m.ones(3)
+    ),
+    "no parametrization": lambda m: m.nn.utils.parametrize.ParametrizationList([], m.ones(2)),
+    "a model for its parameters": lambda m: m.optim.SGD(m.nn.Linear(1, 1)),
+    "a method for what it gives": lambda m: m.optim.SGD(m.nn.Linear(1, 1).parameters),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_both_refuse(what: str) -> None:
+    check_both_refuse(REFUSED[what])
