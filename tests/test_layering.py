@@ -61,6 +61,7 @@ LAYERS = [
         "retrograd.lowrank",
         "retrograd.multiprocessing",
         "retrograd.return_types",
+        "retrograd.signal",
         "retrograd.special",
         "retrograd.switches",
         "retrograd.testing",

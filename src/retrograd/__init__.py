@@ -443,7 +443,7 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.
 if _TYPE_CHECKING:
     from retrograd import accelerator, amp, anomaly, backends, compiler, cuda, distributed  # noqa: F401, I001
     from retrograd import distributions, fft, func, jit, linalg, multiprocessing, nn, optim  # noqa: F401
-    from retrograd import functional, return_types, special, testing, types, utils, version  # noqa: F401
+    from retrograd import functional, return_types, signal, special, testing, types, utils, version  # noqa: F401
     from retrograd.amp import GradScaler, autocast, is_autocast_enabled
     from retrograd.creation.ranges import range
     from retrograd.creation.signal_windows import (

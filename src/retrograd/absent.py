@@ -52,7 +52,6 @@ ABSENT = {
     "quantization": _QUANTISED,
     "quantize_per_tensor": _QUANTISED,
     "segment_reduce": "use x.scatter_reduce(dim, index, src, reduce)",
-    "signal": "windows are functions here, such as retrograd.hann_window",
     "sparse": _DENSE,
     "sparse_coo": _STRIDED,
     "sparse_coo_tensor": _DENSE,

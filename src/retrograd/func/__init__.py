@@ -12,6 +12,7 @@ tensor(-0.8415)
 """
 
 from retrograd.func.forward import hessian, jacfwd, jvp, linearize
+from retrograd.func.rearrangement import rearrange
 from retrograd.func.reverse import grad, grad_and_value, jacrev, value_and_grad, vjp
 from retrograd.func.stateless import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from retrograd.vectorize import vmap
@@ -25,6 +26,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "rearrange",
     "replace_all_batch_norm_modules_",
     "stack_module_state",
     "value_and_grad",
