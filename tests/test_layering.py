@@ -31,6 +31,7 @@ LAYERS = [
     ("retrograd.core",),
     ("retrograd.ops",),
     (
+        "retrograd.absent",
         "retrograd.creation",
         "retrograd.queries",
         "retrograd._damage",
@@ -47,7 +48,6 @@ LAYERS = [
     (
         "retrograd._late_names",
         "retrograd._paths",
-        "retrograd.absent",
         "retrograd.accelerator",
         "retrograd.amp",
         "retrograd.backends",

@@ -72,6 +72,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
             DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation functional_datapipe
             guaranteed_datapipes_determinism non_deterministic runtime_validation runtime_validation_disabled""",
     },
+    "func": {"nothing is traced here": "functionalize", "of use inside torch": "debug_unwrap"},
     "linalg": {"texts for documentation": "common_notes"},
     "fft": {"of use inside torch": "Tensor"},
     "special": {},

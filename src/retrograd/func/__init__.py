@@ -11,6 +11,9 @@ something outside asked for one: an input or a captured tensor that requires gra
 tensor(-0.8415)
 """
 
+from typing import TYPE_CHECKING
+
+from retrograd.absent import missing
 from retrograd.func.forward import hessian, jacfwd, jvp, linearize
 from retrograd.func.rearrangement import rearrange
 from retrograd.func.reverse import grad, grad_and_value, jacrev, value_and_grad, vjp
@@ -33,3 +36,8 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+if not TYPE_CHECKING:  # checkers know what is there
+
+    def __getattr__(name):
+        raise missing(__name__, name)

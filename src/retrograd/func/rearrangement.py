@@ -53,14 +53,16 @@ def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: i
     >>> rg.func.rearrange(images, "b ... c -> (b c) 1 ...").shape
     retrograd.Size([6, 1, 6, 4])
     """
-    if not isinstance(tensor, Tensor):
-        if not isinstance(tensor, (list, tuple)) or not all(isinstance(item, Tensor) for item in tensor):
-            raise TypeError(f"rearrange(): expected a tensor, or a list of tensors, not {type(tensor).__name__}")
-        tensor = stack(tensor)
-    left, right = _expanded(_parsed(pattern), tensor.ndim, pattern)
-    lengths = _lengths(left, tuple(tensor.shape), axes_lengths, pattern)
+    if isinstance(tensor, Tensor):
+        x = tensor
+    elif isinstance(tensor, (list, tuple)) and all(isinstance(item, Tensor) for item in tensor):
+        x = stack(tensor)
+    else:
+        raise TypeError(f"rearrange(): expected a tensor, or a list of tensors, not {type(tensor).__name__}")
+    left, right = _expanded(_parsed(pattern), x.ndim, pattern)
+    lengths = _lengths(left, tuple(x.shape), axes_lengths, pattern)
     axes = [axis for group in left for axis in group]
-    x = tensor.reshape([lengths[axis] for axis in axes])
+    x = x.reshape([lengths[axis] for axis in axes])
     x = x.permute([axes.index(axis) for group in right for axis in group])
     return x.reshape([math.prod(lengths[axis] for axis in group) for group in right])
 
