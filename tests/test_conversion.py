@@ -340,6 +340,53 @@ def test_of_a_tensor(call):
     compare(lambda lib: call(lib, leaf(lib)))
 
 
+def capsules(lib, values):
+    """Tensors on one memory, by way of capsules."""
+    x = lib.tensor(values)
+    y = lib.from_dlpack(lib.to_dlpack(x))
+    z = lib.utils.dlpack.from_dlpack(lib.utils.dlpack.to_dlpack(y.reshape(2, 3).T))
+    z[0, 1] = 9
+    z.mul_(2)
+    return x.tolist(), y.tolist(), z.tolist(), str(z.dtype).split(".")[-1]
+
+
+@cases(
+    lambda lib: capsules(lib, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]),
+    lambda lib: capsules(lib, [0, 1, 2, 3, 4, 5]),
+    lambda lib: lib.from_dlpack(lib.to_dlpack(lib.empty(0, 3))),
+    lambda lib: lib.from_dlpack(lib.to_dlpack(lib.ones(2, requires_grad=True))).requires_grad,
+    lambda lib: lib.to_dlpack([1.0]),
+)
+def test_capsules(call):
+    compare(call)
+
+
+def test_capsules_of_torch():
+    theirs = torch.arange(4.0)
+    capsule = torch.utils.dlpack.to_dlpack(theirs)
+    ours = rg.from_dlpack(capsule)
+    ours.mul_(2)
+    assert theirs.tolist() == [0, 2, 4, 6]
+    with pytest.raises(RuntimeError, match="can be used once"):
+        rg.from_dlpack(capsule)
+    again = torch.utils.dlpack.from_dlpack(rg.to_dlpack(ours))
+    assert again.data_ptr() == theirs.data_ptr()
+    del theirs, again
+    assert ours.tolist() == [0, 2, 4, 6]
+
+
+def test_a_capsule_of_what_is_not_to_be_written_to():
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    try:
+        capsule = array.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        pytest.skip("this version of NumPy has older capsules only")
+    x = rg.from_dlpack(capsule)
+    with pytest.raises(RuntimeError, match="read-only"):
+        x.mul_(2)
+
+
 def test_asarray_and_as_tensor_are_differentiable():
     x = leaf(rg)
     (rg.asarray(x, copy=True) * rg.as_tensor(x, dtype=rg.float64)).sum().backward()

@@ -173,7 +173,7 @@ def test_signatures_are_those_that_are_called(name: str) -> None:
 
 
 def test_every_in_place_method_tells_its_own_name() -> None:
-    names = [name for name in dir(rg.Tensor) if name.endswith("_") and not name.endswith("__")]
+    names = [name for name in dir(rg.ones(2)) if name.endswith("_") and not name.endswith("__")]
     assert len(names) > 150
     for name in names:
         for args, kwargs in [([None] * 12, {}), ([], {"no_such_argument": 1}), ([], {})]:

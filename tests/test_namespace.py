@@ -72,6 +72,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
             DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation functional_datapipe
             guaranteed_datapipes_determinism non_deterministic runtime_validation runtime_validation_disabled""",
     },
+    "func": {"nothing is traced here": "functionalize", "of use inside torch": "debug_unwrap"},
     "linalg": {"texts for documentation": "common_notes"},
     "fft": {"of use inside torch": "Tensor"},
     "special": {},
@@ -84,6 +85,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "nn.utils.stateless": {},
     "optim.lr_scheduler": {},
     "optim.swa_utils": {},
+    "signal.windows": {},
 }
 
 
@@ -163,6 +165,7 @@ def test_torchs_functions_are_functions_here(name: str) -> None:
         "optim",
         "optim.lr_scheduler",
         "optim.swa_utils",
+        "signal.windows",
     ],
 )
 def test_namespaces(module: str) -> None:

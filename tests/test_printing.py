@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 from torch._tensor_str import get_printoptions as torch_get_printoptions
 from torch._tensor_str import printoptions as torch_printoptions
 
+import retrograd as rg
 from retrograd import printing
 
 torch.set_num_threads(1)
@@ -484,3 +485,17 @@ def test_any_suffixes(data, options, kind):
     values = made.detach().numpy()
     with printing.printoptions(**options), torch_printoptions(**options):
         assert mine(values, requires_grad=True, grad_fn_name=None if kind == "leaf" else kind) == repr(made)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (40,)])
+def test_subclasses_are_named(shape):
+    class Measured(torch.Tensor):
+        pass
+
+    theirs = torch.linspace(0, 1, math.prod(shape)).reshape(shape)
+    expected = repr(Measured(theirs))
+
+    class Measured(rg.Tensor):
+        pass
+
+    assert repr(Measured(rg.tensor(theirs.numpy()))) == expected

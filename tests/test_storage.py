@@ -100,3 +100,9 @@ def test_tensors_beside_keep_the_old_memory() -> None:
     assert view.tolist() == [1, 2]
     with pytest.raises(RuntimeError, match=r"sizes must not be negative, but got \[2, -1\]"):
         x.resize_(2, -1)
+
+
+@parity
+def test_what_is_a_storage(lib: Any) -> Any:
+    x = lib.ones(2)
+    return [lib.is_storage(thing) for thing in (x.untyped_storage(), x, [1], None)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import subprocess
@@ -16,7 +17,7 @@ import torch
 
 import retrograd as rg
 import retrograd.backends.cudnn as cudnn
-from retrograd.absent import ABSENT
+from retrograd.absent import ABSENT, OF_TENSORS
 from retrograd.core.tensor_types import DTYPES
 from tests.parity import attempt, parity
 
@@ -169,6 +170,41 @@ def test_wishes_are_noted() -> None:
 
 
 @parity
+def test_further_wishes_are_noted(m: Any) -> Any:
+    report = []
+    try:
+        for mode in (0, 1, 2, "default", "warn", "error", 3, "always", None):
+            report.append(attempt(lambda mode=mode: m.set_deterministic_debug_mode(mode)))
+            report.append((m.get_deterministic_debug_mode(), m.are_deterministic_algorithms_enabled()))
+        for wish in (True, False, 1):
+            report.append(attempt(lambda wish=wish: m.set_warn_always(wish)))
+            report.append(m.is_warn_always_enabled())
+    finally:
+        m.use_deterministic_algorithms(False)
+        m.set_warn_always(False)
+    return report
+
+
+@parity
+def test_permissions_for_files_are_noted(m: Any) -> Any:
+    files = m.serialization
+    files.clear_safe_globals()
+    report = []
+    files.add_safe_globals([dict, list])
+    with files.safe_globals([set]):
+        report.append(sorted(kind.__name__ for kind in files.get_safe_globals()))
+    report.append(sorted(kind.__name__ for kind in files.get_safe_globals()))
+    files.clear_safe_globals()
+    return [*report, files.get_safe_globals(), files.save is m.save, files.load is m.load]
+
+
+@pytest.mark.parametrize("place", [rg, rg.cuda])
+def test_memory_that_there_is_not(place: Any) -> None:
+    with pytest.raises(place.OutOfMemoryError):
+        rg.empty(2**50)
+
+
+@parity
 def test_constants(m: Any) -> Any:
     return [m.inf, m.nan != m.nan, m.pi, m.e, m.ones(3)[:, m.newaxis]]
 
@@ -223,11 +259,25 @@ def test_absent_names_come_with_advice(name: str) -> None:
         getattr(importlib.import_module(package), last)
 
 
+@pytest.mark.parametrize("name", OF_TENSORS)
+def test_absent_members_of_tensors_come_with_advice(name: str) -> None:
+    assert hasattr(torch.Tensor, name)
+    assert not hasattr(rg.Tensor, name)
+    x = rg.ones(2)
+    with pytest.raises(AttributeError, match=f"^'Tensor' object has no attribute '{name}': .") as caught:
+        getattr(x, name)
+    assert (caught.value.name, caught.value.obj) == (name, x)
+    assert name not in dir(x)
+
+
 def has(package: Any, path: str) -> bool:
     """Whether a package has what a path leads to, be it a module that is yet to be imported."""
     whole = f"{package.__name__}.{path}"
     parent, _, name = whole.rpartition(".")
-    return importlib.util.find_spec(whole) is not None or hasattr(importlib.import_module(parent), name)
+    with contextlib.suppress(ModuleNotFoundError):  # if the parent is no package
+        if importlib.util.find_spec(whole) is not None:
+            return True
+    return hasattr(importlib.import_module(parent), name)
 
 
 def test_first_use_imports() -> None:

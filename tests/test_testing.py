@@ -1,4 +1,4 @@
-"""``assert_close`` accepts what torch's accepts."""
+"""``assert_close`` accepts what torch's accepts; ``make_tensor`` draws from the same intervals."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import retrograd as rg
-from tests.parity import message, parity
+from tests.parity import attempt, message, parity
 
 
 def verdict(m: Any, *args: Any, **kwargs: Any) -> str:
@@ -118,3 +119,87 @@ def test_tolerances_that_nothing_can_be_within(tolerances: dict[str, float]) -> 
     wrong = next(name for name, value in tolerances.items() if value != 0)
     with pytest.raises(ValueError, match=f"{wrong} must be a number from 0, but got {tolerances[wrong]}"):
         rg.testing.assert_close(1.0, 1.0, **tolerances)
+
+
+# --- make_tensor ------------------------------------------------------------------------------------------------------
+
+DTYPES = (
+    *("float16", "float32", "float64", "complex64", "complex128"),
+    *("bool", "uint8", "int8", "int16", "int32", "int64"),
+)
+
+
+def make(m: Any, *shape: Any, dtype: str = "float32", **options: Any) -> Any:
+    return m.testing.make_tensor(*shape, dtype=getattr(m, dtype), device="cpu", **options)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("lib", [torch, rg])
+def test_made_in_bounds(lib: Any, dtype: str) -> None:
+    for low, high in [(None, None), (-3, None), (None, 5), (0.5, 2.5), (1, 2), (-1e40, 1e40), (-float("inf"), 1)]:
+        x = make(lib, 2000, dtype=dtype, low=low, high=high)
+        assert str(x.dtype).endswith(dtype)
+        array = x.numpy()
+        if array.dtype.kind == "c":
+            array = array.view(array.real.dtype)
+        is_floating, is_unsigned = array.dtype.kind == "f", dtype in ("bool", "uint8")
+        first = (0 if is_unsigned else -9) if low is None else low
+        end = (2 if dtype == "bool" else 9 if is_floating else 10) if high is None else high
+        assert np.isfinite(array).all()
+        assert float(array.min()) >= first
+        assert float(array.max()) < end or (float(array.max()) == end and is_floating)  # rounded
+        if is_floating and end - first < 100:
+            assert array.min() - first < (end - first) / 20
+            assert end - array.max() < (end - first) / 20
+        elif not is_floating and end - first < 20:
+            inside = range(max(int(np.ceil(first)), 0 if is_unsigned else -20), int(np.ceil(end)))
+            assert {int(value) for value in array} == {value for value in inside if dtype != "bool" or value < 2}
+
+
+@parity
+def test_made_of_what_form(m: Any) -> Any:
+    forms = [
+        make(m, 2, 3),
+        make(m, (2, 3)),
+        make(m, [2, 3], dtype="int64"),
+        make(m),
+        make(m, ()),
+        make(m, 2, 0, 3),
+        make(m, m.Size([4])),
+        make(m, 2, 3, noncontiguous=True),
+        make(m, 1, noncontiguous=True),
+        make(m, (), noncontiguous=True),
+        make(m, 2, 3, dtype="bool", noncontiguous=True),
+        make(m, 3, dtype="complex64", requires_grad=True),
+        make(m, 3, 2, dtype="float16", requires_grad=True, noncontiguous=True),
+        make(m, 3, memory_format=m.contiguous_format),
+    ]
+    return [(x.shape, x.dtype, x.requires_grad, x.is_leaf, x.stride() if x.numel() else ()) for x in forms]
+
+
+@parity
+def test_made_without_zeros(m: Any) -> Any:
+    zeros = [make(m, 3, dtype=dtype, low=0, high=0, exclude_zero=True) for dtype in ("float32", "float64", "complex64")]
+    return zeros, [make(m, 200, dtype=dtype, low=0, high=2, exclude_zero=True) for dtype in ("int64", "bool", "uint8")]
+
+
+test_made_without_zeros = pytest.mark.filterwarnings("ignore::FutureWarning")(test_made_without_zeros)
+
+
+@parity
+def test_what_cannot_be_made(m: Any) -> Any:
+    return [
+        attempt(lambda: make(m, 3, low=4, high=3)),
+        attempt(lambda: make(m, 3, dtype="int64", low=3, high=3)),
+        attempt(lambda: make(m, 3, low=50)),
+        attempt(lambda: make(m, 3, low=float("nan"))),
+        attempt(lambda: make(m, 3, low=1j)),
+        attempt(lambda: make(m, 3, dtype="uint8", low=300, high=400)),
+        attempt(lambda: make(m, 3, dtype="int64", requires_grad=True)),
+        attempt(lambda: make(m, 3, noncontiguous=True, memory_format=m.contiguous_format)),
+        attempt(lambda: make(m, -1)),
+        attempt(lambda: make(m, 2.5)),
+        attempt(lambda: m.testing.make_tensor(3, dtype=3, device="cpu")),
+        attempt(lambda: m.testing.make_tensor(3, dtype=m.float32)),
+        attempt(lambda: m.testing.make_tensor(3, device="cpu")),
+    ]

@@ -41,6 +41,7 @@ from retrograd.creation import (
     contiguous_format,
     empty,
     empty_like,
+    empty_permuted,
     empty_strided,
     eye,
     from_dlpack,
@@ -49,6 +50,7 @@ from retrograd.creation import (
     full,
     full_like,
     get_default_device,
+    is_storage,
     layout,
     linspace,
     logspace,
@@ -443,12 +445,13 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.
 if _TYPE_CHECKING:
     from retrograd import accelerator, amp, anomaly, backends, compiler, cuda, distributed  # noqa: F401, I001
     from retrograd import distributions, fft, func, jit, linalg, multiprocessing, nn, optim  # noqa: F401
-    from retrograd import functional, return_types, special, testing, types, utils, version  # noqa: F401
+    from retrograd import functional, return_types, signal, special, testing, types, utils, version  # noqa: F401
     from retrograd.amp import GradScaler, autocast, is_autocast_enabled
     from retrograd.creation.ranges import range
     from retrograd.creation.signal_windows import (
         bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window,
     )
+    from retrograd.cuda import OutOfMemoryError
     from retrograd.files import load, save
     from retrograd.legacy import detach, lu, lu_solve, norm_except_dim, qr, svd, vander
     from retrograd.lowrank import pca_lowrank, svd_lowrank
@@ -466,6 +469,7 @@ if _TYPE_CHECKING:
     from retrograd.ops.special import (
         digamma, erf, erfc, erfinv, i0, igamma, igammac, lgamma, logit, mvlgamma, polygamma, xlogy,
     )
+    from retrograd.ops.segments import segment_reduce
     from retrograd.ops.spectrogram import istft, stft
     from retrograd.ops.unfold import channel_shuffle, pixel_shuffle, pixel_unshuffle
     from retrograd.ops.view_copies import (
@@ -475,10 +479,13 @@ if _TYPE_CHECKING:
     )
     from retrograd.printing import printoptions, set_printoptions
     from retrograd.switches import (
-        are_deterministic_algorithms_enabled, bfloat16, compile, get_float32_matmul_precision, get_num_interop_threads,
-        is_deterministic_algorithms_warn_only_enabled, set_default_tensor_type, set_float32_matmul_precision,
-        set_flush_denormal, set_num_interop_threads, use_deterministic_algorithms, _assert,  # noqa: F401
+        are_deterministic_algorithms_enabled, bfloat16, compile, get_deterministic_debug_mode,
+        get_float32_matmul_precision, get_num_interop_threads, is_deterministic_algorithms_warn_only_enabled,
+        is_warn_always_enabled, set_default_tensor_type, set_deterministic_debug_mode, set_float32_matmul_precision,
+        set_flush_denormal, set_num_interop_threads, set_warn_always, use_deterministic_algorithms,
+        _assert,  # noqa: F401
     )
+    from retrograd.utils.dlpack import to_dlpack
     from retrograd.vectorize import vmap
 # fmt: on
 
@@ -499,29 +506,30 @@ def __getattr__(name: str) -> _Any:
 # fmt: off
 __all__ = [  # noqa: RUF022 (one page instead of ten)
     "BoolTensor", "ByteTensor", "CharTensor", "ComplexDoubleTensor", "ComplexFloatTensor", "DoubleTensor",
-    "FloatTensor", "Generator", "GradScaler", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor", "Size", "Tensor",
-    "UntypedStorage", "abs", "absolute", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_max_pool1d", "add", "addbmm",
-    "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "alias_copy", "all", "allclose", "amax", "amin",
-    "aminmax", "amp", "angle", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
-    "arctanh", "are_deterministic_algorithms_enabled", "argmax", "argmin", "argsort", "argwhere", "as_strided",
-    "as_strided_copy", "as_strided_scatter", "as_tensor", "asarray", "asin", "asinh", "atan", "atan2", "atanh",
-    "atleast_1d", "atleast_2d", "atleast_3d", "autocast", "autograd", "avg_pool1d", "backends", "baddbmm",
-    "bartlett_window", "bernoulli", "bfloat16", "bilinear", "bincount", "binomial", "bitwise_and", "bitwise_left_shift",
-    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman_window", "block_diag", "bmm", "bool",
-    "broadcast_shapes", "broadcast_tensors", "broadcast_to", "bucketize", "can_cast", "cartesian_prod", "cat", "cdist",
-    "cdouble", "ceil", "celu", "celu_", "cfloat", "chain_matmul", "channel_shuffle", "cholesky", "cholesky_inverse",
-    "cholesky_solve", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone", "column_stack", "combinations",
-    "compile", "complex", "complex128", "complex64", "concat", "concatenate", "conj", "conj_physical",
-    "constant_pad_nd", "contiguous_format", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d", "copysign", "corrcoef", "cos", "cosh", "cosine_similarity", "count_nonzero", "cov", "creation",
-    "cross", "cuda", "cuda_is_available", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid",
-    "default_generator", "deg2rad", "det", "detach", "detach_copy", "device", "diag", "diag_embed", "diagflat",
-    "diagonal", "diagonal_copy", "diagonal_scatter", "diff", "digamma", "dist", "distributions", "div", "divide", "dot",
-    "double", "dsplit", "dstack", "dtype", "e", "einsum", "empty", "empty_like", "empty_strided", "enable_grad", "eq",
-    "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand_copy", "expm1", "eye", "fft", "fill", "finfo", "fix",
-    "flatten", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power", "floor",
-    "floor_divide", "fmax", "fmin", "fmod", "fork_rng", "frac", "frexp", "from_dlpack", "from_numpy", "frombuffer",
-    "full", "full_like", "gather", "gcd", "ge", "geqrf", "ger", "get_default_device", "get_default_dtype", "get_device",
+    "FloatTensor", "Generator", "GradScaler", "HalfTensor", "IntTensor", "LongTensor", "OutOfMemoryError",
+    "ShortTensor", "Size", "Tensor", "UntypedStorage", "abs", "absolute", "acos", "acosh", "adaptive_avg_pool1d",
+    "adaptive_max_pool1d", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "alias_copy",
+    "all", "allclose", "amax", "amin", "aminmax", "amp", "angle", "any", "arange", "arccos", "arccosh", "arcsin",
+    "arcsinh", "arctan", "arctan2", "arctanh", "are_deterministic_algorithms_enabled", "argmax", "argmin", "argsort",
+    "argwhere", "as_strided", "as_strided_copy", "as_strided_scatter", "as_tensor", "asarray", "asin", "asinh", "atan",
+    "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "autocast", "autograd", "avg_pool1d", "backends",
+    "baddbmm", "bartlett_window", "bernoulli", "bfloat16", "bilinear", "bincount", "binomial", "bitwise_and",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman_window",
+    "block_diag", "bmm", "bool", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "bucketize", "can_cast",
+    "cartesian_prod", "cat", "cdist", "cdouble", "ceil", "celu", "celu_", "cfloat", "chain_matmul", "channel_shuffle",
+    "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone",
+    "column_stack", "combinations", "compile", "complex", "complex128", "complex64", "concat", "concatenate", "conj",
+    "conj_physical", "constant_pad_nd", "contiguous_format", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "copysign", "corrcoef", "cos", "cosh", "cosine_similarity", "count_nonzero",
+    "cov", "creation", "cross", "cuda", "cuda_is_available", "cummax", "cummin", "cumprod", "cumsum",
+    "cumulative_trapezoid", "default_generator", "deg2rad", "det", "detach", "detach_copy", "device", "diag",
+    "diag_embed", "diagflat", "diagonal", "diagonal_copy", "diagonal_scatter", "diff", "digamma", "dist",
+    "distributions", "div", "divide", "dot", "double", "dsplit", "dstack", "dtype", "e", "einsum", "empty",
+    "empty_like", "empty_permuted", "empty_strided", "enable_grad", "eq", "equal", "erf", "erfc", "erfinv", "exp",
+    "exp2", "expand_copy", "expm1", "eye", "fft", "fill", "finfo", "fix", "flatten", "flip", "fliplr", "flipud",
+    "float", "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod",
+    "fork_rng", "frac", "frexp", "from_dlpack", "from_numpy", "frombuffer", "full", "full_like", "gather", "gcd", "ge",
+    "geqrf", "ger", "get_default_device", "get_default_dtype", "get_deterministic_debug_mode", "get_device",
     "get_float32_matmul_precision", "get_num_interop_threads", "get_num_threads", "get_rng_state", "gradient",
     "greater", "greater_equal", "gt", "half", "hamming_window", "hann_window", "hardshrink", "heaviside", "histc",
     "histogram", "hsplit", "hstack", "hypot", "i0", "igamma", "igammac", "iinfo", "imag", "index_add", "index_copy",
@@ -529,35 +537,37 @@ __all__ = [  # noqa: RUF022 (one page instead of ten)
     "int16", "int32", "int64", "int8", "inverse", "is_anomaly_check_nan_enabled", "is_anomaly_enabled",
     "is_autocast_enabled", "is_complex", "is_conj", "is_deterministic_algorithms_warn_only_enabled",
     "is_floating_point", "is_grad_enabled", "is_inference", "is_inference_mode_enabled", "is_neg", "is_nonzero",
-    "is_same_size", "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf",
-    "isreal", "istft", "kaiser_window", "kron", "kthvalue", "layout", "lcm", "ldexp", "le", "lerp", "less",
-    "less_equal", "lgamma", "linalg", "linspace", "load", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp",
-    "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor", "logit",
-    "logspace", "logsumexp", "long", "lt", "lu", "lu_solve", "lu_unpack", "manual_seed", "masked_fill",
-    "masked_scatter", "masked_select", "matmul", "matrix_exp", "matrix_power", "max", "max_pool1d", "max_pool2d",
-    "max_pool3d", "maximum", "mean", "median", "memory_format", "meshgrid", "min", "minimum", "mm", "mode", "moveaxis",
-    "movedim", "msort", "mul", "multinomial", "multiply", "mv", "mvlgamma", "nan", "nan_to_num", "nanmean", "nanmedian",
-    "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "negative", "newaxis", "nextafter", "nn", "no_grad",
-    "nonzero", "nonzero_static", "norm", "norm_except_dim", "normal", "not_equal", "numel", "ones", "ones_like", "ops",
-    "optim", "orgqr", "ormqr", "outer", "pad", "pairwise_distance", "pca_lowrank", "pdist", "permute", "permute_copy",
-    "pi", "pinverse", "pixel_shuffle", "pixel_unshuffle", "poisson", "polar", "polygamma", "positive", "pow", "prelu",
-    "preserve_format", "printoptions", "prod", "promote_types", "put", "qr", "quantile", "rad2deg", "rand", "rand_like",
-    "randint", "randint_like", "randn", "randn_like", "random", "randperm", "range", "ravel", "real", "reciprocal",
-    "relu", "relu_", "remainder", "renorm", "repeat_interleave", "reshape", "resolve_conj", "resolve_neg",
-    "result_type", "roll", "rot90", "round", "row_stack", "rsqrt", "rsub", "save", "scalar_tensor", "scatter",
-    "scatter_add", "scatter_reduce", "searchsorted", "seed", "select", "select_copy", "select_scatter", "selu", "selu_",
-    "serialization", "set_anomaly_enabled", "set_default_device", "set_default_dtype", "set_default_tensor_type",
+    "is_same_size", "is_signed", "is_storage", "is_tensor", "is_warn_always_enabled", "isclose", "isfinite", "isin",
+    "isinf", "isnan", "isneginf", "isposinf", "isreal", "istft", "kaiser_window", "kron", "kthvalue", "layout", "lcm",
+    "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "linalg", "linspace", "load", "log", "log10", "log1p",
+    "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "long", "lt", "lu", "lu_solve", "lu_unpack",
+    "manual_seed", "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_exp", "matrix_power", "max",
+    "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median", "memory_format", "meshgrid", "min",
+    "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv", "mvlgamma", "nan",
+    "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "negative",
+    "newaxis", "nextafter", "nn", "no_grad", "nonzero", "nonzero_static", "norm", "norm_except_dim", "normal",
+    "not_equal", "numel", "ones", "ones_like", "ops", "optim", "orgqr", "ormqr", "outer", "pad", "pairwise_distance",
+    "pca_lowrank", "pdist", "permute", "permute_copy", "pi", "pinverse", "pixel_shuffle", "pixel_unshuffle", "poisson",
+    "polar", "polygamma", "positive", "pow", "prelu", "preserve_format", "printoptions", "prod", "promote_types", "put",
+    "qr", "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random",
+    "randperm", "range", "ravel", "real", "reciprocal", "relu", "relu_", "remainder", "renorm", "repeat_interleave",
+    "reshape", "resolve_conj", "resolve_neg", "result_type", "roll", "rot90", "round", "row_stack", "rsqrt", "rsub",
+    "save", "scalar_tensor", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "seed", "segment_reduce",
+    "select", "select_copy", "select_scatter", "selu", "selu_", "serialization", "set_anomaly_enabled",
+    "set_default_device", "set_default_dtype", "set_default_tensor_type", "set_deterministic_debug_mode",
     "set_float32_matmul_precision", "set_flush_denormal", "set_grad_enabled", "set_num_interop_threads",
-    "set_num_threads", "set_printoptions", "set_rng_state", "sgn", "short", "sigmoid", "sign", "signbit", "sin", "sinc",
-    "sinh", "slice_copy", "slice_scatter", "slogdet", "softmax", "sort", "split", "split_copy", "split_with_sizes",
-    "split_with_sizes_copy", "sqrt", "square", "squeeze", "squeeze_copy", "stack", "std", "std_mean", "stft", "strided",
-    "sub", "subtract", "sum", "svd", "svd_lowrank", "swapaxes", "swapdims", "t", "t_copy", "take", "take_along_dim",
-    "tan", "tanh", "tensor", "tensor_split", "tensordot", "testing", "threshold", "threshold_", "tile", "topk", "trace",
-    "transpose", "transpose_copy", "trapezoid", "trapz", "triangular_solve", "tril", "tril_indices", "triu",
-    "triu_indices", "true_divide", "trunc", "typename", "uint8", "unbind", "unbind_copy", "unflatten", "unfold_copy",
-    "unique", "unique_consecutive", "unravel_index", "unsqueeze", "unsqueeze_copy", "use_deterministic_algorithms",
-    "vander", "var", "var_mean", "vdot", "view_as_complex", "view_as_complex_copy", "view_as_real", "view_as_real_copy",
-    "view_copy", "vmap", "vsplit", "vstack", "where", "xlogy", "zeros", "zeros_like",
+    "set_num_threads", "set_printoptions", "set_rng_state", "set_warn_always", "sgn", "short", "sigmoid", "sign",
+    "signbit", "sin", "sinc", "sinh", "slice_copy", "slice_scatter", "slogdet", "softmax", "sort", "split",
+    "split_copy", "split_with_sizes", "split_with_sizes_copy", "sqrt", "square", "squeeze", "squeeze_copy", "stack",
+    "std", "std_mean", "stft", "strided", "sub", "subtract", "sum", "svd", "svd_lowrank", "swapaxes", "swapdims", "t",
+    "t_copy", "take", "take_along_dim", "tan", "tanh", "tensor", "tensor_split", "tensordot", "testing", "threshold",
+    "threshold_", "tile", "to_dlpack", "topk", "trace", "transpose", "transpose_copy", "trapezoid", "trapz",
+    "triangular_solve", "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "typename", "uint8",
+    "unbind", "unbind_copy", "unflatten", "unfold_copy", "unique", "unique_consecutive", "unravel_index", "unsqueeze",
+    "unsqueeze_copy", "use_deterministic_algorithms", "vander", "var", "var_mean", "vdot", "view_as_complex",
+    "view_as_complex_copy", "view_as_real", "view_as_real_copy", "view_copy", "vmap", "vsplit", "vstack", "where",
+    "xlogy", "zeros", "zeros_like",
 ]
 
 _keep_freed_memory()

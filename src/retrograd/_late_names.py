@@ -10,8 +10,8 @@ __all__ = ["NAMES", "PACKAGES"]
 # fmt: off
 PACKAGES = frozenset((
     "accelerator", "amp", "anomaly", "backends", "compiler", "cuda", "distributed", "distributions", "fft", "func",
-    "functional", "jit", "linalg", "multiprocessing", "nn", "optim", "return_types", "special", "testing", "types",
-    "utils", "version",
+    "functional", "jit", "linalg", "multiprocessing", "nn", "optim", "return_types", "signal", "special", "testing",
+    "types", "utils", "version",
 ))
 # fmt: on
 NAMES = {
@@ -19,6 +19,7 @@ NAMES = {
     for module, names in {
         "amp": "GradScaler autocast is_autocast_enabled",
         "creation.ranges": "range",
+        "cuda": "OutOfMemoryError",
         "creation.signal_windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
         "files": "load save",
         "legacy": "detach lu lu_solve norm_except_dim qr svd vander",
@@ -35,15 +36,18 @@ NAMES = {
         "ops.linalg_triangular": "cholesky_inverse cholesky_solve triangular_solve",
         "ops.pool": "avg_pool1d max_pool1d max_pool2d max_pool3d",
         "ops.special": "digamma erf erfc erfinv i0 igamma igammac lgamma logit mvlgamma polygamma xlogy",
+        "ops.segments": "segment_reduce",
         "ops.spectrogram": "istft stft",
         "ops.unfold": "channel_shuffle pixel_shuffle pixel_unshuffle",
         "ops.view_copies": "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy "
         "slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy "
         "unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy",
         "printing": "printoptions set_printoptions",
-        "switches": "_assert are_deterministic_algorithms_enabled bfloat16 compile get_float32_matmul_precision "
-        "get_num_interop_threads is_deterministic_algorithms_warn_only_enabled set_default_tensor_type "
-        "set_float32_matmul_precision set_flush_denormal set_num_interop_threads use_deterministic_algorithms",
+        "switches": "_assert are_deterministic_algorithms_enabled bfloat16 compile get_deterministic_debug_mode "
+        "get_float32_matmul_precision get_num_interop_threads is_deterministic_algorithms_warn_only_enabled "
+        "is_warn_always_enabled set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision "
+        "set_flush_denormal set_num_interop_threads set_warn_always use_deterministic_algorithms",
+        "utils.dlpack": "to_dlpack",
         "vectorize": "vmap",
     }.items()
     for name in names.split()

@@ -8,16 +8,34 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["ABSENT", "missing"]
+from retrograd.core.registry import add_method
+
+__all__ = ["ABSENT", "OF_TENSORS", "missing"]
 
 _COMPILED = "nothing is compiled here; leave the call or the decorator out"
 _NOT_LOADED = "models are not downloaded; load weights with retrograd.load(path)"
 _QUANTISED = "quantised models stay in torch"
 _DTYPES = "NumPy has no such dtype; use float32. Files with bfloat16 are read as float32"
 _DENSE = "there are only dense tensors"
+_NO_STORAGES = "tensors are what there is; x.untyped_storage() says where one lies and how large that is"
+_CHECKPOINTS = "whole functions are recomputed; call checkpoint for each part that is to be, and not for the others"
+_STREAMS = "work is not spread over streams; leave them out, and take times after retrograd.cuda.synchronize()"
 _STRIDED = "there are only dense tensors in the order of their strides; leave the argument out"
 
 ABSENT = {
+    "BoolStorage": _NO_STORAGES,
+    "ByteStorage": _NO_STORAGES,
+    "CharStorage": _NO_STORAGES,
+    "DoubleStorage": _NO_STORAGES,
+    "Event": _STREAMS,
+    "FloatStorage": _NO_STORAGES,
+    "HalfStorage": _NO_STORAGES,
+    "IntStorage": _NO_STORAGES,
+    "LongStorage": _NO_STORAGES,
+    "ShortStorage": _NO_STORAGES,
+    "Storage": _NO_STORAGES,
+    "Stream": _STREAMS,
+    "TypedStorage": _NO_STORAGES,
     "_dynamo": _COMPILED,
     "_inductor": _COMPILED,
     "ao": _QUANTISED,
@@ -25,12 +43,24 @@ ABSENT = {
     "as_strided_": "use x = x.as_strided(size, stride)",
     "channels_last": _STRIDED,
     "channels_last_3d": _STRIDED,
+    "complex32": "NumPy has no such dtype; use complex64",
+    "cond": "use Python's if",
+    "cuda.Event": _STREAMS,
+    "cuda.Stream": _STREAMS,
+    "cuda.current_stream": _STREAMS,
+    "cuda.stream": _STREAMS,
+    "dequantize": _QUANTISED,
+    "eig": "use retrograd.linalg.eig(A)",
     "export": _COMPILED,
     "float8_e4m3fn": _DTYPES,
     "float8_e5m2": _DTYPES,
+    "from_file": "use retrograd.from_numpy(numpy.memmap(filename, dtype, mode))",
+    "func.functionalize": "nothing is traced; call the function itself",
+    "futures": "use Python's concurrent.futures",
     "fx": _COMPILED,
     "grad": "use retrograd.func.grad(function), or retrograd.autograd.grad(outputs, inputs)",
     "hessian": "use retrograd.func.hessian(function)",
+    "hash_tensor": "use hashlib.sha256(x.numpy().tobytes()).hexdigest()",
     "histogramdd": "use numpy.histogramdd, which takes tensors",
     "hub": _NOT_LOADED,
     "jacobian": "use retrograd.autograd.functional.jacobian(function, inputs), or retrograd.func.jacrev(function)",
@@ -49,21 +79,61 @@ ABSENT = {
     "onnx": "models are not exported; load the weights into the torch model and export that",
     "optim.SparseAdam": f"{_DENSE}; use Adam",
     "profiler": "use retrograd.autograd.profiler.profile",
+    "qint32": _QUANTISED,
+    "qint8": _QUANTISED,
     "quantization": _QUANTISED,
+    "quantize_per_channel": _QUANTISED,
     "quantize_per_tensor": _QUANTISED,
-    "segment_reduce": "use x.scatter_reduce(dim, index, src, reduce)",
-    "signal": "windows are functions here, such as retrograd.hann_window",
+    "quint8": _QUANTISED,
+    "solve": "use retrograd.linalg.solve(A, B), whose operands come the other way round",
     "sparse": _DENSE,
+    "sparse_bsc_tensor": _DENSE,
+    "sparse_bsr_tensor": _DENSE,
+    "sparse_compressed_tensor": _DENSE,
     "sparse_coo": _STRIDED,
     "sparse_coo_tensor": _DENSE,
+    "sparse_csc_tensor": _DENSE,
     "sparse_csr_tensor": _DENSE,
+    "symeig": "use retrograd.linalg.eigh(A, UPLO='U')",
+    "uint16": "use int32, which has all its numbers",
+    "uint32": "use int64, which has all its numbers",
+    "uint64": "use int64",
     "utils.benchmark": "use Python's timeit",
+    "utils.checkpoint.CheckpointPolicy": _CHECKPOINTS,
+    "utils.checkpoint.SelectiveCheckpointContext": _CHECKPOINTS,
+    "utils.checkpoint.create_selective_checkpoint_contexts": _CHECKPOINTS,
     "utils.cpp_extension": _COMPILED,
     "utils.model_zoo": _NOT_LOADED,
     "utils.tensorboard": "it writes numbers and arrays; import SummaryWriter from torch itself, or from tensorboardX",
     "value_and_grad": "use retrograd.func.value_and_grad(function)",
+    "while_loop": "use Python's while",
     "xpu": "there are tensors on the CPU, and on NVIDIA GPUs through CuPy",
 }
+
+# What tensors do not have, and what to do.
+OF_TENSORS = {
+    "as_strided_": "use x = x.as_strided(size, stride)",
+    "as_subclass": "operations return plain tensors; keep a tensor in an object of your own",
+    "chalf": "NumPy has no such dtype; use x.cfloat()",
+    "eig": "use retrograd.linalg.eig(x)",
+    "lstsq": "use retrograd.linalg.lstsq(A, x)",
+    "share_memory_": "tensors cannot be moved to memory shared between processes",
+    "solve": "use retrograd.linalg.solve(A, x)",
+    "storage": "use x.untyped_storage(), which says where a tensor lies and how large that is",
+    "storage_type": "use x.untyped_storage(), which says where a tensor lies and how large that is",
+    "symeig": "use retrograd.linalg.eigh(x, UPLO='U')",
+}
+for _advice, _names in (
+    (
+        _DENSE,
+        "ccol_indices coalesce col_indices crow_indices dense_dim indices is_coalesced row_indices sparse_dim "
+        "sparse_mask to_mkldnn to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc "
+        "to_sparse_csr values",
+    ),
+    (_QUANTISED, "dequantize int_repr q_scale q_zero_point qscheme"),
+    (_STREAMS, "record_stream"),
+):
+    OF_TENSORS.update(dict.fromkeys(_names.split(), _advice))
 
 # torch has them at its top, too, with other arguments.
 _FUNCTIONAL = (
@@ -79,6 +149,29 @@ def missing(module: str, name: str) -> AttributeError:
     path = f"{module}.{name}".partition(".")[2]
     advice = ABSENT.get(path)
     return AttributeError(f"module {module!r} has no attribute {name!r}" + (f": {advice}" if advice else ""))
+
+
+class _AbsentMember:
+    """In the place of an attribute that tensors do not have; the class does not have it either."""
+
+    def __init__(self, name: str, advice: str) -> None:
+        self.name = name
+        self.__doc__ = f"Not there: {advice}."
+        self.advice = advice
+
+    def __get__(self, tensor: Any, owner: type) -> Any:
+        error = AttributeError(f"'{owner.__name__}' object has no attribute '{self.name}': {self.advice}")
+        error.name, error.obj = self.name, tensor
+        raise error
+
+
+def _members(tensor: Any) -> list[str]:
+    return [name for name in object.__dir__(tensor) if name not in OF_TENSORS]
+
+
+for _name, _advice in OF_TENSORS.items():
+    add_method(_name, _AbsentMember(_name, _advice))
+add_method("__dir__", _members)
 
 
 class _ImportAdvice:

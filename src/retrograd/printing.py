@@ -29,7 +29,6 @@ _PROFILES: dict[str, dict[str, Any]] = {
 
 _options = _Options()
 
-_PREFIX = "tensor("
 _ELLIPSIS = " ..."
 
 
@@ -94,6 +93,7 @@ def format_tensor(
     tangent: str | None = None,
     device: str | None = None,
     dtype_prefix: str = "retrograd.",
+    kind: str = "tensor",
 ) -> str:
     """Return the text torch gives as ``repr`` of a tensor holding `data`.
 
@@ -113,7 +113,10 @@ def format_tensor(
         Name of the device, printed when given.
     dtype_prefix
         What stands before the name of a dtype.
+    kind
+        What stands before the parenthesis.
     """
+    prefix = f"{kind}("
     suffixes = []
     if device is not None:
         suffixes.append(f"device='{device}'")
@@ -122,7 +125,7 @@ def format_tensor(
         # "[]" tells the shape (0,) and the default dtype; with no element to see, even int64 and bool are spelt out.
         show_size, implied = data.ndim != 1, {np.dtype(default_float)}
     else:
-        body = _format_values(data)
+        body = _format_values(data, len(prefix))
         show_size = _options.edgeitems == 0
         implied = {np.dtype(t) for t in (default_float, default_complex, np.int64, np.bool_)}
     if show_size:
@@ -135,24 +138,24 @@ def format_tensor(
         suffixes.append("requires_grad=True")
     if tangent is not None:
         suffixes.append(f"tangent={tangent}")
-    return _append_suffixes(_PREFIX + body, suffixes)
+    return _append_suffixes(prefix + body, suffixes, len(prefix))
 
 
-def _append_suffixes(text: str, suffixes: list[str]) -> str:
+def _append_suffixes(text: str, suffixes: list[str], indent: int) -> str:
     """Join `suffixes` to `text`, each on a new line where it would not fit, and close the parenthesis."""
     # Two more than the length of the last line: torch counts them, so its lines break that much earlier.
     column = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
         if column + len(suffix) + 2 > _options.linewidth:
-            text += ",\n" + " " * len(_PREFIX) + suffix
-            column = len(_PREFIX) + len(suffix)
+            text += ",\n" + " " * indent + suffix
+            column = indent + len(suffix)
         else:
             text += ", " + suffix
             column += len(suffix) + 2
     return text + ")"
 
 
-def _format_values(data: np.ndarray) -> str:
+def _format_values(data: np.ndarray, indent: int) -> str:
     """Return the bracketed values of `data`, which is not empty."""
     edge = _options.edgeitems
     # The dimensions that are cut: only the elements that are shown decide about the number format.
@@ -163,7 +166,7 @@ def _format_values(data: np.ndarray) -> str:
         if cut[axis]:
             data = np.take(data, [*range(edge), *range(n - edge, n)], axis=axis)
     cells, width = _format_cells(data.ravel())
-    return _layout(cells, width, data.shape, cut, len(_PREFIX))
+    return _layout(cells, width, data.shape, cut, indent)
 
 
 def _layout(cells: list[str], width: int, shape: tuple[int, ...], cut: list[bool], indent: int) -> str:

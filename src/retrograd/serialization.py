@@ -6,6 +6,7 @@ As in torch, tensors on one storage still share it after a deepcopy; here, after
 from __future__ import annotations
 
 import copy
+import importlib
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,49 @@ from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import from_numpy_dtype
 from retrograd.unresolved import UnresolvedArray
 
-__all__: list[str] = []
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]
+
+_noted: list[Any] = []
+
+
+def add_safe_globals(safe_globals: list[Any]) -> None:
+    """Take note of classes and functions that a file may name; :func:`retrograd.load` calls nothing all the same.
+
+    What it reads are tensors, numbers, strings, containers of these and the like. That needs no permission.
+    """
+    _noted.extend(item for item in safe_globals if item not in _noted)
+
+
+def get_safe_globals() -> list[Any]:
+    """Return what :func:`add_safe_globals` was told."""
+    return list(_noted)
+
+
+def clear_safe_globals() -> None:
+    """Forget what :func:`add_safe_globals` was told."""
+    _noted.clear()
+
+
+class safe_globals:  # noqa: N801 (torch's name)
+    """A block in which :func:`add_safe_globals` holds for what is given."""
+
+    def __init__(self, safe_globals: list[Any]) -> None:
+        self._given = safe_globals
+        self._before: list[Any] = []
+
+    def __enter__(self) -> None:
+        self._before = get_safe_globals()
+        add_safe_globals(self._given)
+
+    def __exit__(self, *error: object) -> None:
+        _noted[:] = self._before
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("load", "save"):  # which are in torch's module of this name
+        return getattr(importlib.import_module("retrograd.files"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 # An array as (array,), or a part of one as (array, shape, dtype, offset in bytes, strides); an unresolved one with its
 # ufunc at the end

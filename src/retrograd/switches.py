@@ -17,17 +17,22 @@ __all__ = [
     "are_deterministic_algorithms_enabled",
     "bfloat16",
     "compile",
+    "get_deterministic_debug_mode",
     "get_float32_matmul_precision",
     "get_num_interop_threads",
     "is_deterministic_algorithms_warn_only_enabled",
+    "is_warn_always_enabled",
     "set_default_tensor_type",
+    "set_deterministic_debug_mode",
     "set_float32_matmul_precision",
     "set_flush_denormal",
     "set_num_interop_threads",
+    "set_warn_always",
     "use_deterministic_algorithms",
 ]
 
 _deterministic = _warn_only = False
+_warn_always = False
 _precision = "highest"
 _interop_threads = 1
 
@@ -100,6 +105,37 @@ def are_deterministic_algorithms_enabled() -> bool:
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Whether :func:`use_deterministic_algorithms` was asked for with ``warn_only``."""
     return _warn_only
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Do as :func:`use_deterministic_algorithms` does: 0 or ``"default"`` for no, 1 or ``"warn"``, 2 or ``"error"``."""
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"set_deterministic_debug_mode: debug_mode must be str or int, not {type(debug_mode).__name__}")
+    modes = ("default", "warn", "error")
+    mode = modes.index(debug_mode) if debug_mode in modes else debug_mode
+    if mode not in (0, 1, 2):
+        raise RuntimeError(
+            f"set_deterministic_debug_mode: {debug_mode!r} is none of 0 to 2, 'default', 'warn', 'error'"
+        )
+    use_deterministic_algorithms(mode != 0, warn_only=mode == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """Return 0, 1 or 2, as in :func:`set_deterministic_debug_mode`."""
+    return 0 if not _deterministic else 1 if _warn_only else 2
+
+
+def set_warn_always(b: bool) -> None:
+    """Take note of the wish to see warnings more than once; Python's ``warnings.filterwarnings`` says which are."""
+    global _warn_always
+    if not isinstance(b, bool):
+        raise RuntimeError(f"set_warn_always: expected a bool, not {type(b).__name__}")
+    _warn_always = b
+
+
+def is_warn_always_enabled() -> bool:
+    """Return what :func:`set_warn_always` was told."""
+    return _warn_always
 
 
 def set_float32_matmul_precision(precision: str) -> None:

@@ -1,4 +1,4 @@
-"""Comparison of results in tests: ``assert_close``, which says how far they are apart."""
+"""For tests: ``assert_close``, which says how far results are apart, and ``make_tensor`` for random operands."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.creation import as_tensor
+from retrograd.core.tensor import Tensor
+from retrograd.creation import as_tensor, empty
+from retrograd.dtypes import as_dtype, finfo, iinfo
+from retrograd.dtypes import bool as bool_
+from retrograd.dtypes import dtype as _dtype
 
-__all__ = ["assert_close"]
+__all__ = ["assert_close", "make_tensor"]
 
 # Relative and absolute tolerance by dtype, as in torch; other dtypes must agree exactly.
 _TOLERANCES = {
@@ -190,3 +194,106 @@ def _difference(x: Any, y: Any, rtol: Any, atol: Any, equal_nan: bool, what: str
         title = f"{name.capitalize()} difference" if what == "Scalars" else f"Greatest {name} difference"
         lines.append(f"{title}: {difference[place].item()}{index}{tolerance}")
     return "\n".join(lines)
+
+
+def make_tensor(
+    *shape: Any,
+    dtype: _dtype,
+    device: Any,
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Return a tensor of random numbers in ``[low, high)``, all equally likely, as an operand for a test.
+
+    Parameters
+    ----------
+    *shape
+        The shape, as ints or as one sequence.
+    low, high
+        The bounds, which are brought to those of the dtype. By default -9 and 9, or 10 for integers; 0 and 10 for
+        uint8; 0 and 2 for bool. Those of complex numbers hold for the real and the imaginary part.
+    requires_grad
+        Whether operations on the result are recorded.
+    noncontiguous
+        Whether the elements are to lie apart in memory, where there are two or more.
+    exclude_zero
+        Whether zeros are replaced by the smallest positive number of the dtype; with integers that is 1.
+    memory_format
+        Accepted without ``noncontiguous``; there is one order.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing between the bounds, or if integers are to require grad.
+
+    Examples
+    --------
+    >>> x = rg.testing.make_tensor((2, 3), dtype=rg.float64, device="cpu", low=1, noncontiguous=True)
+    >>> x.shape, x.is_contiguous(), bool((x >= 1).all())
+    (retrograd.Size([2, 3]), False, True)
+    """
+    size = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
+    try:
+        dtype = as_dtype(dtype)
+    except TypeError as error:
+        raise TypeError(f"make_tensor(): {error}") from None
+    real = dtype.is_floating_point or dtype.is_complex
+    if requires_grad and not real:
+        raise ValueError(f"make_tensor(): `requires_grad=True` is not supported for boolean and integral {dtype=}")
+    if noncontiguous and memory_format is not None:
+        raise ValueError("make_tensor(): `noncontiguous` and `memory_format` exclude each other")
+    first, end = _interval(dtype, low, high)
+    x = empty(size, dtype=dtype, device=device)
+    if 0 not in size:
+        _fill(x, first, end)
+    if exclude_zero:
+        tiny = 1 if not real else finfo(dtype).tiny
+        x[x == 0] = complex(tiny, tiny) if dtype.is_complex else tiny
+    if noncontiguous and x.numel() > 1:
+        x = x.repeat_interleave(2, dim=-1)[..., ::2]
+    return x.requires_grad_() if requires_grad else x
+
+
+def _interval(dtype: _dtype, low: Any, high: Any) -> tuple[Any, Any]:
+    """Between which numbers samples are drawn: those asked for, as far as the dtype has them."""
+    least: Any
+    most: Any  # the largest number of a floating dtype; otherwise one more than it
+    if dtype.is_floating_point or dtype.is_complex:
+        defaults, (least, most) = (-9, 9), (finfo(dtype).min, finfo(dtype).max)
+    elif dtype == bool_:
+        defaults, (least, most) = (0, 2), (0, 2)
+    else:
+        defaults, (least, most) = (-9 if dtype.is_signed else 0, 10), (iinfo(dtype).min, iinfo(dtype).max + 1)
+    low, high = (default if value is None else value for value, default in zip((low, high), defaults, strict=True))
+    for name, value in (("low", low), ("high", high)):
+        if isinstance(value, complex) or not isinstance(value, (numbers.Real, np.generic)):
+            raise TypeError(f"make_tensor(): `{name}` must be a real number, not {type(value).__name__}")
+    if math.isnan(low) or math.isnan(high):
+        raise ValueError(f"make_tensor(): `low` and `high` cannot be NaN, but got {low=} and {high=}")
+    is_floating = isinstance(least, float)
+    if low > high or (low == high and not is_floating):
+        raise ValueError(f"make_tensor(): `low` must be less than `high`, but got {low} >= {high}")
+    if high < least or low > most or (low == most and not is_floating):
+        raise ValueError(f"make_tensor(): {dtype} has no numbers in [{low}, {high}); it ends at {least} and {most}")
+    low, high = max(low, least), min(high, most)
+    if not is_floating:
+        low, high = math.ceil(low), math.ceil(high)
+        if low >= high:
+            raise ValueError(f"make_tensor(): there is no number of {dtype} from {low} up to {high}, exclusive")
+    return low, high
+
+
+def _fill(x: Tensor, low: Any, high: Any) -> None:
+    if x.is_complex():
+        _fill(x.real, low, high)
+        _fill(x.imag, low, high)
+    elif not x.is_floating_point():
+        x.random_(low, high)
+    elif high - low <= finfo(x.dtype).max:
+        x.uniform_(low, high)
+    else:
+        x.uniform_(low / 2, high / 2).mul_(2)

@@ -238,6 +238,15 @@ def test_bad_hooks(lib: Any) -> Any:
 
 
 @parity
+def test_a_hook_after_accumulation_may_return_its_tensor(lib: Any) -> Any:
+    x = leaf(lib, 1.0, 2.0)
+    x.register_post_accumulate_grad_hook(lambda p: p.add_(p.grad, alpha=-0.1))
+    for _ in range(2):
+        (x * lib.tensor([3.0, 4.0])).sum().backward()
+    return x.detach(), x.grad
+
+
+@parity
 def test_order_of_nodes_and_leaves(lib: Any) -> Any:
     log: list[str] = []
     a, b, c = leaf(lib, 1.0), leaf(lib, 2.0), leaf(lib, 3.0)

@@ -544,6 +544,6 @@ def _accumulate(node: AccumulateGrad, g: Any, owned: bool, on_tensors: bool) -> 
     if meta is not None and meta.post_accumulate_hooks:
         for hook in list(meta.post_accumulate_hooks.values()):
             result = hook(node.variable)
-            if result is not None:
+            if result is not None and result is not node.variable:  # which p.add_(p.grad, alpha=-lr) returns
                 kind = RuntimeError if isinstance(result, Tensor) else TypeError  # as in torch
                 raise kind("Tensor post accumulate grad hooks should return None.")

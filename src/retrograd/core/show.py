@@ -33,6 +33,7 @@ def show_tensor(tensor: Tensor) -> str:
         grad_fn_name=_history_of(tensor),
         tangent=None if tangent is None else show_tensor(tangent),
         device=None if not tensor.is_cuda else str(tensor.device),
+        kind="tensor" if (kind := type(tensor).__name__) == "Tensor" else kind,
     )
 
 

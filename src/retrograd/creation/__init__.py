@@ -4,6 +4,7 @@ from retrograd.creation.conversion import as_tensor, asarray, from_dlpack, from_
 from retrograd.creation.filled import (
     empty,
     empty_like,
+    empty_permuted,
     empty_strided,
     eye,
     full,
@@ -24,7 +25,7 @@ from retrograd.creation.request import (
     set_default_device,
     strided,
 )
-from retrograd.creation.storage import UntypedStorage
+from retrograd.creation.storage import UntypedStorage, is_storage
 
 __all__ = [
     "UntypedStorage",
@@ -34,6 +35,7 @@ __all__ = [
     "contiguous_format",
     "empty",
     "empty_like",
+    "empty_permuted",
     "empty_strided",
     "eye",
     "from_dlpack",
@@ -42,6 +44,7 @@ __all__ = [
     "full",
     "full_like",
     "get_default_device",
+    "is_storage",
     "layout",
     "linspace",
     "logspace",

@@ -177,12 +177,17 @@ def from_numpy(ndarray: Any) -> Tensor:
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """Return a tensor on the memory of another library's tensor, which must have the method ``__dlpack__``.
+    """Return a tensor on the memory of another library's tensor.
+
+    Parameters
+    ----------
+    ext_tensor
+        What has the method ``__dlpack__``; or a capsule that such a method has returned, which can be used once.
 
     Raises
     ------
     RuntimeError
-        If it has no such method.
+        If it is neither.
     BufferError
         If it requires grad.
 
@@ -194,6 +199,8 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         if ext_tensor.requires_grad:
             raise BufferError("from_dlpack(): can't export tensors that require gradient, use tensor.detach()")
         array = ext_tensor._data
+    elif type(ext_tensor).__name__ == "PyCapsule":
+        array = _of_capsule(ext_tensor)
     elif not hasattr(ext_tensor, "__dlpack__"):
         raise RuntimeError(f"from_dlpack(): {type(ext_tensor).__name__} has no method __dlpack__")
     elif isinstance(ext_tensor, np.ndarray):
@@ -202,6 +209,40 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         on_gpu = ext_tensor.__dlpack_device__()[0] == 2  # kDLCUDA
         array = array_module(_device("cuda" if on_gpu else "cpu")).from_dlpack(ext_tensor)
     return _delivered(Request("from_dlpack", {"device": device}), array.copy("K") if copy else array, None, device)
+
+
+class _Capsule:
+    """A capsule in the place of the tensor that it comes from."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # kDLCPU; NumPy looks into the capsule and refuses others
+
+
+class _Memory:
+    """The memory of an array, to which an array made of this may write."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        interface = array.__array_interface__
+        self.__array_interface__ = interface | {"data": (interface["data"][0], False)}
+
+
+def _of_capsule(capsule: Any) -> Any:
+    """The array on the memory of a capsule."""
+    try:
+        array = np.from_dlpack(_Capsule(capsule))
+    except (BufferError, ValueError) as error:
+        raise RuntimeError(f"from_dlpack(): the capsule cannot be read: {error}; it can be used once") from None
+    # older capsules cannot say whether one may write, and NumPy takes it for no; but what is not to be written to is
+    # not exported to such
+    is_older = '"dltensor"' in repr(capsule).replace("used_", "")
+    return np.asarray(_Memory(array)) if is_older and not array.flags.writeable else array
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:

@@ -25,6 +25,7 @@ from retrograd.gpu import as_strided as strided_view
 __all__ = [
     "empty",
     "empty_like",
+    "empty_permuted",
     "empty_strided",
     "eye",
     "full",
@@ -106,6 +107,40 @@ def eye(n: int, m: int | None = None, **options: Unpack[Options]) -> Tensor:
         if length < 0:
             raise RuntimeError(f"eye(): {name} must be greater or equal to 0, got {length}")
     return request.make(lambda xp: xp.eye(rows, columns, dtype=request.dtype))
+
+
+def empty_permuted(size: Any, physical_layout: Any, **options: Unpack[Options]) -> Tensor:
+    """Return a tensor whose elements are whatever was in memory, dense, with its dimensions in a given order there.
+
+    Parameters
+    ----------
+    size
+        The shape.
+    physical_layout
+        All dimensions, the one with the largest stride first.
+
+    Raises
+    ------
+    RuntimeError
+        If these are not the dimensions, each once.
+
+    Examples
+    --------
+    >>> rg.empty_permuted((2, 3, 5, 7), (0, 2, 3, 1)).stride()
+    (105, 1, 21, 3)
+    """
+    request = Request("empty_permuted", options)
+    shape = as_shape("empty_permuted", size)
+    order = [as_int("empty_permuted", "physical_layout", dim) for dim in physical_layout]
+    if sorted(order) != list(range(len(shape))):
+        raise RuntimeError(
+            f"empty_permuted(): physical_layout must have each of {len(shape)} dimensions once, from 0, but got {order}"
+        )
+    strides, step = [0] * len(shape), 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step *= max(shape[dim], 1)
+    return _empty_strided(request, shape, strides)
 
 
 def empty_strided(size: Any, stride: Any, **options: Unpack[Options]) -> Tensor:

@@ -50,6 +50,11 @@ class UntypedStorage:
         return f"UntypedStorage(device={self.device}, nbytes={self.nbytes()})"
 
 
+def is_storage(obj: Any, /) -> bool:
+    """Whether ``obj`` is a storage, as :meth:`Tensor.untyped_storage` gives it."""
+    return isinstance(obj, UntypedStorage)
+
+
 @method
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """Return the memory that the tensor lies in, to ask where it is and how large; views share that of their base."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from retrograd import random
+from retrograd.absent import missing
 from retrograd.core.tensor import Tensor
 from retrograd.core.tensor_types import CUDA_TYPES
 from retrograd.cuda import amp
@@ -14,6 +15,7 @@ from retrograd.device import array_module, as_device, cuda_is_available, device_
 from retrograd.device import device as _device
 
 __all__ = [
+    "OutOfMemoryError",
     "amp",
     "current_device",
     "device",
@@ -45,11 +47,14 @@ Device = _device | str | int | None
 
 is_available = cuda_is_available
 
+# what NumPy and CuPy raise, the latter an exception of its own that is derived from it
+OutOfMemoryError = MemoryError
+
 
 def __getattr__(name: str) -> Any:
     if name in CUDA_TYPES:
         return CUDA_TYPES[name]
-    raise AttributeError(f"module 'retrograd.cuda' has no attribute '{name}'")
+    raise missing("retrograd.cuda", name)
 
 
 def _on(device: Device) -> Any:

@@ -11,7 +11,11 @@ something outside asked for one: an input or a captured tensor that requires gra
 tensor(-0.8415)
 """
 
+from typing import TYPE_CHECKING
+
+from retrograd.absent import missing
 from retrograd.func.forward import hessian, jacfwd, jvp, linearize
+from retrograd.func.rearrangement import rearrange
 from retrograd.func.reverse import grad, grad_and_value, jacrev, value_and_grad, vjp
 from retrograd.func.stateless import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from retrograd.vectorize import vmap
@@ -25,9 +29,15 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "rearrange",
     "replace_all_batch_norm_modules_",
     "stack_module_state",
     "value_and_grad",
     "vjp",
     "vmap",
 ]
+
+if not TYPE_CHECKING:  # checkers know what is there
+
+    def __getattr__(name):
+        raise missing(__name__, name)

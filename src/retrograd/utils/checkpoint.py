@@ -6,8 +6,9 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from retrograd.absent import missing
 from retrograd.autograd import backward
 from retrograd.autograd.function import Function
 from retrograd.autograd.grad_mode import enable_grad, no_grad
@@ -288,3 +289,9 @@ __all__ = [
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
 ]
+
+
+if not TYPE_CHECKING:  # checkers know what is there
+
+    def __getattr__(name):
+        raise missing(__name__, name)

@@ -6,10 +6,12 @@ from typing import Any
 
 from retrograd.core.tensor import Tensor
 from retrograd.creation import from_dlpack
+from retrograd.ops._checks import check_tensors
 
 __all__ = ["from_dlpack", "to_dlpack"]
 
 
 def to_dlpack(tensor: Tensor) -> Any:
     """Return a capsule with the memory of a tensor; newer libraries take the tensor itself."""
-    return tensor.__dlpack__()
+    check_tensors("to_dlpack", tensor=tensor)
+    return tensor.detach().__dlpack__()
