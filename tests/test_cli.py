@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -472,6 +473,21 @@ def test_demo_finds_the_fault_and_its_remedy_repairs_it(tmp_path: Path) -> None:
     assert repaired.returncode == 0
     assert not repaired.stderr
     assert "nan" not in repaired.stdout
+
+
+def test_the_package_in_a_zip_archive(tmp_path: Path) -> None:
+    """A wheel or zipapp on the path: such archives name files, not directories."""
+    with zipfile.ZipFile(tmp_path / "retrograd.zip", "w") as archive:
+        for path in (SOURCE / "retrograd").rglob("*"):
+            if path.is_file() and path.suffix != ".pyc":
+                archive.write(path, path.relative_to(SOURCE))
+    done = retrograd(
+        "demo", "--report", "out", cwd=tmp_path, TMPDIR=str(tmp_path), PYTHONPATH=str(tmp_path / "retrograd.zip")
+    )
+    assert done.returncode == 0, done.stderr
+    assert "born in log, train_digits.py:" in done.stderr
+    assert "/retrograd.zip/" not in done.stderr  # no frame of the package is shown
+    assert (tmp_path / "out" / "report.html").exists()
 
 
 def test_version_and_help(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import errno
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -209,7 +208,8 @@ def _demo(arguments: argparse.Namespace) -> int:
     from retrograd.demo import SCRIPT
 
     # A copy, because it is to be edited; and what lies within the package is not taken for a user's program.
-    script = shutil.copy(SCRIPT, tempfile.mkdtemp(prefix="retrograd-demo-"))
+    script = os.path.join(tempfile.mkdtemp(prefix="retrograd-demo-"), SCRIPT.name)
+    Path(script).write_bytes(SCRIPT.read_bytes())
     print(f"$ {command_line((*called(), 'run', script))}", file=sys.stderr, flush=True)
     again = Command({}, new_seed(), [script])
     status = _watch(lambda: run_script(script, []), "raise", arguments.report, again)
