@@ -214,6 +214,11 @@ def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
         ((".",), "cannot run .: there is no __main__.py"),
         ((), "nothing to run"),
         (("-m",), "nothing to run"),
+        (
+            ("--report", "script.py"),
+            "nothing to run: name a script, or a module after -m; script.py was taken for the DIR",
+        ),
+        (("--lr", "1", "script.py"), "unrecognized arguments: --lr; those of the script come after it"),
         (("--polcy", "warn", "script.py"), "retrograd run: error: unrecognized arguments: --polcy"),
         (("--policy", "pray", "script.py"), "pray"),
         (("--from-step", "0", "script.py"), "it must be the number of a step, counted from 1, but got '0'"),
@@ -227,6 +232,14 @@ def test_what_cannot_be_run_is_named(tmp_path: Path, arguments: tuple[str, ...],
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+    assert not done.stdout
+
+
+def test_a_script_without_a_command(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", "print('ran')")
+    done = retrograd("script.py", "--lr", "1", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith("-m retrograd run script.py --lr 1")
     assert not done.stdout
 
 
