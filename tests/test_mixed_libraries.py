@@ -46,6 +46,10 @@ def test_writes_name_both_libraries(compute: Callable[[Any, Any], Any]) -> None:
         (lambda t: rg.clamp(rg.ones(2), t), "argument 'min'"),
         (lambda t: rg.ones(2).mul_(t), "argument 'other'"),
         (lambda t: rg.exp(t), "argument 'input'"),
+        (lambda t: rg.linalg.solve(rg.eye(2), t), "argument 'B'"),
+        (lambda t: rg.outer(rg.ones(2), t), "argument 'vec2'"),
+        (lambda t: rg.nn.functional.l1_loss(rg.ones(2), t), "argument 'target'"),
+        (lambda t: rg.nn.functional.l1_loss(rg.ones(2), target=t), "argument 'target'"),
     ],
 )
 def test_functions_name_the_argument(call: Callable[[Any], Any], argument: str) -> None:
