@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -213,6 +214,11 @@ def test_interrupted_is_130_in_the_shell(tmp_path: Path) -> None:
         ((".",), "cannot run .: there is no __main__.py"),
         ((), "nothing to run"),
         (("-m",), "nothing to run"),
+        (
+            ("--report", "script.py"),
+            "nothing to run: name a script, or a module after -m; script.py was taken for the DIR",
+        ),
+        (("--lr", "1", "script.py"), "unrecognized arguments: --lr; those of the script come after it"),
         (("--polcy", "warn", "script.py"), "retrograd run: error: unrecognized arguments: --polcy"),
         (("--policy", "pray", "script.py"), "pray"),
         (("--from-step", "0", "script.py"), "it must be the number of a step, counted from 1, but got '0'"),
@@ -226,6 +232,14 @@ def test_what_cannot_be_run_is_named(tmp_path: Path, arguments: tuple[str, ...],
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+    assert not done.stdout
+
+
+def test_a_script_without_a_command(tmp_path: Path) -> None:
+    write(tmp_path / "script.py", "print('ran')")
+    done = retrograd("script.py", "--lr", "1", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith("-m retrograd run script.py --lr 1")
     assert not done.stdout
 
 
@@ -472,6 +486,21 @@ def test_demo_finds_the_fault_and_its_remedy_repairs_it(tmp_path: Path) -> None:
     assert repaired.returncode == 0
     assert not repaired.stderr
     assert "nan" not in repaired.stdout
+
+
+def test_the_package_in_a_zip_archive(tmp_path: Path) -> None:
+    """A wheel or zipapp on the path: such archives name files, not directories."""
+    with zipfile.ZipFile(tmp_path / "retrograd.zip", "w") as archive:
+        for path in (SOURCE / "retrograd").rglob("*"):
+            if path.is_file() and path.suffix != ".pyc":
+                archive.write(path, path.relative_to(SOURCE))
+    done = retrograd(
+        "demo", "--report", "out", cwd=tmp_path, TMPDIR=str(tmp_path), PYTHONPATH=str(tmp_path / "retrograd.zip")
+    )
+    assert done.returncode == 0, done.stderr
+    assert "born in log, train_digits.py:" in done.stderr
+    assert "/retrograd.zip/" not in done.stderr  # no frame of the package is shown
+    assert (tmp_path / "out" / "report.html").exists()
 
 
 def test_version_and_help(tmp_path: Path) -> None:

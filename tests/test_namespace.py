@@ -251,3 +251,15 @@ def test_signatures_can_be_read(space: str) -> None:
         assert "<object object" not in text, name
         if text.startswith("(*args") and not name.endswith("Tensor"):  # FloatTensor and its like take many things
             assert str(inspect.signature(getattr(theirs, name))).startswith(("(*args", "(*modules")), name
+
+
+@pytest.mark.parametrize("space", ["", "nn.functional", "nn.init", "linalg", "special", "fft", "autograd", "func"])
+def test_functions_are_annotated(space: str) -> None:
+    """Of one without any annotation, mypy tells its strict users in each call that it is untyped."""
+    module = importlib.import_module(f"retrograd.{space}".rstrip("."))
+    written = {name: value for name in dir(module) if inspect.isfunction(value := getattr(module, name))}
+    composed = {name: value for name, value in written.items() if name[0] != "_" and value.__name__ not in operations}
+    bare = {
+        name for name, value in composed.items() if inspect.signature(value).parameters and not value.__annotations__
+    }
+    assert bare == set()

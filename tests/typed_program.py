@@ -86,3 +86,13 @@ def gradients() -> np.ndarray:
     handle.remove()
     rg.save({"values": values.detach(), "indices": indices}, "values.npz")
     return x.detach().numpy()
+
+
+@rg.no_grad()
+def evaluate(model: nn.Module, x: Tensor, y: Tensor) -> float:
+    return float(nn.functional.cross_entropy(model(x), y)) + float(rg.einsum("ij,ij", x, x))
+
+
+@rg.anomaly.watch()
+def smallest(x: Tensor, y: Tensor) -> float:
+    return float(nn.functional.mse_loss(x, y).min())

@@ -39,6 +39,23 @@ def test_comes_back_as_it_was(tmp_path: Path) -> None:
     assert not run.remarks
 
 
+@pytest.mark.parametrize(
+    ("steps", "outcome", "said"),
+    [
+        (range(2, 81), "update left out, weights are clean", "every update from step 2 to step 80 was left out"),
+        ([5, *range(40, 52)], "update left out", "every update from step 40 to step 51 was left out"),
+        (range(2, 8), "update left out, weights are clean", None),
+        (range(2, 80, 2), "update left out, weights are clean", None),
+        (range(2, 81), "warned only, training went on", None),
+    ],
+)
+def test_training_that_stands_still_is_told(steps: Any, outcome: str, said: str | None) -> None:
+    recorder = Recorder()
+    for step in steps:
+        recorder.write(event(step=step), outcome=outcome)
+    assert [remark.partition(":")[0] for remark in recorder.run.remarks] == ([] if said is None else [said])
+
+
 def test_each_event_is_one_line_and_there_at_once(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     recorder = Recorder(path)

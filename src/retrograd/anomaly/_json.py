@@ -94,4 +94,9 @@ def _decode(data: Any, records: Mapping[str, type]) -> Any:
     if record is None:
         return plain
     known = {field.name for field in fields(record)}
+    needed = [each.name for each in fields(record) if each.default is MISSING and each.default_factory is MISSING]
+    if not plain.keys() >= set(needed):
+        raise ValueError(
+            f"a {record.__name__} has {' and '.join(needed)}, but this one has {', '.join(plain) or 'nothing'}"
+        )
     return record(**{key: item for key, item in plain.items() if key in known})

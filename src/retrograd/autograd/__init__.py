@@ -27,6 +27,7 @@ from retrograd.autograd.gradcheck import gradcheck, gradgradcheck
 from retrograd.autograd.variable import Variable
 from retrograd.core import state
 from retrograd.core.engine import run
+from retrograd.core.errors import is_torchs, kind_name, to_be_made
 from retrograd.core.registry import add_method
 from retrograd.core.saved import SavedTensor
 from retrograd.core.sites import warn_user
@@ -245,12 +246,17 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
+def _holds_tensors(value: Any) -> bool:
+    """Whether it may be several tensors: neither a number nor an array, in which there are none."""
+    return isinstance(value, Iterable) and not isinstance(value, np.ndarray) and not is_torchs(value)
+
+
 def _targets(inputs: Any) -> tuple[Any, ...]:
     """What to differentiate with respect to, as a tuple."""
     if type(inputs) is dict:
         return tuple(inputs.values())
-    if not isinstance(inputs, (Tensor, Iterable)):
-        raise TypeError(f"inputs have to be Tensors or GradientEdges, but got {type(inputs).__name__}")
+    if not isinstance(inputs, Tensor) and not _holds_tensors(inputs):
+        raise TypeError(f"inputs have to be Tensors or GradientEdges, but got {kind_name(inputs)}")
     return _as_tuple(inputs)
 
 
@@ -260,7 +266,7 @@ def _edges_of_inputs(inputs: tuple[Any, ...]) -> list[Edge]:
         is_tensor = isinstance(value, Tensor)
         if not is_tensor and not hasattr(value, "node"):
             raise RuntimeError(
-                f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__} (inputs[{position}])"
+                f"all inputs have to be Tensors or GradientEdges, but got {kind_name(value)} (inputs[{position}])"
             )
         edge = value._resolve_edge() if is_tensor else (value.node, value.output_nr)
         if edge is None:
@@ -273,10 +279,12 @@ def _roots(outputs: tuple[Any, ...], grads: Any, create_graph: bool) -> list[tup
     """Pair every output's edge with the gradient that starts there."""
     given: tuple[Any, ...] = (None,) * len(outputs)
     if grads is not None:
-        given = (grads,) if isinstance(grads, Tensor) else tuple(grads)
+        given = (grads,) if isinstance(grads, Tensor) or not _holds_tensors(grads) else tuple(grads)
     for gradient in given:
         if gradient is not None and not isinstance(gradient, Tensor):
-            raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
+            raise TypeError(
+                f"gradients can be either Tensors or None, but got {kind_name(gradient)}{to_be_made(gradient)}"
+            )
     if len(given) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
     roots: list[tuple[Edge, Tensor]] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from retrograd.core.errors import kind_name, to_be_made
 from retrograd.core.tensor import Edge, Tensor
 
 
@@ -45,8 +46,8 @@ def gradients_of(
                 "but the corresponding forward input was not a Variable"
             )
         if result is not None and not isinstance(result, Tensor):
-            advice = "; several gradients are returned as a tuple" if isinstance(result, list) else ""
-            raise RuntimeError(f"expected Variable or None (got {type(result).__name__}) from {name}{advice}")
+            advice = "; several gradients are returned as a tuple" if isinstance(result, list) else to_be_made(result)
+            raise RuntimeError(f"expected Variable or None (got {kind_name(result)}) from {name}{advice}")
     gradients = [result for result, is_tensor in zip(results, are_tensors, strict=True) if is_tensor]
     for gradient, edge in zip(gradients, edges, strict=True):
         if gradient is not None and edge is not None:

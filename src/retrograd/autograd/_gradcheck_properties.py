@@ -23,6 +23,7 @@ from retrograd.autograd._gradcheck_point import (
     zero_tangents,
 )
 from retrograd.autograd.function import Function
+from retrograd.core.errors import is_torchs, kind_name
 from retrograd.core.sites import warn_user
 from retrograd.core.tensor import Tensor, wrap
 
@@ -98,7 +99,14 @@ def check_inputs(inputs: Sequence[Any]) -> None:
     if not found:
         raise ValueError(
             "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+            f"{''.join(map(_of_an_array, inputs[:1]))}"
         )
+
+
+def _of_an_array(value: Any) -> str:
+    if not (isinstance(value, (np.ndarray, np.generic, list, int, float)) or is_torchs(value)):
+        return ""
+    return f" The first is a {kind_name(value)}: make a tensor of it, retrograd.tensor(value, requires_grad=True)."
 
 
 def _overlaps(data: Any) -> bool:

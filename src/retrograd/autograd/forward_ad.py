@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from retrograd.autograd.grad_mode import _Mode
 from retrograd.core import state
-from retrograd.core.errors import no_tensor
+from retrograd.core.errors import kind_name, no_tensor, to_be_made
 from retrograd.core.forward import Level, check_dual, laid_out_as
 from retrograd.core.tensor import Tensor
 
@@ -139,7 +139,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     for name, value in (("primal", tensor), ("tangent", tangent)):
         if not isinstance(value, Tensor):
-            raise TypeError(f"make_dual(): the {name} must be a Tensor, not {type(value).__name__}")
+            raise TypeError(f"make_dual(): the {name} must be a Tensor, not {kind_name(value)}{to_be_made(value)}")
     check_dual(tensor, tangent)
     if current.tangent(tensor) is not None:
         raise RuntimeError(

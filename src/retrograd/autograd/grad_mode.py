@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 from retrograd.core import state
 from retrograd.core.own_names import own_methods
@@ -54,6 +54,12 @@ class _Mode:
 
 class _DecoratesWithoutCall(_Mode):
     """Lets ``@no_grad`` mean ``@no_grad()``."""
+
+    @overload
+    def __new__(cls) -> Self: ...
+
+    @overload
+    def __new__(cls, function: Callable[..., Any]) -> Any: ...
 
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
         if function is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import errno
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -52,9 +51,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         The arguments; those of the process by default.
     """
     parser = _parser()
-    arguments, unknown = parser.parse_known_args(argv)
+    given = sys.argv[1:] if argv is None else list(argv)
+    if given and given[0].endswith(".py"):
+        parser.error(f"a script is run by the command run: {command_line((*called(), 'run', *given))}")
+    arguments, unknown = parser.parse_known_args(given)
     if unknown:  # argparse itself would show the usage of retrograd, not that of its command
-        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        advice = "; those of the script come after it" if arguments.command is _run else ""
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
     if arguments.command is None:
         parser.print_help(sys.stderr)
         return 2
@@ -154,7 +157,9 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         target = arguments.module + arguments.script  # argparse splits the module's arguments at a "--"
     if not target:
-        arguments.parser.error("nothing to run: name a script, or a module after -m")
+        taken = arguments.report is not None and arguments.report.suffix == ".py"
+        advice = f"; {arguments.report} was taken for the DIR of --report" if taken else ""
+        arguments.parser.error(f"nothing to run: name a script, or a module after -m{advice}")
     name, *rest = target
     start = run_script if arguments.module is None else run_module
     seed = new_seed() if arguments.seed is None else arguments.seed
@@ -209,7 +214,8 @@ def _demo(arguments: argparse.Namespace) -> int:
     from retrograd.demo import SCRIPT
 
     # A copy, because it is to be edited; and what lies within the package is not taken for a user's program.
-    script = shutil.copy(SCRIPT, tempfile.mkdtemp(prefix="retrograd-demo-"))
+    script = os.path.join(tempfile.mkdtemp(prefix="retrograd-demo-"), SCRIPT.name)
+    Path(script).write_bytes(SCRIPT.read_bytes())
     print(f"$ {command_line((*called(), 'run', script))}", file=sys.stderr, flush=True)
     again = Command({}, new_seed(), [script])
     status = _watch(lambda: run_script(script, []), "raise", arguments.report, again)

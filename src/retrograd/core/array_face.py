@@ -195,6 +195,14 @@ class ArrayFace:
         self.__array__()
         raise AttributeError("_mask")
 
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What torch asks, who would otherwise say that it wants a Tensor, not a Tensor."""
+        raise TypeError(
+            f"torch's {getattr(func, '__name__', func)}() was given a tensor of retrograd's: call retrograd's own "
+            "function, or make it one of torch's first, with torch.as_tensor(x.detach().numpy())"
+        )
+
     def __dlpack__(self, **kwargs: Any) -> Any:
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")

@@ -18,6 +18,7 @@ from numpy import ndarray
 from retrograd.batching import BatchedArray
 from retrograd.core import inplace as _inplace
 from retrograd.core.blocks import LARGE, run_blocked
+from retrograd.core.errors import is_torchs, two_libraries
 from retrograd.core.half import HALF, exact_numbers
 from retrograd.core.leading_calls import leading_caller
 from retrograd.core.leaving import no_operand_of
@@ -328,7 +329,9 @@ def _foreign(other: Any) -> bool:
 
 
 def _left_to(other: Any, tensor: Any) -> Any:
-    """``NotImplemented``, whereupon Python asks the class of the other operand; not pandas what it cannot answer."""
+    """``NotImplemented``, whereupon Python asks the class of the other operand, unless that cannot answer."""
+    if is_torchs(other):
+        raise two_libraries(other)
     is_pandas = type(other).__module__.partition(".")[0] == "pandas" and isinstance(tensor, Tensor)
     if is_pandas and getattr(other, "ndim", 1) == 2 and tensor.ndim != 1:  # a table takes a tensor for a row, or a list
         raise no_operand_of("pandas", other)
@@ -403,7 +406,7 @@ def apply_inplace(op: Op, name: str, bound: list[Any]) -> Tensor:
     _inplace.check_writable(target, name)
     tangents = local.tangents
     written = None if tangents is None else tangents.before_write(op, bound)
-    arrays, _ = to_arrays(bound)
+    arrays, _ = to_arrays(op, bound)
     forward, operands = prepare(op, arrays, op.forward)
     if forward is not op.forward:
         bound = exact_numbers(bound)

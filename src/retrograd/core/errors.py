@@ -19,7 +19,22 @@ class LinAlgError(RuntimeError):
 def kind_name(value: Any) -> str:
     """The name of a value's class; of another library's Tensor with the library, to tell it from ours."""
     kind = type(value)
-    return f"{kind.__module__.partition('.')[0]}.Tensor" if kind.__name__ == "Tensor" else kind.__name__
+    is_alike = kind.__name__ == "Tensor" or is_torchs(value)
+    return f"{kind.__module__.partition('.')[0]}.{kind.__name__}" if is_alike else kind.__name__
+
+
+def is_torchs(value: Any) -> bool:
+    """Whether it is a tensor of torch's own; its subclasses may know how to compute with ours."""
+    kind = type(value)
+    return kind.__name__ in ("Tensor", "Parameter") and kind.__module__.partition(".")[0] == "torch"
+
+
+def two_libraries(value: Any) -> TypeError:
+    """The complaint about an operator between a tensor and one of torch's."""
+    return TypeError(
+        f"retrograd's tensors do not compute with a {kind_name(value)}: make it one of them first, with "
+        "retrograd.as_tensor(t.detach()), or the other one of torch's, with torch.as_tensor(x.detach().numpy())"
+    )
 
 
 def no_keepdim(function: str, position: int, value: Any) -> TypeError:
@@ -39,8 +54,12 @@ def no_tensor(function: str, argument: str, value: Any, *, listed: bool = False)
         Which one it is, in words: ``"argument 'input' (position 1)"``.
     """
     expected = f"tuple of Tensors, not of {kind_name(value)}s" if listed else f"Tensor, not {kind_name(value)}"
-    advice = "" if value is None or isinstance(value, str) else "; make it a tensor first with retrograd.as_tensor"
-    return TypeError(f"{function}(): {argument} must be {expected}{advice}")
+    return TypeError(f"{function}(): {argument} must be {expected}{to_be_made(value)}")
+
+
+def to_be_made(value: Any) -> str:
+    """How to make a tensor of what was given in the place of one, for the end of a complaint; empty if it cannot be."""
+    return "" if value is None or isinstance(value, str) else "; make it a tensor first with retrograd.as_tensor"
 
 
 def mention_numpy(error: TypeError, name: str) -> TypeError:

@@ -17,7 +17,7 @@ from retrograd.array_methods import ArrayMethods
 from retrograd.batching import compute_per_sample, holds_batch
 from retrograd.core import inplace as _inplace
 from retrograd.core import state
-from retrograd.core.errors import check_plain, explain, kind_name, no_tensor
+from retrograd.core.errors import check_plain, explain, is_torchs, kind_name, no_tensor
 from retrograd.core.half import HALF, SINGLE, computes_in_single, exact_numbers, rounded
 from retrograd.core.layout import dense_copy
 from retrograd.core.node import MultiOpNode, SavedList, save_result, save_tensor
@@ -50,7 +50,7 @@ def holds_tensor(values: Any) -> bool:
     return False
 
 
-def to_arrays(bound: list[Any]) -> tuple[list[Any], bool]:
+def to_arrays(op: Op, bound: list[Any]) -> tuple[list[Any], bool]:
     """The arguments with arrays for Tensors, also inside lists, and whether there was any Tensor."""
     arrays = list(bound)
     found = False
@@ -68,6 +68,8 @@ def to_arrays(bound: list[Any]) -> tuple[list[Any], bool]:
             found = True
         elif kind is not ndarray and (isinstance(value, ndarray) or _is_array_of_others(value)):
             bound[position] = arrays[position] = _plain(np.asanyarray(value))
+        elif is_torchs(value) and (value.ndim or position in op.operand_positions):
+            raise no_tensor(op.name, f"argument '{op.params[position]}' (position {position + 1})", value)
     return arrays, found
 
 
@@ -119,7 +121,7 @@ def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
         bound = _in_dtype_of(out, op, bound)
         if local.tangents is not None:
             local.tangents.refuse_out(op, [*bound, out])
-    arrays, found = to_arrays(bound)
+    arrays, found = to_arrays(op, bound)
     if not found:
         if op.arrays_too:
             return run_forward(op, arrays)

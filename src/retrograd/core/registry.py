@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy import ndarray
 
-from retrograd.core.errors import explain, mention_numpy, no_keepdim, no_tensor, taken_for_tensor
+from retrograd.core.errors import explain, is_torchs, mention_numpy, no_keepdim, no_tensor, taken_for_tensor
 from retrograd.core.inplace import check_out, write_out
 from retrograd.core.state import local
 from retrograd.core.synonyms import OF_OPERANDS, synonyms
@@ -130,7 +130,8 @@ def _entrance(function: F, label: str, reported: bool, method: bool) -> F:
         except np.exceptions.AxisError as error:
             raise explain(label, (*args, *kwargs.values()), error) from None
         except (AttributeError, TypeError) as error:
-            mistake = _mistake(label, known[: code.co_argcount], args, kwargs, taken_for_tensor(error))
+            culprit = next(filter(is_torchs, (*args, *kwargs.values())), taken_for_tensor(error))
+            mistake = _mistake(label, known[: code.co_argcount], args, kwargs, culprit)
             if mistake is not None:
                 raise mistake from None
             # where nothing was called yet, it is the arguments that do not fit

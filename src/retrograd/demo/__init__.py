@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import gzip
+from importlib import resources
 
 import numpy as np
 
-SCRIPT = Path(__file__).with_name("train_digits.py")
+_FILES = resources.files(__name__)  # which may lie in a zip archive
+SCRIPT = _FILES / "train_digits.py"
 
 
 def load_digits() -> tuple[np.ndarray, np.ndarray]:
@@ -22,6 +24,6 @@ def load_digits() -> tuple[np.ndarray, np.ndarray]:
     >>> images.shape, labels[:5].tolist()
     ((1797, 64), [0, 1, 2, 3, 4])
     """
-    path = Path(__file__).with_name("digits.csv.gz")
-    table = np.loadtxt(path, delimiter=",", dtype=np.int64, encoding="ascii")
+    lines = gzip.decompress((_FILES / "digits.csv.gz").read_bytes()).decode("ascii").splitlines()
+    table = np.loadtxt(lines, delimiter=",", dtype=np.int64)
     return (table[:, :-1] / 16).astype(np.float32), table[:, -1].copy()

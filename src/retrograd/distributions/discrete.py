@@ -12,7 +12,14 @@ from retrograd.creation import arange, eye
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import Distribution, Elementwise
 from retrograd.distributions.exp_family import ExponentialFamily
-from retrograd.distributions.utils import broadcast_all, finfo, lazy_property, logits_to_probs, probs_to_logits
+from retrograd.distributions.utils import (
+    broadcast_all,
+    check_tensors,
+    finfo,
+    lazy_property,
+    logits_to_probs,
+    probs_to_logits,
+)
 from retrograd.nn.functional import binary_cross_entropy_with_logits, logsigmoid, one_hot, softplus
 from retrograd.ops.shape import broadcast_shapes
 from retrograd.random import bernoulli, binomial, multinomial, poisson
@@ -247,6 +254,7 @@ class _Categories(ByProbability):
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         value = self._choose(probs, logits)
+        check_tensors(self, **{self._by: value})
         if value.ndim < 1:
             raise ValueError(f"`{self._by}` parameter must be at least one-dimensional.")
         if self._by == "probs":
@@ -274,8 +282,9 @@ class _Categories(ByProbability):
     def _drawn(self, sample_shape: Sequence[int]) -> Any:
         """Samples as numbers of categories."""
         rows = self.probs.reshape(-1, self._events)
-        drawn = multinomial(rows, math.prod(sample_shape), True)
-        return drawn.T.reshape((*sample_shape, *self._batch_shape))
+        shape = self._sample_shape(sample_shape)
+        drawn = multinomial(rows, math.prod(shape), True)
+        return drawn.T.reshape((*shape, *self._batch_shape))
 
     def _log_prob_of(self, category: Any) -> Any:
         category = category.long().unsqueeze(-1)

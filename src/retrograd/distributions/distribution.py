@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 from retrograd.autograd.grad_mode import no_grad
+from retrograd.core.errors import kind_name, to_be_made
 from retrograd.core.sites import warn_user
 from retrograd.core.size import Size
 from retrograd.core.tensor import Tensor
@@ -90,8 +91,17 @@ class Distribution:
         """The shape of one sample of one distribution."""
         return self._event_shape
 
+    @staticmethod
+    def _sample_shape(given: Any) -> Sequence[int]:
+        """The shape of the samples that were asked for."""
+        if not isinstance(given, Iterable):
+            raise TypeError(
+                f"sample_shape must be a tuple of ints, but got {given}; for {given} samples write ({given},)"
+            )
+        return tuple(given)
+
     def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:
-        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+        return Size((*self._sample_shape(sample_shape), *self._batch_shape, *self._event_shape))
 
     def expand(self, batch_shape: Sequence[int]) -> Self:
         """Return a distribution of a larger batch shape, whose parameters are views of the parameters here."""
@@ -196,7 +206,9 @@ class Distribution:
         if not self._validate_args:
             return
         if not isinstance(value, Tensor):
-            raise ValueError(f"The value argument to log_prob must be a Tensor, not {type(value).__name__}")
+            raise ValueError(
+                f"The value argument to log_prob must be a Tensor, not {kind_name(value)}{to_be_made(value)}"
+            )
         shape = self._batch_shape + self._event_shape
         matched = zip(reversed(value.shape), reversed(shape), strict=False)
         if len(value.shape) < len(self._event_shape) or any(a != b and 1 not in (a, b) for a, b in matched):

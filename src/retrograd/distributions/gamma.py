@@ -13,7 +13,7 @@ from retrograd.distributions import constraints
 from retrograd.distributions._implicit import dirichlet, standard_gamma
 from retrograd.distributions.distribution import Elementwise
 from retrograd.distributions.exp_family import ExponentialFamily
-from retrograd.distributions.utils import broadcast_all, quotient
+from retrograd.distributions.utils import broadcast_all, check_tensors, quotient
 from retrograd.ops.joining import stack
 from retrograd.random.generator import default_generator
 from retrograd.random.sampling import module_of
@@ -234,6 +234,7 @@ class Dirichlet(ExponentialFamily):
     concentration: Any
 
     def __init__(self, concentration: Any, validate_args: bool | None = None) -> None:
+        check_tensors(self, concentration=concentration)
         if concentration.ndim < 1:
             raise ValueError("`concentration` parameter must be at least one-dimensional.")
         self.concentration = concentration

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from retrograd.creation import eye
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import Distribution
-from retrograd.distributions.utils import lazy_property
+from retrograd.distributions.utils import check_tensors, lazy_property
 from retrograd.linalg import cholesky, solve_triangular
 from retrograd.ops.shape import broadcast_shapes
 
@@ -50,6 +50,7 @@ class LowRankMultivariateNormal(Distribution):
     cov_diag: Any
 
     def __init__(self, loc: Any, cov_factor: Any, cov_diag: Any, validate_args: bool | None = None) -> None:
+        check_tensors(self, loc=loc, cov_factor=cov_factor, cov_diag=cov_diag)
         if loc.ndim < 1:
             raise ValueError("loc must be at least one-dimensional.")
         if cov_factor.ndim < 2:

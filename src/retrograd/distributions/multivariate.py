@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from retrograd.core.size import Size
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import Distribution
-from retrograd.distributions.utils import lazy_property, summed
+from retrograd.distributions.utils import check_tensors, lazy_property, summed
 from retrograd.linalg import cholesky, inv, solve_triangular
 from retrograd.ops.shape import broadcast_shapes
 
@@ -32,6 +32,7 @@ class ByCovariance(Distribution):
         if len(given) != 1:
             raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
         ((self._by, matrix),) = given
+        check_tensors(self, **{self._by: matrix})
         if matrix.ndim < 2:
             raise ValueError(f"{self._by} must be at least two-dimensional, with optional leading batch dimensions")
         return matrix
@@ -92,6 +93,7 @@ class MultivariateNormal(ByCovariance):
         scale_tril: Any = None,
         validate_args: bool | None = None,
     ) -> None:
+        check_tensors(self, loc=loc)
         if loc.ndim < 1:
             raise ValueError("loc must be at least one-dimensional.")
         matrix = self._choose(covariance_matrix, precision_matrix, scale_tril)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.autograd.grad_mode import enable_grad
+from retrograd.core.errors import kind_name, no_tensor, to_be_made
 from retrograd.core.tensor import Tensor
 from retrograd.creation import tensor, tril_indices
 from retrograd.ops.shape import broadcast_tensors
@@ -55,7 +56,9 @@ def broadcast_all(*values: Any) -> list[Any]:
     """
     for value in values:
         if not isinstance(value, Tensor | bool | int | float):
-            raise ValueError(f"parameters must be numbers or tensors, but one is a {type(value).__name__}")
+            raise ValueError(
+                f"parameters must be numbers or tensors, but one is a {kind_name(value)}{to_be_made(value)}"
+            )
     first = next((value for value in values if isinstance(value, Tensor)), None)
     if first is None:
         made: list[Any] = [tensor(float(value)) for value in values]
@@ -65,6 +68,13 @@ def broadcast_all(*values: Any) -> list[Any]:
             for value in values
         ]
     return list(broadcast_tensors(*made))
+
+
+def check_tensors(distribution: Any, **parameters: Any) -> None:
+    """Raise for parameters, given by their names, that must be tensors because they are vectors or matrices."""
+    for name, value in parameters.items():
+        if not isinstance(value, Tensor):
+            raise no_tensor(type(distribution).__name__, f"argument '{name}'", value)
 
 
 def finfo(value: Any) -> np.finfo[Any]:

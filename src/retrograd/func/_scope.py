@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.core import state
+from retrograd.core.errors import is_torchs, to_be_made
 from retrograd.core.node import Node
 from retrograd.core.tensor import Edge, Tensor, wrap
 from retrograd.tree import tree_map
@@ -87,10 +88,7 @@ class Scope:
             If it is not of a floating or complex dtype.
         """
         if not isinstance(tensor, Tensor):
-            raise ValueError(
-                f"Thing passed to transform API must be Tensor, got {type(tensor)}; make an array of a number, "
-                "np.array(1.0), and leave what has no derivative out of the arguments named by argnums"
-            )
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(tensor)}{to_be_array(tensor)}")
         data = tensor._data
         if data.dtype.kind not in "fc":
             raise RuntimeError(
@@ -228,8 +226,20 @@ def check_tensors(leaves: Sequence[Any], transform: str) -> None:
             )
 
 
-def without_history(value: Any) -> str:
-    """How a number or an array came to be returned in the place of a tensor, for the end of a complaint."""
+def to_be_array(value: Any) -> str:
+    """What to make of an argument that cannot be differentiated by, for the end of a complaint."""
+    if is_torchs(value):
+        return to_be_made(value)
+    return (
+        "; make an array of a number, np.array(1.0), or of a list of them, np.array([1.0, 2.0]), and leave what has no "
+        "derivative out of the arguments named by argnums"
+    )
+
+
+def without_history(value: Any, has_aux: bool = False) -> str:
+    """How something was returned in the place of a tensor, for the end of a complaint."""
+    if isinstance(value, tuple) and not has_aux:
+        return "; with has_aux=True, the function may return something beside the value"
     if not isinstance(value, (int, float, complex, np.generic, np.ndarray)):
         return ""
     return (

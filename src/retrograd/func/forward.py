@@ -20,6 +20,7 @@ from retrograd.func._scope import (
     chosen,
     replaced,
     split_aux,
+    to_be_array,
 )
 from retrograd.func.reverse import jacrev, one_hot_basis, pulled_back
 from retrograd.tree import flatten, tree_map, unflatten
@@ -124,7 +125,9 @@ def _checked_pair(name: str, primals: Any, tangents: Any) -> tuple[list[Tensor],
     for value, vector in zip(values, vectors, strict=True):
         for what, leaf in (("primals", value), ("tangents", vector)):
             if not isinstance(leaf, Tensor):
-                raise RuntimeError(f"{name}: Expected {what} to contain only Tensors, got {type(leaf)}")
+                raise RuntimeError(
+                    f"{name}: Expected {what} to contain only Tensors, got {type(leaf)}{to_be_array(leaf)}"
+                )
         check_dual(value, vector)
     return values, vectors, structure
 
@@ -248,7 +251,7 @@ def by_columns(
         inputs, inside = flatten(argument)
         for leaf in inputs:
             if not isinstance(leaf, Tensor):
-                raise RuntimeError(f"jacfwd: Expected all inputs to be tensors, got {type(leaf)}")
+                raise RuntimeError(f"jacfwd: Expected all inputs to be tensors, got {type(leaf)}{to_be_array(leaf)}")
         kept: list[Any] = []  # the structure of the outputs, and what comes beside them
 
         def push(*vectors: Any) -> Any:

@@ -109,7 +109,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
             value, aux = split_aux(func(*replaced(argnums, args, arguments), **kwargs), has_aux, name)
             if not isinstance(value, Tensor):
                 raise RuntimeError(
-                    f"{name}: Expected f(*args) to return a Tensor, got {type(value)}{without_history(value)}"
+                    f"{name}: Expected f(*args) to return a Tensor, got {type(value)}{without_history(value, has_aux)}"
                 )
             if value.ndim:
                 raise RuntimeError(

@@ -131,7 +131,7 @@ def _prelu_kernel(input, weight):
 
 
 @composite()
-def prelu(input, weight):
+def prelu(input, weight) -> Any:
     """Return ``input`` where it is positive, ``weight * input`` elsewhere, with one weight or one per channel.
 
     Raises
@@ -350,7 +350,7 @@ def gelu(input, approximate: str = "none"):
 
 
 @composite(method=False)
-def softsign(input):
+def softsign(input) -> Any:
     """Return ``input / (1 + abs(input))``."""
     return input / (1 + input.abs())
 

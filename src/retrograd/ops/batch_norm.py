@@ -199,7 +199,7 @@ def _update(running: Tensor | None, batch: Any, momentum: float) -> None:
 
 
 @composite(method=False, reported=False)
-def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5) -> Any:
     """Normalise every channel over the batch, or by running statistics (Ioffe, Szegedy, 2015).
 
     Shapes: ``(N, C, ...)``, all others ``(C,)``; the result has the shape of the input.
@@ -298,7 +298,7 @@ def instance_norm(
     use_input_stats=True,
     momentum=0.1,
     eps=1e-5,
-):
+) -> Any:
     """Normalise every channel of every sample (Ulyanov, Vedaldi, Lempitsky, 2016).
 
     The arguments are those of :func:`batch_norm`, with ``use_input_stats`` for ``training``.

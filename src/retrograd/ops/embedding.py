@@ -80,7 +80,9 @@ def _embedding(weight, input, padding_idx: int | None, scale_grad_by_freq: bool)
 
 
 @composite(method=False, reported=False)
-def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+def embedding(
+    input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
+) -> Any:
     """Return the rows of ``weight`` at the indices ``input``.
 
     Shapes: ``(...), (V, D) -> (..., D)``.
@@ -201,7 +203,7 @@ def embedding_bag(
     per_sample_weights=None,
     include_last_offset=False,
     padding_idx=None,
-):
+) -> Any:
     """Return sums, means or maxima of the rows of ``weight`` at bags of indices; an empty bag gives zeros.
 
     Parameters
@@ -278,7 +280,7 @@ def embedding_bag(
 
 
 @composite(method=False)
-def one_hot(tensor, num_classes=-1):
+def one_hot(tensor, num_classes=-1) -> Any:
     """Return vectors of zeros with a one at the classes in ``tensor``.
 
     Shapes: ``(...) -> (..., num_classes)``; by default there is one class more than the largest.

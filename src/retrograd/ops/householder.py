@@ -46,7 +46,7 @@ def geqrf(input):
 
 
 @composite(name="linalg.householder_product", method=False, out=True)
-def householder_product(A, tau):
+def householder_product(A, tau) -> Any:
     """Return the first columns of the product of the reflections I - τᵢ vᵢ vᵢᴴ.
 
     vᵢ is the i-th column of ``A`` below the diagonal, with a one on it. Shapes: ``(..., m, n)`` and ``(..., k)`` with

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from retrograd.batching import BatchedArray, as_array
-from retrograd.core.errors import no_tensor
+from retrograd.core.errors import kind_name, no_tensor
 from retrograd.core.layout import dense_copy, dense_like
 from retrograd.core.op import kernel, linear, view
 from retrograd.core.registry import add_method
@@ -263,11 +263,11 @@ def _read_item(item: Any) -> Any:
         return bool(item)
     if isinstance(item, str):
         raise TypeError(f"an index cannot be the str {item!r}")
+    if getattr(item, "ndim", 0) and hasattr(item, "__array__"):  # a column of a table, another library's tensor
+        return _read_item(np.asarray(item))  # also one of a single element, which could be an int
     try:
         return operator.index(item)
     except TypeError:
-        if hasattr(item, "__array__"):  # a column of a table
-            return _read_item(np.asarray(item))
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
             f"(got {type(item).__name__})"
@@ -383,9 +383,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """Write ``value``, broadcast and converted, to what ``index`` picks. Gradients flow to it and to what stays."""
     if not isinstance(value, (Tensor, np.ndarray, np.generic, bool, int, float, complex)):
-        raise TypeError(
-            f"can't assign a {type(value).__name__} to a tensor of dtype {self.dtype}; make it a tensor first"
-        )
+        raise TypeError(f"can't assign a {kind_name(value)} to a tensor of dtype {self.dtype}; make it a tensor first")
     if type(value) in _NUMBERS:
         _check_number(value, self._data.dtype)
     basic, picked = parse(index, self._data.shape)

@@ -227,7 +227,7 @@ composite()(slogdet)
 
 
 @composite()
-def logdet(input):
+def logdet(input) -> Any:
     """Return the logarithm of the determinant; NaN where that is negative, ``-inf`` where it is 0."""
     check_square("logdet", input)
     sign, logabsdet = slogdet(input)

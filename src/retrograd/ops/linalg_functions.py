@@ -234,7 +234,7 @@ def exponential(A):
 
 
 @composite(name="linalg.matrix_exp", method=False)
-def matrix_exp(A):
+def matrix_exp(A) -> Any:
     """Return the matrix exponential, ``I + A + A²/2! + A³/3! + ...``."""
     check_square("linalg.matrix_exp", A)
     check_floating("linalg.matrix_exp", A, half=True)

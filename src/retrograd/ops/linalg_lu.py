@@ -195,6 +195,6 @@ def lu_with_infos(A, pivot: bool = True, get_infos: bool = False):
 
 
 @composite(name="lu_solve", out=True)
-def lu_solve_with(b, LU_data, LU_pivots):
+def lu_solve_with(b, LU_data, LU_pivots) -> Any:
     """Return the solution X of ``A X = b`` from the factors of ``A``; :func:`linalg.lu_solve` is newer."""
     return lu_solve(LU_data, LU_pivots, b)

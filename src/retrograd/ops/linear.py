@@ -88,7 +88,7 @@ def linear(input, weight, bias=None):
 
 
 @composite(method=False)
-def bilinear(input1, input2, weight, bias=None):
+def bilinear(input1, input2, weight, bias=None) -> Any:
     """Return ``input1 @ weight[k] @ input2`` for every ``k``, plus ``bias``.
 
     Shapes: ``(..., in1), (..., in2), (out, in1, in2), (out,) -> (..., out)``.

@@ -76,7 +76,7 @@ def _mse_loss(input, target, reduction: str):
 
 
 @composite(method=False, reported=False)
-def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None) -> Any:
     """Return the squared differences of input and target.
 
     Parameters
@@ -105,7 +105,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
 
 
 @composite(method=False)
-def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None) -> Any:
     """Return the absolute differences of input and target; the arguments are those of :func:`mse_loss`."""
     input, target = _paired("l1_loss", input, target)
     reduction = checked_reduction(size_average, reduce, reduction)
@@ -140,7 +140,7 @@ def _huber_loss(input, target, reduction: str, delta: float):
 
 
 @composite(method=False, reported=False)
-def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+def huber_loss(input, target, reduction="mean", delta=1.0, weight=None) -> Any:
     """Return half the squared differences up to ``delta``, and ``delta`` times the absolute ones beyond.
 
     Parameters
@@ -192,7 +192,7 @@ def _smooth_l1_loss(input, target, reduction: str, beta: float):
 
 
 @composite(method=False, reported=False)
-def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0) -> Any:
     """Return the absolute differences less ``beta / 2``, made square below ``beta`` (Girshick, 2015).
 
     Parameters
@@ -265,7 +265,7 @@ def _check_probabilities(name: str, input: Any, target: Any) -> None:
 
 
 @composite(method=False, reported=False)
-def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean") -> Any:
     """Return the cross entropy of probabilities and targets between 0 and 1.
 
     Logarithms count as at least -100, so that it is finite for probabilities of 0 and 1, too.
@@ -343,7 +343,7 @@ def _binary_cross_entropy_with_logits(input, target, weight, pos_weight, reducti
 @composite(method=False, reported=False)
 def binary_cross_entropy_with_logits(
     input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
-):
+) -> Any:
     """Return the cross entropy of logits and targets between 0 and 1, without overflow.
 
     Parameters
@@ -383,7 +383,7 @@ def binary_cross_entropy_with_logits(
 
 
 @composite(method=False)
-def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False) -> Any:
     """Return the terms of the Kullback-Leibler divergence of the target from the input.
 
     Parameters
@@ -418,7 +418,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 @composite(method=False)
 def poisson_nll_loss(
     input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"
-):
+) -> Any:
     """Return minus the logarithms of the likelihood of counts under Poisson distributions.
 
     Parameters
@@ -449,7 +449,7 @@ def poisson_nll_loss(
 
 
 @composite(method=False)
-def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean") -> Any:
     """Return minus the logarithms of the likelihood of targets under normal distributions.
 
     Parameters

@@ -20,7 +20,7 @@ from retrograd.ops.linalg_norms import pairwise_distance
 
 
 @composite(method=False)
-def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean") -> Any:
     """Return the logistic losses ``log(1 + exp(-target * input))`` of targets 1 and -1, without overflow.
 
     Examples
@@ -41,7 +41,7 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
 
 
 @composite(method=False)
-def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
+def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean") -> Any:
     """Return the input where the target is 1, and ``max(0, margin - input)`` where it is -1.
 
     Examples
@@ -60,7 +60,9 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
 
 
 @composite(method=False)
-def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
+def multi_margin_loss(
+    input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"
+) -> Any:
     """Return the mean over the wrong classes of ``max(0, margin - input[target] + input[wrong]) ** p``.
 
     Shapes: ``(N, C), (N,)`` or ``(C,), ()``.
@@ -127,7 +129,7 @@ def _check_indices(name: str, target: Any, lowest: int, number: int) -> None:
 
 
 @composite(method=False)
-def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean") -> Any:
     """Return ``max(0, 1 - input[right] + input[wrong])``, summed over right and wrong classes, per class.
 
     Shapes: twice ``(N, C)`` or ``(C,)``.
@@ -171,7 +173,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
 
 
 @composite(method=False)
-def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean") -> Any:
     """Return the logistic losses of several classes, each right or wrong, averaged over the classes.
 
     Parameters
@@ -200,7 +202,7 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
 
 
 @composite(method=False)
-def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean") -> Any:
     """Return 1 minus the cosine of the angle where the target is 1, its excess over ``margin`` where it is -1.
 
     Shapes: twice ``(N, D)`` and ``(N,)``, or twice ``(D,)`` and ``()``.
@@ -231,7 +233,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 
 
 @composite(method=False)
-def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean") -> Any:
     """Return ``max(0, -target * (input1 - input2) + margin)``: with a target of 1, the first should be larger.
 
     Raises
@@ -283,7 +285,7 @@ def triplet_margin_loss(
     size_average=None,
     reduce=None,
     reduction="mean",
-):
+) -> Any:
     """Return ``max(0, margin + |anchor - positive| - |anchor - negative|)``, with the norm of order ``p``.
 
     Parameters

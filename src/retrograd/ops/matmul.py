@@ -177,7 +177,7 @@ def vecdot(x, y, dim: int = -1):
 
 
 @composite(out=True)
-def outer(input, vec2):
+def outer(input, vec2) -> Any:
     """Return the outer product of two vectors, ``input[i] * vec2[j]``."""
     _check_ndims("outer", (1, 1), input, vec2)
     return input[:, None] * vec2
@@ -339,7 +339,7 @@ def _best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
 
 
 @composite(name="linalg.multi_dot", method=False, out=True)
-def multi_dot(tensors):
+def multi_dot(tensors) -> Any:
     """Return the product of two or more matrices, multiplied in the order that takes the fewest operations.
 
     The first and the last of them may be vectors. Raises RuntimeError if the shapes do not fit.
@@ -361,7 +361,7 @@ def _multiplied(tensors: list[Any], splits: dict[tuple[int, int], int], i: int, 
 
 
 @composite(method=False, out=True)
-def chain_matmul(*matrices):
+def chain_matmul(*matrices) -> Any:
     """Return the product of matrices, multiplied in the order that takes the fewest operations."""
     for matrix in matrices:
         _check_ndims("chain_matmul", (2,), matrix)
@@ -369,7 +369,7 @@ def chain_matmul(*matrices):
 
 
 @composite(out=True)
-def kron(input, other):
+def kron(input, other) -> Any:
     """Return the Kronecker product: ``input`` with every element replaced by that element times ``other``.
 
     The shorter shape is filled up with ones in front; the shape of the result is the product of the two.

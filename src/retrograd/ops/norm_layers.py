@@ -203,7 +203,7 @@ def _layer_norm(input, normalized_shape, weight, bias, eps: float):
 
 
 @composite(method=False, reported=False)
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5) -> Any:
     """Subtract the mean over the last dimensions, divide by the standard deviation, multiply, add.
 
     Parameters
@@ -273,7 +273,7 @@ def _rms_norm(input, normalized_shape, weight, eps: float | None):
 
 
 @composite(method=False, reported=False)
-def rms_norm(input, normalized_shape, weight=None, eps=None):
+def rms_norm(input, normalized_shape, weight=None, eps=None) -> Any:
     """Divide by the root of the mean square over the last dimensions, multiply (Zhang, Sennrich, 2019).
 
     Parameters
@@ -362,7 +362,7 @@ def _group_norm(input, num_groups: int, weight, bias, eps: float):
 
 
 @composite(method=False, reported=False)
-def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5) -> Any:
     """Normalise every sample over groups of channels (Wu, He, 2018).
 
     Shapes: ``(N, C, ...), (C,), (C,) -> (N, C, ...)``, where ``C`` is a multiple of ``num_groups``.

@@ -158,7 +158,7 @@ add_method("__reversed__", _reversed)
 
 
 @composite()
-def fliplr(input):
+def fliplr(input) -> Any:
     """Return a copy with the columns in reverse order."""
     if input.ndim < 2:
         raise RuntimeError(f"fliplr: Input must be >= 2-d, but has shape {list(input.shape)}")
@@ -166,7 +166,7 @@ def fliplr(input):
 
 
 @composite()
-def flipud(input):
+def flipud(input) -> Any:
     """Return a copy with the rows in reverse order."""
     if input.ndim < 1:
         raise RuntimeError("flipud: Input must be >= 1-d")

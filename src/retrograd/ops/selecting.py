@@ -330,6 +330,6 @@ def nonzero_static(input, *, size: int, fill_value: int = -1):
 
 
 @composite()
-def argwhere(input):
+def argwhere(input) -> Any:
     """Return the indices of the elements that are not zero, one row each."""
     return _nonzero(input)

@@ -378,7 +378,7 @@ def _matrix_transpose(name: str, input: Any, advice: str = "Consider using x.con
 
 
 @composite()
-def adjoint(input):
+def adjoint(input) -> Any:
     """Return the conjugate transpose of the matrices in the last two dimensions, a view."""
     return conj(_matrix_transpose("adjoint()", input))
 

@@ -22,7 +22,7 @@ def _copied(shown: Any) -> Any:
 
 
 @composite(method=False, out=True)
-def alias_copy(input):
+def alias_copy(input) -> Any:
     """Return a copy of ``input``."""
     return _copied(input)
 
@@ -34,7 +34,7 @@ def as_strided_copy(input, size: Sequence[int], stride: Sequence[int], storage_o
 
 
 @composite(method=False, out=True)
-def detach_copy(input):
+def detach_copy(input) -> Any:
     """Return a copy of ``input`` without its history."""
     return _copied(input.detach())
 
@@ -90,7 +90,7 @@ def squeeze_copy(input, dim: int | Sequence[int] | None = None):
 
 
 @composite(method=False, out=True)
-def t_copy(input):
+def t_copy(input) -> Any:
     """Return a copy of the transpose of a matrix."""
     return _copied(t(input))
 
@@ -120,13 +120,13 @@ def unsqueeze_copy(input, dim: int):
 
 
 @composite(method=False, out=True)
-def view_as_complex_copy(input):
+def view_as_complex_copy(input) -> Any:
     """Return a complex tensor of the pairs of numbers in the last dimension, as a copy."""
     return _copied(view_as_complex(input))
 
 
 @composite(method=False, out=True)
-def view_as_real_copy(input):
+def view_as_real_copy(input) -> Any:
     """Return the real and imaginary parts in a new last dimension, as a copy."""
     return _copied(view_as_real(input))
 

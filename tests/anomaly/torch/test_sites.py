@@ -79,6 +79,56 @@ def test_a_step_unlike_the_noted_one_gets_no_line_rather_than_a_wrong_one() -> N
     assert w.event.lineno is None
 
 
+def logarithm(x: Tensor) -> Tensor:
+    return torch.log(x).sum()
+
+
+def other_logarithm(x: Tensor) -> Tensor:
+    return torch.log(x).sum()  # the birth in the other function
+
+
+def descend(loss: Any, steps: int, x: Tensor, offset: float = 0.0) -> None:
+    for _ in range(steps):
+        loss(x * 1.0 - offset).backward()
+
+
+@pytest.mark.parametrize("steps_between", [0, 1, 20])
+def test_the_same_operations_in_another_loop(steps_between: int) -> None:
+    """Of two loops, as in two cells of a notebook, neither has the lines of the other."""
+    x = torch.tensor([2.0, 1.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record", budget=1e-9) as w:
+        for _ in range(10):
+            torch.log(x * 1.0).sum().backward()
+        for factor in [1.0] * steps_between + [0.0]:
+            torch.log(x * factor).sum().backward()  # the birth in the second loop
+    mine = line_of("# the birth in the second loop", test_the_same_operations_in_another_loop)
+    assert w.event.op == "log"
+    assert w.event.lineno == (mine if steps_between else None)
+
+
+@pytest.mark.parametrize("steps_between", [0, 1, 20])
+def test_the_same_operations_of_another_call(steps_between: int) -> None:
+    """One loop that is given another function: what calls it tells the steps apart."""
+    x = torch.tensor([2.0, 1.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record", budget=1e-9) as w:
+        descend(logarithm, 10, x)
+        for offset, steps in ((0.0, steps_between), (1.0, 1)):
+            descend(other_logarithm, steps, x, offset)
+    assert w.event.op == "log"
+    mine = line_of("# the birth in the other function", other_logarithm)
+    assert w.event.lineno == (mine if steps_between else None)
+
+
+def test_steps_from_ever_new_places_are_not_all_noted() -> None:
+    x = torch.tensor([2.0, 1.0], requires_grad=True)
+    seen = []
+    with rg.anomaly.watch(policy="record", budget=1e-9) as w:
+        for number in range(200):
+            exec(compile("\n" * number + "torch.log(x).sum().backward()", "written", "exec"), {"torch": torch, "x": x})
+            seen.append(noted(w))
+    assert not all(seen[-50:])
+
+
 def test_nothing_is_noted_within_backward_and_update() -> None:
     seen = []
     net = Net()
@@ -290,10 +340,9 @@ def recurrent(x: Tensor, repeats: int, offset: float = 0.0, position: int = -1) 
 def test_a_loop_that_runs_longer_than_any_that_was_noted(position: int) -> None:
     x = torch.tensor([2.0, 1.0], requires_grad=True)
     with rg.anomaly.watch(policy="skip_step", budget=1e-9) as w:
-        for repeats in [15, 14, 13, 12, 17]:
-            recurrent(x, repeats).backward()
-        assert not noted(w)
-        recurrent(x, 29, 3.0, position).backward()
+        for repeats, offset in [(15, 0.0), (14, 0.0), (13, 0.0), (12, 0.0), (17, 0.0), (29, 3.0)]:
+            assert repeats < 29 or not noted(w)
+            recurrent(x, repeats, offset, position).backward()
     assert w.event.op == "log"
     assert w.event.lineno == line_of("# the birth in a loop", recurrent)
 

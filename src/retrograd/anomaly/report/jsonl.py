@@ -18,9 +18,10 @@ from retrograd.anomaly.event import RECORDS, GradEvent, NaNEvent
 from retrograd.anomaly.libraries import depth_of_user
 from retrograd.anomaly.report.growth import History
 from retrograd.anomaly.report.source import SourceLine, excerpt
-from retrograd.anomaly.report.summary import birthplace
+from retrograd.anomaly.report.summary import birthplace, step_of
 
 MAX_EVENTS = 1000
+MANY = 10  # updates in a row, after which leaving them out is no way to go on
 
 
 class ReportError(ValueError):
@@ -111,11 +112,27 @@ class Run:
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader should know about the recording itself."""
-        if not self.torn:
-            return self.notes
-        lines = "1 line" if self.torn == 1 else f"{self.torn:,} lines"
-        return [*self.notes, f"{lines} of the recording cannot be read: the program was ended while writing"]
+        """What a reader should know about the run as a whole, and about the recording itself."""
+        remarks = [*self._stalled(), *self.notes]
+        if self.torn:
+            lines = "1 line" if self.torn == 1 else f"{self.torn:,} lines"
+            remarks.append(f"{lines} of the recording cannot be read: the program was ended while writing")
+        return remarks
+
+    def _stalled(self) -> list[str]:
+        """That training stood still, if many updates in a row were left out and the recording ends with them."""
+        first = last = None
+        for entry in self.entries:
+            step = step_of(entry.event)
+            if step is None or not entry.outcome.startswith("update left out"):
+                first = last = None
+            elif last is None or step - last > 1:
+                first = last = step
+            else:
+                last = step
+        if first is None or last is None or last - first + 1 < MANY:
+            return []
+        return [f"every update from step {first:,} to step {last:,} was left out: nothing was learned in them"]
 
 
 class Recorder:

@@ -168,6 +168,7 @@ class TorchMonitor:
             with self._recorded(roots):
                 original(tensors, *args, **kwargs)
             return
+        self._sites.backward_begins()
         self._agreement.prepare(self.model)
         self._loss_is_told &= self._optimizer is not None  # else nobody says when a step has ended
         if not self._losses_finite(roots):

@@ -2,9 +2,10 @@
 
 Every node of an autograd graph has a sequence number. What notes them, by torch function mode or by instruction events,
 costs some time for each call, so that after the first steps it is done only as often as the budget allows, and never
-within backward or an optimizer. A step in between is looked up in the last ones that were noted, by the names of its
-nodes: in one with the same names in the same order, of which there may be several kinds in turns; or, as where a loop
-does not always run equally often, in all places with the same names for some way before and after, if they agree.
+within backward or an optimizer. A step in between is looked up in the last ones that were noted and whose backward was
+called at the same place, from the same places, by the names of its nodes: in one with the same names in the same order,
+of which there may be several kinds in turns; or, as where a loop does not always run equally often, in all places with
+the same names for some way before and after, if they agree. The step after the first one from a new place is noted.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from retrograd.anomaly.adapters.torch.calls import Call, seq_of
 from retrograd.anomaly.adapters.torch.compiling import in_use
-from retrograd.anomaly.adapters.torch.frames import user_frame
+from retrograd.anomaly.adapters.torch.frames import is_internal, user_frame
 from retrograd.anomaly.adapters.torch.graph import SiteOf, nodes_behind
 from retrograd.anomaly.adapters.torch.noting import FunctionNotes, Noted
 from retrograd.anomaly.adapters.torch.patches import Patches
@@ -31,10 +32,14 @@ from retrograd.core.sites import line_of
 
 _FIRST = 3  # steps that are all noted
 _LONGEST_PAUSE = 1000  # steps
-_KINDS = 4  # of steps, for which notes are kept
+_KINDS = 8  # of steps, for which notes are kept
+_PLACES = 64  # from which backward is called that get a step noted, whatever that costs
 _REMEMBERED = 64  # steps that have ended, about which somebody may still ask
 _DERIVATIVES = 1 << 12  # that were recorded themselves, about whose operations somebody may ask
 _ALIKE = 8  # nodes before one and after it that must have the same names as those of another in its place
+
+# The instructions of the user's code that are under way, from the inside out: file, first line of the code, position.
+Calling = tuple[tuple[str, int, int], ...]
 
 _next_seq = torch.autograd._get_sequence_nr
 
@@ -82,12 +87,15 @@ class _Step(NamedTuple):
 
     Attributes
     ----------
+    called
+        Where its backward was called.
     names
         Of the nodes that lead to its loss, in the order of creation.
     seqs
         Their sequence numbers, and those in ``noted``, counted from the first node of the step.
     """
 
+    called: Calling
     names: tuple[str, ...]
     seqs: list[int]
     noted: list[Noted]
@@ -133,6 +141,8 @@ class SiteLog:
         self._wanted = True  # in the present step
         self._base = 0
         self._noted: list[_Step] = []  # the last one of every kind
+        self._called: Calling = ()  # the last backward
+        self._places: set[Calling] = set()  # from which it was called
         self._ended: deque[int] = deque(maxlen=_REMEMBERED)  # the first nodes of steps, the latest first
         self._derivatives: deque[_Derivative] = deque(maxlen=_DERIVATIVES)  # the latest last
         self._steps = 0
@@ -151,6 +161,7 @@ class SiteLog:
     def stop(self) -> None:
         self._notes.stop()
         self._noted = []
+        self._places.clear()
         self._derivatives.clear()
 
     def enter(self) -> None:
@@ -164,6 +175,10 @@ class SiteLog:
     def leave(self) -> None:
         """Note nothing until :meth:`enter`."""
         self._notes.leave()
+
+    def backward_begins(self) -> None:
+        """Backward was called, which ends the step."""
+        self._called = _calling(sys._getframe(1))
 
     def _run_backward(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """Every backward pass, also that of a transform: nodes that it makes are operations of a derivative."""
@@ -202,16 +217,23 @@ class SiteLog:
         self._ended.appendleft(self._base)
         self._notes.clear()
         self._base = _next_seq()
-        self._wanted = self._steps < _FIRST or self._pause <= 0
+        self._wanted = self._is_new(self._called) or self._steps < _FIRST or self._pause <= 0
         if not self._wanted:
             self._notes.pause()
+
+    def _is_new(self, called: Calling) -> bool:
+        """Whether backward is called from there for the first time; at last, no place is new any more."""
+        if called in self._places or len(self._places) == _PLACES:
+            return False
+        self._places.add(called)
+        return True
 
     def _keep(self, roots: Iterable[Any]) -> None:
         """Keep the notes of the step that has ended."""
         names, seqs = _named(roots)
         noted = [(seq - self._base, code, at) for seq, code, at in self._notes.noted]
-        others = [each for each in self._noted if each.names != names]
-        self._noted = [*others[1 - _KINDS :], _Step(names, [seq - self._base for seq in seqs], noted)]
+        others = [each for each in self._noted if (each.called, each.names) != (self._called, names)]
+        self._noted = [*others[1 - _KINDS :], _Step(self._called, names, [seq - self._base for seq in seqs], noted)]
 
     def steps_since(self, seq: int) -> int:
         """How many steps have ended since the operation with a sequence number was called, as far as is remembered."""
@@ -226,7 +248,7 @@ class SiteLog:
         names, seqs = _named(roots)
         present = self._notes.noted
         part = _part(names, [seq - self._base for seq in seqs], self._noted) if unfinished else None
-        known = part or _places(names, self._noted)
+        known = part or _places(names, [step for step in self._noted if unfinished or step.called == self._called])
         numbers = {seq: number for number, seq in enumerate(seqs)}
 
         def site_of(seq: int) -> tuple[CodeType, int] | None:
@@ -235,6 +257,17 @@ class SiteLog:
             return known[numbers[seq]] if seq in numbers else None
 
         return site_of
+
+
+def _calling(frame: FrameType | None) -> Calling:
+    """What has called a frame; code by what it says of itself, because a cell of a notebook is compiled every time."""
+    found = []
+    while frame is not None:
+        code = frame.f_code
+        if not is_internal(code):
+            found.append((code.co_filename, code.co_firstlineno, frame.f_lasti))
+        frame = frame.f_back
+    return tuple(found)
 
 
 def _named(roots: Iterable[Any]) -> tuple[tuple[str, ...], list[int]]:
