@@ -24,6 +24,10 @@ from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.surroundings import Surroundings
 
 GONE = "What this step computed is gone."
+BY_HAND = (
+    "The gradient is finite and what was written to the weight is not: it was born in the update, or in what the "
+    "program keeps from one update to the next, such as a momentum that has taken over a gradient which was not finite."
+)
 NOT_SURE = "An operand of this operation was not kept, so that the birth may lie in what made it."
 
 
@@ -130,8 +134,19 @@ class Findings:
 
     def in_update(self, param: Tensor) -> NaNEvent | None:
         """Why an optimizer has made a weight of finite ones that is not, if its operations were recorded."""
-        harmed = f"the update of {self.names.tensor(param) or f'a leaf of shape {list(param.shape)}'}"
         self._context["optimizer"] = self._context.get("optimizer", {}) | {"updating": True}
+        return self._of_update(param)
+
+    def in_update_by_hand(self, param: Tensor) -> NaNEvent:
+        """The same of the program's own hand, which had finite gradients."""
+        event = self._of_update(param) or self._unknown(param, self._update_name(param))
+        return event if event.op != "unknown" else replace(event, is_backward=False, cause=BY_HAND)
+
+    def _update_name(self, param: Tensor) -> str:
+        return f"the update of {self.names.tensor(param) or f'a leaf of shape {list(param.shape)}'}"
+
+    def _of_update(self, param: Tensor) -> NaNEvent | None:
+        harmed = self._update_name(param)
 
         def search() -> NaNEvent | None:
             origin = self._origin(self._recorded([param]))
