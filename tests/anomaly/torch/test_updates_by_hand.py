@@ -124,6 +124,16 @@ def test_record_and_warn_let_the_update_happen(update: Any) -> None:
         loop(weights(), [1.0, 0.0, 1.0], update)
 
 
+def test_one_event_for_several_weights() -> None:
+    b, a = weights()
+    with rg.anomaly.watch(policy="record", budget=1e9) as w:
+        for factor in (1.0, 0.0, 1.0, 1.0):
+            loss = forward_birth(a, factor) * (b**2).sum()
+            in_place([b, a], torch.autograd.grad(loss, [b, a]))
+    assert not b.isfinite().all()
+    assert [(event.op, event.step) for event in w.events] == [("log", 2)]
+
+
 @pytest.mark.parametrize("policy", ["skip_step", "record", "raise"])
 @pytest.mark.parametrize("of", [forward_birth, backward_birth])
 @pytest.mark.parametrize("update", [in_place, through_data, together])

@@ -227,13 +227,15 @@ class UpdatesByHand:
         if own or kwargs.get("accumulate_grad", True) or not self._is_boundary(args):
             return original(outputs, *args, **kwargs)
         leaves = [each for each in args[3] if _is_leaf(each)]
+        if not leaves:  # as where a compiler traces a backward
+            return original(outputs, *args, **kwargs)
         began = time.perf_counter()
         known = [leaf for leaf in leaves if leaf in self._marks]
-        self._asked += bool(leaves)
+        self._asked += 1
         losses = [each for each in outputs if each.device.type == "cpu" and loss_is_bad(each)]
         counted = self._count(leaves, outputs)
         may_be_weights = known or self._asked <= _FIRST or any(type(leaf) is torch.nn.Parameter for leaf in leaves)
-        if not leaves or not (may_be_weights or withheld):
+        if not (may_be_weights or withheld):
             return original(outputs, *args, **kwargs)
         monitor = self._monitor
         tail = None
@@ -273,7 +275,7 @@ class UpdatesByHand:
             return False
         if monitor._optimizer is not None or monitor.watch.optimizer is not None or monitor._agreement.active:
             return False
-        return torch._C._functorch.peek_interpreter_stack() is None
+        return torch._C._functorch.peek_interpreter_stack() is None and not torch.compiler.is_compiling()
 
     def _look(self, gradients: Sequence[tuple[Tensor, Tensor]], counted: bool) -> bool:
         """Look at gradients, and say whether they are finite."""
@@ -324,7 +326,7 @@ class UpdatesByHand:
         """Count a step if leaves have been written to since their gradients were asked for last: then they are trained
         by hand, and the call before was a step as well.
         """
-        if self._monitor._recordings.rehearsing or not leaves:
+        if self._monitor._recordings.rehearsing:
             return False
         loss = loss_number(outputs[0])
         call = _Call(loss if isinstance(loss, float) else None)
@@ -415,7 +417,7 @@ class UpdatesByHand:
                 tensor.copy_(before)
             suspicion.spread = []
         else:
-            self._told.update(dict.fromkeys(spoilt, True))
+            self._told.update((leaf, True) for leaf, _ in suspicion.leaves)  # the others come to the same
             _redo(undone)
         return suspicion.withheld
 

@@ -202,11 +202,10 @@ class TorchMonitor:
         """Look at what backward starts from, and say whether it may start."""
         if expected.depth:
             return True
-        wrong, known = [], []
-        for root in roots:
+        wrong: list[Tensor] = []
+        known: list[float] = []
+        for root in filter(can_be_bad, roots):
             loss = self._scaling.unscaled(root)
-            if not can_be_bad(loss):
-                continue
             if self._recorder is None and (loss.device.type != "cpu" or self._reads_later):
                 self._waiting.append(loss.detach())
                 continue
