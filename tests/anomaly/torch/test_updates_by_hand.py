@@ -215,6 +215,19 @@ def test_momentum_of_the_programs_own() -> None:
     assert len(w.events) == 1
 
 
+def test_a_mask_that_is_written_in_the_meantime() -> None:
+    params, mask = weights(), torch.zeros(3)
+
+    def update(params: list[Tensor], grads: Any) -> None:
+        mask.masked_fill_(torch.tensor([True, False, False]), -math.inf)
+        in_place(params, grads)
+
+    with rg.anomaly.watch(policy="skip_step") as w:
+        loop(params, [0.0], update)
+    assert len(w.events) == 1
+    assert mask.tolist() == [-math.inf, 0.0, 0.0]
+
+
 def test_a_momentum_that_nobody_can_put_back() -> None:
     """It is a new tensor in each step. The weights stay finite, and later events say what they come of."""
     params = weights()

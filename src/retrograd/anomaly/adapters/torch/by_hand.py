@@ -174,15 +174,18 @@ class _Writes(TorchDispatchMode):
         return owner.write(func, args, kwargs or {})
 
 
-def _written(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Tensor]:
-    """What an operation is about to write to."""
-    found = []
+def _given(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Tensor], list[Tensor]]:
+    """What an operation is about to write to, and what else it is given."""
+    written: list[Tensor] = []
+    others: list[Tensor] = []
     for number, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = args[number] if number < len(args) else kwargs.get(argument.name)
-            tensors = value if isinstance(value, (list, tuple)) else [value]
-            found += [each for each in tensors if isinstance(each, Tensor) and can_be_bad(each)]
-    return found
+        value = args[number] if number < len(args) else kwargs.get(argument.name)
+        tensors = value if isinstance(value, (list, tuple)) else [value]
+        is_written = argument.alias_info is not None and argument.alias_info.is_write
+        (written if is_written else others).extend(
+            each for each in tensors if isinstance(each, Tensor) and can_be_bad(each)
+        )
+    return written, others
 
 
 class UpdatesByHand:
@@ -361,7 +364,7 @@ class UpdatesByHand:
         """Carry out an operation that writes, and undo it if it spoils a leaf and the policy asks for that."""
         if self._monitor._busy or expected.depth:
             return func(*args, **kwargs)
-        written = _written(func, args, kwargs)
+        written, given = _given(func, args, kwargs)
         memory = {memory_of(each) for each in written}
         held = [(each, leaf) for each in self._suspicions for leaf in each.within(memory)]
         open_ones = [each for each in self._suspicions if not each.withheld]
@@ -371,7 +374,8 @@ class UpdatesByHand:
                     self._explain(suspicion)  # while nothing has changed
             leaves = {id(leaf): leaf for _, leaf in held}
             own = {memory_of(leaf) for leaf in leaves.values()}
-            others = [each for each in written if memory_of(each) not in own] if open_ones else []
+            passed_on = bool(open_ones) and any(map(is_bad, given))  # else an infinity is written on purpose
+            others = [each for each in written if memory_of(each) not in own] if passed_on else []
             clean = [(each, each.detach().clone()) for each in (*leaves.values(), *others) if not is_bad(each)]
         result = func(*args, **kwargs)
         with unseen(), torch.no_grad():
