@@ -129,3 +129,18 @@ def test_a_model_that_computes_a_derivative_is_run_again() -> None:
     with rg.anomaly.watch(net, policy="skip_step") as w:
         net(torch.tensor([1.0, 0.0, 2.0])).pow(2).sum().backward()
     assert (w.event.op, w.event.lineno) == ("SqrtBackward0", line_of("# the birth in its derivative", energy))
+
+
+@pytest.mark.parametrize("from_step", [None, 1])
+def test_zeros_without_memory(from_step: int | None) -> None:
+    """Double backward makes such tensors, which a mode must not read."""
+    w = torch.tensor([1.0, 0.5], requires_grad=True)
+    x = torch.zeros(2, requires_grad=True)
+    with rg.anomaly.watch(policy="record", from_step=from_step) as watch:
+        for _ in watch.steps([0]) if from_step is None else [0]:
+            energy = ((x * w).abs() ** 1.5).sum()  # the power whose second derivative is infinite
+            (g,) = torch.autograd.grad(energy, x, create_graph=True)
+            (g - 1).pow(2).sum().backward()
+    event = watch.event
+    assert (event.op, event.index, event.operands["input"]) == ("PowBackward0", (0,), 0.0)
+    assert event.lineno == line_of("# the power whose second", test_zeros_without_memory)
