@@ -144,3 +144,22 @@ def test_zeros_without_memory(from_step: int | None) -> None:
     event = watch.event
     assert (event.op, event.index, event.operands["input"]) == ("PowBackward0", (0,), 0.0)
     assert event.lineno == line_of("# the power whose second", test_zeros_without_memory)
+
+
+@pytest.mark.parametrize(
+    "transform", [torch.func.grad, lambda f: lambda w: torch.func.vmap(torch.func.grad(f))(w[None])]
+)
+def test_what_a_derivative_calls_is_no_part_of_the_program(transform: Any) -> None:
+    """1/h is the derivative of the logarithm, and no error divided by a variance."""
+
+    def likelihood(w: Tensor) -> Tensor:
+        h = torch.log(w * 1.0)  # the birth in what is differentiated
+        return (h * w).sum()
+
+    w = torch.tensor([1.0, 0.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record") as watch:
+        (transform(likelihood)(w) + 1).sum().backward()
+    event = watch.event
+    assert (event.op, event.lineno) == ("log", line_of("# the birth in what is differentiated", likelihood))
+    assert "variance" not in (event.cause or "")
+    assert "log(0)" in (event.cause or "")

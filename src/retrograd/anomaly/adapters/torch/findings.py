@@ -74,7 +74,7 @@ class Findings:
         self._tail = tail
         self._note = note
         self._trouble: str | None = None
-        self._describer = Describer(names)
+        self._describer = Describer(names, self._is_called_by_derivative)
         self._leaves: list[Tensor] = []  # that the step goes to
         self._unfinished = False
 
@@ -199,8 +199,10 @@ class Findings:
 
     def _is_derived(self, origin: Origin) -> bool:
         """Whether a derivative has called the operation: then the line computes that, of whatever lies before."""
-        call = origin.call.forward or origin.call
-        return self._recorder is None and origin.leaf is None and self._sites.is_derived(call)
+        return origin.leaf is None and self._is_called_by_derivative(origin.call.forward or origin.call)
+
+    def _is_called_by_derivative(self, call: Call) -> bool:
+        return self._recorder is None and self._sites.is_derived(call)
 
     def _is_nameless_data(self, origin: Origin) -> bool:
         """Whether data came in that no variable holds: the model itself may have computed it, without a gradient."""
