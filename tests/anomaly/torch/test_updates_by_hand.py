@@ -472,12 +472,12 @@ def test_healthy_programs_are_left_alone(program: Callable[[], None], policy: st
 def test_numbers_are_the_same_with_and_without(update: Any) -> None:
     params, others = weights(), weights()
     loop(others, [1.0] * 5, update)
-    with rg.anomaly.watch() as w:
+    with rg.anomaly.watch(budget=1e9) as w:
         loop(params, [1.0] * 5, update)
     torch.testing.assert_close(params, others, rtol=0, atol=0)
     assert w.step == 5
     assert len(w.loss_history) == 5
-    assert all(math.isfinite(each) for each in w.loss_history if each is not None)
+    assert all(each is not None and math.isfinite(each) for each in (*w.loss_history, *w.grad_norm_history))
 
 
 def test_other_gradients_count_no_step() -> None:

@@ -45,9 +45,10 @@ _graph_task = torch._C._current_graph_task_id
 
 @dataclass(eq=False)
 class _Call:
-    """A call of ``autograd.grad``, and whether it has been counted as a step."""
+    """A call of ``autograd.grad``: its loss, the norm of its gradients, and whether it has been counted as a step."""
 
     loss: float | None
+    norm: float | None = None
     counted: bool = False
 
 
@@ -289,6 +290,8 @@ class UpdatesByHand:
         norm = finite_norm([gradient for _, gradient in gradients])
         if counted:
             monitor._remember(norm)
+        elif not monitor._recordings.rehearsing:
+            self._marks[gradients[0][0]].call.norm = norm
         monitor.watch.spent(monitor._pace.looked(began))
         return norm is not None
 
@@ -349,6 +352,7 @@ class UpdatesByHand:
             call.counted = True
             self._monitor.watch.step += 1
             self._monitor.watch.remember_loss(call.loss)
+            self._monitor.watch.remember_grad_norm(call.norm)
 
     def _step_ended(self, outputs: Sequence[Tensor]) -> None:
         monitor = self._monitor
