@@ -24,6 +24,7 @@ from retrograd.anomaly.adapters.torch.calls import (
     has_nan,
     is_given_back,
 )
+from retrograd.anomaly.adapters.torch.frames import is_internal
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.numbers import assignment_of_number
 from retrograd.anomaly.adapters.torch.origin import Origin
@@ -290,7 +291,7 @@ class Describer:
     @staticmethod
     def _note(call: Call) -> dict[str, Any]:
         if call.inside is None and call.applied is not None:
-            return {"note": SOMEWHERE_INSIDE}
+            return {} if is_internal(call.applied[0]) else {"note": SOMEWHERE_INSIDE}
         if call.inside is None or call.inside.code is None:
             return {}
         if call.name == "gradient_hook":
