@@ -129,3 +129,37 @@ def test_a_model_that_computes_a_derivative_is_run_again() -> None:
     with rg.anomaly.watch(net, policy="skip_step") as w:
         net(torch.tensor([1.0, 0.0, 2.0])).pow(2).sum().backward()
     assert (w.event.op, w.event.lineno) == ("SqrtBackward0", line_of("# the birth in its derivative", energy))
+
+
+@pytest.mark.parametrize("from_step", [None, 1])
+def test_zeros_without_memory(from_step: int | None) -> None:
+    """Double backward makes such tensors, which a mode must not read."""
+    w = torch.tensor([1.0, 0.5], requires_grad=True)
+    x = torch.zeros(2, requires_grad=True)
+    with rg.anomaly.watch(policy="record", from_step=from_step) as watch:
+        for _ in watch.steps([0]) if from_step is None else [0]:
+            energy = ((x * w).abs() ** 1.5).sum()  # the power whose second derivative is infinite
+            (g,) = torch.autograd.grad(energy, x, create_graph=True)
+            (g - 1).pow(2).sum().backward()
+    event = watch.event
+    assert (event.op, event.index, event.operands["input"]) == ("PowBackward0", (0,), 0.0)
+    assert event.lineno == line_of("# the power whose second", test_zeros_without_memory)
+
+
+@pytest.mark.parametrize(
+    "transform", [torch.func.grad, lambda f: lambda w: torch.func.vmap(torch.func.grad(f))(w[None])]
+)
+def test_what_a_derivative_calls_is_no_part_of_the_program(transform: Any) -> None:
+    """1/h is the derivative of the logarithm, and no error divided by a variance."""
+
+    def likelihood(w: Tensor) -> Tensor:
+        h = torch.log(w * 1.0)  # the birth in what is differentiated
+        return (h * w).sum()
+
+    w = torch.tensor([1.0, 0.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record") as watch:
+        (transform(likelihood)(w) + 1).sum().backward()
+    event = watch.event
+    assert (event.op, event.lineno) == ("log", line_of("# the birth in what is differentiated", likelihood))
+    assert "variance" not in (event.cause or "")
+    assert "log(0)" in (event.cause or "")

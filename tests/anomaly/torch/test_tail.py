@@ -241,3 +241,16 @@ def test_gradients_are_the_same_with_and_without() -> None:
         return [each.grad for each in net.parameters() if each.grad is not None]
 
     torch.testing.assert_close(train_once(True), train_once(False), rtol=0, atol=0)
+
+
+def test_a_function_of_torchs_own_has_no_line_of_its_own() -> None:
+    """A checkpoint that is a Function: what it runs again in backward is known in a second run only."""
+    x = torch.tensor([1.0, 0.0], requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        checkpoint(lambda each: torch.sqrt(each), x * 1.0, use_reentrant=True).sum().backward()
+    event = w.event
+    assert event is not None
+    assert event.op == "CheckpointFunctionBackward"
+    assert event.filename in (None, __file__)
+    assert "user's own" not in (event.note or "")
+    assert event.rerun is not None

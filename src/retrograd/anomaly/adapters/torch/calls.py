@@ -133,6 +133,8 @@ def can_be_bad(tensor: Tensor) -> bool:
     """Whether its type has a NaN and its elements are at hand."""
     numbers = tensor.is_floating_point() or tensor.is_complex()
     at_hand = tensor.device.type != "meta" and not is_given_back(tensor)
+    if tensor._is_zerotensor():  # zeros without memory, in double backward: to read them in a mode is a crash
+        return False
     return numbers and at_hand and tensor.dtype is not getattr(torch, "float4_e2m1fn_x2", None)
 
 
@@ -159,6 +161,8 @@ def dense(tensor: Tensor) -> Tensor:
 
     Those of eight bits in a type with which one can calculate; of a nested one all rows, made equally long by zeros.
     """
+    if tensor._is_zerotensor():
+        return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
     tensor = tensor.detach()
     if tensor.is_nested and tensor.layout is torch.strided:
         tensor = tensor.to_padded_tensor(0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from retrograd.anomaly.adapters.torch.calls import (
     has_nan,
     is_given_back,
 )
+from retrograd.anomaly.adapters.torch.frames import is_internal
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.numbers import assignment_of_number
 from retrograd.anomaly.adapters.torch.origin import Origin
@@ -144,18 +145,28 @@ class Describer:
     ----------
     names
         What the user calls tensors and modules.
+    is_derived
+        Says for an operation whether a derivative has called it, so that it is not written on the line it stands on.
     """
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, is_derived: Callable[[Call], bool] = lambda call: False) -> None:
         self.names = names
+        self._is_derived = is_derived
 
     def operation(
         self, call: Call, index: tuple[int, ...] | None = None, shape: Sequence[int] = (), depth: int = DEPTH
     ) -> Operation:
         """An operation with its operands at one element of its result, and those before it."""
         dim = next((each.value for each in call.args if each.name == "dim"), None)
-        args = tuple(self.operand(each, call.name, index, shape, dim, depth) for each in call.args)
+        deep = [0 if self._hides(call, each) else depth for each in call.args]
+        args = tuple(
+            self.operand(each, call.name, index, shape, dim, far) for each, far in zip(call.args, deep, strict=True)
+        )
         return Operation(op=call.name, args=args, **written_where(call.code, call.at))
+
+    def _hides(self, call: Call, argument: Argument) -> bool:
+        """Whether an operation of the program's was given a derivative, whose operations nobody has written."""
+        return argument.made_by is not None and self._is_derived(argument.made_by) and not self._is_derived(call)
 
     def operand(
         self, argument: Argument, op: str, index: tuple[int, ...] | None, shape: Sequence[int], dim: Any, depth: int
@@ -247,7 +258,7 @@ class Describer:
     def _consumers(self, origin: Origin) -> tuple[Operation, ...]:
         """From the birth to the harm; for one in backward, the way on which the gradient came."""
         if not origin.call.is_backward:
-            way = [each for each in origin.path[1:] if not each.is_backward]
+            way = [each for each in origin.path[1:] if not (each.is_backward or self._is_derived(each))]
             derived = next((each for each in origin.path[1:] if each.is_backward), None)
             kept = None if derived is None else derived.forward  # it had kept the value for its derivative
             if kept is not None and kept is not origin.call and kept not in way:
@@ -280,7 +291,7 @@ class Describer:
     @staticmethod
     def _note(call: Call) -> dict[str, Any]:
         if call.inside is None and call.applied is not None:
-            return {"note": SOMEWHERE_INSIDE}
+            return {} if is_internal(call.applied[0]) else {"note": SOMEWHERE_INSIDE}
         if call.inside is None or call.inside.code is None:
             return {}
         if call.name == "gradient_hook":

@@ -24,6 +24,10 @@ from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.surroundings import Surroundings
 
 GONE = "What this step computed is gone."
+BY_HAND = (
+    "The gradient is finite and what was written to the weight is not: it was born in the update, or in what the "
+    "program keeps from one update to the next, such as a momentum that has taken over a gradient which was not finite."
+)
 NOT_SURE = "An operand of this operation was not kept, so that the birth may lie in what made it."
 
 
@@ -70,7 +74,7 @@ class Findings:
         self._tail = tail
         self._note = note
         self._trouble: str | None = None
-        self._describer = Describer(names)
+        self._describer = Describer(names, self._is_called_by_derivative)
         self._leaves: list[Tensor] = []  # that the step goes to
         self._unfinished = False
 
@@ -130,8 +134,19 @@ class Findings:
 
     def in_update(self, param: Tensor) -> NaNEvent | None:
         """Why an optimizer has made a weight of finite ones that is not, if its operations were recorded."""
-        harmed = f"the update of {self.names.tensor(param) or f'a leaf of shape {list(param.shape)}'}"
         self._context["optimizer"] = self._context.get("optimizer", {}) | {"updating": True}
+        return self._of_update(param)
+
+    def in_update_by_hand(self, param: Tensor) -> NaNEvent:
+        """The same of the program's own hand, which had finite gradients."""
+        event = self._of_update(param) or self._unknown(param, self._update_name(param))
+        return event if event.op != "unknown" else replace(event, is_backward=False, cause=BY_HAND)
+
+    def _update_name(self, param: Tensor) -> str:
+        return f"the update of {self.names.tensor(param) or f'a leaf of shape {list(param.shape)}'}"
+
+    def _of_update(self, param: Tensor) -> NaNEvent | None:
+        harmed = self._update_name(param)
 
         def search() -> NaNEvent | None:
             origin = self._origin(self._recorded([param]))
@@ -184,8 +199,10 @@ class Findings:
 
     def _is_derived(self, origin: Origin) -> bool:
         """Whether a derivative has called the operation: then the line computes that, of whatever lies before."""
-        call = origin.call.forward or origin.call
-        return self._recorder is None and origin.leaf is None and self._sites.is_derived(call)
+        return origin.leaf is None and self._is_called_by_derivative(origin.call.forward or origin.call)
+
+    def _is_called_by_derivative(self, call: Call) -> bool:
+        return self._recorder is None and self._sites.is_derived(call)
 
     def _is_nameless_data(self, origin: Origin) -> bool:
         """Whether data came in that no variable holds: the model itself may have computed it, without a gradient."""

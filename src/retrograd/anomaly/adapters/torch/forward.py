@@ -89,9 +89,13 @@ class ModelCalls:
         self._handles, self._models = [], []
         self._calls.clear()
 
+    def kept(self) -> list[ModelCall]:
+        """The calls that are remembered."""
+        return list(self._calls)
+
     def forget(self) -> list[ModelCall]:
         """Forget the calls of the step that is over, and return them."""
-        calls = list(self._calls)
+        calls = self.kept()
         self._calls.clear()
         return calls
 

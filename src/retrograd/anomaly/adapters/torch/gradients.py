@@ -14,6 +14,7 @@ from retrograd.anomaly.adapters.torch.calls import can_be_bad, dense, has_nan, i
 from retrograd.anomaly.adapters.torch.norms import norms as exact_norms
 
 _NARROW = (torch.float16, torch.bfloat16)
+_LARGEST_ROOT = 1 << 16  # elements of what backward starts from, if it is not one number
 
 
 def gradients_of(optimizer: Any) -> list[tuple[Tensor, Tensor]]:
@@ -88,6 +89,21 @@ def numbers_on(device: torch.device, numbers: Sequence[Tensor]) -> list[float]:
     if device.type == "cpu":
         return list(map(Tensor.item, numbers))
     return torch.stack([number.float() for number in numbers]).tolist()
+
+
+def loss_is_bad(loss: Tensor) -> bool:
+    """Whether what backward starts from is not finite; if it has many elements, nobody looks."""
+    if not can_be_bad(loss):
+        return False
+    value = loss_number(loss)
+    if value is not None:
+        return not is_finite_number(value)
+    return loss.numel() <= _LARGEST_ROOT and is_bad(loss)
+
+
+def loss_number(loss: Tensor) -> complex | None:
+    """The one number that a loss is; None where that is to be read from a device, or there are several."""
+    return loss.item() if loss.numel() == 1 and loss.device.type == "cpu" else None
 
 
 def bad_ones(gradients: Iterable[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:

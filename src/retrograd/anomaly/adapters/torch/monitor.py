@@ -18,6 +18,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from retrograd.anomaly.adapters.pace import Pace
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
+from retrograd.anomaly.adapters.torch.by_hand import UpdatesByHand
 from retrograd.anomaly.adapters.torch.calls import are_tensors, can_be_bad, is_bad
 from retrograd.anomaly.adapters.torch.compiling import in_use
 from retrograd.anomaly.adapters.torch.distributed import Agreement
@@ -30,8 +31,9 @@ from retrograd.anomaly.adapters.torch.gradients import (
     bad_ones,
     finite_norm,
     gradients_of,
-    is_finite_number,
     kind_of,
+    loss_is_bad,
+    loss_number,
     numbers_on,
 )
 from retrograd.anomaly.adapters.torch.graph import leaves_behind
@@ -59,7 +61,6 @@ from retrograd.anomaly.names import canonical
 from retrograd.anomaly.policies import are_among
 
 LOOKS = 0.5  # of the watch's budget, for looks that are not necessary; noting lines takes the other half
-_LARGEST_ROOT = 1 << 16  # elements of what backward starts from, if it is not one number
 
 _graph_task = torch._C._current_graph_task_id
 
@@ -93,6 +94,7 @@ class TorchMonitor:
         self._recordings = Recordings(watch)
         self._optimizer: Any = watch.optimizer  # the one that stepped last
         self._steps = Steps()
+        self._by_hand = UpdatesByHand(self)
         self._divisions = Divisions(watch, weakly(self._context), self._recordings, weakly(self._findings))
         self._busy = False  # with our own work, which is not looked at
         self._withheld = False  # the coming update
@@ -131,10 +133,12 @@ class TorchMonitor:
         if self.watch.listens_to("spike"):
             self._growth.start()
         self._sites.start(self._patches)
+        self._by_hand.start(self._patches)
         self._recordings.start(self._patches)
         self._pace.begin()
 
     def stop(self) -> None:
+        self._by_hand.stop()
         self._recordings.stop()
         self._show_hidden()
         self._sites.stop()
@@ -199,20 +203,16 @@ class TorchMonitor:
         """Look at what backward starts from, and say whether it may start."""
         if expected.depth:
             return True
-        wrong, known = [], []
-        for root in roots:
+        wrong: list[Tensor] = []
+        known: list[float] = []
+        for root in filter(can_be_bad, roots):
             loss = self._scaling.unscaled(root)
-            if not can_be_bad(loss):
-                continue
             if self._recorder is None and (loss.device.type != "cpu" or self._reads_later):
                 self._waiting.append(loss.detach())
-            elif loss.numel() == 1 and loss.device.type == "cpu":
-                value = loss.item()
-                if type(value) is float:
-                    known.append(value)
-                if not is_finite_number(value):
-                    wrong.append(root)
-            elif loss.numel() <= _LARGEST_ROOT and is_bad(loss):
+                continue
+            if isinstance(value := loss_number(loss), float):
+                known.append(value)
+            if loss_is_bad(loss):
                 wrong.append(root)
         if not (self._recordings.rehearsing or self._reads_later):
             self.watch.remember_loss(known[0] if known else None)
@@ -503,6 +503,7 @@ class TorchMonitor:
     def settle(self) -> None:
         """Read the result of the step before, if it is still out."""
         self._lag.settle()
+        self._by_hand.settle()
 
     def _known_later(self, step: LateStep, losses: Sequence[float]) -> None:
         for loss in losses:
@@ -568,6 +569,7 @@ class TorchMonitor:
     # --- a second run ---------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
+        self._by_hand.settle()
         return self._recordings.snapshot(self._models.buffers(user_frame(sys._getframe(1))))
 
     def restore(self, snapshot: Snapshot) -> None:

@@ -109,7 +109,7 @@ class Recorder(TorchDispatchMode):
                 self._made[id(output)] = (call, number)
         self.add(call)
         if func._schema.is_mutable and call.bad:
-            self._writers[_storage(outputs[0])] = call
+            self._writers[memory_of(outputs[0])] = call
 
     def _put_into_node(self, call: Call) -> None:
         """Where a gradient is computed as a part of the forward pass, put an operation into the node that called it."""
@@ -127,7 +127,7 @@ class Recorder(TorchDispatchMode):
             *((each, kwargs[each.name]) for each in schema if each.name in kwargs),
         ]
         written = {
-            _storage(value)
+            memory_of(value)
             for argument, value in given
             if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, Tensor)
         }
@@ -152,11 +152,11 @@ class Recorder(TorchDispatchMode):
             return Argument(name, value)
         original = None
         made = self._made.get(id(value))
-        writer = self._writers.get(_storage(value))
+        writer = self._writers.get(memory_of(value))
         if writer is not None and (made is None or made[0].order < writer.order):
             made = (writer, 0)
         leaf = value if _is_leaf(value) else None
-        if written and _storage(value) in written and value.numel() <= _COPIED:
+        if written and memory_of(value) in written and value.numel() <= _COPIED:
             value, original = value.detach().clone(), value
         if made is None:
             return Argument(name, value, leaf=leaf, original=original)
@@ -167,7 +167,7 @@ class Recorder(TorchDispatchMode):
         copies: dict[int, Tensor] = {}
 
         def kept(tensor: Tensor) -> Tensor:
-            if _storage(tensor) != storage or tensor.numel() > _COPIED:
+            if memory_of(tensor) != storage or tensor.numel() > _COPIED:
                 return tensor
             if id(tensor) not in copies:
                 copies[id(tensor)] = tensor.detach().clone()
@@ -191,13 +191,13 @@ class Recorder(TorchDispatchMode):
         self.calls.append(call)
         for argument in call.args:
             if argument.tensor is not None:
-                storage = _storage(argument.tensor)
+                storage = memory_of(argument.tensor)
                 self._holders.setdefault(storage, []).append(call)
                 if argument.made_by is None:
                     self._bytes.setdefault(storage, 0)  # it is there with us or without us
         for output in call.outputs:
             if output is not None:
-                self._holders.setdefault(_storage(output), []).append(call)
+                self._holders.setdefault(memory_of(output), []).append(call)
                 self._hold(output)
         while (self._held > MOST_BYTES or len(self.calls) > MOST_CALLS) and len(self.calls) > 1:
             oldest = self.calls.popleft()
@@ -208,7 +208,7 @@ class Recorder(TorchDispatchMode):
 
     def _hold(self, output: Tensor) -> None:
         """Count the memory of a result."""
-        storage = _storage(output)
+        storage = memory_of(output)
         if storage not in self._bytes:
             self._bytes[storage] = _size(output)
             self._held += self._bytes[storage]
@@ -235,7 +235,7 @@ class Recorder(TorchDispatchMode):
     def _let_go(self, call: Call) -> None:
         outputs = [output for output in call.outputs if output is not None]
         for output in outputs:
-            self._held -= self._bytes.pop(_storage(output), 0)
+            self._held -= self._bytes.pop(memory_of(output), 0)
         for output in (*outputs, *call.overwritten):
             if self._made.get(id(output), (None,))[0] is call:
                 del self._made[id(output)]
@@ -452,5 +452,5 @@ def _size(tensor: Tensor) -> int:
     return tensor.untyped_storage().nbytes() if tensor.layout is torch.strided else 0
 
 
-def _storage(tensor: Tensor) -> int:
+def memory_of(tensor: Tensor) -> int:
     return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)

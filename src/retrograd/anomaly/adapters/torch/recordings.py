@@ -69,12 +69,12 @@ class Recordings:
         if self._watch.from_step is not None:
             patches.wrap(torch.autograd, "backward", self._backward)
             patches.wrap(torch, "compile", self._compile)
-            self._record_if_due()
+            self.begin_if_due(self._watch.step)
 
     def _backward(self, original: Any, *args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)
         if torch._C._current_graph_task_id() == -1:
-            self._record_if_due()
+            self.step_ended()
 
     def _compile(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         compiled = original(*args, **kwargs)
@@ -83,12 +83,17 @@ class Recordings:
             self._uncompiled.enter_context(uncompiled())
         return compiled
 
-    def _record_if_due(self) -> None:
-        """A step has ended: record the next one, and forget an old one."""
-        assert self._watch.from_step is not None
+    def step_ended(self) -> None:
+        """Record the next step, if that is asked for, and forget an old one."""
         if self.for_good:
-            self._step_ended()
-        elif not self.rehearsing and self._watch.step + 1 >= self._watch.from_step:
+            self._forget_oldest()
+        else:
+            self.begin_if_due(self._watch.step)
+
+    def begin_if_due(self, step: int) -> None:
+        """Record from here on if that is asked for from the step on that follows on this one."""
+        from_step = self._watch.from_step
+        if from_step is not None and self.recorder is None and step + 1 >= from_step:
             self._begin()
 
     def _begin(self) -> None:
@@ -100,7 +105,7 @@ class Recordings:
             register_optimizer_step_post_hook(lambda *_: self._pause(False)),
         ]
 
-    def _step_ended(self) -> None:
+    def _forget_oldest(self) -> None:
         """Forget the operations of a step that lies too far back for its results to be met again."""
         assert self.recorder is not None
         if len(self._ends) == KEPT_STEPS:
@@ -162,7 +167,7 @@ class Recordings:
     def _enter(self) -> None:
         """Record below the modes of the program, which it will leave in its own order."""
         self.recorder = Recorder()
-        with _above():
+        with above():
             self.recorder.__enter__()
         self._uncompiled.enter_context(uncompiled())
 
@@ -172,14 +177,14 @@ class Recordings:
             handle.remove()
         self._handles = []
         if self.recorder in _get_current_dispatch_mode_stack():
-            with _above(self.recorder):
+            with above(self.recorder):
                 self.recorder.__exit__(None, None, None)
         self.recorder = None
         self.rehearsing = False
 
 
 @contextlib.contextmanager
-def _above(mode: Any = None) -> Iterator[None]:
+def above(mode: Any = None) -> Iterator[None]:
     """A context without the modes that lie above one on the stack, or without any."""
     taken = []
     while (stack := _get_current_dispatch_mode_stack()) and stack[-1] is not mode:
