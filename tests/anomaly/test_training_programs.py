@@ -24,7 +24,7 @@ class Fault:
 
 PROGRAMS = {
     # generative models
-    "variational autoencoder": Fault("exp", (0, 0), 27, "torch.exp(torch.clamp(0.5 * logvar, max=30.0))", """
+    "variational autoencoder": Fault("exp", (0, 0), 27, "torch.exp(torch.clamp(0.5 * logvar, max=", """
 encoder = nn.Linear(4, 6)
 encoder.bias.data[3:] += 200.0
 mu, logvar = encoder(torch.randn(5, 4)).chunk(2, dim=1)

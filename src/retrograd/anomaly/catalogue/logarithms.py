@@ -469,7 +469,7 @@ def entropy(scene: Scene) -> Finding | None:
         f"log({scene.at(first(log), 0.0)}) is -inf, and 0 * -inf is NaN, although x * log(x) tends to 0. Clamp "
         "inside the log: the value at 0 stays 0 and the gradient finite. (xlogy(x, x) repairs the value only: its "
         "gradient at 0 is NaN.)",
-        scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, eps), "input"),
+        scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, eps), "input", complements=True),
         f"y = {name} * {spelling.call('log', spelling.clamp(name, eps))}",
         log.lineno,
     )

@@ -6,6 +6,7 @@ import ast
 import math
 from dataclasses import dataclass
 
+from retrograd.anomaly.catalogue._alike import alike
 from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._expression import denominator, first, maker, named, number, same, second, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
@@ -27,7 +28,8 @@ _SAFE = {
 }
 _GUARDED = frozenset((*_SAFE, "sqrt", "rsqrt", "log", "log2", "log10", "log1p", "pow", "div", "reciprocal", "norm"))
 
-_POLES = ("log", "log2", "log10", "log1p", "reciprocal", "div", "sqrt", "rsqrt")
+_LOGS = ("log", "log2", "log10")
+_POLES = (*_LOGS, "log1p", "reciprocal", "div", "sqrt", "rsqrt")
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def _guarded(scene: Scene, mask: Mask) -> str | None:
         return mask.guard(around, spelling, text, _SAFE.get(scene.op, "1.0")) or text
 
     known = mask.guard(around, spelling, "x", "1.0") is not None
-    return scene.guarded(site, guard) if known else None
+    return scene.guarded(site, guard, around) if known else None
 
 
 def _general(scene: Scene, name: str, call: str) -> str:
@@ -174,7 +176,7 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         return None
     decisive = denominator(pole) or first(pole)
     argument = value(first(pole))
-    if argument is not None and argument < 0 and pole.op in ("log", "log2", "log10", "sqrt", "rsqrt"):
+    if argument is not None and argument < 0 and pole.op in (*_LOGS, "sqrt", "rsqrt"):
         return None  # outside of the domain, mask or not
     nan = scene.op != "mul" and scene.kind == "invalid"  # what is NaN already needs no 0 to become so
     factors = ((product, operand) for product in products for operand in product.args[:2])
@@ -187,9 +189,13 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     text = _factor_as_written(site, scene.site(product), mask)
     safe = _SAFE.get(pole.op, "1.0")
     rewritten = None
-    if text is not None and _may_stand_at(site, text, mask, decisive):
+    if pole.op in _LOGS and site is not None and any(alike(site.line, site.written, complements=True)):
+        floor = scene.floor  # p and 1 - p, or both factors of a cross entropy
+        rewritten = scene.replaced(site, 0, lambda x, spelling: spelling.clamp(x, floor), "input", complements=True)
+    elif text is not None and _may_stand_at(site, text, mask, decisive):
         condition = f"{atom(text)} != 0"
-        rewritten = scene.guarded(site, lambda x, spelling: spelling.where(condition, x, safe))
+        within = scene.site(product)
+        rewritten = scene.guarded(site, lambda x, spelling: spelling.where(condition, x, safe), within)
     elif value(decisive) == 0:  # tells by itself where it is to be made safe
         rewritten = scene.guarded(site, lambda x, spelling: spelling.where(f"{atom(x)} != 0", x, safe))
     name = scene.called(first(pole), "x")

@@ -1,0 +1,149 @@
+"""A remedy pasted over the line at fault runs, cures the very step, and leaves what was healthy in it as it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from retrograd.anomaly import NaNEvent
+from tests.anomaly.both import libraries, mended, run
+
+BACKWARD = "y.sum().backward()"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A program that defines ``y``, and what makes its leaves."""
+
+    setup: str
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.setup}: {self.code}"
+
+
+def leaf(numbers: str, dtype: str = "float32", name: str = "x") -> str:
+    return f"{name} = torch.tensor({numbers}, dtype=torch.{dtype}, requires_grad=True)"
+
+
+def faults(setup: str, *codes: str) -> list[Fault]:
+    return [Fault(setup, code) for code in codes]
+
+
+def results_of(library: str, setup: str, code: str) -> list[np.ndarray]:
+    """The values of ``y`` and the gradients of the leaves."""
+    module: Any = rg if library == "retrograd" else torch
+    scope: dict[str, Any] = {"torch": module, "F": module.nn.functional, "nn": module.nn}
+    exec(setup, scope)
+    leaves = [each for each in scope.values() if isinstance(each, module.Tensor) and each.requires_grad]
+    exec(code, scope)
+    exec(BACKWARD, scope)
+    found = [scope["y"].detach(), *(each.grad for each in leaves if each.is_leaf)]
+    return [np.asarray(each.to(module.complex128 if each.is_complex() else module.float64)) for each in found]
+
+
+def first_event(library: str, fault: Fault) -> NaNEvent:
+    w = run(library, f"{fault.setup}\n{fault.code}\n{BACKWARD}", steps=True)
+    assert w.event is not None
+    return w.event
+
+
+def assert_held(library: str, fault: Fault) -> NaNEvent:
+    """The event of a program whose remedy cures it, and moves nothing that was healthy."""
+    event = first_event(library, fault)
+    assert event.remedy is not None, event.cause
+    instead = mended(f"{fault.setup}\n{fault.code}", event).splitlines()
+    lines = fault.setup.count("\n") + 1
+    code = "\n".join(instead[lines:])
+    before = results_of(library, fault.setup, fault.code)
+    after = results_of(library, fault.setup, code)
+    for one, other in zip(after, before, strict=True):
+        assert np.isfinite(one).all(), f"{code}: {one}"
+        well = np.isfinite(other)
+        np.testing.assert_allclose(one[well], other[well], rtol=2e-3, atol=1e-4, err_msg=code)
+    return event
+
+
+COMPLEX = leaf("[1 + 1j, 0j]", "complex64")
+ONE_AND_ZERO = leaf("[1.0, 0.0]")
+
+HELD = [
+    # Complex numbers, which have no order: nothing is clamped
+    *faults(
+        COMPLEX,
+        "y = torch.log(x).abs()",
+        "z = x.log()\ny = z.real**2 + z.imag**2",
+        "y = torch.sqrt(x).abs()",
+        "y = (x**0.5).abs()",
+        "y = (1 / x).abs()",
+    ),
+    *faults(leaf("[1 + 1j, 100 + 1j]", "complex64"), "y = torch.exp(x).real", "y = (x * 1).exp().abs()"),
+    # One expression that meets its fault in several places of the line
+    *faults(
+        ONE_AND_ZERO,
+        "y = torch.log(x) / x",
+        "y = x.log() / x",
+        "y = torch.log(x) / torch.sqrt(x)",
+        "y = torch.log(x) + torch.sqrt(x)",
+        "y = torch.sqrt(x) * x.log()",
+        "y = 1 / x - 1 / x**2",
+        "y = 4 * ((1 / x) ** 12 - (1 / x) ** 6)",
+        "y = 4 * (1 / x**12 - 1 / x**6)",
+        "y = 1 / x + torch.rsqrt(x)",
+    ),
+    *faults(
+        f"{leaf('[1.0, 0.0, 0.5]', name='p')}; t = torch.tensor([1.0, 0.0, 1.0])",
+        "y = -(t * torch.log(p) + (1 - t) * torch.log(1 - p))",
+        "y = -(p * torch.log(p) + (1 - p) * torch.log(1 - p))",
+        "y = -(p * p.log() + (1.0 - p) * (1.0 - p).log()).mean()",
+        "y = torch.log(p) - torch.log(1 - p)",
+    ),
+    # What a mask discards is made safe there, and nowhere else
+    *faults(
+        f"{leaf('[1.0, 0.0, 2.0]')}; m = torch.tensor([1.0, 0.0, 0.0])",
+        "y = torch.log(x) * m + 1 / (x + 1)",
+        "y = torch.where(x > 0, torch.sqrt(x) * x.log(), 0.0)",
+        "y = (m * torch.log(x)).sum() + torch.sqrt(x + 1).sum()",
+    ),
+    *faults(
+        f"{leaf('[1.0, 4.0, 2.0]')}; m = torch.tensor([1.0, 0.0, 0.0])",
+        "z = x - 4 * (1 - m) * (x > 3)\ny = torch.log(z) * m + 1 / (z + 1)",
+        "z = x - 4 * (1 - m) * (x > 3)\ny = torch.where(m > 0, torch.log(z), 0.0) + torch.sqrt(z + 1)",
+    ),
+    # Exponentials, by what becomes of them
+    *(
+        Fault(setup, code)
+        for setup in (leaf("[1.0, 100.0]"), leaf("[1.0, 12.0]", "float16"), leaf("[1.0, 800.0]", "float64"))
+        for code in (
+            "y = torch.exp(x).sum()",
+            "y = torch.exp(x) ** 2",
+            "e = torch.exp(x)\ny = e * e",
+            "y = torch.exp(x) * torch.exp(x)",
+            "e = torch.exp(x)\nz = e * 5\ny = z**3",
+            "y = (x.exp() - 1).pow(2).mean()",
+            "y = torch.exp(x) - torch.exp(x - 20)",
+            "y = torch.exp(x) - torch.exp(x + 1)",
+            "w = torch.full_like(x, 5.0)\ne = torch.exp(x)\ny = (e * w).sum()",
+        )
+    ),
+    *faults(leaf("[1.0, 88.0]"), "y = torch.exp(x) - torch.exp(x + 1)"),
+]
+
+
+@libraries
+@pytest.mark.parametrize("fault", HELD, ids=str)
+def test_a_remedy_holds(fault: Fault, library: str) -> None:
+    assert_held(library, fault)
+
+
+@libraries
+def test_no_bound_is_given_that_leaves_nothing_of_an_exponential(library: str) -> None:
+    event = first_event(library, Fault(leaf("[1.0, 12.0]", "float16"), "z = torch.exp(x) * 100\ny = z**3"))
+    assert event.op == "exp"
+    assert event.remedy is None
+    assert "wider type" in (event.cause or "")
