@@ -115,6 +115,22 @@ HELD = [
         "z = x - 4 * (1 - m) * (x > 3)\ny = torch.log(z) * m + 1 / (z + 1)",
         "z = x - 4 * (1 - m) * (x > 3)\ny = torch.where(m > 0, torch.log(z), 0.0) + torch.sqrt(z + 1)",
     ),
+    # Infinities that a mask writes, by what becomes of them
+    *(
+        Fault(f"{leaf('[[1.0, 2.0], [3.0, 4.0]]', dtype)}; m = torch.tensor([[True, False], [True, True]])", code)
+        for dtype in ("float32", "float16", "float64")
+        for code in (
+            "y = x.masked_fill(m, float('inf')) * 2",
+            "y = x.masked_fill(m, -torch.inf).sum()",
+            "d = x.masked_fill(m, float('inf'))\ny = (d**2).mean()",
+            "y = x.masked_fill(m, float('inf')).amin(-1)",
+            "y = (x.masked_fill(m, float('inf')).amin(-1) ** 2).sum()",
+            "y = x.masked_fill(m, -float('inf')).max(dim=1).values * 3",
+            "y = torch.where(m, float('inf'), x) * 3",
+            "y = torch.where(~m, x, -float('inf')).logsumexp(-1)",
+            "s = x * 1\ns.masked_fill_(m, float('inf'))\ny = s * 3",
+        )
+    ),
     # Exponentials, by what becomes of them
     *(
         Fault(setup, code)
@@ -147,3 +163,13 @@ def test_no_bound_is_given_that_leaves_nothing_of_an_exponential(library: str) -
     assert event.op == "exp"
     assert event.remedy is None
     assert "wider type" in (event.cause or "")
+
+
+@libraries
+@pytest.mark.parametrize(
+    "code", ["y = x.masked_fill(m, float('inf')) * 2", "y = x * 1\ny.masked_fill_(m, float('inf'))"]
+)
+def test_what_a_mask_was_filled_into_is_told(code: str, library: str) -> None:
+    event = first_event(library, Fault(f"{leaf('[1.0, 2.0]')}; m = torch.tensor([True, False])", code))
+    assert event.op == "masked_fill"
+    assert (event.operands["input"], event.operands["value"]) == (1.0, float("inf"))

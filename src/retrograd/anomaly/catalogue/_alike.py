@@ -50,14 +50,14 @@ def alike(line: Line, written: Written, *, complements: bool = False) -> Iterato
 
 
 def _base(node: ast.expr) -> ast.expr:
-    """What an expression is 0 with: ``x`` of ``x ** 2``, ``x * x``, ``abs(x)``."""
+    """What an expression is 0 with: ``x`` of ``x ** 2`` and of ``x * x``."""
     while True:
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant):
-            node = node.left
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and _same(node.left, node.right):
-            node = node.left
-        else:
+        if not isinstance(node, ast.BinOp):
             return node
+        is_power = isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant)
+        if not is_power and not (isinstance(node.op, ast.Mult) and _same(node.left, node.right)):
+            return node
+        node = node.left
 
 
 def _same(one: ast.expr, other: ast.expr) -> bool:

@@ -286,10 +286,6 @@ def mask_that_came_through(scene: Scene) -> Finding | None:
     written = next((each for each in scene.birth.args if each.constant and number(each.value) in _INFINITIES), None)
     if written is None:
         return None
-    site = scene.site(scene.birth)
-    spelling = scene.spelling(site)
-    bound = f"{spelling.library}.finfo({spelling.library}.{scene.dtype}).{'min' if written.value < 0 else 'max'}"
-    node = site.written.argument(2, "value", "other") if site is not None else None
     harmed = scene.event.harmed or "the result"
     if any(canonical(each) in _OF_CLASSES for each in scene.event.path):
         return Finding(
@@ -298,18 +294,47 @@ def mask_that_came_through(scene: Scene) -> Finding | None:
             "sample is a class that is masked for it, or no class of a row is left. Look at the target and the mask "
             "of such rows, or leave them out.",
         )
+    site = scene.site(scene.birth)
+    node = _written_value(site, written.value)
+    added = next((op for op in scene.later if op in (*_ADDING, *_CHOOSING)), None) in _ADDING
+    if added:
+        new, instead = (
+            "0.0",
+            "In what is added up, write 0: it leaves the sum as it is (a mean counts it all the same).",
+        )
+    else:
+        new = f"{'-' if written.value < 0 else ''}{_large(scene)}"
+        instead = (
+            f"Leave such rows out, or write a number that is large and leaves room for what is computed of it ({new}), "
+            "and look at what it does there."
+        )
     return Finding(
         f"{scene.op} writes {written.value} where the mask says so. That is harmless as long as what follows takes it "
         "away again, as softmax, logsumexp and the maximum of a row do that has another element; here it came through "
-        f"to {harmed}, so a row or the whole was masked. Leave such rows out, or write the "
-        "smallest finite number and look at what it does there.",
-        site.line.replaced({node: bound})
-        if site is not None and node is not None and scene.op == "masked_fill"
-        else None,
-        f"m = x.masked_fill(mask, {bound})",
+        f"to {harmed}{'' if added else ', so a row or the whole was masked'}. {instead}",
+        site.line.replaced({node: new}) if site is not None and node is not None else None,
+        f"m = x.masked_fill(mask, {new})",
     )
 
 
+def _written_value(site: Site | None, infinity: float) -> ast.expr | None:
+    """What is written for an infinity in a call that chooses by a mask."""
+    if site is None:
+        return None
+    given = {node for node, known in site.line.constants() if known == infinity}
+    arguments = [each for each in site.written.parts() if each in given]
+    filled = site.written.argument(2, "value") if site.written.op == "masked_fill" else None
+    return arguments[0] if len(arguments) == 1 else filled
+
+
+def _large(scene: Scene) -> str:
+    """A large number whose way through what follows stays in range."""
+    decades = math.floor((scene.allowed - 0.7) / math.log(10))
+    return f"1e{max(min(decades, 4 if scene.half else 30), 1)}"
+
+
+_ADDING = ("sum", "mean", "dot", "matmul", "linear", "einsum", "mse_loss", "var", "std", "norm", "cumsum")
+_CHOOSING = ("amax", "amin", "max", "min", "softmax", "logsumexp", "log_softmax", "sort", "topk", "minimum", "maximum")
 _INFINITIES = (math.inf, -math.inf)
 _OF_CLASSES = ("cross_entropy", "nll_loss", "nll_loss2d", "log_softmax")
 
