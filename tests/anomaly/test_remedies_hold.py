@@ -131,6 +131,36 @@ HELD = [
             "s = x * 1\ns.masked_fill_(m, float('inf'))\ny = s * 3",
         )
     ),
+    # Products of float16, whatever they are written as
+    *faults(
+        f"{leaf('[[300.0, 1.0], [1.0, 300.0]]', 'float16', 'a')}; {leaf('[[300.0, 2.0], [1.0, 1.0]]', 'float16', 'b')}",
+        "y = torch.einsum('ij,jk->ik', a, b)",
+        "y = torch.einsum('ij,jk->ik', [a, b]) * 0.5",
+        "y = F.linear(a, b)",
+        "y = torch.matmul(input=a, other=b)",
+        "y = torch.mm(a, b)",
+        "y = torch.addmm(b, a, b)",
+        "y = torch.inner(a, b)",
+    ),
+    # Normalisation without an eps
+    *faults(
+        leaf("[[1.0, 1.0, 1.0, 1.0], [1.0, 2.0, 3.0, 5.0]]"),
+        "y = F.layer_norm(x, (4,), eps=0)[..., 0]",
+        "y = F.layer_norm(x, (4,), None, None, 0.0)[..., 0]",
+        "y = F.group_norm(x, 2, eps=0)[..., 0]",
+        "layer = nn.LayerNorm(4, eps=0)\ny = layer(x)[..., 0]",
+    ),
+    *faults(
+        leaf("[[0.0, 0.0, 0.0], [1.0, 2.0, 3.0]]"),
+        "y = F.rms_norm(x, (3,), eps=0)[..., 0]",
+        "layer = nn.RMSNorm(3, eps=0.0)\ny = layer(x)[..., 0]",
+    ),
+    # Eigenvectors of one matrix among others
+    *faults(
+        "a = torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[2.0, 1.0], [1.0, 5.0]]], requires_grad=True)",
+        "w, v = torch.linalg.eigh(a)\ny = (v[..., 0] ** 2 * w).sum(-1)",
+        "w, v = torch.linalg.eigh(a * 1.0)\ny = w.sum(-1) + (v**2)[..., 0, 0]",
+    ),
     # Exponentials, by what becomes of them
     *(
         Fault(setup, code)
