@@ -203,3 +203,35 @@ def test_what_a_mask_was_filled_into_is_told(code: str, library: str) -> None:
     event = first_event(library, Fault(f"{leaf('[1.0, 2.0]')}; m = torch.tensor([True, False])", code))
     assert event.op == "masked_fill"
     assert (event.operands["input"], event.operands["value"]) == (1.0, float("inf"))
+
+
+@pytest.mark.parametrize("steps", [True, False])
+@pytest.mark.parametrize("library", ["retrograd", "torch"])
+@pytest.mark.parametrize(
+    "size",
+    [
+        "x.norm(dim=-1)",
+        "x.norm(2, 1)",
+        "torch.linalg.vector_norm(x, dim=1, keepdim=True)",
+        "torch.norm(x, p=2, dim=-1)",
+        "torch.sqrt((x**2).sum(-1))",
+    ],
+)
+def test_a_norm_whose_gradient_is_differentiated_again(size: str, library: str, steps: bool) -> None:
+    setup = leaf("[[0.0, 0.0], [3.0, 4.0]]")
+    code = f"d = {size}\n(g,) = torch.autograd.grad((d**2 + d).sum(), x, create_graph=True)\ny = (g**2).sum(-1)"
+    w = run(library, f"{setup}\n{code}\n{BACKWARD}", steps=steps)
+    if library == "retrograd" and "norm" in size:
+        assert not w.events, "its second derivative at 0 is 0 there"
+        return
+    event = w.event
+    assert event is not None
+    if event.remedy is None:
+        assert not steps
+        assert "A small number" in (event.cause or "")
+        return
+    instead = mended(f"{setup}\n{code}", event).splitlines()
+    before, after = (results_of(library, setup, each) for each in (code, "\n".join(instead[1:])))
+    for one, other in zip(after, before, strict=True):
+        assert np.isfinite(one).all(), event.remedy
+        np.testing.assert_allclose(one[1:], other[1:], rtol=1e-4)
