@@ -235,3 +235,19 @@ def test_a_norm_whose_gradient_is_differentiated_again(size: str, library: str, 
     for one, other in zip(after, before, strict=True):
         assert np.isfinite(one).all(), event.remedy
         np.testing.assert_allclose(one[1:], other[1:], rtol=1e-4)
+
+
+HOOKED = "x = torch.tensor([2.0, 1.0], requires_grad=True)\n{}\n(h**2).sum().backward()"
+
+
+@pytest.mark.parametrize("number", ["float('inf')", "float('nan')"])
+@pytest.mark.parametrize("taken", ["h = x * 3\nh", "h = x\nx"])
+def test_a_hook_that_multiplies_by_what_is_not_finite_is_named(taken: str, number: str) -> None:
+    text = HOOKED.format(f"{taken}.register_hook(lambda g: g * {number})")
+    event = run("retrograd", text, steps=True).event
+    assert event is not None
+    assert (event.op, event.lineno, event.function) == ("mul", 3, "<lambda>")
+    assert "in a hook" in (event.note or "")
+    unseen = run("retrograd", text, steps=False).event
+    assert unseen is not None
+    assert "<lambda> (line 3)" in f"{unseen.note} {unseen.function} (line {unseen.lineno})"

@@ -208,9 +208,9 @@ def written_out_norm(scene: Scene) -> Finding | None:
             new = site.replaced(spelling.tensor_call("linalg.vector_norm", text, where))
     if scene.event.harmed == "loss":  # and not a gradient: what the derivative gave goes on
         return Finding(
-            "All of x is 0, so the root is taken of 0, whose derivative 1/(2*0) is inf. The derivative is a part of the "
-            "loss and is differentiated again. There the built-in norm, whose derivative at 0 is 0, need not be finite; "
-            "a small number under the root keeps both derivatives finite.",
+            "All of x is 0, so the root is taken of 0, whose derivative 1/(2*0) is inf. This derivative is a part of "
+            "the loss and is differentiated again. There the built-in norm, whose derivative at 0 is 0, need not be "
+            "finite; a small number under the root keeps both derivatives finite.",
             scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input"),
             f"y = {_smooth(scene.called(x, 'x'), '', spelling, scene.eps)}",
         )

@@ -16,7 +16,7 @@ from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.names import canonical
 from retrograd.core import sites
 from retrograd.core.inplace import CopySlices
-from retrograd.core.node import Node, OpNode
+from retrograd.core.node import AccumulateGrad, Node, OpNode
 from retrograd.core.op import Op
 
 
@@ -44,6 +44,20 @@ def given_numbers(graph: Graph) -> Iterator[tuple[Node, Birth]]:
             results = graph.results(node)
             if is_bad(results):
                 yield node, _birth(node, *made, results[0])
+
+
+def hooks_of(graph: Graph) -> list[str]:
+    """The functions that backward has called with the gradients of tensors, and their lines."""
+    found = []
+    for node in graph.nodes:
+        hooks = [] if node.extras is None else list(node.extras.tensor_hooks.values())
+        if isinstance(node, AccumulateGrad) and node.variable._meta is not None:
+            hooks.append(node.variable._meta.hooks)
+        for hook in (each for several in hooks for each in (several or {}).values()):
+            code = getattr(hook, "__code__", None)
+            line = "" if code is None else f" (line {code.co_firstlineno})"
+            found.append(f"{getattr(hook, '__name__', type(hook).__name__)}{line}")
+    return list(dict.fromkeys(found))
 
 
 def _operation(graph: Graph, node: Node) -> tuple[Op, list[Any]] | None:
