@@ -251,3 +251,13 @@ def test_a_hook_that_multiplies_by_what_is_not_finite_is_named(taken: str, numbe
     unseen = run("retrograd", text, steps=False).event
     assert unseen is not None
     assert "<lambda> (line 3)" in f"{unseen.note} {unseen.function} (line {unseen.lineno})"
+
+
+@pytest.mark.parametrize("steps", [True, False])
+@libraries
+def test_a_plain_factor_is_no_mask(library: str, steps: bool) -> None:
+    setup, code = leaf("[1.0, 0.0]"), "y = 4 * ((1 / x) ** 12 - (1 / x) ** 6)"
+    event = run(library, f"{setup}\n{code}\n{BACKWARD}", steps=steps).event
+    assert event is not None
+    instead = mended(f"{setup}\n{code}", event).splitlines()[1]
+    assert all(np.isfinite(each).all() for each in results_of(library, setup, instead)), instead

@@ -187,6 +187,8 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     site = scene.site(pole)
     spelling = scene.spelling(site)
     text = _factor_as_written(site, scene.site(product), mask)
+    if text is not None and text.replace(".", "").isdigit():
+        return None  # a plain factor: the other side, which the pole is in, has been taken for a mask
     safe = _SAFE.get(pole.op, "1.0")
     rewritten = None
     if pole.op in _LOGS and site is not None and any(alike(site.line, site.written, complements=True)):

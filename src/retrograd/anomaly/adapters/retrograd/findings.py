@@ -27,7 +27,7 @@ from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.lost import Lost, lost_data
 from retrograd.anomaly.adapters.retrograd.replay import birth_of_call, flat
 from retrograd.anomaly.adapters.retrograd.source import is_number_given, text_given
-from retrograd.anomaly.adapters.retrograd.unflagged import given_numbers, hooks_of, without_flag
+from retrograd.anomaly.adapters.retrograd.unflagged import given_numbers, told_of_hooks, without_flag
 from retrograd.anomaly.adapters.retrograd.unrecorded import explains, is_ruled_out, maker_of, same_places
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent, with_context
@@ -553,12 +553,10 @@ class Inquest:
         hint = (
             "" if unkept is None else _UNKEPT.format(public_name(unkept.op), text_given(unkept, param) or "something")
         )
-        hooks = [] if harmed == "loss" else hooks_of(self.graph)
-        if hooks:
-            hint = _HOOKED.format(" and ".join(hooks[:3]))
         suspects = [name for name, data in self.names.data() if holds_nan(data)] if harmed != "loss" else []
-        if suspects and not hooks:
+        if suspects:
             hint = _WITH_NAN.format(" and ".join([*dict.fromkeys(suspects)][:3]))
+        hint = hint if harmed == "loss" else told_of_hooks(self.graph) or hint
         return NaNEvent(
             kind="invalid" if np.isnan(data).any() else "overflow",
             op="unknown",
@@ -573,7 +571,6 @@ class Inquest:
         )
 
 
-_HOOKED = "Nobody has looked at what hooks returned: look first at {}. "
 _UNKEPT = "{} was given {} that nobody kept: if that is data, look there first. "
 _ONLY_LOST = (
     "Nothing has kept {}, and it is the only thing in this step of which nothing is known: so that it was not finite "
