@@ -261,3 +261,19 @@ def test_a_plain_factor_is_no_mask(library: str, steps: bool) -> None:
     assert event is not None
     instead = mended(f"{setup}\n{code}", event).splitlines()[1]
     assert all(np.isfinite(each).all() for each in results_of(library, setup, instead)), instead
+
+
+def test_it_is_not_said_that_no_operation_made_a_nan_of_which_nothing_is_kept() -> None:
+    setup = leaf("[2.0, 1.0]")
+    event = run("torch", f"{setup}\ny = (x * torch.tensor(0.0).log().mul(0)).sum()\n{BACKWARD}").event
+    assert event is not None
+    assert "no operation of this step made it" not in (event.cause or "")
+    assert "is not known" in (event.cause or "")
+
+
+@libraries
+def test_no_samples_are_dropped_of_a_single_number(library: str) -> None:
+    text = f"{leaf('[2.0, 1.0]')}\nd = {{'s': torch.tensor(float('nan'))}}\ny = (x * d['s']).sum()\n{BACKWARD}"
+    event = run(library, text).event
+    assert event is not None
+    assert "isfinite" not in (event.remedy or "")
