@@ -161,6 +161,15 @@ HELD = [
         "w, v = torch.linalg.eigh(a)\ny = (v[..., 0] ** 2 * w).sum(-1)",
         "w, v = torch.linalg.eigh(a * 1.0)\ny = w.sum(-1) + (v**2)[..., 0, 0]",
     ),
+    # Two divergences in a line; cosines of several vectors with one
+    *faults(
+        f"{leaf('[0.5, 0.5, 0.0]', name='p')}; {leaf('[1.0, 0.0, 0.0]', name='q')}",
+        "m = (p + q) / 2\ny = p * torch.log(p / m) + q * torch.log(q / m)",
+    ),
+    *faults(
+        f"{leaf('[[0.0, 0.0], [1.0, 1.0]]')}; v = torch.tensor([1.0, 0.0])",
+        "y = (x @ v) / (x.norm(dim=-1) * v.norm())",
+    ),
     # Exponentials, by what becomes of them
     *(
         Fault(setup, code)
