@@ -34,8 +34,10 @@ WRITTEN_AS: dict[str, tuple[str, ...]] = {
     "sqrt": ("pow",),
     "nll_loss": ("cross_entropy",),
     "log_softmax": ("cross_entropy",),
-    "linear": ("matmul",),
+    "linear": ("matmul", "addmm"),
     "dot": ("matmul",),
+    "matmul": ("linear", "einsum", "dot"),
+    "einsum": ("dot",),
     "norm": ("normalize",),
 }
 
@@ -313,6 +315,11 @@ class Line:
         return (
             name.id for name in self.names() if is_module(name.id) and isinstance(self._parents[name], ast.Attribute)
         )
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether another statement may stand before it in its line: it is no header of a block."""
+        return not self._head and all(isinstance(each, (ast.Assign, ast.Expr, ast.Return)) for each in self._tree.body)
 
     @cached_property
     def assignment(self) -> tuple[str, ast.expr] | None:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from retrograd.anomaly.catalogue._alike import alike, decisive
 from retrograd.anomaly.catalogue._code import WRITTEN_AS, Line, Site, find, is_name
 from retrograd.anomaly.catalogue._expression import DIVISIONS, first, normal, number, same, shown, value
+from retrograd.anomaly.catalogue._growth import allowed
 from retrograd.anomaly.catalogue._reading import completed, enclosing, producers, reunited
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.event import NaNEvent
@@ -131,6 +133,22 @@ class Scene:
         return self.dtype in ("float16", "half")
 
     @property
+    def complex(self) -> bool:
+        """Whether it was born of a complex number, which is neither negative nor out of an interval."""
+        return isinstance(first(self.birth).value, complex) or "complex" in (first(self.birth).dtype or self.dtype)
+
+    @cached_property
+    def largest(self) -> float:
+        """The natural logarithm of the largest number of the type."""
+        ends = {"float16": 11.09, "half": 11.09, "float64": 709.78, "double": 709.78, "complex128": 709.78}
+        return ends.get(self.dtype, 88.72)
+
+    @cached_property
+    def allowed(self) -> float:
+        """The natural logarithm of the largest result of the birth that what follows can take."""
+        return allowed(self.chain, self.largest)
+
+    @property
     def model(self) -> str:
         """What the user calls the model."""
         return str(self.context.get("model") or "model")
@@ -138,7 +156,12 @@ class Scene:
     @property
     def eps(self) -> str:
         """A small number to divide by or to take the root of, whose derivative there the type can hold."""
-        return "1e-3" if self.half else "1e-12"
+        usual = -3 if self.half else -12
+        if self.allowed > 0.4 * self.largest or self.backward:
+            return f"1e{usual}"
+        # y and its derivative, y / eps, are to stay in range after what follows has raised them to a power
+        decades = self.allowed * self.largest / (self.allowed + self.largest) / math.log(10)
+        return f"1e{max(usual, -max(math.floor(decades), 1))}"
 
     @property
     def floor(self) -> str:
@@ -159,7 +182,7 @@ class Scene:
     def spelling(self, site: Site | None = None) -> Spelling:
         """The spelling of the user's line."""
         line = site.line if site is not None else Line.parse(self.birth.code_line)
-        return Spelling.of(self.surroundings.library, line, site)
+        return replace(Spelling.of(self.surroundings.library, line, site), complex=self.complex)
 
     def called(self, operand: Operand | None, default: str) -> str:
         """What the user calls an operand, where its name is a name."""
@@ -173,36 +196,54 @@ class Scene:
 
     def zero(self, operand: Operand | None) -> bool:
         """Whether an operand is zero at the element; where its value is unknown, whether the kind of birth says so."""
-        known = value(operand)
+        known = operand.value if operand is not None and isinstance(operand.value, complex) else value(operand)
         return self.kind == "divide" if known is None else known == 0
 
     def replaced(
-        self, site: Site | None, position: int, change: Callable[[str, Spelling], str], *names: str
+        self,
+        site: Site | None,
+        position: int,
+        change: Callable[[str, Spelling], str],
+        *names: str,
+        complements: bool = False,
+        within: Site | None = None,
     ) -> str | None:
-        """The user's line with one argument of an operation changed."""
+        """The user's line with one argument of an operation changed, and all that have the same fault there.
+
+        With ``complements``, in logarithms of ``p`` and ``1 - p`` both; those ``within`` another operation only, if one
+        is given that stands in the same line.
+        """
         node = site.written.argument(position, *names) if site is not None and site.node is site.written.node else None
         if site is None or node is None:
             return None
-        return site.line.replaced({node: change(site.line.text(node), self.spelling(site))})
+        nodes = [node]
+        if decisive(site.written) is node:
+            others = alike(site.line, site.written, complements=complements)
+            outer = within.node if within is not None and within.line is site.line else None
+            nodes += [each for each in others if outer is None or site.line.inside(each, outer)]
+        spelling = self.spelling(site)
+        return site.line.replaced({each: change(site.line.text(each), spelling) for each in nodes})
 
     def replaced_whole(self, site: Site | None, change: Callable[[str], str]) -> str | None:
         """The user's line with an operation changed to another one of its first argument."""
         text = site.written.text(0, "input") if site is not None else None
         return None if site is None or text is None else site.replaced(change(text))
 
-    def guarded(self, site: Site | None, change: Callable[[str, Spelling], str]) -> str | None:
+    def guarded(
+        self, site: Site | None, change: Callable[[str, Spelling], str], within: Site | None = None
+    ) -> str | None:
         """The user's line with the argument changed that decides: a quotient's denominator, else the first.
 
         Of a denominator that is a root, what the root is taken of: its derivative at 0 is infinite as well.
         """
         if site is None or site.written.op not in DIVISIONS:
-            return self.replaced(site, 0, change, "input")
+            return self.replaced(site, 0, change, "input", within=within)
         below = site.written.argument(1, "other", "divisor", "x2")
         for written in site.line.operations:
             inner = written.argument(0, "input")
             if site.node is site.written.node and written.node is below and written.op == "sqrt" and inner is not None:
                 return site.line.replaced({inner: change(site.line.text(inner), self.spelling(site))})
-        return self.replaced(site, 1, change, "other", "divisor", "x2")
+        return self.replaced(site, 1, change, "other", "divisor", "x2", within=within)
 
 
 def _linked(operation: Operation, previous: Operation) -> Operation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._imports import is_module, module_called, name_of
@@ -14,12 +14,16 @@ _ROOTS = ("torch", "retrograd", *_NUMPY)
 
 @dataclass(frozen=True)
 class Spelling:
-    """How to write a call: from which module, by which library's names, and whether as a method."""
+    """How to write a call: from which module, by which library's names, and whether as a method.
+
+    ``complex`` says whether what is written of is complex numbers.
+    """
 
     module: str = "torch"
     library: str = "torch"
     methods: bool = False
     functional_module: str = "torch.nn.functional"
+    complex: bool = False
 
     @staticmethod
     def of(library: str, line: Line | None = None, site: Site | None = None) -> Spelling:
@@ -44,7 +48,13 @@ class Spelling:
         return module_called(self.module) in _NUMPY
 
     def clamp(self, text: str, low: str | None = None, high: str | None = None) -> str:
-        """The expression, kept between two bounds."""
+        """The expression, kept between two bounds; a complex one apart from 0, or its real part below a bound."""
+        if self.complex and low:
+            return self.where(f"{atom(text)} == 0", low, text)
+        if self.complex:
+            real, imaginary = f"{atom(text)}.real", f"{atom(text)}.imag"
+            bounded = replace(self, complex=False).clamp(real, None, high)
+            return f"{bounded} + 1j * {imaginary}" if self.numpy else self.tensor_call("complex", bounded, imaginary)
         if self.numpy and low and high:
             return f"{self.module}.clip({text}, {low}, {high})"
         if self.numpy:

@@ -23,14 +23,15 @@ from retrograd.anomaly.surroundings import Operand, Operation
 
 _LOGS = ("log", "log2", "log10")
 # The largest exponents worth computing with in half, single and double precision.
-_EXPONENTIALS = dict.fromkeys(("exp", "expm1", "sinh", "cosh"), ("10.0", "80.0", "700.0"))
-_EXPONENTIALS["exp2"] = "15.0", "120.0", "1000.0"
-_SQUARES = frozenset(("pow", "square", "mse_loss", "norm", "std", "var"))  # which overflow earlier
+_EXPONENTIALS = dict.fromkeys(("exp", "expm1", "sinh", "cosh"), (10.0, 80.0, 700.0))
+_EXPONENTIALS["exp2"] = 15.0, 120.0, 1000.0
 _EDGE = 1e-3  # this close outside a domain it is rounding
 
 
 def _clamped(scene: Scene, low: str | None, high: str | None = None) -> str | None:
-    return scene.replaced(scene.site(scene.birth), 0, lambda text, spelling: spelling.clamp(text, low, high), "input")
+    return scene.replaced(
+        scene.site(scene.birth), 0, lambda text, spelling: spelling.clamp(text, low, high), "input", complements=True
+    )
 
 
 def _general(scene: Scene, low: str | None, high: str | None = None, op: str | None = None) -> str:
@@ -62,6 +63,8 @@ def steep_edge(scene: Scene) -> Finding | None:
     known = value(first(scene.birth))
     if scene.op not in ("acos", "asin", "acosh") or not scene.backward or known not in (1.0, -1.0, None):
         return None
+    if scene.complex:
+        return None
     eps = _near_one(scene)
     low, high = (f"1 + {eps}", None) if scene.op == "acosh" else (f"-1 + {eps}", f"1 - {eps}")
     return Finding(
@@ -75,7 +78,7 @@ def steep_edge(scene: Scene) -> Finding | None:
 @cause(26, "atanh or logit at the end of its interval")
 def interval_end(scene: Scene) -> Finding | None:
     ends = {"atanh": (-1.0, 1.0), "logit": (0.0, 1.0), "erfinv": (-1.0, 1.0)}.get(scene.op)
-    if ends is None:
+    if ends is None or scene.complex:
         return None
     known = value(first(scene.birth))
     if known not in ends and not (known is None and scene.kind == "divide"):
@@ -207,7 +210,7 @@ def difference_of_infinities(scene: Scene) -> Finding | None:
     if len(logs) == 2 and None not in logs:
         return _difference_of_logarithms(scene, operation, [log for log in logs if log is not None])
     exps = [found for operand in operation.args[:2] if (found := made_from(operand, "exp"))]
-    limit = _EXPONENTIALS["exp"][_width(scene)]
+    limit = str(_EXPONENTIALS["exp"][_width(scene)])
     spelling = scene.spelling(site)
     a, b = (scene.called(first(exp), name) for exp, name in zip((*exps, scene.birth, scene.birth), "xy", strict=False))
     left, right = (scene.at(operand, "inf") for operand in (*operation.args[:2], None, None)[:2])
@@ -290,9 +293,26 @@ def _width(scene: Scene) -> int:
 
 
 def _is_factor(scene: Scene) -> bool:
-    """Whether the result is multiplied by something that is computed, as the scale of a flow's layer is."""
+    """Whether something computed is multiplied by the result, as by the scale of a flow's layer, on the way to more."""
     used = scene.chain[1] if len(scene.chain) > 1 and not scene.event.is_backward else None
-    return used is not None and used.op == "mul" and not any(each.constant for each in used.args)
+    if used is None or used.op != "mul" or scene.chain[-1].op in _NUMBERS:
+        return False
+    others = [each for each in used.args[:2] if maker(each, scene.op) is None]
+    return bool(others) and not any(each.constant for each in others)
+
+
+_NUMBERS = frozenset(("sum", "mean", "norm", "mse_loss", "nll_loss", "cross_entropy"))  # the end of a way that is known
+_SUFFICIENT = 1.0  # below, a bound would leave nothing of an exponential
+
+
+def _exponent_limit(scene: Scene) -> float:
+    """The largest exponent with which what follows stays in range."""
+    usual = _EXPONENTIALS[scene.op][_width(scene)]
+    if _is_factor(scene) and not scene.half:
+        return 0.125 * usual
+    most = scene.allowed - (0.5 if scene.half else 1.0)
+    most /= math.log(2) if scene.op == "exp2" else 1.0
+    return min(usual, math.floor(2 * most) / 2)
 
 
 @cause(27, "exponential out of range")
@@ -300,18 +320,27 @@ def exponential(scene: Scene) -> Finding | None:
     overflowed = scene.event.operands.get("result") == math.inf  # and meets a gradient of zero
     if scene.op not in _EXPONENTIALS or (scene.backward and not overflowed):
         return None
-    limit = _EXPONENTIALS[scene.op][_width(scene)]
-    if not _SQUARES.isdisjoint(scene.later):
-        limit = f"{0.375 * float(limit)}"
-    elif _is_factor(scene) and not scene.half:
-        limit = f"{0.125 * float(limit)}"
+    limit = _exponent_limit(scene)
     ends = {0: "11.09", 1: "88.7", 2: "709.8"}[_width(scene)]
+    happened = (
+        f"{scene.op}({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype} (exp ends at x = {ends})"
+    )
+    if limit < _SUFFICIENT:
+        return Finding(
+            f"{happened}. What is computed of it here leaves {scene.dtype} no room for an exponential, whatever the "
+            "bound: compute all of this in a wider type, from the exponent on."
+        )
+    if _is_factor(scene):
+        lower = ", the more so as factors multiply from layer to layer"
+    elif limit < _EXPONENTIALS[scene.op][_width(scene)]:
+        lower = f"; {limit:g} leaves room for what is computed of it further on"
+    else:
+        lower = ""
     return Finding(
-        f"{scene.op}({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype} (exp ends at x = "
-        f"{ends}). Stay in log space if a log, a ratio or a sum comes next (logsumexp, softmax, softplus); otherwise "
-        f"bound the exponent{', the more so as factors multiply from layer to layer' if _is_factor(scene) else ''}.",
-        _clamped(scene, None, limit),
-        _general(scene, None, limit),
+        f"{happened}. Stay in log space if a log, a ratio or a sum comes next (logsumexp, softmax, softplus); "
+        f"otherwise bound the exponent{lower}.",
+        _clamped(scene, None, str(limit)),
+        _general(scene, None, str(limit)),
     )
 
 
@@ -321,7 +350,7 @@ def underflowed_exponential(scene: Scene) -> Finding | None:
     exp = maker(below, "exp")
     if exp is None or value(below) != 0:
         return None
-    low = f"-{_EXPONENTIALS['exp'][_width(scene)]}"
+    low = str(-_EXPONENTIALS["exp"][_width(scene)])
     site = scene.site(exp, scene.site(scene.birth)) or scene.site(exp)
     x = first(exp)
     name = scene.called(x, "x")
@@ -425,7 +454,7 @@ def gamma_overflow(scene: Scene) -> Finding | None:
 
 @cause(2, "logarithm of a negative number")
 def negative_logarithm(scene: Scene) -> Finding | None:
-    if scene.op not in (*_LOGS, "log1p"):
+    if scene.op not in (*_LOGS, "log1p") or scene.complex:
         return None
     known = value(first(scene.birth))
     edge = -1.0 if scene.op == "log1p" else 0.0
@@ -455,7 +484,7 @@ def outside_domain(scene: Scene) -> Finding | None:
         "logit": (0.0, 1.0, near, f"1 - {near}"),
         "acosh": (1.0, math.inf, f"1 + {near}", None),
     }.get(scene.op)
-    if inside is None or scene.backward:
+    if inside is None or scene.backward or scene.complex:
         return None
     lowest, highest, low, high = inside
     if (known is None and scene.kind != "invalid") or (known is not None and lowest <= known <= highest):
@@ -473,16 +502,23 @@ def outside_domain(scene: Scene) -> Finding | None:
 def zero_logarithm(scene: Scene) -> Finding | None:
     if scene.op not in (*_LOGS, "log1p"):
         return None
-    known = value(first(scene.birth))
+    known = first(scene.birth).value if scene.complex else value(first(scene.birth))
     edge = -1.0 if scene.op == "log1p" else 0.0
-    tiny = known is not None and 0 < known < 1e-35 and scene.backward and not edge
+    if scene.complex and (edge or known not in (0, None)):
+        return None
+    tiny = isinstance(known, float) and 0 < known < 1e-35 and scene.backward and not edge
     if not tiny and known != edge and not (known is None and scene.kind == "divide"):
         return None
     low = f"-1 + {_near_one(scene)}" if edge else scene.floor
+    keep = (
+        "Keep the argument above a small number; if it is a probability, compute its log directly (log_softmax, "
+        "logsigmoid)."
+    )
+    if scene.complex:
+        keep = "Complex numbers are neither above nor below another one: choose by a condition what stands in for a 0."
     return Finding(
         f"{scene.op}({scene.at(first(scene.birth), edge)}) is {'-inf' if not tiny else 'finite'}, and its derivative "
-        f"{'1/(1 + x)' if edge else '1/x'} {'is infinite there' if not tiny else 'overflows'}. Keep the argument "
-        "above a small number; if it is a probability, compute its log directly (log_softmax, logsigmoid).",
+        f"{'1/(1 + x)' if edge else '1/x'} {'is infinite there' if not tiny else 'overflows'}. {keep}",
         _clamped(scene, low),
         _general(scene, low),
     )

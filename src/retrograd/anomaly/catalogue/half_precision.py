@@ -39,6 +39,8 @@ _PRODUCTS = frozenset(
     )
 )
 
+_OF_TWO = ("matmul", "linear", "dot")
+
 _AUTOCAST = frozenset(
     ("matmul", "linear", "dot", "convolution", "einsum", "scaled_dot_product_attention", "baddbmm", "addbmm")
 )  # which autocast gives float16
@@ -130,18 +132,19 @@ def overflow(scene: Scene) -> Finding | None:
             for node, operand in zip(_operands(site), scene.birth.args, strict=False)
             if not operand.constant and node not in [constant for constant, _ in site.line.constants()]
         ]
-        if scene.op == "einsum":
+        if site.written.op in ("einsum", "linear", "matmul"):
             tensors = _operands(site)
         if site.written.form != "operator" and not tensors:
             tensors = _operands(site)[:1]
         rewritten = (
             site.line.replaced({node: atom(site.line.text(node)) + wider for node in tensors}) if tensors else None
         )
-    general = (
-        f"y = {scene.called(first(scene.birth), 'x')}{wider} ** 2"
-        if scene.op in ("pow", "mul", "square")
-        else f"y = x{wider}.{scene.op}()"
-    )
+    if scene.op in ("pow", "mul", "square"):
+        general = f"y = {scene.called(first(scene.birth), 'x')}{wider} ** 2"
+    elif scene.op in _OF_TWO:
+        general = f"y = a{wider} @ b{wider}"
+    else:
+        general = f"y = x{wider}.{scene.op}()"
     back = "" if spelling.numpy else " Convert what is made of them back to float16 (.half()) where it meets float16."
     if _goes_back(scene):
         without = _without_autocast(scene)
@@ -161,8 +164,15 @@ def overflow(scene: Scene) -> Finding | None:
 
 def _operands(site: Site) -> list[ast.expr]:
     """What is written for tensors: not the equation of an einsum, nor the plus with which a line goes on."""
-    written = [each.operand if _is_plus(each) else each for each in site.written.arguments]
-    return [each for each in written if not (isinstance(each, ast.Constant) and isinstance(each.value, str))]
+    given = site.written.parts() if site.written.op in (*_OF_TWO, "einsum") else site.written.arguments
+    written = [each.operand if _is_plus(each) else each for each in given]
+    tensors = [each for each in written if not (isinstance(each, ast.Constant) and _is_no_number(each))]
+    listed = tensors[0] if len(tensors) == 1 else None
+    return listed.elts if isinstance(listed, (ast.List, ast.Tuple)) else tensors
+
+
+def _is_no_number(constant: ast.Constant) -> bool:
+    return constant.value is None or isinstance(constant.value, str)
 
 
 def _is_plus(node: ast.expr) -> TypeGuard[ast.UnaryOp]:

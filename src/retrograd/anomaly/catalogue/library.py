@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from retrograd.anomaly.catalogue._code import Line, atom
+from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import first, made_from, named, number, shown
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.half import vanishes
@@ -69,7 +69,9 @@ def empty_logsumexp(scene: Scene) -> Finding | None:
 @cause(None, "normalisation without an eps")
 def bare_normalisation(scene: Scene) -> Finding | None:
     event = scene.event
-    if not is_normalisation(scene.op) or scene.backward or event.input_has_nan or event.input_has_inf:
+    inside, is_rms = _normalisation_around(scene)
+    op = "rms_norm" if is_rms else scene.op
+    if not is_normalisation(op) or scene.backward or event.input_has_nan or event.input_has_inf:
         return None
     eps = named(scene.birth, "eps")
     known = None if eps is None else number(eps.value)
@@ -77,12 +79,43 @@ def bare_normalisation(scene: Scene) -> Finding | None:
         return None
     usual = "1e-4" if scene.half else "1e-5"
     given = f"eps={known:g}" if known is not None else "its eps (0, or rounded to it)"
+    site = inside or scene.site(scene.birth)
+    zero = "0, and so is its mean square" if op == "rms_norm" else "constant here, so its variance is 0"
     return Finding(
-        f"What {scene.op} normalises is constant here, so its variance is 0, and with {given} it divides 0 by 0. Give "
-        "the layer the usual eps; in float16 it must be 1e-4 or more.",
-        None,
-        f"layer = {scene.spelling().library}.nn.LayerNorm(size, eps={usual})" if scene.op == "layer_norm" else None,
+        f"What {op} normalises is {zero}, and with {given} it divides 0 by 0. Give it the usual eps; in float16 "
+        "it must be 1e-4 or more.",
+        _with_eps(site, usual) if site is not None else _layer_with_eps(scene, usual),
+        f"layer = {scene.spelling().library}.nn.LayerNorm(size, eps={usual})" if op == "layer_norm" else None,
     )
+
+
+def _normalisation_around(scene: Scene) -> tuple[Site | None, bool]:
+    """Where an rms_norm is written that ran the birth, if one did: the reciprocal root of a mean square that is 0."""
+    if scene.op != "rsqrt" or scene.kind != "divide" or scene.site(scene.birth) is not None:
+        return None, False
+    line = Line.parse(scene.birth.code_line)
+    calls = [each for each in line.operations if each.op == "rms_norm"] if line is not None else []
+    site = Site(calls[0].line, calls[0].node, calls[0], scene.birth.lineno) if len(calls) == 1 else None
+    return site, site is not None or scene.event.module_type == "RMSNorm"
+
+
+_EPS_AT = {"layer_norm": 4, "group_norm": 4, "rms_norm": 3, "batch_norm": 7, "instance_norm": 7}
+
+
+def _with_eps(site: Site, eps: str) -> str | None:
+    """The line that calls a function for normalisation, with an eps."""
+    node = site.written.argument(_EPS_AT[site.written.op])
+    new = site.written.with_keyword("eps", eps) if node is None else site.line.text(site.node, {node: eps})
+    return site.replaced(new)
+
+
+def _layer_with_eps(scene: Scene, eps: str) -> str | None:
+    """The line that calls a layer by its name, behind one that gives the layer an eps."""
+    line = Line.parse(scene.birth.code_line)
+    name = line.called_at(scene.column) if line is not None and scene.column is not None else None
+    is_layer = name is not None and (scene.event.module_type or "").endswith("Norm")
+    own = (scene.birth.code_line or "").strip()
+    return f"{name}.eps = {eps}; {own}" if is_layer and line is not None and line.is_simple else None
 
 
 @cause(None, "weight normalisation of a row of zeros")
@@ -244,16 +277,26 @@ def degenerate(scene: Scene) -> Finding | None:
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
 
+    many = len(first(scene.birth).shape or ()) > 2
+    eigh = scene.op == "eigh"
+    step = "1e-8" if scene.dtype in ("float64", "double", "complex128") else "1e-4"
+
     def spread(a: str) -> str:
         kind = f"dtype={atom(a)}.dtype"
-        steps = spelling.call("arange", "1", f"{atom(a)}.shape[-1] + 1", kind)
-        return f"{a} + 1e-4 * {spelling.call('eye', f'*{atom(a)}.shape[-2:]', kind)} * {steps}"
+        steps = spelling.call("arange", f"{atom(a)}.shape[-1]", kind)
+        parts = f"{step} * {spelling.call('eye', f'*{atom(a)}.shape[-2:]', kind)} * {steps}"
+        if not many or scene.op == "eig":
+            return f"{a} + {parts}"
+        library = f"{spelling.library}.linalg.{'eigvalsh' if eigh else 'svdvals'}"
+        gaps = f"{library}({atom(a)}.detach()).diff().abs().amin(-1)"
+        return f"{a} + ({gaps} < {step})[..., None, None] * {parts}"
 
     values = "singular values" if scene.op == "svd" else "eigenvalues"
     return Finding(
         f"Two {values} are equal, so their vectors are not unique and the derivative contains 1 / (l_i - l_j) = 1/0. "
-        f"If the loss needs the {values} only, ask for them alone; otherwise separate them by a small perturbation "
-        "of the matrix.",
+        f"If the loss needs the {values} only, ask for them alone; otherwise separate them by a small perturbation of "
+        f"the matrix, as below, which moves the {values} by up to {step} times the number of columns"
+        f"{' (of matrices with equal ones, and of no others)' if many and scene.op != 'eig' else ''}.",
         scene.replaced(site, 0, lambda text, _: spread(text), "A", "input", "a"),
         f"A = {spread('A')}",
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import (
     denominator,
@@ -346,6 +348,18 @@ def _difference_of_logs(names: tuple[str, str], scene: Scene, spelling: Spelling
     return " - ".join(spelling.call("log", spelling.clamp(name, eps)) for name in names)
 
 
+def _differences_of_logs(log: Site, texts: tuple[str, str], scene: Scene, spelling: Spelling) -> str | None:
+    """The line with the log of a quotient as a difference, and all others of its kind with it."""
+    edits: dict[ast.AST, str] = {log.node: _difference_of_logs(texts, scene, spelling)}
+    for written in log.line.operations if log.node is log.written.node else ():
+        inside = written.argument(0, "input") if written.op == "log" else None
+        quotient = next((each for each in log.line.operations if each.node is inside and each.op == "div"), None)
+        both = _both(None if quotient is None else Site(log.line, quotient.node, quotient, log.lineno))
+        if both is not None:
+            edits[written.node] = _difference_of_logs(both, scene, spelling)
+    return log.line.replaced(edits)
+
+
 def _both(quotient: Site | None) -> tuple[str, str] | None:
     """What is divided and by what, as written."""
     if quotient is None or quotient.written.op != "div":
@@ -376,7 +390,7 @@ def divergence(scene: Scene) -> Finding | None:
         return Finding(
             f"In p * log(p / q), p is {p} and q is {q} here: the quotient or its log is infinite, and 0 times "
             "infinity is NaN. Keep both away from zero, or stay in log space: kl_div takes log q and handles p = 0.",
-            outer.replaced(_difference_of_logs(texts, scene, spelling)) if outer and texts else None,
+            _differences_of_logs(outer, texts, scene, spelling) if outer and texts else None,
             f"kl = p * ({_difference_of_logs(('p', 'q'), scene, spelling)})",
             log.lineno,
         )
@@ -469,7 +483,7 @@ def entropy(scene: Scene) -> Finding | None:
         f"log({scene.at(first(log), 0.0)}) is -inf, and 0 * -inf is NaN, although x * log(x) tends to 0. Clamp "
         "inside the log: the value at 0 stays 0 and the gradient finite. (xlogy(x, x) repairs the value only: its "
         "gradient at 0 is NaN.)",
-        scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, eps), "input"),
+        scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, eps), "input", complements=True),
         f"y = {name} * {spelling.call('log', spelling.clamp(name, eps))}",
         log.lineno,
     )

@@ -6,6 +6,7 @@ import ast
 import math
 from dataclasses import dataclass
 
+from retrograd.anomaly.catalogue._alike import alike
 from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._expression import denominator, first, maker, named, number, same, second, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
@@ -27,7 +28,8 @@ _SAFE = {
 }
 _GUARDED = frozenset((*_SAFE, "sqrt", "rsqrt", "log", "log2", "log10", "log1p", "pow", "div", "reciprocal", "norm"))
 
-_POLES = ("log", "log2", "log10", "log1p", "reciprocal", "div", "sqrt", "rsqrt")
+_LOGS = ("log", "log2", "log10")
+_POLES = (*_LOGS, "log1p", "reciprocal", "div", "sqrt", "rsqrt")
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def _guarded(scene: Scene, mask: Mask) -> str | None:
         return mask.guard(around, spelling, text, _SAFE.get(scene.op, "1.0")) or text
 
     known = mask.guard(around, spelling, "x", "1.0") is not None
-    return scene.guarded(site, guard) if known else None
+    return scene.guarded(site, guard, around) if known else None
 
 
 def _general(scene: Scene, name: str, call: str) -> str:
@@ -174,7 +176,7 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         return None
     decisive = denominator(pole) or first(pole)
     argument = value(first(pole))
-    if argument is not None and argument < 0 and pole.op in ("log", "log2", "log10", "sqrt", "rsqrt"):
+    if argument is not None and argument < 0 and pole.op in (*_LOGS, "sqrt", "rsqrt"):
         return None  # outside of the domain, mask or not
     nan = scene.op != "mul" and scene.kind == "invalid"  # what is NaN already needs no 0 to become so
     factors = ((product, operand) for product in products for operand in product.args[:2])
@@ -185,11 +187,17 @@ def multiplied_mask(scene: Scene) -> Finding | None:
     site = scene.site(pole)
     spelling = scene.spelling(site)
     text = _factor_as_written(site, scene.site(product), mask)
+    if text is not None and text.replace(".", "").isdigit():
+        return None  # a plain factor: the other side, which the pole is in, has been taken for a mask
     safe = _SAFE.get(pole.op, "1.0")
     rewritten = None
-    if text is not None and _may_stand_at(site, text, mask, decisive):
+    if pole.op in _LOGS and site is not None and any(alike(site.line, site.written, complements=True)):
+        floor = scene.floor  # p and 1 - p, or both factors of a cross entropy
+        rewritten = scene.replaced(site, 0, lambda x, spelling: spelling.clamp(x, floor), "input", complements=True)
+    elif text is not None and _may_stand_at(site, text, mask, decisive):
         condition = f"{atom(text)} != 0"
-        rewritten = scene.guarded(site, lambda x, spelling: spelling.where(condition, x, safe))
+        within = scene.site(product)
+        rewritten = scene.guarded(site, lambda x, spelling: spelling.where(condition, x, safe), within)
     elif value(decisive) == 0:  # tells by itself where it is to be made safe
         rewritten = scene.guarded(site, lambda x, spelling: spelling.where(f"{atom(x)} != 0", x, safe))
     name = scene.called(first(pole), "x")
@@ -280,10 +288,6 @@ def mask_that_came_through(scene: Scene) -> Finding | None:
     written = next((each for each in scene.birth.args if each.constant and number(each.value) in _INFINITIES), None)
     if written is None:
         return None
-    site = scene.site(scene.birth)
-    spelling = scene.spelling(site)
-    bound = f"{spelling.library}.finfo({spelling.library}.{scene.dtype}).{'min' if written.value < 0 else 'max'}"
-    node = site.written.argument(2, "value", "other") if site is not None else None
     harmed = scene.event.harmed or "the result"
     if any(canonical(each) in _OF_CLASSES for each in scene.event.path):
         return Finding(
@@ -292,18 +296,47 @@ def mask_that_came_through(scene: Scene) -> Finding | None:
             "sample is a class that is masked for it, or no class of a row is left. Look at the target and the mask "
             "of such rows, or leave them out.",
         )
+    site = scene.site(scene.birth)
+    node = _written_value(site, written.value)
+    added = next((op for op in scene.later if op in (*_ADDING, *_CHOOSING)), None) in _ADDING
+    if added:
+        new, instead = (
+            "0.0",
+            "In what is added up, write 0: it leaves the sum as it is (a mean counts it all the same).",
+        )
+    else:
+        new = f"{'-' if written.value < 0 else ''}{_large(scene)}"
+        instead = (
+            f"Leave such rows out, or write a number that is large and leaves room for what is computed of it ({new}), "
+            "and look at what it does there."
+        )
     return Finding(
         f"{scene.op} writes {written.value} where the mask says so. That is harmless as long as what follows takes it "
         "away again, as softmax, logsumexp and the maximum of a row do that has another element; here it came through "
-        f"to {harmed}, so a row or the whole was masked. Leave such rows out, or write the "
-        "smallest finite number and look at what it does there.",
-        site.line.replaced({node: bound})
-        if site is not None and node is not None and scene.op == "masked_fill"
-        else None,
-        f"m = x.masked_fill(mask, {bound})",
+        f"to {harmed}{'' if added else ', so a row or the whole was masked'}. {instead}",
+        site.line.replaced({node: new}) if site is not None and node is not None else None,
+        f"m = x.masked_fill(mask, {new})",
     )
 
 
+def _written_value(site: Site | None, infinity: float) -> ast.expr | None:
+    """What is written for an infinity in a call that chooses by a mask."""
+    if site is None:
+        return None
+    given = {node for node, known in site.line.constants() if known == infinity}
+    arguments = [each for each in site.written.parts() if each in given]
+    filled = site.written.argument(2, "value") if site.written.op == "masked_fill" else None
+    return arguments[0] if len(arguments) == 1 else filled
+
+
+def _large(scene: Scene) -> str:
+    """A large number whose way through what follows stays in range."""
+    decades = math.floor((scene.allowed - 0.7) / math.log(10))
+    return f"1e{max(min(decades, 4 if scene.half else 30), 1)}"
+
+
+_ADDING = ("sum", "mean", "dot", "matmul", "linear", "einsum", "mse_loss", "var", "std", "norm", "cumsum")
+_CHOOSING = ("amax", "amin", "max", "min", "softmax", "logsumexp", "log_softmax", "sort", "topk", "minimum", "maximum")
 _INFINITIES = (math.inf, -math.inf)
 _OF_CLASSES = ("cross_entropy", "nll_loss", "nll_loss2d", "log_softmax")
 

@@ -41,6 +41,11 @@ def nan_number(scene: Scene) -> Finding | None:
         )
     if (made := _made_nan(scene)) is not None:
         return made
+    if scene.context.get("untraced") and not _is_name(text):
+        return Finding(
+            f"{op.op} was given NaN ({text}). Whether an operation of this step made it is not known: of what is "
+            "computed without a gradient nothing is kept. Look at what is written there, or at where it got its value.",
+        )
     return Finding(
         f"{_was_given(op.op)} the number NaN ({text}); no operation of this step made it. {_origin(scene)}",
         None,

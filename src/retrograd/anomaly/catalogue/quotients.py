@@ -150,8 +150,10 @@ def cosine(scene: Scene) -> Finding | None:
                 (w for w in pair.line.operations if w.node is pair.argument(0, "input") and w.op == "mul"), None
             )
             texts = (inner.text(0), inner.text(1)) if inner else (None, None)
-        else:
+        elif all(len(each.shape or ()) < 2 for each in dot.args[:2]):  # and no products of several rows
             texts = (pair.text(0), pair.text(1, "other"))
+        else:
+            texts = (None, None)
         if texts[0] and texts[1]:
             similarity = spelling.functional("cosine_similarity", texts[0], texts[1], _dim(where))
             if pair.op == "sum" and pair.text(2, "keepdim") == "True":

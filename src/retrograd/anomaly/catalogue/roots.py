@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from retrograd.anomaly.catalogue._code import Site, atom
+from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import addends, first, maker, root, same, second, squared, value
 from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation
 
 _ROOTS = ("sqrt", "rsqrt", "pow")
@@ -204,6 +206,14 @@ def written_out_norm(scene: Scene) -> Finding | None:
             new = site.replaced(spelling.call("linalg.norm", text, where))
         else:
             new = site.replaced(spelling.tensor_call("linalg.vector_norm", text, where))
+    if scene.event.harmed == "loss":  # and not a gradient: what the derivative gave goes on
+        return Finding(
+            "All of x is 0, so the root is taken of 0, whose derivative 1/(2*0) is inf. This derivative is a part of "
+            "the loss and is differentiated again. There the built-in norm, whose derivative at 0 is 0, need not be "
+            "finite; a small number under the root keeps both derivatives finite.",
+            scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input"),
+            f"y = {_smooth(scene.called(x, 'x'), '', spelling, scene.eps)}",
+        )
     name = scene.called(x, "x")
     general = spelling.call("linalg.norm", name) if spelling.numpy else spelling.tensor_call("linalg.vector_norm", name)
     return Finding(
@@ -214,4 +224,50 @@ def written_out_norm(scene: Scene) -> Finding | None:
     )
 
 
-CAUSES = (cancelled_variance, overflowing_norm, overflowing_powers, equal_points, written_out_norm)
+def _smooth(x: str, where: str, spelling: Spelling, eps: str) -> str:
+    """A norm that can be differentiated any number of times at 0."""
+    return spelling.call("sqrt", f"({atom(x)} ** 2).sum({where}) + {eps}")
+
+
+def smoothed(code_line: str | None, scene: Scene) -> str | None:
+    """A line with the Euclidean norm in it as a root with a small number under it; None if there is not one such."""
+    line = Line.parse(code_line)
+    norms = [each for each in line.operations if each.op == "norm"] if line is not None else []
+    text = norms[0].text(0, "input", "x", "A") if len(norms) == 1 else None
+    if line is None or text is None:
+        return None
+    order = norms[0].text(1, "p", "ord")
+    if order not in (None, "None", "2", "2.0", '"fro"', "'fro'"):
+        return None
+    given = (("dim", norms[0].text(2, "dim", "axis")), ("keepdim", norms[0].text(3, "keepdim")))
+    where = ", ".join(f"{name}={known}" for name, known in given if known not in (None, "None"))
+    spelling = Spelling.of(scene.surroundings.library, line)
+    return line.replaced({norms[0].node: _smooth(text, where, spelling, scene.eps)})
+
+
+@cause(None, "second derivative of a norm at zero")
+def norm_differentiated_twice(scene: Scene) -> Finding | None:
+    zeros = [value(each) for each in scene.birth.args[:2]]
+    if canonical(scene.event.op) != "div" or not scene.backward or zeros != [0.0, 0.0]:
+        return None
+    if scene.op == "div" and scene.site(scene.birth) is not None:
+        return None  # a quotient of the program's own
+    rewritten = smoothed(scene.birth.code_line, scene)
+    if rewritten is None:
+        return None
+    return Finding(
+        "The derivative of the norm of x, which is x / |x|, is differentiated again, and x is 0 here: the first "
+        "derivative is defined as 0, the second divides 0 by 0. A small number under the root keeps both finite, as "
+        "gradient penalties need it.",
+        rewritten,
+    )
+
+
+CAUSES = (
+    norm_differentiated_twice,
+    cancelled_variance,
+    overflowing_norm,
+    overflowing_powers,
+    equal_points,
+    written_out_norm,
+)

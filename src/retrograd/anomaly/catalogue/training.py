@@ -80,7 +80,9 @@ def bad_batch(scene: Scene) -> Finding | None:
     if buffers:
         line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
     quotient = _quotient(*assigned) if assigned and scene.event.nan_count else None
-    drops = not (context.get("every") or buffers or user or (assigned and _is_computed(assigned[0])))
+    drops = scene.event.output_shape != () and not (
+        context.get("every") or buffers or user or (assigned and _is_computed(assigned[0]))
+    )
     remedy, rest = _dropped(scene, name, role)
     return Finding(
         f"{data} already held {bad}{f', all of them in {place},' if (place := context.get('slice')) else ''} when they "

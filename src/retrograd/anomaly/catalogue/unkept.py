@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from retrograd.anomaly.catalogue._expression import value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue.roots import smoothed
 from retrograd.anomaly.surroundings import Operand
 
 # Operations of two operands that give NaN only if one of them is not finite.
@@ -22,10 +23,16 @@ def derived_operation(scene: Scene) -> Finding | None:
     line = "the line" if scene.event.lineno is None else f"line {scene.event.lineno}"
     before = _before(scene)
     made = "" if before is None else f" The 0 was made of what line {before[0]}, `{before[1]}`, gave."
+    rewritten = None if before is None or scene.op != "div" else smoothed(before[1], scene)
+    advice = "" if rewritten is None else " If it is the norm there, the line below is smooth at 0."
     return Finding(
         f"{op} gave {scene.event.born}{f' for {given}' if given else ''}. It is not written on {line}, which computes "
         "a derivative that can be differentiated again: that derivative has called it, and nothing has kept whose it "
-        f"was.{made} Look for an operation whose derivative has a pole: a root or a norm at 0, a quotient, a log.",
+        f"was.{made} Look for an operation whose derivative has a pole: a root or a norm at 0, a quotient, a log. "
+        f"A small number inside keeps it finite.{advice}",
+        rewritten,
+        None,
+        None if before is None or rewritten is None else before[0],
     )
 
 

@@ -218,7 +218,10 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
         return "Make the layer as above, where it is made"
     if line is None:
         return "Change the code as above"
-    own = (event.code_line or remedy).strip()[:_SAME_LINE]
+    whole = (event.code_line or remedy).strip()
+    own = whole[:_SAME_LINE]
+    if remedy.endswith(f"; {whole}"):
+        return f"Change line {line} as above, or what its first part changes where that is made"
     if line != event.lineno or remedy.startswith(own) or (remedy.startswith("with ") and f": {own}" in remedy):
         return f"Change line {line} as above"
     if _MEMBER_CHANGED.match(remedy):

@@ -457,7 +457,9 @@ def _gradients(node: Node, only: Any, g: Any, known: Mapping[str, Any]) -> list[
 
 def is_aligned(op: Op | None) -> bool:
     """Whether an element of the result is made of the elements of the operands at its place, as far as shapes go."""
-    return op is None or op.kind == "elementwise" or len(op.differentiable) <= 1 or works_by_channel(op.label)
+    if op is None or op.kind == "elementwise" or len(op.differentiable) <= 1:
+        return True
+    return op.label == "masked_fill" or works_by_channel(op.label)
 
 
 def _op_of(node: Node) -> Op | None:

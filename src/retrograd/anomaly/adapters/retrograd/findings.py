@@ -27,7 +27,7 @@ from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.lost import Lost, lost_data
 from retrograd.anomaly.adapters.retrograd.replay import birth_of_call, flat
 from retrograd.anomaly.adapters.retrograd.source import is_number_given, text_given
-from retrograd.anomaly.adapters.retrograd.unflagged import given_numbers, without_flag
+from retrograd.anomaly.adapters.retrograd.unflagged import given_numbers, told_of_hooks, without_flag
 from retrograd.anomaly.adapters.retrograd.unrecorded import explains, is_ruled_out, maker_of, same_places
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent, with_context
@@ -556,6 +556,7 @@ class Inquest:
         suspects = [name for name, data in self.names.data() if holds_nan(data)] if harmed != "loss" else []
         if suspects:
             hint = _WITH_NAN.format(" and ".join([*dict.fromkeys(suspects)][:3]))
+        hint = hint if harmed == "loss" else told_of_hooks(self.graph) or hint
         return NaNEvent(
             kind="invalid" if np.isnan(data).any() else "overflow",
             op="unknown",

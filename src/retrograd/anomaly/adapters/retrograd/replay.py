@@ -158,6 +158,12 @@ class Noted(list[Tensor]):
         super().append(leaf)
 
 
+def _is_given_in_a_hook(call: Call) -> bool:
+    """Whether a hook has called it with a number that is not finite, which no graph shows, and with nothing else so."""
+    arrays = [each for each in call.operands if isinstance(each, ndarray)]
+    return not is_bad(arrays) and backward_at(sys._getframe(2)) is not None
+
+
 class Recorder(Observer):
     """Keeps every call of a step.
 
@@ -250,7 +256,9 @@ class Recorder(Observer):
         if call.writes and bad is not None:
             memory = _memory(bad)
             self._writers[id(memory)] = memory, call
-        if bad is None or not is_born(call.op, bad, call.operands, call.flags):
+        if bad is None:
+            return
+        if not (is_born(call.op, bad, call.operands, call.flags) or _is_given_in_a_hook(call)):
             return
         if call.within is not None and call.within.is_backward:  # of a node, whose birth it will be
             if not call.within.is_function:

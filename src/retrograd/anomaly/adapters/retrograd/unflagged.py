@@ -16,7 +16,7 @@ from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.names import canonical
 from retrograd.core import sites
 from retrograd.core.inplace import CopySlices
-from retrograd.core.node import Node, OpNode
+from retrograd.core.node import AccumulateGrad, Node, OpNode
 from retrograd.core.op import Op
 
 
@@ -44,6 +44,22 @@ def given_numbers(graph: Graph) -> Iterator[tuple[Node, Birth]]:
             results = graph.results(node)
             if is_bad(results):
                 yield node, _birth(node, *made, results[0])
+
+
+def told_of_hooks(graph: Graph) -> str:
+    """A sentence about the functions that backward has called with gradients of tensors; empty if there are none."""
+    found = []
+    for node in graph.nodes:
+        hooks = [] if node.extras is None else list(node.extras.tensor_hooks.values())
+        meta = node.variable._meta if isinstance(node, AccumulateGrad) else None
+        if meta is not None and meta.hooks is not None:
+            hooks.append(meta.hooks)
+        for hook in (each for several in hooks for each in several.values()):
+            code = getattr(hook, "__code__", None)
+            line = "" if code is None else f" (line {code.co_firstlineno})"
+            found.append(f"{getattr(hook, '__name__', type(hook).__name__)}{line}")
+    names = " and ".join([*dict.fromkeys(found)][:3])
+    return f"Nobody has looked at what hooks returned: look first at {names}. " if names else ""
 
 
 def _operation(graph: Graph, node: Node) -> tuple[Op, list[Any]] | None:

@@ -1,0 +1,288 @@
+"""A remedy pasted over the line at fault runs, cures the very step, and leaves what was healthy in it as it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from retrograd.anomaly import NaNEvent
+from tests.anomaly.both import libraries, mended, run
+
+BACKWARD = "y.sum().backward()"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A program that defines ``y``, and what makes its leaves."""
+
+    setup: str
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.setup}: {self.code}"
+
+
+def leaf(numbers: str, dtype: str = "float32", name: str = "x") -> str:
+    return f"{name} = torch.tensor({numbers}, dtype=torch.{dtype}, requires_grad=True)"
+
+
+def faults(setup: str, *codes: str) -> list[Fault]:
+    return [Fault(setup, code) for code in codes]
+
+
+def results_of(library: str, setup: str, code: str) -> list[np.ndarray]:
+    """The values of ``y`` and the gradients of the leaves."""
+    module: Any = rg if library == "retrograd" else torch
+    scope: dict[str, Any] = {"torch": module, "F": module.nn.functional, "nn": module.nn}
+    exec(setup, scope)
+    leaves = [each for each in scope.values() if isinstance(each, module.Tensor) and each.requires_grad]
+    exec(code, scope)
+    exec(BACKWARD, scope)
+    found = [scope["y"].detach(), *(each.grad for each in leaves if each.is_leaf)]
+    return [np.asarray(each.to(module.complex128 if each.is_complex() else module.float64)) for each in found]
+
+
+def first_event(library: str, fault: Fault) -> NaNEvent:
+    w = run(library, f"{fault.setup}\n{fault.code}\n{BACKWARD}", steps=True)
+    assert w.event is not None
+    return w.event
+
+
+def assert_held(library: str, fault: Fault) -> NaNEvent:
+    """The event of a program whose remedy cures it, and moves nothing that was healthy."""
+    event = first_event(library, fault)
+    assert event.remedy is not None, event.cause
+    instead = mended(f"{fault.setup}\n{fault.code}", event).splitlines()
+    lines = fault.setup.count("\n") + 1
+    code = "\n".join(instead[lines:])
+    before = results_of(library, fault.setup, fault.code)
+    after = results_of(library, fault.setup, code)
+    for one, other in zip(after, before, strict=True):
+        assert np.isfinite(one).all(), f"{code}: {one}"
+        well = np.isfinite(other)
+        np.testing.assert_allclose(one[well], other[well], rtol=2e-3, atol=1e-4, err_msg=code)
+    return event
+
+
+COMPLEX = leaf("[1 + 1j, 0j]", "complex64")
+ONE_AND_ZERO = leaf("[1.0, 0.0]")
+
+HELD = [
+    # Complex numbers, which have no order: nothing is clamped
+    *faults(
+        COMPLEX,
+        "y = torch.log(x).abs()",
+        "z = x.log()\ny = z.real**2 + z.imag**2",
+        "y = torch.sqrt(x).abs()",
+        "y = (x**0.5).abs()",
+        "y = (1 / x).abs()",
+    ),
+    *faults(leaf("[1 + 1j, 100 + 1j]", "complex64"), "y = torch.exp(x).real", "y = (x * 1).exp().abs()"),
+    # One expression that meets its fault in several places of the line
+    *faults(
+        ONE_AND_ZERO,
+        "y = torch.log(x) / x",
+        "y = x.log() / x",
+        "y = torch.log(x) / torch.sqrt(x)",
+        "y = torch.log(x) + torch.sqrt(x)",
+        "y = torch.sqrt(x) * x.log()",
+        "y = 1 / x - 1 / x**2",
+        "y = 4 * ((1 / x) ** 12 - (1 / x) ** 6)",
+        "y = 4 * (1 / x**12 - 1 / x**6)",
+        "y = 1 / x + torch.rsqrt(x)",
+    ),
+    *faults(
+        f"{leaf('[1.0, 0.0, 0.5]', name='p')}; t = torch.tensor([1.0, 0.0, 1.0])",
+        "y = -(t * torch.log(p) + (1 - t) * torch.log(1 - p))",
+        "y = -(p * torch.log(p) + (1 - p) * torch.log(1 - p))",
+        "y = -(p * p.log() + (1.0 - p) * (1.0 - p).log()).mean()",
+        "y = torch.log(p) - torch.log(1 - p)",
+    ),
+    # What a mask discards is made safe there, and nowhere else
+    *faults(
+        f"{leaf('[1.0, 0.0, 2.0]')}; m = torch.tensor([1.0, 0.0, 0.0])",
+        "y = torch.log(x) * m + 1 / (x + 1)",
+        "y = torch.where(x > 0, torch.sqrt(x) * x.log(), 0.0)",
+        "y = (m * torch.log(x)).sum() + torch.sqrt(x + 1).sum()",
+    ),
+    *faults(
+        f"{leaf('[1.0, 4.0, 2.0]')}; m = torch.tensor([1.0, 0.0, 0.0])",
+        "z = x - 4 * (1 - m) * (x > 3)\ny = torch.log(z) * m + 1 / (z + 1)",
+        "z = x - 4 * (1 - m) * (x > 3)\ny = torch.where(m > 0, torch.log(z), 0.0) + torch.sqrt(z + 1)",
+    ),
+    # Infinities that a mask writes, by what becomes of them
+    *(
+        Fault(f"{leaf('[[1.0, 2.0], [3.0, 4.0]]', dtype)}; m = torch.tensor([[True, False], [True, True]])", code)
+        for dtype in ("float32", "float16", "float64")
+        for code in (
+            "y = x.masked_fill(m, float('inf')) * 2",
+            "y = x.masked_fill(m, -torch.inf).sum()",
+            "d = x.masked_fill(m, float('inf'))\ny = (d**2).mean()",
+            "y = x.masked_fill(m, float('inf')).amin(-1)",
+            "y = (x.masked_fill(m, float('inf')).amin(-1) ** 2).sum()",
+            "y = x.masked_fill(m, -float('inf')).max(dim=1).values * 3",
+            "y = torch.where(m, float('inf'), x) * 3",
+            "y = torch.where(~m, x, -float('inf')).logsumexp(-1)",
+            "s = x * 1\ns.masked_fill_(m, float('inf'))\ny = s * 3",
+        )
+    ),
+    # Products of float16, whatever they are written as
+    *faults(
+        f"{leaf('[[300.0, 1.0], [1.0, 300.0]]', 'float16', 'a')}; {leaf('[[300.0, 2.0], [1.0, 1.0]]', 'float16', 'b')}",
+        "y = torch.einsum('ij,jk->ik', a, b)",
+        "y = torch.einsum('ij,jk->ik', [a, b]) * 0.5",
+        "y = F.linear(a, b)",
+        "y = torch.matmul(input=a, other=b)",
+        "y = torch.mm(a, b)",
+        "y = torch.addmm(b, a, b)",
+        "y = torch.inner(a, b)",
+    ),
+    # Normalisation without an eps
+    *faults(
+        leaf("[[1.0, 1.0, 1.0, 1.0], [1.0, 2.0, 3.0, 5.0]]"),
+        "y = F.layer_norm(x, (4,), eps=0)[..., 0]",
+        "y = F.layer_norm(x, (4,), None, None, 0.0)[..., 0]",
+        "y = F.group_norm(x, 2, eps=0)[..., 0]",
+        "layer = nn.LayerNorm(4, eps=0)\ny = layer(x)[..., 0]",
+    ),
+    *faults(
+        leaf("[[0.0, 0.0, 0.0], [1.0, 2.0, 3.0]]"),
+        "y = F.rms_norm(x, (3,), eps=0)[..., 0]",
+        "layer = nn.RMSNorm(3, eps=0.0)\ny = layer(x)[..., 0]",
+    ),
+    # Eigenvectors of one matrix among others
+    *faults(
+        "a = torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[2.0, 1.0], [1.0, 5.0]]], requires_grad=True)",
+        "w, v = torch.linalg.eigh(a)\ny = (v[..., 0] ** 2 * w).sum(-1)",
+        "w, v = torch.linalg.eigh(a * 1.0)\ny = w.sum(-1) + (v**2)[..., 0, 0]",
+    ),
+    # Two divergences in a line; cosines of several vectors with one
+    *faults(
+        f"{leaf('[0.5, 0.5, 0.0]', name='p')}; {leaf('[1.0, 0.0, 0.0]', name='q')}",
+        "m = (p + q) / 2\ny = p * torch.log(p / m) + q * torch.log(q / m)",
+    ),
+    *faults(
+        f"{leaf('[[0.0, 0.0], [1.0, 1.0]]')}; v = torch.tensor([1.0, 0.0])",
+        "y = (x @ v) / (x.norm(dim=-1) * v.norm())",
+    ),
+    # Exponentials, by what becomes of them
+    *(
+        Fault(setup, code)
+        for setup in (leaf("[1.0, 100.0]"), leaf("[1.0, 12.0]", "float16"), leaf("[1.0, 800.0]", "float64"))
+        for code in (
+            "y = torch.exp(x).sum()",
+            "y = torch.exp(x) ** 2",
+            "e = torch.exp(x)\ny = e * e",
+            "y = torch.exp(x) * torch.exp(x)",
+            "e = torch.exp(x)\nz = e * 5\ny = z**3",
+            "y = (x.exp() - 1).pow(2).mean()",
+            "y = torch.exp(x) - torch.exp(x - 20)",
+            "y = torch.exp(x) - torch.exp(x + 1)",
+            "w = torch.full_like(x, 5.0)\ne = torch.exp(x)\ny = (e * w).sum()",
+        )
+    ),
+    *faults(leaf("[1.0, 88.0]"), "y = torch.exp(x) - torch.exp(x + 1)"),
+]
+
+
+@libraries
+@pytest.mark.parametrize("fault", HELD, ids=str)
+def test_a_remedy_holds(fault: Fault, library: str) -> None:
+    assert_held(library, fault)
+
+
+@libraries
+def test_no_bound_is_given_that_leaves_nothing_of_an_exponential(library: str) -> None:
+    event = first_event(library, Fault(leaf("[1.0, 12.0]", "float16"), "z = torch.exp(x) * 100\ny = z**3"))
+    assert event.op == "exp"
+    assert event.remedy is None
+    assert "wider type" in (event.cause or "")
+
+
+@libraries
+@pytest.mark.parametrize(
+    "code", ["y = x.masked_fill(m, float('inf')) * 2", "y = x * 1\ny.masked_fill_(m, float('inf'))"]
+)
+def test_what_a_mask_was_filled_into_is_told(code: str, library: str) -> None:
+    event = first_event(library, Fault(f"{leaf('[1.0, 2.0]')}; m = torch.tensor([True, False])", code))
+    assert event.op == "masked_fill"
+    assert (event.operands["input"], event.operands["value"]) == (1.0, float("inf"))
+
+
+@pytest.mark.parametrize("steps", [True, False])
+@pytest.mark.parametrize("library", ["retrograd", "torch"])
+@pytest.mark.parametrize(
+    "size",
+    [
+        "x.norm(dim=-1)",
+        "x.norm(2, 1)",
+        "torch.linalg.vector_norm(x, dim=1, keepdim=True)",
+        "torch.norm(x, p=2, dim=-1)",
+        "torch.sqrt((x**2).sum(-1))",
+    ],
+)
+def test_a_norm_whose_gradient_is_differentiated_again(size: str, library: str, steps: bool) -> None:
+    setup = leaf("[[0.0, 0.0], [3.0, 4.0]]")
+    code = f"d = {size}\n(g,) = torch.autograd.grad((d**2 + d).sum(), x, create_graph=True)\ny = (g**2).sum(-1)"
+    w = run(library, f"{setup}\n{code}\n{BACKWARD}", steps=steps)
+    if library == "retrograd" and "norm" in size:
+        assert not w.events, "its second derivative at 0 is 0 there"
+        return
+    event = w.event
+    assert event is not None
+    if event.remedy is None:
+        assert not steps
+        assert "A small number" in (event.cause or "")
+        return
+    instead = mended(f"{setup}\n{code}", event).splitlines()
+    before, after = (results_of(library, setup, each) for each in (code, "\n".join(instead[1:])))
+    for one, other in zip(after, before, strict=True):
+        assert np.isfinite(one).all(), event.remedy
+        np.testing.assert_allclose(one[1:], other[1:], rtol=1e-4)
+
+
+HOOKED = "x = torch.tensor([2.0, 1.0], requires_grad=True)\n{}\n(h**2).sum().backward()"
+
+
+@pytest.mark.parametrize("number", ["float('inf')", "float('nan')"])
+@pytest.mark.parametrize("taken", ["h = x * 3\nh", "h = x\nx"])
+def test_a_hook_that_multiplies_by_what_is_not_finite_is_named(taken: str, number: str) -> None:
+    text = HOOKED.format(f"{taken}.register_hook(lambda g: g * {number})")
+    event = run("retrograd", text, steps=True).event
+    assert event is not None
+    assert (event.op, event.lineno, event.function) == ("mul", 3, "<lambda>")
+    assert "in a hook" in (event.note or "")
+    unseen = run("retrograd", text, steps=False).event
+    assert unseen is not None
+    assert "<lambda> (line 3)" in f"{unseen.note} {unseen.function} (line {unseen.lineno})"
+
+
+@pytest.mark.parametrize("steps", [True, False])
+@libraries
+def test_a_plain_factor_is_no_mask(library: str, steps: bool) -> None:
+    setup, code = leaf("[1.0, 0.0]"), "y = 4 * ((1 / x) ** 12 - (1 / x) ** 6)"
+    event = run(library, f"{setup}\n{code}\n{BACKWARD}", steps=steps).event
+    assert event is not None
+    instead = mended(f"{setup}\n{code}", event).splitlines()[1]
+    assert all(np.isfinite(each).all() for each in results_of(library, setup, instead)), instead
+
+
+def test_it_is_not_said_that_no_operation_made_a_nan_of_which_nothing_is_kept() -> None:
+    setup = leaf("[2.0, 1.0]")
+    event = run("torch", f"{setup}\ny = (x * torch.tensor(0.0).log().mul(0)).sum()\n{BACKWARD}").event
+    assert event is not None
+    assert "no operation of this step made it" not in (event.cause or "")
+    assert "is not known" in (event.cause or "")
+
+
+@libraries
+def test_no_samples_are_dropped_of_a_single_number(library: str) -> None:
+    text = f"{leaf('[2.0, 1.0]')}\nd = {{'s': torch.tensor(float('nan'))}}\ny = (x * d['s']).sum()\n{BACKWARD}"
+    event = run(library, text).event
+    assert event is not None
+    assert "isfinite" not in (event.remedy or "")
