@@ -273,6 +273,21 @@ ROWS = [
     Row(
         "scatter_reduce", reduced("amin", include_self=False), dtypes=("float64", "int64"), inplace=True, numeric=False
     ),
+    *(
+        Row(
+            "segment_reduce",
+            lambda make, reduce=reduce: [
+                call(make.normal(6), reduce, lengths=I([2, 4])),
+                call(make.normal(6, 2), reduce, lengths=I([3, 1, 2])),
+                call(make.normal(2, 4, 3), reduce, lengths=I([[1, 3], [2, 2]]), axis=1),
+                call(make.normal(5), reduce, offsets=I([0, 2, 5]), initial=0.5),
+            ],
+            method=False,
+            second=False,  # torch has none
+            tolerance=3,
+        )
+        for reduce in ("sum", "mean", "prod")
+    ),
     Row("index_add", rows, dtypes=ALL, inplace=True),
     Row("index_add", repeated_rows, dtypes=("float32", "float64", "complex128", "int64"), inplace=True),
     Row(

@@ -11,6 +11,7 @@ import operator
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -20,7 +21,8 @@ import retrograd as rg
 
 torch.set_num_threads(1)
 
-with warnings.catch_warnings():
+# what torch's own tests freeze, others here set
+with warnings.catch_warnings(), mock.patch("torch.backends.disable_global_flags"):
     warnings.simplefilter("ignore")
     from torch.testing._internal.common_methods_invocations import op_db
 
