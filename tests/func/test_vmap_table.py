@@ -40,6 +40,7 @@ UNSUPPORTED = {
     "nonzero": DEPENDS,
     "one_hot": "item",  # of the largest class
     "repeat_interleave": "no memory of its own",
+    "segment_reduce": "no memory of its own",  # the lengths
     "tensor_split": "item",
     "unique": DEPENDS,
     "unique_consecutive": DEPENDS,

@@ -97,7 +97,7 @@ def segment_reduce(
         result = scatter_add(base, dim, everywhere, data)
     else:
         result = scatter_reduce(base, dim, everywhere, data, kind, include_self=kind == "prod")
-    result = result.narrow(dim, 0, segments)
+    result = result.narrow(dim, 0, segments).contiguous()
     if initial is not None:
         result = _begun_with(result, kind, float(initial))
     if kind == "mean":
