@@ -26,7 +26,7 @@ with warnings.catch_warnings(), mock.patch("torch.backends.disable_global_flags"
     warnings.simplefilter("ignore")
     from torch.testing._internal.common_methods_invocations import op_db
 
-# dtype: how many of the samples of an operation, and how many derivatives; sixty samples each passed, too
+# dtype: how many of the samples of an operation, the first ones, and how many derivatives
 DTYPES = {torch.float64: (16, 2), torch.complex128: (8, 2), torch.int64: (8, 0), torch.bool: (8, 0)}
 TOLERANCE = {torch.float64: 1e-7, torch.complex128: 1e-7, torch.float32: 1e-4, torch.complex64: 1e-4}
 MATCHING = {

@@ -283,7 +283,8 @@ def _loop(
                         if gi is not None:
                             if anomaly is not None:
                                 gi = fit(gi, *target.shape_and_dtype(edge[1]), node, 0)
-                                anomaly.check(node, g, gi, rule)
+                                if gi is not g:
+                                    anomaly.check(node, g, gi, rule)
                             _deliver(arrived, owned, node, g, edge, gi, on_tensors)
                     else:
                         if gi.shape != target.shape or gi.dtype is not target.dtype:
