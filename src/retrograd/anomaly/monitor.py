@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from types import FrameType
 from typing import Any, TypeVar
 
 from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
@@ -132,6 +133,7 @@ class Watch:
         self._started = self._ended = 0.0
         self._replay: SecondRun | None = None
         self._unfinished: tuple[str, NaNEvent] | None = None  # of a step that was left before its second run
+        self._left: tuple[str, NaNEvent] | None = None  # of a loss that the program has checked, and left its loop for
         self._lock = threading.RLock()
         self._warned = Warned()
 
@@ -167,13 +169,20 @@ class Watch:
 
     def stop(self) -> None:
         """Stop observing and leave everything as it was before. A watch may be started again."""
+        self.end_at(sys._getframe(1))
+
+    def end_at(self, frame: FrameType | None) -> None:
+        """Stop, where a frame may hold a loss that is not finite, for which the program has ended its training."""
         if self not in _stack:
             return
         try:
             self.settle()
             unfinished, self._unfinished = self._unfinished, None
-            if unfinished is not None:
-                self._carry_out(*unfinished)
+            left = self._left if unfinished or self._left or not frame else self._left_at(frame)
+            if left is not None and not unfinished and self._went_on_after(left[1]):
+                self._record(*left, "record")
+            elif (found := unfinished or left) is not None:
+                self._carry_out(*found, told_as="explain")
         finally:
             self._end()
 
@@ -182,7 +191,7 @@ class Watch:
         self._ended = time.perf_counter()
         if _stack:
             _stack[-1].step += self.step  # it saw nothing of these, but they were there
-        self._replay = self._unfinished = None
+        self._replay = self._unfinished = self._left = None
         self.withheld = False
         adapters, self._adapters = self._adapters, []  # which know the watch
         for adapter in reversed(adapters):
@@ -196,14 +205,14 @@ class Watch:
             if error is not None:
                 self._left_by(error)
         finally:
-            self.stop()
+            self.end_at(sys._getframe(1) if error is None else None)
 
     def _left_by(self, error: BaseException) -> None:
         """What is watched is left by an error; a generator that is not asked for more has none."""
         if isinstance(error, GeneratorExit):
             return
         self.explain(error)
-        self._unfinished = None
+        self._unfinished = self._left = None
         with suppress(AnomalyError):  # it is recorded; the error that is under way comes first
             self.settle()
 
@@ -306,6 +315,7 @@ class Watch:
                     yield from self._again(batch, replay)
             except GeneratorExit:  # the loop was left, perhaps because the program saw it, too
                 self._unfinished = replay.tripped or replay.first
+                self._left = None if self._unfinished else self._left_at(sys._getframe(1))
                 raise
             finally:
                 if self._replay is replay:  # else the loop was left by an exception, and another one is under way
@@ -349,7 +359,7 @@ class Watch:
         stopped = isinstance(error, SystemExit) and error.code not in (None, 0)
         if isinstance(error, AnomalyError) or not (isinstance(error, Exception) or stopped):
             return  # the first says all by itself
-        kind, unfinished = self._unfinished or ("", None)
+        kind, unfinished = self._unfinished or self._left or ("", None)
         if unfinished is not None and self.listens_to(kind):
             self._record(kind, unfinished, "explain")
             error.add_note(message_of(unfinished))
@@ -364,6 +374,20 @@ class Watch:
                 event = self._completed(event if event.step else replace(event, step=self.step + 1))
                 self._record("nan", event, "explain")
                 error.add_note("\n".join(advice(event)) if event.kind == "error" else message_of(event))
+
+    def _left_at(self, frame: FrameType) -> tuple[str, NaNEvent] | None:
+        """The kind of harm and the event of a loss for which the program leaves a loop, or ends, without an error."""
+        if sys.is_finalizing() or (self._events and self._events[-1].step in (self.step, self.step + 1)):
+            return None  # Python ends, or it has been told
+        for adapter in self._adapters:
+            found = adapter.left_at(frame) if isinstance(adapter, ExplainsErrors) else None
+            if found is not None and self.listens_to(found[0]):
+                return found[0], self._completed(replace(found[1], step=self.step + 1, batch_idx=self.batch_idx))
+        return None
+
+    def _went_on_after(self, event: NaNEvent) -> bool:
+        """Whether training went on after a loss that the program has left: it knows what to do about it."""
+        return event.step is not None and event.step <= self.step
 
     # --- what adapters tell -----------------------------------------------------------------------------------------
 
@@ -384,6 +408,11 @@ class Watch:
     def listens_to(self, kind: str) -> bool:
         """Whether anything is to be done about a kind of harm."""
         return self.policies[kind] != "ignore"
+
+    @property
+    def must_not_pass(self) -> list[str]:
+        """The kinds of numbers none of which may reach a weight."""
+        return [kind for kind in ("nan", "inf") if self.policies[kind] not in ("ignore", "record", "warn")]
 
     def found(self, kind: str, event: NaNEvent, *, exact: bool = False) -> str:
         """Take over an event and say what is to be done; under "raise" it is raised.
@@ -487,11 +516,13 @@ class Watch:
         for listener in list(self.listeners):
             listener(event)
 
-    def _carry_out(self, kind: str, event: NaNEvent | GradEvent, twice: bool = False) -> str:
+    def _carry_out(
+        self, kind: str, event: NaNEvent | GradEvent, twice: bool = False, told_as: str | None = None
+    ) -> str:
         action = self._action(kind, event)
         if action == "ignore":
             return "go on"
-        self._record(kind, event, action, twice)
+        self._record(kind, event, told_as or action, twice)
         if action == "raise":
             raise AnomalyError(event, message_of(event))
         if action == "warn":
@@ -499,91 +530,3 @@ class Watch:
             if text is not None:
                 warnings.warn(text, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
         return "withhold" if action == "skip_step" else "go on"
-
-
-def watch(
-    model: Any = None,
-    optimizer: Any = None,
-    policy: str | Mapping[str, Action] | Callable[[Any], str | None] = "raise",
-    *,
-    allow: Iterable[str] = (),
-    allow_modules: Iterable[str] = (),
-    max_events: int = 100,
-    recorder: Any = None,
-    budget: float = 0.01,
-    lag: int = 0,
-    from_step: int | None = None,
-) -> Watch:
-    """Keep a training loop under observation: find where a NaN or an infinity is born, before it reaches a weight.
-
-    Use the result as a context manager, as a decorator, or through its ``start()`` and ``stop()``. It costs little:
-    births are reported by the processor's floating-point flags; whether one does harm is decided at the
-    boundaries, when ``backward`` starts (the loss), when it ends (the gradients), and when an optimizer steps.
-
-    Parameters
-    ----------
-    model : Module, optional
-        For the names of parameters and modules in reports, and for its buffers in a replay.
-    optimizer : Optimizer, optional
-        For its settings in reports.
-    policy : str, callable, or dict of them
-        What to do: ``"ignore"``, ``"record"`` (only in ``events``), ``"warn"``, ``"raise"``, ``"skip_step"`` (the step
-        changes no weight, training goes on), or a function of the event that returns one of these. A dictionary gives
-        one for each kind: ``"nan"`` and ``"inf"`` for values that reached the loss or a gradient (by default both
-        "raise"), ``"overflow"`` and ``"underflow"`` for births that did no harm, ``"spike"`` for gradients that grow
-        beyond what is usual (by default all "ignore"; but where nothing is said of "overflow", a warning tells once of
-        a normalisation whose variance overflowed: it gives zeros, and training stalls without any NaN).
-    allow : str or iterable of str
-        Operations whose infinities are meant, such as ``"log"``: they are not suspects.
-    allow_modules : str or iterable of str
-        Modules of ``model``, by name, of which the same is true.
-    max_events : int
-        How many events are kept; the oldest are dropped.
-    recorder : object with a method ``write(event, *, outcome)``, optional
-        Gets every event as it happens, and what becomes of the step; for example a
-        :class:`retrograd.anomaly.report.Report`.
-    budget : float
-        The share of the running time for checks that keep no bad value from the weights: noting the lines of operations
-        (PyTorch), and looks at gradients that neither a flag nor the policy asks for. ``overhead`` is the share taken.
-    lag : int
-        1 to read the result of a look one step later, for PyTorch models on a GPU: the program then never waits for
-        the device. A bad update is held back there all the same. See "Without waiting for a GPU" in docs/pytorch.md.
-    from_step : int, optional
-        The step, counted from 1, from which on every operation of this thread is recorded as in a second run, so that a
-        birth is found with line, element and operands when it happens. Up to there nothing more is done than
-        usual; from there on the program is slower by far. An event that could not be explained so well names the step.
-
-    Returns
-    -------
-    Watch
-
-    Raises
-    ------
-    TypeError
-        If ``model`` is no module, ``optimizer`` has no ``step``, or one string is given in place of a list of names.
-    ValueError
-        For an unknown kind, policy or module, a budget that is not above 0, another lag, or a step that is none.
-
-    Examples
-    --------
-    >>> x = rg.tensor([1.0, 0.0], requires_grad=True)
-    >>> with rg.anomaly.watch() as w:
-    ...     loss = (x / x).sum()
-    ...     loss.backward()
-    Traceback (most recent call last):
-    retrograd.anomaly.monitor.AnomalyError: ...
-    >>> w.event.op, w.event.index, w.event.operands
-    ('div', (1,), {'input': 0.0, 'other': 0.0})
-    """
-    return Watch(
-        model,
-        optimizer,
-        policy,
-        allow=allow,
-        allow_modules=allow_modules,
-        max_events=max_events,
-        recorder=recorder,
-        budget=budget,
-        lag=lag,
-        from_step=from_step,
-    )

@@ -1,4 +1,4 @@
-"""Errors that an operation raised about the numbers it was given, as events."""
+"""Errors about numbers that are not finite, and losses that the program leaves for that, as events."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 
 import torch
 
+from retrograd.anomaly.adapters.checked import checked_loss
 from retrograd.anomaly.adapters.place import place_fields, variables_read
 from retrograd.anomaly.adapters.refused import Refused
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad, node_of
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.frames import MODULE_CALL, is_internal
+from retrograd.anomaly.adapters.torch.gradients import kind_of
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.variables import named_variables, variables_left_by
 from retrograd.anomaly.event import NaNEvent
@@ -52,17 +54,34 @@ def explanation(
     return _refused_matrix(error, findings_at) or _failure(error, model, context)
 
 
+def loss_left(
+    frame: FrameType | None, watch: Watch, findings_at: Callable[[FrameType], Findings]
+) -> tuple[str, NaNEvent] | None:
+    """The kind of harm and the event of a loss that the program has checked and left; None if there is none."""
+    loss = None if frame is None else checked_loss(frame, _is_bad_loss)
+    if frame is None or loss is None:
+        return None
+    watch.remember_loss(loss.item() if loss.is_floating_point() else None)
+    event = _born_before(loss, findings_at(frame))
+    return None if event is None else (kind_of([loss]), event)
+
+
 def _refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
     """The event of a loss that is not finite, where the program itself has raised an error, as it does on seeing that.
 
     None if there is no such loss among the variables that the error has left behind, or if nothing is known of it.
     """
     for frame, value in variables_left_by(error, is_internal):
-        if isinstance(value, torch.Tensor) and value.numel() == 1 and node_of(value) is not None and is_bad(value):
+        if _is_bad_loss(value):
             if value.is_floating_point():
                 watch.loss_history[-1] = value.item()
             return _born_before(value, findings_at(frame))
     return None
+
+
+def _is_bad_loss(value: Any) -> bool:
+    """Whether something is a loss that is not finite."""
+    return isinstance(value, torch.Tensor) and value.numel() == 1 and node_of(value) is not None and is_bad(value)
 
 
 def _refused_argument(error: BaseException, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:

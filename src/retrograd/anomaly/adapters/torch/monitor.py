@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from retrograd.anomaly.adapters.torch.by_hand import UpdatesByHand
 from retrograd.anomaly.adapters.torch.calls import are_tensors, can_be_bad, is_bad
 from retrograd.anomaly.adapters.torch.compiling import in_use
 from retrograd.anomaly.adapters.torch.distributed import Agreement
-from retrograd.anomaly.adapters.torch.failures import explanation
+from retrograd.anomaly.adapters.torch.failures import explanation, loss_left
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
 from retrograd.anomaly.adapters.torch.frames import Steps, Turns, user_frame
@@ -320,14 +321,9 @@ class TorchMonitor:
 
     def _is_due(self) -> bool:
         """Whether to look at the gradients of this step: always where a bad one must not be applied or is asked for."""
-        if self._must_not_pass or self.watch.replaying or self._agreement.active or self._recorder is not None:
+        if self.watch.must_not_pass or self.watch.replaying or self._agreement.active or self._recorder is not None:
             return True
         return self._pace.is_due()
-
-    @property
-    def _must_not_pass(self) -> list[str]:
-        """Of which kinds no value may be applied."""
-        return [kind for kind in ("nan", "inf") if self.watch.policies[kind] not in ("ignore", "record", "warn")]
 
     def _bad_gradients(self, gradients: Sequence[tuple[Tensor, Tensor]], losses: Sequence[Tensor]) -> bool:
         wrong = bad_ones(gradients)
@@ -336,7 +332,7 @@ class TorchMonitor:
             return True
         is_news = any(self._told.get(id(leaf)) is not gradient for leaf, gradient in wrong) or not wrong
         self._told |= {id(leaf): gradient for leaf, gradient in wrong}
-        if (self._loss_is_told or not is_news) and kind not in self._must_not_pass:
+        if (self._loss_is_told or not is_news) and kind not in self.watch.must_not_pass:
             return True
         event, self._deferred = self._deferred, None
         with self._at_work():
@@ -358,7 +354,7 @@ class TorchMonitor:
             return
         if self._reads_later:
             waiting, self._waiting = self._waiting, []
-            clipped = self._lag.clip(gradients, waiting, self._must_not_pass)
+            clipped = self._lag.clip(gradients, waiting, self.watch.must_not_pass)
             go_on()
             clipped()
             return
@@ -427,7 +423,9 @@ class TorchMonitor:
         withheld, self._withheld = self._withheld, False
         if not withheld and getattr(optimizer, "found_inf", None) is None:
             gradients = gradients_of(optimizer)
-            if not self._are_checked(gradients) and (at_once or not self._look_later(optimizer, gradients)):
+            # whether clipping has looked at just these, and nothing has changed since
+            checked = self._checked is not None and not self._waiting and self._checked.covers(gradients)
+            if not checked and (at_once or not self._look_later(optimizer, gradients)):
                 withheld = not self._look(gradients)
                 self._withheld = False
         withheld = withheld or not rates_pass(self.watch, optimizer, self._context)
@@ -441,10 +439,6 @@ class TorchMonitor:
             self._hidden = Withheld(optimizer)
         else:
             self.updates += 1
-
-    def _are_checked(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
-        """Whether clipping has looked at just these gradients, and nothing has changed since."""
-        return self._checked is not None and not self._waiting and self._checked.covers(gradients)
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._busy or not self._steps.end():
@@ -495,7 +489,7 @@ class TorchMonitor:
         if expected.depth or not self._is_due():
             return True
         began = time.perf_counter()
-        must_not_pass, watch = self._must_not_pass, self.watch
+        must_not_pass, watch = self.watch.must_not_pass, self.watch
         done = self._lag.look(optimizer, gradients, self._waiting, must_not_pass, watch.step, watch.batch_idx)
         self.watch.spent(self._pace.looked(began))
         return done
@@ -522,9 +516,12 @@ class TorchMonitor:
     def _names(self) -> Names:
         return Names(self.model, user_frame(sys._getframe(1)))
 
-    def _findings(self, note: str | None = None, tail: Tail | None = None, frame: Any = None) -> Findings:
+    def _findings_at(self, frame: FrameType) -> Findings:
+        return self._findings(names=Names(self.model, frame))
+
+    def _findings(self, note: str | None = None, tail: Tail | None = None, names: Names | None = None) -> Findings:
         return Findings(
-            self._names() if frame is None else Names(self.model, frame),
+            names or self._names(),
             self._recorder,
             self._sites,
             self._calls,
@@ -562,9 +559,12 @@ class TorchMonitor:
     def explain(self, error: BaseException) -> NaNEvent | None:
         """The event of an error about numbers that are not finite; None for any other."""
         with self._at_work():
-            return explanation(
-                error, self.watch, self.model, self._context(), lambda frame: self._findings(frame=frame)
-            )
+            return explanation(error, self.watch, self.model, self._context(), self._findings_at)
+
+    def left_at(self, frame: FrameType | None) -> tuple[str, NaNEvent] | None:
+        """The kind of harm and the event of a loss that the program has checked and left; None if there is none."""
+        with self._at_work():
+            return loss_left(user_frame(frame), self.watch, self._findings_at)
 
     # --- a second run ---------------------------------------------------------------------------------------------
 
