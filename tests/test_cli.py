@@ -316,14 +316,16 @@ main()
 print("done")
 """
 
-STOPPING_AT_THE_TOP = """\
+ANOTHER_LOOP = """\
 import retrograd as rg
 x = rg.ones(1, requires_grad=True)
-for k in range(3):
-    loss = rg.log(x - k).sum()
-    if loss.isinf():
-        break
-    loss.backward()
+def main():
+    for k in range(3):
+        loss = rg.log(x - k).sum()
+        if loss.isinf():
+            break
+        loss.backward()
+main()
 print("done")
 """
 
@@ -333,9 +335,9 @@ print("done")
     [
         (f"WHEN = 'before'\n{STOPPING}", "script.py:7, step 2"),
         (f"WHEN = 'after'\n{STOPPING}", "script.py:7, step 2"),
-        (STOPPING_AT_THE_TOP, "script.py:4, step 2"),
+        (ANOTHER_LOOP, "script.py:5, step 2"),
     ],
-    ids=["before backward", "after backward", "at the top"],
+    ids=["before backward", "after backward", "another loop"],
 )
 @pytest.mark.parametrize("policy", ["raise", "record"])
 def test_a_script_that_leaves_its_loop_because_of_its_loss(

@@ -151,9 +151,58 @@ def test_it_is_told_without_an_error_under_other_policies(module: ModuleType, pr
     assert [(event.op, event.index) for event in w.events] == [("log", (0,))]
 
 
+def in_a_function(module: ModuleType) -> None:
+    for k in range(3):
+        loss = loss_before(module, k)
+        if module.isnan(loss) or module.isinf(loss):
+            return
+        loss.backward()
+
+
+def is_fine(loss: Any) -> bool:
+    return bool(loss.isfinite().all())
+
+
+def by_another_function(module: ModuleType) -> None:
+    for k in range(3):
+        loss = loss_before(module, k)
+        if not is_fine(loss):
+            break
+        loss.backward()
+
+
+def of_a_history(module: ModuleType) -> None:
+    losses = []
+    for k in range(3):
+        loss = loss_before(module, k)
+        losses.append(loss.item())
+        if any(map(math.isinf, losses)):
+            break
+        loss.backward()
+
+
+def of_the_running_mean(module: ModuleType) -> None:
+    mean = 0.0
+    for k in range(3):
+        loss = loss_before(module, k)
+        mean = 0.9 * mean + 0.1 * float(loss.detach())
+        if not math.isfinite(mean):
+            break
+        loss.backward()
+
+
+@both
+@pytest.mark.parametrize("program", [in_a_function, by_another_function, of_a_history, of_the_running_mean])
+def test_a_loop_in_a_function_that_has_returned(module: ModuleType, program: Callable[[ModuleType], None]) -> None:
+    with pytest.raises(AnomalyError, match="log"), watch() as w:
+        program(module)
+    (event,) = w.events
+    assert (event.op, event.index, event.step) == ("log", (0,), 2)
+    assert (event.code_line or "").endswith("# born here")
+
+
 @both
 def test_a_loop_over_something_else(module: ModuleType) -> None:
-    """Then the end of the block is where it can be seen."""
     with pytest.raises(AnomalyError, match="log"), watch() as w:
         for k in range(3):
             loss = loss_before(module, k)
@@ -250,6 +299,34 @@ def test_what_was_left_out_is_not_told_twice(module: ModuleType) -> None:
             if loss.isinf():
                 break
     assert [event.op for event in w.events] == ["log"]
+
+
+@both
+def test_what_is_only_printed(module: ModuleType) -> None:
+    """A part of the loss that is masked out, in a function that checks the loss."""
+    with watch() as w:
+        for _ in w.steps(range(3)):
+            x = module.tensor([1.0, 0.0], requires_grad=True)
+            part = x.log().sum()
+            loss = (x * x).sum() + module.where(part.detach().isinf(), module.zeros(()), part.detach())
+            print(part.item())
+            if loss > 100:
+                break
+            loss.backward()
+    assert part.isinf()
+    assert not w.events
+
+
+@both
+def test_without_gradients(module: ModuleType) -> None:
+    """As in validation."""
+    with watch() as w:
+        loss_before(module, 0).backward()
+        with module.no_grad():
+            loss = loss_before(module, 1)
+            if loss.isinf():
+                return
+    assert not w.events
 
 
 @both

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import FrameType
 from typing import Any, Protocol, runtime_checkable
 
 from retrograd.anomaly.event import NaNEvent
@@ -38,15 +37,6 @@ class ExplainsErrors(Protocol):
         """The event of an error about numbers that are not finite; None for any other.
 
         An operation has raised it about what it was given, or the program about a loss: before it exits, say.
-        """
-
-    def left_at(self, frame: FrameType | None) -> tuple[str, NaNEvent] | None:
-        """The kind of harm and the event of a loss that the program has checked and left; None if there is none.
-
-        Parameters
-        ----------
-        frame
-            Where it has left a loop, or ends what is watched; the user's is the first one outwards.
         """
 
 

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from types import FrameType
 from typing import Any, TypeVar
 
 from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
@@ -133,7 +132,7 @@ class Watch:
         self._started = self._ended = 0.0
         self._replay: SecondRun | None = None
         self._unfinished: tuple[str, NaNEvent] | None = None  # of a step that was left before its second run
-        self._left: tuple[str, NaNEvent] | None = None  # of a loss that the program has checked, and left its loop for
+        self._checked: tuple[str, NaNEvent] | None = None  # of a loss that the program may leave its loop for
         self._lock = threading.RLock()
         self._warned = Warned()
 
@@ -169,20 +168,14 @@ class Watch:
 
     def stop(self) -> None:
         """Stop observing and leave everything as it was before. A watch may be started again."""
-        self.end_at(sys._getframe(1))
-
-    def end_at(self, frame: FrameType | None) -> None:
-        """Stop, where a frame may hold a loss that is not finite, for which the program has ended its training."""
         if self not in _stack:
             return
         try:
             self.settle()
-            unfinished, self._unfinished = self._unfinished, None
-            left = self._left if unfinished or self._left or not frame else self._left_at(frame)
-            if left is not None and not unfinished and self._went_on_after(left[1]):
-                self._record(*left, "record")
-            elif (found := unfinished or left) is not None:
-                self._carry_out(*found, told_as="explain")
+            self._see_whether_it_went_on()
+            unfinished, self._unfinished, self._checked = self._unfinished or self._checked, None, None
+            if unfinished is not None:
+                self._carry_out(*unfinished, told_as="explain")
         finally:
             self._end()
 
@@ -191,7 +184,7 @@ class Watch:
         self._ended = time.perf_counter()
         if _stack:
             _stack[-1].step += self.step  # it saw nothing of these, but they were there
-        self._replay = self._unfinished = self._left = None
+        self._replay = self._unfinished = self._checked = None
         self.withheld = False
         adapters, self._adapters = self._adapters, []  # which know the watch
         for adapter in reversed(adapters):
@@ -205,14 +198,14 @@ class Watch:
             if error is not None:
                 self._left_by(error)
         finally:
-            self.end_at(sys._getframe(1) if error is None else None)
+            self.stop()
 
     def _left_by(self, error: BaseException) -> None:
         """What is watched is left by an error; a generator that is not asked for more has none."""
         if isinstance(error, GeneratorExit):
             return
         self.explain(error)
-        self._unfinished = self._left = None
+        self._unfinished = self._checked = None
         with suppress(AnomalyError):  # it is recorded; the error that is under way comes first
             self.settle()
 
@@ -315,7 +308,6 @@ class Watch:
                     yield from self._again(batch, replay)
             except GeneratorExit:  # the loop was left, perhaps because the program saw it, too
                 self._unfinished = replay.tripped or replay.first
-                self._left = None if self._unfinished else self._left_at(sys._getframe(1))
                 raise
             finally:
                 if self._replay is replay:  # else the loop was left by an exception, and another one is under way
@@ -359,7 +351,8 @@ class Watch:
         stopped = isinstance(error, SystemExit) and error.code not in (None, 0)
         if isinstance(error, AnomalyError) or not (isinstance(error, Exception) or stopped):
             return  # the first says all by itself
-        kind, unfinished = self._unfinished or self._left or ("", None)
+        self._see_whether_it_went_on()
+        kind, unfinished = self._unfinished or self._checked or ("", None)
         if unfinished is not None and self.listens_to(kind):
             self._record(kind, unfinished, "explain")
             error.add_note(message_of(unfinished))
@@ -375,19 +368,13 @@ class Watch:
                 self._record("nan", event, "explain")
                 error.add_note("\n".join(advice(event)) if event.kind == "error" else message_of(event))
 
-    def _left_at(self, frame: FrameType) -> tuple[str, NaNEvent] | None:
-        """The kind of harm and the event of a loss for which the program leaves a loop, or ends, without an error."""
-        if sys.is_finalizing() or (self._events and self._events[-1].step in (self.step, self.step + 1)):
-            return None  # Python ends, or it has been told
-        for adapter in self._adapters:
-            found = adapter.left_at(frame) if isinstance(adapter, ExplainsErrors) else None
-            if found is not None and self.listens_to(found[0]):
-                return found[0], self._completed(replace(found[1], step=self.step + 1, batch_idx=self.batch_idx))
-        return None
-
-    def _went_on_after(self, event: NaNEvent) -> bool:
-        """Whether training went on after a loss that the program has left: it knows what to do about it."""
-        return event.step is not None and event.step <= self.step
+    def _see_whether_it_went_on(self) -> None:
+        """Where training goes on after a loss that the program has checked, the program knows what to do about it."""
+        checked = self._checked
+        if checked is not None and (checked[1].step or 0) <= self.step:
+            self._checked = None
+            if all(event.step != checked[1].step for event in self._events):
+                self._record(*checked, "record")
 
     # --- what adapters tell -----------------------------------------------------------------------------------------
 
@@ -413,6 +400,22 @@ class Watch:
     def must_not_pass(self) -> list[str]:
         """The kinds of numbers none of which may reach a weight."""
         return [kind for kind in ("nan", "inf") if self.policies[kind] not in ("ignore", "record", "warn")]
+
+    @property
+    def is_told(self) -> bool:
+        """Whether all is known of the step that is under way: it has been told of, or is the second run."""
+        if sys.is_finalizing() or (self._replay is not None and self._replay.first is not None):
+            return True
+        if self._checked is not None and self._checked[1].step == self.step + 1:
+            return True
+        return bool(self._events) and self._events[-1].step in (self.step, self.step + 1)
+
+    def checked(self, kind: str, event: NaNEvent) -> None:
+        """Take over the event of a loss that the program checks by itself: if nothing comes after it, that is why."""
+        self._see_whether_it_went_on()
+        event = replace(event, step=self.step + 1, batch_idx=self.batch_idx)
+        if self.listens_to(kind):
+            self._checked = kind, self._completed(event)
 
     def found(self, kind: str, event: NaNEvent, *, exact: bool = False) -> str:
         """Take over an event and say what is to be done; under "raise" it is raised.

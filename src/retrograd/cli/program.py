@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import importlib.util
 import io
-import linecache
 import os
 import re
 import runpy
@@ -13,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType, TracebackType
+from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 import retrograd
@@ -116,19 +115,6 @@ def _run(code: CodeType, argv: list[str], first_path: str, **attributes: Any) ->
     exec(code, vars(main))
 
 
-def frame_at_the_end() -> FrameType | None:
-    """A frame as the program's main module has it at its end, with all its variables; None without such a module."""
-    main = sys.modules.get("__main__")
-    filename = getattr(main, "__file__", None)
-    if main is None or filename is None:
-        return None
-    frames: list[FrameType] = []
-    variables = {**vars(main), _HERE: lambda: frames.append(sys._getframe(1))}
-    above = "\n" * max(len(linecache.getlines(filename)) - 1, 0)
-    exec(compile(f"{above}{_HERE}()", filename, "exec"), variables)
-    return frames[0]
-
-
 def _set_first_path(directory: str) -> None:
     """Where the program's own modules are looked up first, unless the user has asked Python not to (``-P``)."""
     if not sys.flags.safe_path:
@@ -187,7 +173,6 @@ def _is_starter(filename: str) -> bool:
     return filename == runpy.__file__ or filename == "<frozen runpy>" or Path(filename).parent == Path(__file__).parent
 
 
-_HERE = "__retrograd_here__"
 _WATCH = str(Path(retrograd.__file__).parent / "anomaly") + os.sep
 _MODE = "__torch_function__"
 _DISPATCH = "handle_torch_function"

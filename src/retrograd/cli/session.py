@@ -14,7 +14,7 @@ from retrograd.anomaly.event import GradEvent, NaNEvent
 from retrograd.anomaly.messages import outcome_of
 from retrograd.anomaly.report import Report
 from retrograd.cli.again import Command, set_seeds
-from retrograd.cli.program import ProgramNotFoundError, frame_at_the_end, show_only_own_frames
+from retrograd.cli.program import ProgramNotFoundError, show_only_own_frames
 
 LIBRARIES = ("retrograd", "torch")
 NOTHING_WATCHED = "retrograd: no backward pass was seen in this process, so there was nothing to watch"
@@ -46,7 +46,7 @@ def run_watched(
         if isinstance(error, AnomalyError):
             _write_if_missing(report, error.event)
         observer.explain(error)
-    left = _end(observer, failure)
+    left = _end(observer)
     if isinstance(failure, ProgramNotFoundError):
         _say(f"retrograd: {failure}")
         return 2
@@ -74,10 +74,10 @@ def run_watched(
     return 0 if failure is None and left is None else 1
 
 
-def _end(observer: Watch, failure: BaseException | None) -> AnomalyError | None:
+def _end(observer: Watch) -> AnomalyError | None:
     """Stop the watch; what it raises of a loss for which the program has ended by itself, without an error."""
     try:
-        observer.end_at(frame_at_the_end() if failure is None else None)
+        observer.stop()
     except AnomalyError as error:
         return error
     return None

@@ -1,48 +1,81 @@
-"""Losses that the program checks by itself, to leave its loop quietly: ``if isnan(loss): break``."""
+"""Losses that the program checks by itself, to leave its loop for them: ``if isnan(loss): break``.
+
+Whatever the check is made of, it reads a truth value, or a number that is not finite, from a tensor. Where that happens
+in a function that leaves a loop, or itself, on a condition, the variables which the condition reads are looked at.
+"""
 
 from __future__ import annotations
 
 import ast
 import math
 from collections.abc import Callable, Iterator
+from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
-from retrograd.anomaly.adapters.making import made
+from retrograd.anomaly.adapters.making import sources
 from retrograd.anomaly.adapters.syntax import body, inside, variables_in
 from retrograd.anomaly.adapters.variables import local_variables
 
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
 _EXITS = frozenset(("exit", "quit", "_exit"))  # of sys, os, or by themselves
+_NEAR = 3  # frames: the function that looks, and those that have called it to look
 
 
-def checked_loss(frame: FrameType, is_bad_loss: Callable[[Any], bool]) -> Any | None:
-    """A loss for which the program has left a loop, or None.
+def may_tell_of_one(value: Any) -> bool:
+    """Whether what was read from a tensor is a truth value, or a number that is not finite."""
+    return value is True or value is False or (type(value) is float and not math.isfinite(value))
 
-    It is a variable of the frame that a condition in its code reads, such as one in front of a ``break``; or one from
-    which such a variable was made that says so: a number that is not finite, or a truth value.
+
+def checked_loss(
+    frame: FrameType | None,
+    is_internal: Callable[[CodeType], bool],
+    has_history: Callable[[Any], bool],
+    is_bad: Callable[[Any], bool],
+) -> tuple[FrameType, Any] | None:
+    """A loss for which the program may be about to leave a loop, with the frame that checks it; None without one.
 
     Parameters
     ----------
     frame
-        Of the user's program.
-    is_bad_loss
-        Whether something is a loss that is not finite.
+        In which something was read from a tensor.
+    is_internal
+        Whether code is not the user's.
+    has_history
+        Whether something is a tensor that operations have made.
+    is_bad
+        Whether such a tensor is a loss that is not finite.
     """
-    variables = {**frame.f_globals, **local_variables(frame)}
-    for name in _checked(frame.f_code):
-        value = _value(name, variables)
-        if is_bad_loss(value):
-            return value
-        if _tells_of_one(value):
-            for source in sorted(made(frame.f_code, name).variables):
-                if is_bad_loss(value := _value(source, variables)):
-                    return value
+    for each in islice(_calling(frame, is_internal), _NEAR):
+        for value in _values(each, has_history):
+            if is_bad(value):
+                return each, value
     return None
 
 
-def _checked(code: CodeType) -> Iterator[str]:
-    """The variables that a condition reads on which the function, or one of its loops, is left."""
+def _calling(frame: FrameType | None, is_internal: Callable[[CodeType], bool]) -> Iterator[FrameType]:
+    """The frames of the user's that have called each other without any library in between."""
+    while frame is not None and not is_internal(frame.f_code):
+        yield frame
+        frame = frame.f_back
+
+
+# By the addresses of code objects, which are kept; to hash one would take longer than all the rest.
+_known: dict[int, tuple[CodeType, tuple[str, ...]]] = {}
+_MOST = 4096
+
+
+def _conditions(code: CodeType) -> tuple[str, ...]:
+    """The variables that conditions read on which the function, or one of its loops, is left."""
+    known = _known.get(id(code))
+    if known is None:
+        if len(_known) >= _MOST:
+            _known.clear()
+        known = _known[id(code)] = code, tuple(dict.fromkeys(_read_in_conditions(code)))
+    return known[1]
+
+
+def _read_in_conditions(code: CodeType) -> Iterator[str]:
     for node in body(code):
         if isinstance(node, ast.While) or (isinstance(node, ast.If) and any(map(_leaves, inside(node)))):
             yield from variables_in(node.test)
@@ -55,20 +88,24 @@ def _leaves(node: ast.AST) -> bool:
     return isinstance(node, _LEAVES)
 
 
-def _value(name: str, variables: dict[str, Any]) -> Any:
+def _values(frame: FrameType, has_history: Callable[[Any], bool]) -> Iterator[Any]:
+    """The tensors with a history that are in the conditions, or that a number or truth value there is made from."""
+    names = list(_conditions(frame.f_code))
+    if not names:
+        return
+    variables = local_variables(frame)
+    for name in names:  # which grow
+        value = _value(name, frame, variables)
+        if has_history(value):
+            yield value
+        else:
+            names += (each for each in sources(frame.f_code, name) if each not in names)
+
+
+def _value(name: str, frame: FrameType, variables: dict[str, Any]) -> Any:
     """What a variable holds, or an attribute of an object's own; nothing is computed for it."""
     first, *attributes = name.split(".")
-    value = variables.get(first)
+    value = variables[first] if first in variables else frame.f_globals.get(first)
     for each in attributes:
         value = getattr(value, "__dict__", {}).get(each)
     return value
-
-
-def _tells_of_one(value: Any) -> bool:
-    """Whether it is a truth value, or a number that is not finite; of a tensor or array, its only element."""
-    if hasattr(value, "item"):
-        try:
-            value = value.item()
-        except Exception:  # more than one, or something else altogether
-            return False
-    return isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value))

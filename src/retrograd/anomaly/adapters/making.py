@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
 
@@ -51,6 +52,12 @@ def made(code: CodeType, name: str) -> Made:
             lines.update(each.lines)
             wanted |= each.gives | each.reads
     return Made(frozenset(lines), frozenset(wanted - {name}))
+
+
+@lru_cache(maxsize=1024)
+def sources(code: CodeType, name: str) -> tuple[str, ...]:
+    """The variables that those statements read which give one its value."""
+    return tuple(sorted({read for each in _statements(code) if name in each.gives for read in each.reads}))
 
 
 def statement_at(code: CodeType, lineno: int) -> range:

@@ -17,7 +17,7 @@ from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.adapters.variables import variables_left_by
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.monitor import Watch
-from retrograd.core import sites
+from retrograd.core import sites, state
 from retrograd.core.errors import LinAlgError
 from retrograd.core.tensor import Tensor
 
@@ -45,14 +45,16 @@ def explanation(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEven
     return _refused_loss(error, watch, inquest)
 
 
-def loss_left(frame: FrameType | None, watch: Watch, inquest: Inquire) -> tuple[str, NaNEvent] | None:
-    """The kind of harm and the event of a loss that the program has checked and left; None if there is none."""
-    loss = None if frame is None else checked_loss(frame, _is_bad_loss)
-    if frame is None or loss is None:
-        return None
-    watch.remember_loss(loss_of(loss._data))
-    event = _of_loss(loss, frame, watch, inquest)
-    return None if event is None else (harm_of([loss._data]), event)
+def look_at_checked(frame: FrameType | None, watch: Watch, inquest: Inquire) -> None:
+    """Tell the watch of a loss that is not finite and that the program checks, having read something in a frame."""
+    if watch.is_told or not state.local.grad_enabled:
+        return
+    found = checked_loss(sites.user_frame(frame), sites.is_internal, _has_history, lambda loss: is_bad(loss._data))
+    if found is not None:
+        frame, loss = found
+        event = _of_loss(loss, frame, watch, inquest)
+        if event is not None:
+            watch.checked(harm_of([loss._data]), event)
 
 
 def _refused_argument(error: BaseException, tensor: Tensor, watch: Watch, inquest: Inquire) -> NaNEvent | None:
@@ -78,8 +80,13 @@ def _refused_loss(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEv
 
 def _is_bad_loss(value: Any) -> bool:
     """Whether something is a loss that is not finite."""
-    edge = value._resolve_edge() if isinstance(value, Tensor) and value.numel() == 1 else None
-    return edge is not None and not edge[0].is_leaf and is_bad(value._data)
+    return _has_history(value) and value.numel() == 1 and is_bad(value._data)
+
+
+def _has_history(value: Any) -> bool:
+    """Whether it is a tensor that operations have made."""
+    edge = value._resolve_edge() if isinstance(value, Tensor) else None
+    return edge is not None and not edge[0].is_leaf
 
 
 def _of_loss(loss: Tensor, frame: FrameType, watch: Watch, inquest: Inquire) -> NaNEvent | None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.checked import may_tell_of_one
 from retrograd.anomaly.adapters.leaves import LeafNames
 from retrograd.anomaly.adapters.optimizers import described
 from retrograd.anomaly.adapters.pace import LONGEST_PAUSE, Pace
@@ -31,7 +32,7 @@ from retrograd.anomaly.adapters.retrograd.births import (
     saved_before,
 )
 from retrograd.anomaly.adapters.retrograd.elements import harm_of, is_bad, is_born
-from retrograd.anomaly.adapters.retrograd.failures import explanation, loss_left
+from retrograd.anomaly.adapters.retrograd.failures import explanation, look_at_checked
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.looks import (
     Told,
@@ -419,9 +420,9 @@ class RetrogradMonitor(Monitor):
         """The event of an error about numbers that are not finite; None for any other."""
         return explanation(error, self.watch, self.inquest)
 
-    def left_at(self, frame: FrameType | None) -> tuple[str, NaNEvent] | None:
-        """The kind of harm and the event of a loss that the program has checked and left; None if there is none."""
-        return loss_left(sites.user_frame(frame), self.watch, self.inquest)
+    def read(self, value: Any) -> None:
+        if may_tell_of_one(value):
+            look_at_checked(sys._getframe(2), self.watch, self.inquest)
 
     def _report_passing(self, edges: Sequence[Edge]) -> None:
         """Births that did no harm, if somebody wants to know."""

@@ -1,4 +1,4 @@
-"""Errors about numbers that are not finite, and losses that the program leaves for that, as events."""
+"""Errors about numbers that are not finite, as events."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import Any
 
 import torch
 
-from retrograd.anomaly.adapters.checked import checked_loss
 from retrograd.anomaly.adapters.place import place_fields, variables_read
 from retrograd.anomaly.adapters.refused import Refused
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad, node_of
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.frames import MODULE_CALL, is_internal
-from retrograd.anomaly.adapters.torch.gradients import kind_of
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.variables import named_variables, variables_left_by
 from retrograd.anomaly.event import NaNEvent
@@ -54,18 +52,6 @@ def explanation(
     return _refused_matrix(error, findings_at) or _failure(error, model, context)
 
 
-def loss_left(
-    frame: FrameType | None, watch: Watch, findings_at: Callable[[FrameType], Findings]
-) -> tuple[str, NaNEvent] | None:
-    """The kind of harm and the event of a loss that the program has checked and left; None if there is none."""
-    loss = None if frame is None else checked_loss(frame, _is_bad_loss)
-    if frame is None or loss is None:
-        return None
-    watch.remember_loss(loss.item() if loss.is_floating_point() else None)
-    event = _born_before(loss, findings_at(frame))
-    return None if event is None else (kind_of([loss]), event)
-
-
 def _refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
     """The event of a loss that is not finite, where the program itself has raised an error, as it does on seeing that.
 
@@ -75,13 +61,18 @@ def _refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[Fra
         if _is_bad_loss(value):
             if value.is_floating_point():
                 watch.loss_history[-1] = value.item()
-            return _born_before(value, findings_at(frame))
+            return born_before(value, findings_at(frame))
     return None
 
 
 def _is_bad_loss(value: Any) -> bool:
     """Whether something is a loss that is not finite."""
-    return isinstance(value, torch.Tensor) and value.numel() == 1 and node_of(value) is not None and is_bad(value)
+    return has_history(value) and value.numel() == 1 and is_bad(value)
+
+
+def has_history(value: Any) -> bool:
+    """Whether it is a tensor that operations have made."""
+    return isinstance(value, torch.Tensor) and node_of(value) is not None
 
 
 def _refused_argument(error: BaseException, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
@@ -90,7 +81,7 @@ def _refused_argument(error: BaseException, findings_at: Callable[[FrameType], F
     nan, frame = refused.nan(), refused.frame
     if nan is None or frame is None:
         return None
-    event = _born_before(nan, findings_at(frame))
+    event = born_before(nan, findings_at(frame))
     if event is None and (held := refused.first_held()) is not None:
         call = Call("leaf", [Argument(held.name, held.value.detach(), original=held.value)], [None], 0)
         call.code, call.at = held.frame.f_code, held.at
@@ -109,7 +100,7 @@ def _refused_matrix(error: BaseException, findings_at: Callable[[FrameType], Fin
         if name in read and is_bad(value):
             findings = findings_at(frame)
             call = Call(_operation_of(error), [Argument(name, value.detach())], [None], 0, code=frame.f_code, at=at)
-            event = _born_before(value, findings) or findings.of_argument(call)
+            event = born_before(value, findings) or findings.of_argument(call)
             return replace(event, harmed=f"an argument of what raised {_kind_of(error)}")
     return None
 
@@ -124,7 +115,8 @@ def _tensors(frame: FrameType) -> Iterator[tuple[str, torch.Tensor]]:
                 yield f"{name}.{path}", member
 
 
-def _born_before(value: torch.Tensor, findings: Findings) -> NaNEvent | None:
+def born_before(value: torch.Tensor, findings: Findings) -> NaNEvent | None:
+    """Where a tensor came to numbers that are not finite; None if that is not known."""
     event = findings.in_forward([value], unfinished=True)
     return None if event.op == "unknown" else event
 

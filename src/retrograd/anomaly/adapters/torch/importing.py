@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -64,9 +64,6 @@ class WhenImported:
 
     def explain(self, error: BaseException) -> NaNEvent | None:
         return None if self._monitor is None else self._monitor.explain(error)
-
-    def left_at(self, frame: FrameType | None) -> tuple[str, NaNEvent] | None:
-        return None if self._monitor is None else self._monitor.left_at(frame)
 
     def settle(self) -> None:
         if self._monitor is not None:

@@ -23,7 +23,7 @@ from retrograd.anomaly.adapters.torch.by_hand import UpdatesByHand
 from retrograd.anomaly.adapters.torch.calls import are_tensors, can_be_bad, is_bad
 from retrograd.anomaly.adapters.torch.compiling import in_use
 from retrograd.anomaly.adapters.torch.distributed import Agreement
-from retrograd.anomaly.adapters.torch.failures import explanation, loss_left
+from retrograd.anomaly.adapters.torch.failures import explanation
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
 from retrograd.anomaly.adapters.torch.frames import Steps, Turns, user_frame
@@ -45,6 +45,7 @@ from retrograd.anomaly.adapters.torch.models import Models
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.preconditions import check_watchable
+from retrograd.anomaly.adapters.torch.reading import Reads
 from retrograd.anomaly.adapters.torch.recording import Recorder, unseen
 from retrograd.anomaly.adapters.torch.recordings import Recordings
 from retrograd.anomaly.adapters.torch.scaling import Scaling
@@ -96,6 +97,7 @@ class TorchMonitor:
         self._optimizer: Any = watch.optimizer  # the one that stepped last
         self._steps = Steps()
         self._by_hand = UpdatesByHand(self)
+        self._reads = Reads(self)
         self._divisions = Divisions(watch, weakly(self._context), self._recordings, weakly(self._findings))
         self._busy = False  # with our own work, which is not looked at
         self._withheld = False  # the coming update
@@ -135,11 +137,13 @@ class TorchMonitor:
             self._growth.start()
         self._sites.start(self._patches)
         self._by_hand.start(self._patches)
+        self._reads.start()
         self._recordings.start(self._patches)
         self._pace.begin()
 
     def stop(self) -> None:
         self._by_hand.stop()
+        self._reads.stop()
         self._recordings.stop()
         self._show_hidden()
         self._sites.stop()
@@ -560,11 +564,6 @@ class TorchMonitor:
         """The event of an error about numbers that are not finite; None for any other."""
         with self._at_work():
             return explanation(error, self.watch, self.model, self._context(), self._findings_at)
-
-    def left_at(self, frame: FrameType | None) -> tuple[str, NaNEvent] | None:
-        """The kind of harm and the event of a loss that the program has checked and left; None if there is none."""
-        with self._at_work():
-            return loss_left(user_frame(frame), self.watch, self._findings_at)
 
     # --- a second run ---------------------------------------------------------------------------------------------
 
