@@ -240,7 +240,7 @@ def test_a_program_that_goes_on_is_not_stopped(module: ModuleType) -> None:
     with watch() as w:
         checked_by_the_library(w, module)
         loss_before(module, 0).backward()
-    assert [event.op for event in w.events] == ["log"]
+    assert not w.events
 
 
 @both
@@ -248,7 +248,7 @@ def test_a_second_loss_for_which_it_stops(module: ModuleType) -> None:
     with pytest.raises(AnomalyError), watch() as w:
         checked_by_the_library(w, module)
         checked_by_the_library(w, module)
-    assert w.events[-1].step == 3
+    assert [event.step for event in w.events] == [3]
 
 
 @both
@@ -299,6 +299,24 @@ def test_what_was_left_out_is_not_told_twice(module: ModuleType) -> None:
             if loss.isinf():
                 break
     assert [event.op for event in w.events] == ["log"]
+
+
+@both
+def test_points_that_a_sampler_rejects(module: ModuleType) -> None:
+    """Its gradients go to no weights, so that no step is counted."""
+
+    def leap(position: float) -> float | None:
+        x = module.tensor([position], requires_grad=True)
+        density = x.log().sum()
+        if density.isinf():
+            return None
+        (slope,) = module.autograd.grad(density, [x])
+        return position + 0.1 * slope.item()
+
+    with watch() as w:
+        for position in (1.0, 0.0, 2.0):
+            leap(position)
+    assert not w.events
 
 
 @both

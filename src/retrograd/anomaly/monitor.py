@@ -172,7 +172,6 @@ class Watch:
             return
         try:
             self.settle()
-            self._see_whether_it_went_on()
             unfinished, self._unfinished, self._checked = self._unfinished or self._checked, None, None
             if unfinished is not None:
                 self._carry_out(*unfinished, told_as="explain")
@@ -351,7 +350,6 @@ class Watch:
         stopped = isinstance(error, SystemExit) and error.code not in (None, 0)
         if isinstance(error, AnomalyError) or not (isinstance(error, Exception) or stopped):
             return  # the first says all by itself
-        self._see_whether_it_went_on()
         kind, unfinished = self._unfinished or self._checked or ("", None)
         if unfinished is not None and self.listens_to(kind):
             self._record(kind, unfinished, "explain")
@@ -367,14 +365,6 @@ class Watch:
                 event = self._completed(event if event.step else replace(event, step=self.step + 1))
                 self._record("nan", event, "explain")
                 error.add_note("\n".join(advice(event)) if event.kind == "error" else message_of(event))
-
-    def _see_whether_it_went_on(self) -> None:
-        """Where training goes on after a loss that the program has checked, the program knows what to do about it."""
-        checked = self._checked
-        if checked is not None and (checked[1].step or 0) <= self.step:
-            self._checked = None
-            if all(event.step != checked[1].step for event in self._events):
-                self._record(*checked, "record")
 
     # --- what adapters tell -----------------------------------------------------------------------------------------
 
@@ -401,18 +391,20 @@ class Watch:
         """The kinds of numbers none of which may reach a weight."""
         return [kind for kind in ("nan", "inf") if self.policies[kind] not in ("ignore", "record", "warn")]
 
+    def goes_on(self) -> None:
+        """A derivative is asked for: where the program has checked a bad loss before, it knew what to do about it."""
+        self._checked = None
+
     @property
     def is_told(self) -> bool:
         """Whether all is known of the step that is under way: it has been told of, or is the second run."""
         if sys.is_finalizing() or (self._replay is not None and self._replay.first is not None):
             return True
-        if self._checked is not None and self._checked[1].step == self.step + 1:
-            return True
-        return bool(self._events) and self._events[-1].step in (self.step, self.step + 1)
+        told = bool(self._events) and self._events[-1].step in (self.step, self.step + 1)
+        return told or self._checked is not None
 
     def checked(self, kind: str, event: NaNEvent) -> None:
         """Take over the event of a loss that the program checks by itself: if nothing comes after it, that is why."""
-        self._see_whether_it_went_on()
         event = replace(event, step=self.step + 1, batch_idx=self.batch_idx)
         if self.listens_to(kind):
             self._checked = kind, self._completed(event)

@@ -235,6 +235,7 @@ class RetrogradMonitor(Monitor):
         # what is done in every step, however short it is: between large products all code comes from far away in memory
         if not state.local.listens:
             self.enter_thread()
+        self.watch.goes_on()
         losses, bad = [], []
         for output in outputs:
             data = output._data
