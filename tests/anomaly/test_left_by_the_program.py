@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import retrograd as rg
-from retrograd.anomaly import AnomalyError, Watch, watch
+from retrograd.anomaly import AnomalyError, Watch, expect_nonfinite, watch
 
 both = pytest.mark.parametrize("module", [rg, torch], ids=["retrograd", "torch"])
 
@@ -244,6 +244,17 @@ def test_a_program_that_goes_on_is_not_stopped(module: ModuleType) -> None:
 
 
 @both
+def test_the_losses_before_it(module: ModuleType) -> None:
+    with watch(policy="record") as w:
+        in_a_function(module)
+    assert w.event is not None
+    assert w.event.surroundings is not None
+    losses = w.event.surroundings.context["loss_history"]
+    assert losses == (pytest.approx(math.log(2) / 2), -math.inf)
+    assert tuple(w.loss_history) == losses[:1]
+
+
+@both
 def test_a_second_loss_for_which_it_stops(module: ModuleType) -> None:
     with pytest.raises(AnomalyError), watch() as w:
         checked_by_the_library(w, module)
@@ -299,6 +310,17 @@ def test_what_was_left_out_is_not_told_twice(module: ModuleType) -> None:
             if loss.isinf():
                 break
     assert [event.op for event in w.events] == ["log"]
+
+
+@both
+def test_infinities_that_are_meant(module: ModuleType) -> None:
+    with watch() as w:
+        with expect_nonfinite("the point is outside"):
+            checked_by_the_library(w, module)
+        with watch(allow="log") as inner:
+            checked_by_the_library(inner, module)
+    assert not w.events
+    assert not inner.events
 
 
 @both

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
 from retrograd.anomaly.catalogue import explain
 from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain
+from retrograd.anomaly.expected import expected
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
 from retrograd.anomaly.libraries import depth_of_user, is_in_backward
 from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, advice, check_args, message_of, outcome_of
@@ -396,12 +397,12 @@ class Watch:
         self._checked = None
 
     @property
-    def is_told(self) -> bool:
-        """Whether all is known of the step that is under way: it has been told of, or is the second run."""
-        if sys.is_finalizing() or (self._replay is not None and self._replay.first is not None):
+    def is_silent(self) -> bool:
+        """Whether nothing is to be said of a loss that the program checks now, as one that has been told of."""
+        if self._checked is not None or expected.depth or sys.is_finalizing():
             return True
-        told = bool(self._events) and self._events[-1].step in (self.step, self.step + 1)
-        return told or self._checked is not None
+        is_second_run = self._replay is not None and self._replay.first is not None
+        return is_second_run or (bool(self._events) and self._events[-1].step in (self.step, self.step + 1))
 
     def checked(self, kind: str, event: NaNEvent) -> None:
         """Take over the event of a loss that the program checks by itself: if nothing comes after it, that is why."""
@@ -443,6 +444,16 @@ class Watch:
         """Begin a step in the histories; how large its gradients are is known later."""
         self.loss_history.append(value)
         self.grad_norm_history.append(None)
+
+    @contextmanager
+    def with_loss(self, value: float | None) -> Iterator[None]:
+        """A context in which a loss is in the histories on which ``backward`` may never be called."""
+        self.remember_loss(value)
+        try:
+            yield
+        finally:
+            self.loss_history.pop()
+            self.grad_norm_history.pop()
 
     def remember_grad_norm(self, value: float | None) -> None:
         """Say how large the gradients of the last step are."""

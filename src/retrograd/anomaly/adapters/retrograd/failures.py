@@ -1,4 +1,4 @@
-"""Errors about numbers that are not finite, and losses that the program leaves for that, as events."""
+"""Errors about numbers that are not finite, and losses that the program checks, as events."""
 
 from __future__ import annotations
 
@@ -47,13 +47,14 @@ def explanation(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEven
 
 def look_at_checked(frame: FrameType | None, watch: Watch, inquest: Inquire) -> None:
     """Tell the watch of a loss that is not finite and that the program checks, having read something in a frame."""
-    if watch.is_told or not state.local.grad_enabled:
+    if watch.is_silent or not state.local.grad_enabled:
         return
     found = checked_loss(sites.user_frame(frame), sites.is_internal, _has_history, lambda loss: is_bad(loss._data))
     if found is not None:
         frame, loss = found
-        event = _of_loss(loss, frame, watch, inquest)
-        if event is not None:
+        with watch.with_loss(loss_of(loss._data)):
+            event = _of_loss(loss, frame, watch, inquest)
+        if event is not None and event.op not in watch.allow:
             watch.checked(harm_of([loss._data]), event)
 
 
@@ -90,6 +91,6 @@ def _has_history(value: Any) -> bool:
 
 
 def _of_loss(loss: Tensor, frame: FrameType, watch: Watch, inquest: Inquire) -> NaNEvent | None:
-    """The event of a loss that is not finite, which the program has left; None if nothing is known of it."""
+    """The event of a loss that is not finite; None if nothing is known of it."""
     event = inquest([loss._resolve_edge()], Names(watch.model, frame)).of_loss(loss._data)
     return None if event.op == "unknown" else event

@@ -15,7 +15,7 @@ from retrograd.anomaly.adapters.torch.calls import is_bad
 from retrograd.anomaly.adapters.torch.compiling import in_use
 from retrograd.anomaly.adapters.torch.failures import born_before, has_history
 from retrograd.anomaly.adapters.torch.frames import is_internal
-from retrograd.anomaly.adapters.torch.gradients import kind_of
+from retrograd.anomaly.adapters.torch.gradients import kind_of, loss_number
 from retrograd.anomaly.adapters.torch.patches import Patches
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Reads:
         value = original(tensor)
         if may_tell_of_one(value) and not torch.compiler.is_compiling() and torch.is_grad_enabled():
             monitor = self._monitor
-            if not (monitor._busy or monitor.watch.is_told):
+            if not (monitor._busy or monitor.watch.is_silent):
                 self._look(sys._getframe(2))  # that of the user's
         return value
 
@@ -67,10 +67,11 @@ class Reads:
         if found is not None:
             frame, loss = found
             monitor = self._monitor
-            with monitor._at_work():
+            number = loss_number(loss)
+            with monitor._at_work(), monitor.watch.with_loss(number if isinstance(number, float) else None):
                 event = born_before(loss, monitor._findings_at(frame))
-                if event is not None:
-                    monitor.watch.checked(kind_of([loss]), event)
+            if event is not None:
+                monitor.watch.checked(kind_of([loss]), event)
 
     def _is_bad(self, tensor: Tensor) -> bool:
         if tensor.numel() == 1 and tensor.is_floating_point():  # as quickly as the program has read it
