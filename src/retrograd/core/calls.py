@@ -31,13 +31,13 @@ from retrograd.core.record import (
     new_node,
     prepare,
     run_forward,
-    save_argument,
     settle,
     to_arrays,
 )
 from retrograd.core.registry import add_method
 from retrograd.core.several_calls import several_caller
 from retrograd.core.sites import LAST, caller_of, note
+from retrograd.core.slots import save_argument
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.gpu import DeviceArray
