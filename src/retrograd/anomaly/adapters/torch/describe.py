@@ -24,13 +24,13 @@ from retrograd.anomaly.adapters.torch.calls import (
     has_nan,
     is_given_back,
 )
-from retrograd.anomaly.adapters.torch.frames import is_internal
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.numbers import assignment_of_number
 from retrograd.anomaly.adapters.torch.origin import Origin
 from retrograd.anomaly.adapters.variables import partners_of
 from retrograd.anomaly.composed import composed, known_values
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.libraries import is_between
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 from retrograd.core import sites
@@ -291,7 +291,7 @@ class Describer:
     @staticmethod
     def _note(call: Call) -> dict[str, Any]:
         if call.inside is None and call.applied is not None:
-            return {} if is_internal(call.applied[0]) else {"note": SOMEWHERE_INSIDE}
+            return {} if is_between(call.applied[0]) else {"note": SOMEWHERE_INSIDE}
         if call.inside is None or call.inside.code is None:
             return {}
         if call.name == "gradient_hook":
