@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from retrograd.core.node import MultiOpNode, SavedList, save_result, save_tensor
+from retrograd.core.node import MultiOpNode
 from retrograd.core.record import PLAIN, holds_tensor
-from retrograd.core.saved import pack
+from retrograd.core.saved import SavedList, pack, save_result, save_tensor
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, wrap
 
