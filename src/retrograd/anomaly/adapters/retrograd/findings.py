@@ -154,7 +154,7 @@ class Inquest:
         """An array without gradient that came in non-finite and came through, unless a birth made it."""
         given = ((node, "argument", data) for node, data in self.graph.given())
         for node, param, data in itertools.chain(given, self.graph.constants()):
-            source = self._from_outside(data) if condition(data) else None
+            source = self.from_outside(data) if condition(data) else None
             if source is None:
                 continue
             path = self.graph.spreads(node, self.graph.results(node))
@@ -251,7 +251,7 @@ class Inquest:
                 return self.describer.forward(birth, node, path, harmed="loss")
         return None
 
-    def _from_outside(self, data: ndarray) -> ndarray | Birth | None:
+    def from_outside(self, data: ndarray) -> ndarray | Birth | None:
         """What came in bad and made an array bad, often itself; None if an operation of this step made it so.
 
         Of a number that an operation was given, what that made of it.

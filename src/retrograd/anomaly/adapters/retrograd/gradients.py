@@ -175,8 +175,13 @@ class GradientSearch:
         event = self._inquest.made_unrecorded(node, data, way, harmed)
         if event is not None:
             return event
+        source = self._inquest.from_outside(data)
+        if source is None:
+            return None
+        if isinstance(source, Birth):
+            return self._describer.forward(source, None, way, harmed=harmed)
         role = "target" if param == "target" else "batch"
-        return None if self._inquest.was_made(data) else self._describer.leaf(data, role, param, way, harmed=harmed)
+        return self._describer.leaf(source, role, param, way, harmed=harmed)
 
     def harmed(self, way: Sequence[Node] = ()) -> str:
         """The gradient that is not finite, for an event; the one that a way leads to, if that is one of them."""
