@@ -300,6 +300,56 @@ def test_weights_that_run_away_without_an_optimizer(tmp_path: Path) -> None:
     assert "instead   lr = lr / 10\n" in report
 
 
+STOPPING = """\
+import torch
+from torch.utils.data import DataLoader
+x = torch.ones(1, requires_grad=True)
+def main():
+    for k in DataLoader(torch.arange(3)):
+        loss = torch.log(x - k).sum()
+        if WHEN == "before" and loss.isinf():
+            return
+        loss.backward()
+        if WHEN == "after" and loss.isinf():
+            return
+main()
+print("done")
+"""
+
+ANOTHER_LOOP = """\
+import retrograd as rg
+x = rg.ones(1, requires_grad=True)
+def main():
+    for k in range(3):
+        loss = rg.log(x - k).sum()
+        if loss.isinf():
+            break
+        loss.backward()
+main()
+print("done")
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "place"),
+    [
+        (f"WHEN = 'before'\n{STOPPING}", "script.py:7, step 2"),
+        (f"WHEN = 'after'\n{STOPPING}", "script.py:7, step 2"),
+        (ANOTHER_LOOP, "script.py:5, step 2"),
+    ],
+    ids=["before backward", "after backward", "another loop"],
+)
+@pytest.mark.parametrize("policy", ["raise", "record"])
+def test_a_script_that_leaves_its_loop_because_of_its_loss(
+    tmp_path: Path, script: str, place: str, policy: str
+) -> None:
+    write(tmp_path / "script.py", script)
+    done = retrograd("run", "--policy", policy, "script.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (int(policy == "raise"), "done\n")
+    assert "Traceback" not in done.stderr
+    assert done.stderr.strip().splitlines()[1].startswith(f"-Inf born in log, {place}")
+
+
 @pytest.mark.parametrize("policy", ["warn", "record", "skip_step"])
 def test_gentle_policies_let_the_script_end(tmp_path: Path, policy: str) -> None:
     write(tmp_path / "script.py", FAILING)

@@ -1,8 +1,11 @@
-"""Loops over ``w.steps`` that the program leaves in a bad step, before that has been run again."""
+"""Loops that the program leaves in a bad step: before that has been run again, or before ``backward``."""
 
 from __future__ import annotations
 
-from types import ModuleType
+import math
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -60,3 +63,321 @@ def test_what_was_seen_twice_is_told_once(module: ModuleType) -> None:
         for k in w.steps(range(2)):
             loss_of(module, k)
     assert [event.reproducible for event in w.events] == [True]
+
+
+# --- before backward --------------------------------------------------------------------------------------------------
+
+Program = Callable[[Watch, ModuleType], object]
+
+
+def loss_before(module: ModuleType, k: int) -> Any:
+    x = module.tensor([1.0 - k, 2.0], requires_grad=True)
+    return x.log().mean()  # born here
+
+
+def checked_by_the_library(w: Watch, module: ModuleType) -> None:
+    for k in w.steps(range(3)):
+        loss = loss_before(module, k)
+        if not module.isfinite(loss):
+            break
+        loss.backward()
+
+
+def checked_as_a_number(w: Watch, module: ModuleType) -> str:
+    for k in w.steps(range(3)):
+        loss = loss_before(module, k)
+        value = loss.item()
+        if math.isnan(value) or math.isinf(value):
+            return "stopped"
+        loss.backward()
+    return "trained"
+
+
+def checked_by_a_flag(w: Watch, module: ModuleType) -> None:
+    for k in w.steps(range(3)):
+        loss = loss_before(module, k)
+        healthy = math.isfinite(loss.item())
+        if not healthy:
+            break
+        loss.backward()
+
+
+def checked_as_a_member(w: Watch, module: ModuleType) -> None:
+    trainer = SimpleNamespace()
+    for k in w.steps(range(3)):
+        trainer.loss = loss_before(module, k)
+        if abs(trainer.loss.item()) == math.inf:
+            break
+        trainer.loss.backward()
+
+
+def checked_in_the_other_branch(w: Watch, module: ModuleType) -> None:
+    for k in w.steps(range(3)):
+        loss = loss_before(module, k)
+        if loss.isfinite():
+            loss.backward()
+        else:
+            print("the loss is not finite")
+            return
+
+
+leaving = pytest.mark.parametrize(
+    "program",
+    [
+        checked_by_the_library,
+        checked_as_a_number,
+        checked_by_a_flag,
+        checked_as_a_member,
+        checked_in_the_other_branch,
+    ],
+)
+
+
+@both
+@leaving
+def test_a_loss_that_the_program_leaves_before_backward(module: ModuleType, program: Program) -> None:
+    with pytest.raises(AnomalyError, match="log"), watch() as w:
+        program(w, module)
+    (event,) = w.events
+    assert (event.op, event.index, event.batch_idx, event.step, event.harmed) == ("log", (0,), 1, 2, "loss")
+    assert (event.code_line or "").endswith("# born here")
+
+
+@both
+@leaving
+def test_it_is_told_without_an_error_under_other_policies(module: ModuleType, program: Program) -> None:
+    with watch(policy="record") as w:
+        program(w, module)
+    assert [(event.op, event.index) for event in w.events] == [("log", (0,))]
+
+
+def in_a_function(module: ModuleType) -> None:
+    for k in range(3):
+        loss = loss_before(module, k)
+        if module.isnan(loss) or module.isinf(loss):
+            return
+        loss.backward()
+
+
+def is_fine(loss: Any) -> bool:
+    return bool(loss.isfinite().all())
+
+
+def by_another_function(module: ModuleType) -> None:
+    for k in range(3):
+        loss = loss_before(module, k)
+        if not is_fine(loss):
+            break
+        loss.backward()
+
+
+def of_a_history(module: ModuleType) -> None:
+    losses = []
+    for k in range(3):
+        loss = loss_before(module, k)
+        losses.append(loss.item())
+        if any(map(math.isinf, losses)):
+            break
+        loss.backward()
+
+
+def of_the_running_mean(module: ModuleType) -> None:
+    mean = 0.0
+    for k in range(3):
+        loss = loss_before(module, k)
+        mean = 0.9 * mean + 0.1 * float(loss.detach())
+        if not math.isfinite(mean):
+            break
+        loss.backward()
+
+
+@both
+@pytest.mark.parametrize("program", [in_a_function, by_another_function, of_a_history, of_the_running_mean])
+def test_a_loop_in_a_function_that_has_returned(module: ModuleType, program: Callable[[ModuleType], None]) -> None:
+    with pytest.raises(AnomalyError, match="log"), watch() as w:
+        program(module)
+    (event,) = w.events
+    assert (event.op, event.index, event.step) == ("log", (0,), 2)
+    assert (event.code_line or "").endswith("# born here")
+
+
+@both
+def test_a_loop_over_something_else(module: ModuleType) -> None:
+    with pytest.raises(AnomalyError, match="log"), watch() as w:
+        for k in range(3):
+            loss = loss_before(module, k)
+            if loss.isinf():
+                break
+            loss.backward()
+    assert [(event.op, event.step) for event in w.events] == [("log", 2)]
+
+
+@both
+def test_a_condition_of_a_loop(module: ModuleType) -> None:
+    with watch(policy="record") as w:
+        loss, k = loss_before(module, 0), 0
+        while math.isfinite(loss.item()):
+            loss.backward()
+            k += 1
+            loss = loss_before(module, k)
+    assert [(event.op, event.step) for event in w.events] == [("log", 2)]
+
+
+@both
+def test_between_start_and_stop(module: ModuleType) -> None:
+    w = watch(policy="record").start()
+    loss = loss_before(module, 1)
+    if loss == -math.inf:
+        w.stop()
+        assert [event.op for event in w.events] == ["log"]
+        return
+    raise AssertionError
+
+
+@both
+def test_a_program_that_goes_on_is_not_stopped(module: ModuleType) -> None:
+    """It has put back a checkpoint, say."""
+    with watch() as w:
+        checked_by_the_library(w, module)
+        loss_before(module, 0).backward()
+    assert not w.events
+
+
+@both
+def test_a_second_loss_for_which_it_stops(module: ModuleType) -> None:
+    with pytest.raises(AnomalyError), watch() as w:
+        checked_by_the_library(w, module)
+        checked_by_the_library(w, module)
+    assert [event.step for event in w.events] == [3]
+
+
+@both
+def test_an_error_comes_first(module: ModuleType) -> None:
+    with pytest.raises(KeyError) as caught, watch() as w:
+        checked_by_the_library(w, module)
+        raise KeyError
+    assert [event.op for event in w.events] == ["log"]
+    assert "born in log" in "".join(caught.value.__notes__)
+
+
+# --- healthy programs -------------------------------------------------------------------------------------------------
+
+
+@both
+def test_a_loop_that_is_left_for_another_reason(module: ModuleType) -> None:
+    with watch() as w:
+        for k in w.steps(range(5)):
+            if k >= 2:
+                break
+            x = module.tensor([1.0, 0.0], requires_grad=True)
+            entropy = module.where(x > 0, x * x.log(), 0.0).detach().sum()
+            masked = x.log().sum()  # is not used, and not looked at
+            (x.sum() + entropy).backward()
+    assert masked.isinf()
+    assert not w.events
+
+
+@both
+def test_values_that_are_checked_to_go_on(module: ModuleType) -> None:
+    """As a sampler rejects a point, or a loop leaves out a batch."""
+    with watch() as w:
+        for k in w.steps(range(4)):
+            log_density = loss_before(module, k % 2)
+            if log_density.isinf():
+                continue
+            log_density.backward()
+    assert log_density.isinf()
+    assert not w.events
+
+
+@both
+def test_what_was_left_out_is_not_told_twice(module: ModuleType) -> None:
+    with watch(policy="skip_step") as w:
+        for k in w.steps(range(4)):
+            loss = loss_before(module, int(k == 3))
+            loss.backward()
+            if loss.isinf():
+                break
+    assert [event.op for event in w.events] == ["log"]
+
+
+@both
+def test_points_that_a_sampler_rejects(module: ModuleType) -> None:
+    """Its gradients go to no weights, so that no step is counted."""
+
+    def leap(position: float) -> float | None:
+        x = module.tensor([position], requires_grad=True)
+        density = x.log().sum()
+        if density.isinf():
+            return None
+        (slope,) = module.autograd.grad(density, [x])
+        return position + 0.1 * slope.item()
+
+    with watch() as w:
+        for position in (1.0, 0.0, 2.0):
+            leap(position)
+    assert not w.events
+
+
+@both
+def test_what_is_only_printed(module: ModuleType) -> None:
+    """A part of the loss that is masked out, in a function that checks the loss."""
+    with watch() as w:
+        for _ in w.steps(range(3)):
+            x = module.tensor([1.0, 0.0], requires_grad=True)
+            part = x.log().sum()
+            loss = (x * x).sum() + module.where(part.detach().isinf(), module.zeros(()), part.detach())
+            print(part.item())
+            if loss > 100:
+                break
+            loss.backward()
+    assert part.isinf()
+    assert not w.events
+
+
+@both
+def test_without_gradients(module: ModuleType) -> None:
+    """As in validation."""
+    with watch() as w:
+        loss_before(module, 0).backward()
+        with module.no_grad():
+            loss = loss_before(module, 1)
+            if loss.isinf():
+                return
+    assert not w.events
+
+
+@both
+def test_numbers_without_a_history(module: ModuleType) -> None:
+    best = math.inf
+    worst = module.tensor(math.inf)
+    with watch() as w:
+        for _ in w.steps(range(3)):
+            loss = loss_before(module, 0)
+            loss.backward()
+            if best < loss or worst < loss or (math.isinf(best) and math.isinf(worst)):
+                break
+    assert not w.events
+
+
+@both
+def test_odd_things_in_a_condition(module: ModuleType) -> None:
+    class Odd:
+        def item(self) -> float:
+            raise ValueError
+
+        def __bool__(self) -> bool:
+            return True
+
+    odd, several = Odd(), module.ones(3)
+    with watch() as w:
+        for _ in w.steps(range(3)):
+            loss = loss_before(module, 0)
+            loss.backward()
+            if odd and several.sum() and missing(loss):
+                break
+    assert not w.events
+
+
+def missing(loss: Any) -> bool:
+    return bool(loss < 1)

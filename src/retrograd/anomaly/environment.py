@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import sys
 
-from retrograd.anomaly.monitor import watch
 from retrograd.anomaly.policies import ACTIONS
 from retrograd.anomaly.recorded import Again
 from retrograd.anomaly.shell import with_environment
+from retrograd.anomaly.watching import watch
 
 VARIABLE = "RETROGRAD_WATCH"
 FROM_STEP = "RETROGRAD_FROM_STEP"

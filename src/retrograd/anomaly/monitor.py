@@ -132,6 +132,7 @@ class Watch:
         self._started = self._ended = 0.0
         self._replay: SecondRun | None = None
         self._unfinished: tuple[str, NaNEvent] | None = None  # of a step that was left before its second run
+        self._checked: tuple[str, NaNEvent] | None = None  # of a loss that the program may leave its loop for
         self._lock = threading.RLock()
         self._warned = Warned()
 
@@ -171,9 +172,9 @@ class Watch:
             return
         try:
             self.settle()
-            unfinished, self._unfinished = self._unfinished, None
+            unfinished, self._unfinished, self._checked = self._unfinished or self._checked, None, None
             if unfinished is not None:
-                self._carry_out(*unfinished)
+                self._carry_out(*unfinished, told_as="explain")
         finally:
             self._end()
 
@@ -182,7 +183,7 @@ class Watch:
         self._ended = time.perf_counter()
         if _stack:
             _stack[-1].step += self.step  # it saw nothing of these, but they were there
-        self._replay = self._unfinished = None
+        self._replay = self._unfinished = self._checked = None
         self.withheld = False
         adapters, self._adapters = self._adapters, []  # which know the watch
         for adapter in reversed(adapters):
@@ -203,7 +204,7 @@ class Watch:
         if isinstance(error, GeneratorExit):
             return
         self.explain(error)
-        self._unfinished = None
+        self._unfinished = self._checked = None
         with suppress(AnomalyError):  # it is recorded; the error that is under way comes first
             self.settle()
 
@@ -349,7 +350,7 @@ class Watch:
         stopped = isinstance(error, SystemExit) and error.code not in (None, 0)
         if isinstance(error, AnomalyError) or not (isinstance(error, Exception) or stopped):
             return  # the first says all by itself
-        kind, unfinished = self._unfinished or ("", None)
+        kind, unfinished = self._unfinished or self._checked or ("", None)
         if unfinished is not None and self.listens_to(kind):
             self._record(kind, unfinished, "explain")
             error.add_note(message_of(unfinished))
@@ -384,6 +385,29 @@ class Watch:
     def listens_to(self, kind: str) -> bool:
         """Whether anything is to be done about a kind of harm."""
         return self.policies[kind] != "ignore"
+
+    @property
+    def must_not_pass(self) -> list[str]:
+        """The kinds of numbers none of which may reach a weight."""
+        return [kind for kind in ("nan", "inf") if self.policies[kind] not in ("ignore", "record", "warn")]
+
+    def goes_on(self) -> None:
+        """A derivative is asked for: where the program has checked a bad loss before, it knew what to do about it."""
+        self._checked = None
+
+    @property
+    def is_told(self) -> bool:
+        """Whether all is known of the step that is under way: it has been told of, or is the second run."""
+        if sys.is_finalizing() or (self._replay is not None and self._replay.first is not None):
+            return True
+        told = bool(self._events) and self._events[-1].step in (self.step, self.step + 1)
+        return told or self._checked is not None
+
+    def checked(self, kind: str, event: NaNEvent) -> None:
+        """Take over the event of a loss that the program checks by itself: if nothing comes after it, that is why."""
+        event = replace(event, step=self.step + 1, batch_idx=self.batch_idx)
+        if self.listens_to(kind):
+            self._checked = kind, self._completed(event)
 
     def found(self, kind: str, event: NaNEvent, *, exact: bool = False) -> str:
         """Take over an event and say what is to be done; under "raise" it is raised.
@@ -487,11 +511,13 @@ class Watch:
         for listener in list(self.listeners):
             listener(event)
 
-    def _carry_out(self, kind: str, event: NaNEvent | GradEvent, twice: bool = False) -> str:
+    def _carry_out(
+        self, kind: str, event: NaNEvent | GradEvent, twice: bool = False, told_as: str | None = None
+    ) -> str:
         action = self._action(kind, event)
         if action == "ignore":
             return "go on"
-        self._record(kind, event, action, twice)
+        self._record(kind, event, told_as or action, twice)
         if action == "raise":
             raise AnomalyError(event, message_of(event))
         if action == "warn":
@@ -499,91 +525,3 @@ class Watch:
             if text is not None:
                 warnings.warn(text, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
         return "withhold" if action == "skip_step" else "go on"
-
-
-def watch(
-    model: Any = None,
-    optimizer: Any = None,
-    policy: str | Mapping[str, Action] | Callable[[Any], str | None] = "raise",
-    *,
-    allow: Iterable[str] = (),
-    allow_modules: Iterable[str] = (),
-    max_events: int = 100,
-    recorder: Any = None,
-    budget: float = 0.01,
-    lag: int = 0,
-    from_step: int | None = None,
-) -> Watch:
-    """Keep a training loop under observation: find where a NaN or an infinity is born, before it reaches a weight.
-
-    Use the result as a context manager, as a decorator, or through its ``start()`` and ``stop()``. It costs little:
-    births are reported by the processor's floating-point flags; whether one does harm is decided at the
-    boundaries, when ``backward`` starts (the loss), when it ends (the gradients), and when an optimizer steps.
-
-    Parameters
-    ----------
-    model : Module, optional
-        For the names of parameters and modules in reports, and for its buffers in a replay.
-    optimizer : Optimizer, optional
-        For its settings in reports.
-    policy : str, callable, or dict of them
-        What to do: ``"ignore"``, ``"record"`` (only in ``events``), ``"warn"``, ``"raise"``, ``"skip_step"`` (the step
-        changes no weight, training goes on), or a function of the event that returns one of these. A dictionary gives
-        one for each kind: ``"nan"`` and ``"inf"`` for values that reached the loss or a gradient (by default both
-        "raise"), ``"overflow"`` and ``"underflow"`` for births that did no harm, ``"spike"`` for gradients that grow
-        beyond what is usual (by default all "ignore"; but where nothing is said of "overflow", a warning tells once of
-        a normalisation whose variance overflowed: it gives zeros, and training stalls without any NaN).
-    allow : str or iterable of str
-        Operations whose infinities are meant, such as ``"log"``: they are not suspects.
-    allow_modules : str or iterable of str
-        Modules of ``model``, by name, of which the same is true.
-    max_events : int
-        How many events are kept; the oldest are dropped.
-    recorder : object with a method ``write(event, *, outcome)``, optional
-        Gets every event as it happens, and what becomes of the step; for example a
-        :class:`retrograd.anomaly.report.Report`.
-    budget : float
-        The share of the running time for checks that keep no bad value from the weights: noting the lines of operations
-        (PyTorch), and looks at gradients that neither a flag nor the policy asks for. ``overhead`` is the share taken.
-    lag : int
-        1 to read the result of a look one step later, for PyTorch models on a GPU: the program then never waits for
-        the device. A bad update is held back there all the same. See "Without waiting for a GPU" in docs/pytorch.md.
-    from_step : int, optional
-        The step, counted from 1, from which on every operation of this thread is recorded as in a second run, so that a
-        birth is found with line, element and operands when it happens. Up to there nothing more is done than
-        usual; from there on the program is slower by far. An event that could not be explained so well names the step.
-
-    Returns
-    -------
-    Watch
-
-    Raises
-    ------
-    TypeError
-        If ``model`` is no module, ``optimizer`` has no ``step``, or one string is given in place of a list of names.
-    ValueError
-        For an unknown kind, policy or module, a budget that is not above 0, another lag, or a step that is none.
-
-    Examples
-    --------
-    >>> x = rg.tensor([1.0, 0.0], requires_grad=True)
-    >>> with rg.anomaly.watch() as w:
-    ...     loss = (x / x).sum()
-    ...     loss.backward()
-    Traceback (most recent call last):
-    retrograd.anomaly.monitor.AnomalyError: ...
-    >>> w.event.op, w.event.index, w.event.operands
-    ('div', (1,), {'input': 0.0, 'other': 0.0})
-    """
-    return Watch(
-        model,
-        optimizer,
-        policy,
-        allow=allow,
-        allow_modules=allow_modules,
-        max_events=max_events,
-        recorder=recorder,
-        budget=budget,
-        lag=lag,
-        from_step=from_step,
-    )

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from types import TracebackType
 
-from retrograd.anomaly import AnomalyError, watch
+from retrograd.anomaly import AnomalyError, Watch, watch
 from retrograd.anomaly.adapters.frameworks import steps_run_again
 from retrograd.anomaly.event import GradEvent, NaNEvent
 from retrograd.anomaly.messages import outcome_of
@@ -46,8 +46,7 @@ def run_watched(
         if isinstance(error, AnomalyError):
             _write_if_missing(report, error.event)
         observer.explain(error)
-    finally:
-        observer.stop()
+    left = _end(observer)
     if isinstance(failure, ProgramNotFoundError):
         _say(f"retrograd: {failure}")
         return 2
@@ -72,7 +71,16 @@ def run_watched(
         sys.excepthook = _silent  # it has been shown; Python ends the process as after any Ctrl-C
     if isinstance(failure, SystemExit | KeyboardInterrupt):
         raise failure.with_traceback(None)
-    return 0 if failure is None else 1
+    return 0 if failure is None and left is None else 1
+
+
+def _end(observer: Watch) -> AnomalyError | None:
+    """Stop the watch; what it raises of a loss for which the program has ended by itself, without an error."""
+    try:
+        observer.stop()
+    except AnomalyError as error:
+        return error
+    return None
 
 
 def _say(text: str) -> None:

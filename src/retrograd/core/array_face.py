@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching.array import BatchedArray
+from retrograd.core import state
 from retrograd.core.leaving import no_array, warn_of_number
 from retrograd.core.size import Size, shape_of
 from retrograd.core.state import local
@@ -228,7 +229,10 @@ class ArrayFace:
                 f"a Tensor with {self._data.size} elements cannot be converted to Scalar; "
                 "reduce it first, for example with .sum() or .mean()"
             )
-        return self._data.item()
+        value = self._data.item()
+        if state.monitor is not None:
+            state.monitor.read(value)
+        return value
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python numbers."""
@@ -242,7 +246,10 @@ class ArrayFace:
                 "Boolean value of Tensor with more than one value is ambiguous; "
                 "use .any() or .all() to say which is meant"
             )
-        return bool(self._data.item())
+        value = bool(self._data.item())
+        if state.monitor is not None:
+            state.monitor.read(value)
+        return value
 
     def __float__(self) -> float:
         if self.loses_derivative():

@@ -51,6 +51,9 @@ class Monitor:
     def after_forward(self, outputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> None:
         """Look at the tangents of outputs, before the caller sees them."""
 
+    def read(self, value: Any) -> None:
+        """Take note of a number or truth value that is read from a tensor."""
+
     def scaling(self, is_scaled: bool) -> None:
         """Take note that a gradient scaler has multiplied a loss, and looks at the gradients until it is done."""
 

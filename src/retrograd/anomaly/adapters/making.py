@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
 
-from retrograd.anomaly.parsing import module_of
+from retrograd.anomaly.adapters.syntax import body, lines_of, variables_in
 from retrograd.core import sites
-
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 class Made(NamedTuple):
@@ -57,9 +54,15 @@ def made(code: CodeType, name: str) -> Made:
     return Made(frozenset(lines), frozenset(wanted - {name}))
 
 
+@lru_cache(maxsize=1024)
+def sources(code: CodeType, name: str) -> tuple[str, ...]:
+    """The variables that those statements read which give one its value."""
+    return tuple(sorted({read for each in _statements(code) if name in each.gives for read in each.reads}))
+
+
 def statement_at(code: CodeType, lineno: int) -> range:
     """The lines of the innermost statement of a function around a line."""
-    around = [_lines(node) for node in _body(code) if isinstance(node, ast.stmt) and lineno in _lines(node)]
+    around = [lines_of(node) for node in body(code) if isinstance(node, ast.stmt) and lineno in lines_of(node)]
     return min(around, key=len, default=range(lineno, lineno + 1))
 
 
@@ -72,7 +75,7 @@ def unpacked_with(code: CodeType | None, at: int, name: str) -> tuple[str, ...]:
     if code is None:
         return ()
     here = sites.line_of(code, at)
-    above = [node for node in _body(code) if isinstance(node, (ast.For, ast.Assign)) and node.lineno < here]
+    above = [node for node in body(code) if isinstance(node, (ast.For, ast.Assign)) and node.lineno < here]
     for node in sorted(above, key=lambda node: node.lineno, reverse=True):
         target, source = (node.target, node.iter) if isinstance(node, ast.For) else (node.targets[0], node.value)
         for each in ast.walk(target):
@@ -89,7 +92,7 @@ def _is_named(written: ast.AST, name: str) -> bool:
 
 
 def _statements(code: CodeType) -> Iterator[_Statement]:
-    for node in _body(code):
+    for node in body(code):
         match node:
             case ast.Assign(targets=targets, value=value):
                 yield _statement(node, targets, [value])
@@ -109,7 +112,7 @@ def _statements(code: CodeType) -> Iterator[_Statement]:
 
 def _statement(node: ast.AST, targets: list[ast.expr], values: list[ast.expr]) -> _Statement:
     gives = frozenset(name for target in targets for name in _given(target))
-    return _Statement(_lines(node), gives, frozenset(name for value in values for name in _read(value)))
+    return _Statement(lines_of(node), gives, frozenset(name for value in values for name in variables_in(value)))
 
 
 def _given(target: ast.expr) -> Iterator[str]:
@@ -122,40 +125,3 @@ def _given(target: ast.expr) -> Iterator[str]:
             yield from _given(each)
         case ast.Name() | ast.Attribute():
             yield ast.unparse(target)
-
-
-def _read(value: ast.expr) -> Iterator[str]:
-    return (ast.unparse(each) for each in ast.walk(value) if isinstance(each, (ast.Name, ast.Attribute)))
-
-
-def _body(code: CodeType) -> Iterator[ast.AST]:
-    """What stands in a function, but for what stands in functions and classes inside of it."""
-    tree = _parsed("".join(linecache.getlines(code.co_filename)))
-    within: list[ast.AST] = [tree]
-    if code.co_name != "<module>":
-        within = [node for node in ast.walk(tree) if isinstance(node, _SCOPES) and _begin(node) == code.co_firstlineno]
-    queue = [child for node in within for child in ast.iter_child_nodes(node)]
-    while queue:
-        node = queue.pop(0)
-        yield node
-        if not isinstance(node, _SCOPES):
-            queue += ast.iter_child_nodes(node)
-
-
-@lru_cache(maxsize=8)
-def _parsed(source: str) -> ast.Module:
-    try:
-        return module_of(source)
-    except SyntaxError:  # a notebook's commands
-        return ast.Module([], [])
-
-
-def _begin(scope: ast.AST) -> int:
-    """The first line, that of a decorator if there is one."""
-    decorators: list[ast.expr] = getattr(scope, "decorator_list", [])
-    return min(_lines(each).start for each in (scope, *decorators))
-
-
-def _lines(node: ast.AST) -> range:
-    first = node.lineno  # type: ignore[attr-defined]
-    return range(first, (node.end_lineno or first) + 1)  # type: ignore[attr-defined]

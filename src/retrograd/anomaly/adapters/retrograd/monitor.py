@@ -16,24 +16,23 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.checked import may_tell_of_one
 from retrograd.anomaly.adapters.leaves import LeafNames
 from retrograd.anomaly.adapters.optimizers import described
 from retrograd.anomaly.adapters.pace import LONGEST_PAUSE, Pace
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
-from retrograd.anomaly.adapters.refused import Refused
 from retrograd.anomaly.adapters.retrograd.births import (
     Birth,
     all_samples,
-    arguments_of,
     as_array,
     birth_at,
-    birth_of,
     in_helper_thread,
     ran_by,
     saved_before,
 )
-from retrograd.anomaly.adapters.retrograd.elements import harm_of, holds_nan, is_bad, is_born
+from retrograd.anomaly.adapters.retrograd.elements import harm_of, is_bad, is_born
+from retrograd.anomaly.adapters.retrograd.failures import explanation, look_at_checked
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.looks import (
     Told,
@@ -50,7 +49,6 @@ from retrograd.anomaly.adapters.retrograd.suspects import Suspects
 from retrograd.anomaly.adapters.retrograd.tangents import TangentInquest
 from retrograd.anomaly.adapters.retrograd.updates import Updates
 from retrograd.anomaly.adapters.retrograd.variables import Names
-from retrograd.anomaly.adapters.variables import variables_left_by
 from retrograd.anomaly.adapters.weakly import weakly
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
@@ -60,7 +58,6 @@ from retrograd.anomaly.names import is_normalisation
 from retrograd.anomaly.policies import are_among
 from retrograd.core import observer, sites, state
 from retrograd.core.anomaly import is_finite
-from retrograd.core.errors import LinAlgError
 from retrograd.core.monitor import Monitor
 from retrograd.core.node import Node
 from retrograd.core.tensor import Edge, Tensor, accumulator_of, wrap
@@ -238,6 +235,7 @@ class RetrogradMonitor(Monitor):
         # what is done in every step, however short it is: between large products all code comes from far away in memory
         if not state.local.listens:
             self.enter_thread()
+        self.watch.goes_on()
         losses, bad = [], []
         for output in outputs:
             data = output._data
@@ -421,35 +419,11 @@ class RetrogradMonitor(Monitor):
 
     def explain(self, error: BaseException) -> NaNEvent | None:
         """The event of an error about numbers that are not finite; None for any other."""
-        tensor = next((each for each in arguments_of(error) if holds_nan(each._data)), None)
-        if tensor is not None and (event := self._refused_argument(error, tensor)) is not None:
-            return replace(event, harmed=f"an argument of what raised {type(error).__name__}")
-        birth = birth_of(error) if isinstance(error, LinAlgError) else None
-        if birth is not None:
-            return self.inquest([], births=[]).describer.failure(birth, error)
-        return self._refused_loss(error)
+        return explanation(error, self.watch, self.inquest)
 
-    def _refused_argument(self, error: BaseException, tensor: Tensor) -> NaNEvent | None:
-        """The event of a NaN in what a function of ours was given that has raised an error."""
-        refused = Refused(error, sites.is_internal, lambda value: isinstance(value, Tensor) and holds_nan(value._data))
-        edge = tensor._resolve_edge()
-        inquest = self.inquest([] if edge is None else [edge], Names(self.watch.model, refused.frame))
-        event = inquest.of_loss(tensor._data)
-        held = refused.first_held() if event.op == "unknown" else None
-        if held is not None:
-            inquest = self.inquest([], Names(self.watch.model, held.frame))
-            event = inquest.of_held(held.name, held.value._data, held.frame.f_code, held.at)
-        return None if event.op == "unknown" else event
-
-    def _refused_loss(self, error: BaseException) -> NaNEvent | None:
-        """The event of a loss that is not finite, where the program itself has raised an error, as on seeing that."""
-        for frame, value in variables_left_by(error, sites.is_internal):
-            edge = value._resolve_edge() if isinstance(value, Tensor) and value.numel() == 1 else None
-            if edge is not None and not edge[0].is_leaf and is_bad(value._data):
-                self.watch.loss_history[-1] = loss_of(value._data)
-                event = self.inquest([edge], Names(self.watch.model, frame)).of_loss(value._data)
-                return None if event.op == "unknown" else event
-        return None
+    def read(self, value: Any) -> None:
+        if may_tell_of_one(value):
+            look_at_checked(sys._getframe(2), self.watch, self.inquest)
 
     def _report_passing(self, edges: Sequence[Edge]) -> None:
         """Births that did no harm, if somebody wants to know."""

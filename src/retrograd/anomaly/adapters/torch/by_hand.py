@@ -227,6 +227,8 @@ class UpdatesByHand:
 
     def _run_backward(self, original: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
         own = self._monitor._busy or _graph_task() != -1  # ours, or within another
+        if not own:
+            self._monitor.watch.goes_on()
         withheld = self._settle(asked=True) if self._suspicions and not own else False
         if own or kwargs.get("accumulate_grad", True) or not self._is_boundary(args):
             return original(outputs, *args, **kwargs)

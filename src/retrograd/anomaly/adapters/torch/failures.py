@@ -1,4 +1,4 @@
-"""Errors that an operation raised about the numbers it was given, as events."""
+"""Errors about numbers that are not finite, as events."""
 
 from __future__ import annotations
 
@@ -58,11 +58,21 @@ def _refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[Fra
     None if there is no such loss among the variables that the error has left behind, or if nothing is known of it.
     """
     for frame, value in variables_left_by(error, is_internal):
-        if isinstance(value, torch.Tensor) and value.numel() == 1 and node_of(value) is not None and is_bad(value):
+        if _is_bad_loss(value):
             if value.is_floating_point():
                 watch.loss_history[-1] = value.item()
-            return _born_before(value, findings_at(frame))
+            return born_before(value, findings_at(frame))
     return None
+
+
+def _is_bad_loss(value: Any) -> bool:
+    """Whether something is a loss that is not finite."""
+    return has_history(value) and value.numel() == 1 and is_bad(value)
+
+
+def has_history(value: Any) -> bool:
+    """Whether it is a tensor that operations have made."""
+    return isinstance(value, torch.Tensor) and node_of(value) is not None
 
 
 def _refused_argument(error: BaseException, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
@@ -71,7 +81,7 @@ def _refused_argument(error: BaseException, findings_at: Callable[[FrameType], F
     nan, frame = refused.nan(), refused.frame
     if nan is None or frame is None:
         return None
-    event = _born_before(nan, findings_at(frame))
+    event = born_before(nan, findings_at(frame))
     if event is None and (held := refused.first_held()) is not None:
         call = Call("leaf", [Argument(held.name, held.value.detach(), original=held.value)], [None], 0)
         call.code, call.at = held.frame.f_code, held.at
@@ -90,7 +100,7 @@ def _refused_matrix(error: BaseException, findings_at: Callable[[FrameType], Fin
         if name in read and is_bad(value):
             findings = findings_at(frame)
             call = Call(_operation_of(error), [Argument(name, value.detach())], [None], 0, code=frame.f_code, at=at)
-            event = _born_before(value, findings) or findings.of_argument(call)
+            event = born_before(value, findings) or findings.of_argument(call)
             return replace(event, harmed=f"an argument of what raised {_kind_of(error)}")
     return None
 
@@ -105,7 +115,8 @@ def _tensors(frame: FrameType) -> Iterator[tuple[str, torch.Tensor]]:
                 yield f"{name}.{path}", member
 
 
-def _born_before(value: torch.Tensor, findings: Findings) -> NaNEvent | None:
+def born_before(value: torch.Tensor, findings: Findings) -> NaNEvent | None:
+    """Where a tensor came to numbers that are not finite; None if that is not known."""
     event = findings.in_forward([value], unfinished=True)
     return None if event.op == "unknown" else event
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 import torch
@@ -44,6 +45,7 @@ from retrograd.anomaly.adapters.torch.models import Models
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.preconditions import check_watchable
+from retrograd.anomaly.adapters.torch.reading import Reads
 from retrograd.anomaly.adapters.torch.recording import Recorder, unseen
 from retrograd.anomaly.adapters.torch.recordings import Recordings
 from retrograd.anomaly.adapters.torch.scaling import Scaling
@@ -95,6 +97,7 @@ class TorchMonitor:
         self._optimizer: Any = watch.optimizer  # the one that stepped last
         self._steps = Steps()
         self._by_hand = UpdatesByHand(self)
+        self._reads = Reads(self)
         self._divisions = Divisions(watch, weakly(self._context), self._recordings, weakly(self._findings))
         self._busy = False  # with our own work, which is not looked at
         self._withheld = False  # the coming update
@@ -134,11 +137,13 @@ class TorchMonitor:
             self._growth.start()
         self._sites.start(self._patches)
         self._by_hand.start(self._patches)
+        self._reads.start()
         self._recordings.start(self._patches)
         self._pace.begin()
 
     def stop(self) -> None:
         self._by_hand.stop()
+        self._reads.stop()
         self._recordings.stop()
         self._show_hidden()
         self._sites.stop()
@@ -320,14 +325,9 @@ class TorchMonitor:
 
     def _is_due(self) -> bool:
         """Whether to look at the gradients of this step: always where a bad one must not be applied or is asked for."""
-        if self._must_not_pass or self.watch.replaying or self._agreement.active or self._recorder is not None:
+        if self.watch.must_not_pass or self.watch.replaying or self._agreement.active or self._recorder is not None:
             return True
         return self._pace.is_due()
-
-    @property
-    def _must_not_pass(self) -> list[str]:
-        """Of which kinds no value may be applied."""
-        return [kind for kind in ("nan", "inf") if self.watch.policies[kind] not in ("ignore", "record", "warn")]
 
     def _bad_gradients(self, gradients: Sequence[tuple[Tensor, Tensor]], losses: Sequence[Tensor]) -> bool:
         wrong = bad_ones(gradients)
@@ -336,7 +336,7 @@ class TorchMonitor:
             return True
         is_news = any(self._told.get(id(leaf)) is not gradient for leaf, gradient in wrong) or not wrong
         self._told |= {id(leaf): gradient for leaf, gradient in wrong}
-        if (self._loss_is_told or not is_news) and kind not in self._must_not_pass:
+        if (self._loss_is_told or not is_news) and kind not in self.watch.must_not_pass:
             return True
         event, self._deferred = self._deferred, None
         with self._at_work():
@@ -358,7 +358,7 @@ class TorchMonitor:
             return
         if self._reads_later:
             waiting, self._waiting = self._waiting, []
-            clipped = self._lag.clip(gradients, waiting, self._must_not_pass)
+            clipped = self._lag.clip(gradients, waiting, self.watch.must_not_pass)
             go_on()
             clipped()
             return
@@ -427,7 +427,9 @@ class TorchMonitor:
         withheld, self._withheld = self._withheld, False
         if not withheld and getattr(optimizer, "found_inf", None) is None:
             gradients = gradients_of(optimizer)
-            if not self._are_checked(gradients) and (at_once or not self._look_later(optimizer, gradients)):
+            # whether clipping has looked at just these, and nothing has changed since
+            checked = self._checked is not None and not self._waiting and self._checked.covers(gradients)
+            if not checked and (at_once or not self._look_later(optimizer, gradients)):
                 withheld = not self._look(gradients)
                 self._withheld = False
         withheld = withheld or not rates_pass(self.watch, optimizer, self._context)
@@ -441,10 +443,6 @@ class TorchMonitor:
             self._hidden = Withheld(optimizer)
         else:
             self.updates += 1
-
-    def _are_checked(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
-        """Whether clipping has looked at just these gradients, and nothing has changed since."""
-        return self._checked is not None and not self._waiting and self._checked.covers(gradients)
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._busy or not self._steps.end():
@@ -495,7 +493,7 @@ class TorchMonitor:
         if expected.depth or not self._is_due():
             return True
         began = time.perf_counter()
-        must_not_pass, watch = self._must_not_pass, self.watch
+        must_not_pass, watch = self.watch.must_not_pass, self.watch
         done = self._lag.look(optimizer, gradients, self._waiting, must_not_pass, watch.step, watch.batch_idx)
         self.watch.spent(self._pace.looked(began))
         return done
@@ -522,9 +520,12 @@ class TorchMonitor:
     def _names(self) -> Names:
         return Names(self.model, user_frame(sys._getframe(1)))
 
-    def _findings(self, note: str | None = None, tail: Tail | None = None, frame: Any = None) -> Findings:
+    def _findings_at(self, frame: FrameType) -> Findings:
+        return self._findings(names=Names(self.model, frame))
+
+    def _findings(self, note: str | None = None, tail: Tail | None = None, names: Names | None = None) -> Findings:
         return Findings(
-            self._names() if frame is None else Names(self.model, frame),
+            names or self._names(),
             self._recorder,
             self._sites,
             self._calls,
@@ -562,9 +563,7 @@ class TorchMonitor:
     def explain(self, error: BaseException) -> NaNEvent | None:
         """The event of an error about numbers that are not finite; None for any other."""
         with self._at_work():
-            return explanation(
-                error, self.watch, self.model, self._context(), lambda frame: self._findings(frame=frame)
-            )
+            return explanation(error, self.watch, self.model, self._context(), self._findings_at)
 
     # --- a second run ---------------------------------------------------------------------------------------------
 

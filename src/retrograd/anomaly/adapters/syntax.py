@@ -1,0 +1,58 @@
+"""The syntax tree of a function that runs, found by its code object."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator
+from functools import lru_cache
+from types import CodeType
+
+from retrograd.anomaly.parsing import module_of
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+def body(code: CodeType) -> Iterator[ast.AST]:
+    """What stands in a function, but for what stands in functions and classes inside of it."""
+    tree = _parsed("".join(linecache.getlines(code.co_filename)))
+    within: list[ast.AST] = [tree]
+    if code.co_name != "<module>":
+        within = [node for node in ast.walk(tree) if isinstance(node, _SCOPES) and _begin(node) == code.co_firstlineno]
+    for node in within:
+        yield from inside(node)
+
+
+def inside(node: ast.AST) -> Iterator[ast.AST]:
+    """What stands within a node, but for what stands in functions and classes inside of it."""
+    queue = list(ast.iter_child_nodes(node))
+    while queue:
+        node = queue.pop(0)
+        yield node
+        if not isinstance(node, _SCOPES):
+            queue += ast.iter_child_nodes(node)
+
+
+def lines_of(node: ast.AST) -> range:
+    """The lines that a node stands on."""
+    first = node.lineno  # type: ignore[attr-defined]
+    return range(first, (node.end_lineno or first) + 1)  # type: ignore[attr-defined]
+
+
+def variables_in(written: ast.AST) -> Iterator[str]:
+    """The variables, and attributes of such, in what is written."""
+    return (ast.unparse(each) for each in ast.walk(written) if isinstance(each, (ast.Name, ast.Attribute)))
+
+
+@lru_cache(maxsize=8)
+def _parsed(source: str) -> ast.Module:
+    try:
+        return module_of(source)
+    except SyntaxError:  # a notebook's commands
+        return ast.Module([], [])
+
+
+def _begin(scope: ast.AST) -> int:
+    """The first line, that of a decorator if there is one."""
+    decorators: list[ast.expr] = getattr(scope, "decorator_list", [])
+    return min(lines_of(each).start for each in (scope, *decorators))

@@ -1,0 +1,79 @@
+"""Numbers and truth values that the program reads of its tensors, as where it checks its loss by itself."""
+
+from __future__ import annotations
+
+import math
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.checked import checked_loss, may_tell_of_one
+from retrograd.anomaly.adapters.torch.calls import is_bad
+from retrograd.anomaly.adapters.torch.compiling import in_use
+from retrograd.anomaly.adapters.torch.failures import born_before, has_history
+from retrograd.anomaly.adapters.torch.frames import is_internal
+from retrograd.anomaly.adapters.torch.gradients import kind_of
+from retrograd.anomaly.adapters.torch.patches import Patches
+
+if TYPE_CHECKING:
+    from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
+
+_READ_BY = ("item", "__bool__", "__float__")
+_item = torch._C.TensorBase.item  # which is not replaced
+
+
+class Reads:
+    """Tells the watch of a loss that is not finite and that the program checks: perhaps it stops for it.
+
+    It does nothing in programs that compile: compiled code would be made of what replaces torch's methods.
+
+    Parameters
+    ----------
+    monitor
+        Whose watch it is, and who explains.
+    """
+
+    def __init__(self, monitor: TorchMonitor) -> None:
+        self._monitor: TorchMonitor = weakref.proxy(monitor)
+        self._patches = Patches()
+
+    def start(self) -> None:
+        self._patches = Patches()
+        if not in_use():
+            self._patches.wrap(torch, "compile", self._compile)
+            for name in _READ_BY:
+                self._patches.wrap(Tensor, name, self._read)
+
+    def stop(self) -> None:
+        self._patches.undo()
+
+    def _compile(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        self.stop()
+        return original(*args, **kwargs)
+
+    def _read(self, original: Any, tensor: Tensor) -> Any:
+        value = original(tensor)
+        if may_tell_of_one(value) and not torch.compiler.is_compiling() and torch.is_grad_enabled():
+            monitor = self._monitor
+            if not (monitor._busy or monitor.watch.is_told):
+                self._look(sys._getframe(2))  # that of the user's
+        return value
+
+    def _look(self, frame: Any) -> None:
+        found = checked_loss(frame, is_internal, has_history, self._is_bad)
+        if found is not None:
+            frame, loss = found
+            monitor = self._monitor
+            with monitor._at_work():
+                event = born_before(loss, monitor._findings_at(frame))
+                if event is not None:
+                    monitor.watch.checked(kind_of([loss]), event)
+
+    def _is_bad(self, tensor: Tensor) -> bool:
+        if tensor.numel() == 1 and tensor.is_floating_point():  # as quickly as the program has read it
+            return not math.isfinite(_item(tensor))
+        with self._monitor._at_work():
+            return is_bad(tensor)
