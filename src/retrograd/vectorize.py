@@ -330,25 +330,10 @@ def _inputs(func: Any, in_dims: Dims, args: tuple[Any, ...]) -> tuple[list[Any],
             f"`inputs`. in_dims has structure {flatten(in_dims)[1]} but inputs has structure {structure}."
         )
     leaves = [as_tensor_leaf(leaf) for leaf in leaves]
-    sizes = []
-    for position, (leaf, dim) in enumerate(zip(leaves, dims, strict=True)):
-        where = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={dim} for "
-        if dim is None:
-            continue
-        if not isinstance(dim, int):
-            raise ValueError(f"{where}an input but in_dim must be either an integer dimension or None.")
-        if not isinstance(leaf, Tensor):
-            raise ValueError(
-                f"{where}an input but the input is of type {type(leaf)}. We cannot vmap over non-Tensor arguments, "
-                "please use None as the respective in_dim"
-            )
-        if not -leaf.ndim <= dim < leaf.ndim:
-            raise ValueError(
-                f"{where}some input, but that input is a Tensor of dimensionality {leaf.ndim} so expected in_dim to "
-                f"satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}."
-            )
-        dims[position] = dim % leaf.ndim
-        sizes.append(leaf.shape[dim])
+    for leaf, dim in zip(leaves, dims, strict=True):
+        _check_in_dim(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={dim} for ", leaf, dim)
+    dims = [None if dim is None else dim % leaf.ndim for leaf, dim in zip(leaves, dims, strict=True)]
+    sizes = [leaf.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None]
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
     if len(set(sizes)) > 1:
@@ -357,6 +342,24 @@ def _inputs(func: Any, in_dims: Dims, args: tuple[Any, ...]) -> tuple[list[Any],
             f"got sizes {sizes} for the mapped dimension"
         )
     return leaves, dims, structure, sizes[0]
+
+
+def _check_in_dim(where: str, leaf: Any, dim: Any) -> None:
+    """Raise, in torch's words, if an argument does not have the dimension that is to be mapped over."""
+    if dim is None:
+        return
+    if not isinstance(dim, int):
+        raise ValueError(f"{where}an input but in_dim must be either an integer dimension or None.")
+    if not isinstance(leaf, Tensor):
+        raise ValueError(
+            f"{where}an input but the input is of type {type(leaf)}. We cannot vmap over non-Tensor arguments, "
+            "please use None as the respective in_dim"
+        )
+    if not -leaf.ndim <= dim < leaf.ndim:
+        raise ValueError(
+            f"{where}some input, but that input is a Tensor of dimensionality {leaf.ndim} so expected in_dim to "
+            f"satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}."
+        )
 
 
 def _map(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -256,3 +257,23 @@ def test_the_keys_of_the_context_that_explanations_read_are_documented() -> None
     read = {key for file in files for key in re.findall(r'context(?:\.get\(|\[)"(\w+)"', file.read_text())}
     assert len(read) > 20
     assert [key for key in sorted(read) if f'``"{key}"``' not in (Surroundings.__doc__ or "")] == []
+
+
+def test_options_of_an_optimizer_that_are_tensors() -> None:
+    """As PyTorch's optimizers take them: the event has their numbers, and can be written down."""
+    weight = torch.nn.Parameter(torch.tensor([1.0, -1.0]))
+    optimizer = torch.optim.Adam([weight], torch.tensor(0.1), betas=(torch.tensor(0.5), torch.tensor(0.75)))
+    with anomaly.watch(optimizer=optimizer, policy="record") as w:
+        weight.sqrt().sum().backward()
+        optimizer.step()
+    event = NaNEvent.from_json(w.events[0].to_json())
+    assert event.surroundings is not None
+    options = event.surroundings.context["optimizer"]
+    assert options["betas"] == (0.5, 0.75)
+    assert options["lr"] == pytest.approx(0.1)
+
+
+def test_what_an_event_cannot_hold_is_refused() -> None:
+    event = NaNEvent(kind="leaf", op="leaf", surroundings=Surroundings(context={"options": {object}}))
+    with pytest.raises(TypeError, match=r"a record holds numbers, strings.*, not set"):
+        event.to_json()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -32,6 +33,10 @@ def assert_finite(loss: Any) -> None:
     assert abs(loss.item()) < float("inf")
 
 
+def assert_by_numpy(loss: Any) -> None:
+    np.testing.assert_array_less(-1e9, loss.item())
+
+
 def leave(loss: Any) -> None:
     sys.exit(1)
 
@@ -47,7 +52,13 @@ def stopped(library: str, stop: Callable[[Any], None], error: type[BaseException
 
 @libraries
 @pytest.mark.parametrize(
-    ("stop", "error"), [(refuse, FloatingPointError), (assert_finite, AssertionError), (leave, SystemExit)]
+    ("stop", "error"),
+    [
+        (refuse, FloatingPointError),
+        (assert_finite, AssertionError),
+        (assert_by_numpy, AssertionError),
+        (leave, SystemExit),
+    ],
 )
 def test_the_birth_is_named(library: str, stop: Callable[[Any], None], error: type[BaseException]) -> None:
     (event,) = stopped(library, stop, error).events

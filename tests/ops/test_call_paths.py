@@ -12,7 +12,8 @@ import pytest
 
 import retrograd as rg
 from retrograd.core import state
-from retrograd.core.node import OpNode, SavedList
+from retrograd.core.node import OpNode
+from retrograd.core.saved import SavedList
 from tests.ops.harness import Bound, Make, Row, to_ours
 from tests.ops.table import ROWS
 

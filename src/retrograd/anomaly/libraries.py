@@ -1,14 +1,27 @@
-"""Whose code a frame runs: the user's, or a library's that the user called."""
+"""Whose code a frame runs: the user's, or a library's that stands between the user and us.
+
+A line of the user's is what a report names, so whatever has called on its behalf is passed over, for PyTorch's tensors
+and retrograd's alike. What the engine notes for every operation leaves NumPy and SciPy in: they reach it through
+NumPy's dispatch, seldom by frames of their own; see :mod:`retrograd.core.sites`.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import sys
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import takewhile
 from traceback import walk_tb
-from types import FrameType
+from types import CodeType, FrameType
 
 OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+_BETWEEN = (OURS, "<frozen ", contextlib.__file__, functools.__file__)
+_PACKAGES_BETWEEN = ("torch", "numpy", "scipy")
+_between: dict[str, bool] = {}  # by file
 
 
 @lru_cache(maxsize=4096)
@@ -23,26 +36,42 @@ def is_library(filename: str, *packages: str) -> bool:
     return any(package in sys.modules and _within(filename, package) for package in packages)
 
 
-def depth_of_user(frame: FrameType | None) -> int:
-    """How many frames lie between ``frame`` and the user's innermost one, both included; for ``stacklevel``."""
-    depth = 1
-    while frame is not None and _is_between(frame):
+def is_between(code: CodeType) -> bool:
+    """Whether it is code that calls for the user: of this package, of torch, NumPy or SciPy, or of Python itself."""
+    filename = code.co_filename
+    known = _between.get(filename)
+    if known is None:
+        known = _between[filename] = filename.startswith(_BETWEEN) or is_library(filename, *_PACKAGES_BETWEEN)
+    return known
+
+
+def outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame and those around it, the innermost first."""
+    while frame is not None:
+        yield frame
         frame = frame.f_back
-        depth += 1
-    return depth
+
+
+def frames_between(frame: FrameType | None) -> Iterator[FrameType]:
+    """Those from ``frame`` outwards that lie within the user's innermost one."""
+    return takewhile(lambda each: is_between(each.f_code), outwards(frame))
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
     """The user's innermost frame, from ``frame`` outwards."""
-    while frame is not None and _is_between(frame):
+    while frame is not None and is_between(frame.f_code):
         frame = frame.f_back
     return frame
 
 
-def _is_between(frame: FrameType) -> bool:
-    """Whether it runs code of a library that stands between the user and us."""
-    filename = frame.f_code.co_filename
-    return filename.startswith(OURS) or is_library(filename, "torch", "numpy", "scipy")
+def user_frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """All of the user's, from ``frame`` outwards."""
+    return (each for each in outwards(frame) if not is_between(each.f_code))
+
+
+def depth_of_user(frame: FrameType | None) -> int:
+    """How many frames lie between ``frame`` and the user's innermost one, both included; for ``stacklevel``."""
+    return 1 + sum(1 for _ in frames_between(frame))
 
 
 def is_in_backward(error: BaseException) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from retrograd.core.node import restore, save_result, save_tensor
+from retrograd.core.saved import restore, save_result, save_tensor
 from retrograd.core.state import local
 from retrograd.core.tensor import Edge, Tensor
 

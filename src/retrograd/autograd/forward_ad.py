@@ -171,6 +171,13 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     level
         Taken for compatibility; the only level is 0.
 
+    Raises
+    ------
+    RuntimeError
+        For another ``level``.
+    TypeError
+        If ``tensor`` is none.
+
     Examples
     --------
     >>> import retrograd.autograd.forward_ad as fwAD

@@ -22,7 +22,7 @@ from retrograd.core.errors import is_torchs, two_libraries
 from retrograd.core.half import HALF, exact_numbers
 from retrograd.core.leading_calls import leading_caller
 from retrograd.core.leaving import no_operand_of
-from retrograd.core.node import Node, OpNode, save_result, save_tensor
+from retrograd.core.node import Node, OpNode
 from retrograd.core.observer import observed_operation
 from retrograd.core.record import (
     apply,
@@ -31,13 +31,14 @@ from retrograd.core.record import (
     new_node,
     prepare,
     run_forward,
-    save_argument,
     settle,
     to_arrays,
 )
 from retrograd.core.registry import add_method
+from retrograd.core.saved import save_result, save_tensor
 from retrograd.core.several_calls import several_caller
 from retrograd.core.sites import LAST, caller_of, note
+from retrograd.core.slots import save_argument
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.gpu import DeviceArray

@@ -28,6 +28,7 @@ from retrograd.core.fit import fit
 from retrograd.core.half import HALF
 from retrograd.core.node import MultiOpNode, Node
 from retrograd.core.record import apply, settle
+from retrograd.core.slots import Keeping, Saver, compile_saver
 from retrograd.core.state import local, set_grad_enabled
 from retrograd.core.tensor import Edge, Tensor, wrap
 
@@ -130,12 +131,12 @@ def _sum_of_rules(op: Op, bound: list[Any], result: Tensor, tangents: Tangents, 
     """The sum of what every tangent contributes; on arrays or on Tensors, as ``convert`` says."""
     shape, kind = result._data.shape, result._data.dtype.kind
     rules = op.half_class.rules if result._data.dtype == HALF else op.rules
-    needs = tuple(tangent is not None for tangent in tangents)
+    values_of = _values_of(op, bound, [result], tangents)
     total: Any = None
     for (rule, slots), tangent in zip(rules, tangents, strict=True):
         if tangent is None:
             continue
-        values = [convert(_named(op, slot)(bound, [result], needs)) for slot in slots]
+        values = [convert(value) for value in values_of(slots)]
         moved = convert(tangent)
         if moved.shape != shape:
             moved = np.broadcast_to(moved, shape)
@@ -204,14 +205,14 @@ def _products(
     op: Op, bound: list[Any], results: list[Tensor], gradients: list[Any], tangents: Tangents
 ) -> Iterator[tuple[Edge, Tensor]]:
     """What the rules make of the gradients, as edges, with the tangents that go back there."""
-    needs = tuple(tangent is not None for tangent in _flat(tangents))
+    values_of = _values_of(op, bound, results, tangents)
     several = issubclass(op.node_class, MultiOpNode)
     for position, (rule, slots), tangent in zip(op.edge_positions, op.rules, tangents, strict=True):
         in_list = position == op.sequence_position
         own = tangent if in_list else [tangent]
         if all(each is None for each in own):
             continue
-        values = [_named(op, slot)(bound, results, needs) for slot in slots]
+        values = values_of(slots)
         made = rule(_without_gaps(results, gradients) if several else gradients[0], *values)
         operands = bound[position] if in_list else [bound[position]]
         for operand, product, each in zip(operands, made if in_list else [made], own, strict=True):
@@ -249,37 +250,26 @@ def _any_needs_grad(bound: list[Any], tangents: Tangents) -> bool:
 
 
 @cache
-def _named(op: Op, slot: int) -> Callable[[list[Any], list[Tensor], tuple[bool, ...]], Any]:
-    """A function of a call's arguments, results and needs that gives what a rule calls ``op.slots[slot]``.
+def _getters(op: Op) -> tuple[Saver, ...]:
+    """For each slot, what gives its value in a call just made."""
+    # byproducts have no history, so that there are none
+    keeping = Keeping(argument=_as_it_is, result=_twin, byproduct=_as_it_is, several=list)
+    return tuple(compile_saver(op, slot, keeping) for slot in op.slots)
 
-    It is for a call just made what :func:`retrograd.core.record.compile_saver` and ``OpNode.variable`` are for one that
-    was recorded.
-    """
-    name = op.slots[slot]
-    if name == "result":
-        several = issubclass(op.node_class, MultiOpNode)
-        return lambda bound, results, needs: [*map(_twin, results)] if several else _twin(results[0])
-    if name in op.results:
-        nr = op.results.index(name) - 1
-        return lambda bound, results, needs: _twin(results[nr])
-    if name in op.positions:
-        position = op.positions[name]
-        if name in op.differentiable:
-            return lambda bound, results, needs: bound[position]
-        return lambda bound, results, needs: _as_array(bound[position])
-    if name == "needs":
-        return lambda bound, results, needs: needs
-    if name in op.byproducts:
-        return lambda bound, results, needs: None
-    if name == "result_shape":
-        return lambda bound, results, needs: results[0]._data.shape
-    of, _, what = name.rpartition("_")
-    position = op.positions[of]
-    if of == op.sequence:
-        return lambda bound, results, needs: [getattr(_as_array(item), what) for item in bound[position]]
-    if what == "shape":
-        return lambda bound, results, needs: np.shape(_as_array(bound[position]))
-    return lambda bound, results, needs: np.asarray(_as_array(bound[position])).dtype
+
+def _values_of(
+    op: Op, bound: list[Any], results: list[Tensor], tangents: Tangents
+) -> Callable[[tuple[int, ...]], list[Any]]:
+    """A function from slots to what a rule that names them wants."""
+    getters = _getters(op)
+    arrays = [*map(_as_array, bound), *[None] * len(op.byproducts)]
+    arguments = [
+        value if position in op.edge_positions else array
+        for position, (value, array) in enumerate(zip(bound, arrays, strict=False))
+    ]
+    edges = [*_flat(tangents)]
+    made = results if issubclass(op.node_class, MultiOpNode) else results[0]
+    return lambda slots: [getters[slot](arguments, arrays, edges, made) for slot in slots]
 
 
 def _twin(result: Tensor) -> Tensor:

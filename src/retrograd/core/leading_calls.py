@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from numpy import ndarray
 
 from retrograd.core.half import HALF
-from retrograd.core.node import save_tensor
 from retrograd.core.record import PLAIN, holds_tensor, settle
+from retrograd.core.saved import save_tensor
 from retrograd.core.sites import LAST, caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Meta, Tensor

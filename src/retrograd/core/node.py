@@ -13,10 +13,10 @@ import numpy as np
 from retrograd.core import state
 from retrograd.core.blocks import LARGE, run_blocked
 from retrograd.core.hooks import Hooks, RemovableHandle
-from retrograd.core.saved import Packed, SavedTensor, pack
+from retrograd.core.saved import Packed, SavedList, SavedTensor, Versioned, as_given, as_variable, saved_value
 from retrograd.core.sites import caller_of, note
 from retrograd.core.state import local, next_sequence_nr
-from retrograd.core.tensor import Edge, Tensor, bump, cell_of, leaf_lock, set_accumulator, wrap
+from retrograd.core.tensor import Edge, Tensor, bump, leaf_lock, set_accumulator, wrap
 
 if TYPE_CHECKING:
     from retrograd.core.op import Op
@@ -158,40 +158,6 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
-
-
-class Versioned(tuple[Tensor, int]):
-    """A tensor saved when its storage had a version cell, with the version then.
-
-    A tensor without a cell is saved as itself: it was at version 0, and a cell that appears later tells about writes.
-    """
-
-    __slots__ = ()
-
-
-class SavedList(list[Any]):
-    """The saved tensors of an argument that is a list of tensors, or of several results."""
-
-    __slots__ = ()
-
-
-def save_tensor(tensor: Tensor) -> Any:
-    """Keep a tensor for backward, to be checked against writes in between."""
-    if local.saved_hooks is not None:
-        packed = pack(tensor, *local.saved_hooks[-1])
-        if local.tangents is not None:
-            local.tangents.keep_packed(packed, tensor)
-        return packed
-    cell = tensor._cell
-    return tensor if cell is None else Versioned((tensor, cell[0]))
-
-
-def save_result(tensor: Tensor) -> Any:
-    """Keep a result: its array and version, not the tensor, which holds the node."""
-    cell = cell_of(tensor)
-    if local.saved_hooks is not None:
-        return pack(wrap(tensor._data, None, cell), *local.saved_hooks[-1])
-    return tensor._data, cell, cell[0]
 
 
 class OpNode(Node):
@@ -495,95 +461,4 @@ def _strides_matter(a: Any, b: Any) -> bool:
     return any(length > 1 and s != t for length, s, t in zip(a.shape, a.strides, b.strides, strict=True))
 
 
-def saved_value(entry: Any, node: OpNode, slot: int) -> Any:
-    """The array or plain value behind a saved entry, if nobody wrote to it since."""
-    if isinstance(entry, Tensor) and entry._cell is None:
-        return entry._data
-    kind = type(entry)
-    if kind is SavedList:
-        return [saved_value(item, node, slot) for item in entry]
-    name = node.op.slots[slot]
-    if kind is tuple and name not in node.op.results:
-        return entry  # a plain argument
-    return _checked(entry, node.name(), name)
-
-
-def _checked(entry: Any, node: str, slot: str) -> Any:
-    if isinstance(entry, Tensor):
-        value, current, expected = entry._data, entry._version, 0
-    elif type(entry) is Versioned:
-        value, current, expected = entry[0]._data, entry[0]._version, entry[1]
-    elif type(entry) is Packed:
-        return entry.value()
-    elif type(entry) is tuple:
-        value, current, expected = entry[0], entry[1][0], entry[2]
-    else:
-        return entry
-    if current != expected:
-        raise RuntimeError(stale_message(value, current, expected, node, slot))
-    return value
-
-
-def as_given(entry: Any, value: Any) -> Any:
-    """The tensor without a history whose array is ``value``; everything else as it is."""
-    return value if value is None or isinstance(value, Tensor) else as_variable(entry, value, None)
-
-
-def restore(entry: Any, node: str, slot: str, edge: Edge | None) -> Any:
-    """A tensor from an entry that :func:`save_tensor` or :func:`save_result` made, in its old place in the graph."""
-    if type(entry) is Packed and edge is None and local.tangents is None:
-        tensor = entry.tensor()
-        return tensor.detach() if tensor.requires_grad else tensor  # as in torch: the same tensor, where it can be
-    value = _checked(entry, node, slot)
-    if type(entry) is tuple:
-        return wrap(value, edge, entry[1])
-    return as_variable(entry, value, edge)
-
-
 set_accumulator(AccumulateGrad)
-
-
-def as_variable(entry: Any, value: Any, edge: Edge | None) -> Any:
-    """A saved tensor with the history it had, which is normally the tensor itself; plain values as they are."""
-    if type(entry) is Packed:
-        unpacked = _placed(value, edge, entry.cell)
-        if local.tangents is not None:
-            local.tangents.restore(entry, 0, unpacked)
-        return unpacked
-    tensor = entry[0] if type(entry) is Versioned else entry
-    if not isinstance(tensor, Tensor):
-        return value
-    current = tensor._resolve_edge()
-    if tensor._data is value and (current is edge or (current is not None and current == edge)):
-        return tensor
-    twin = _placed(value, edge, tensor._cell)
-    if local.tangents is not None:
-        local.tangents.move(tensor, twin)
-    return twin
-
-
-def _placed(value: Any, edge: Edge | None, cell: list[int] | None = None) -> Tensor:
-    """A tensor in a place in the graph, which may be that of a leaf."""
-    if edge is None or not edge[0].is_leaf:
-        return wrap(value, edge, cell)
-    leaf = wrap(value, None, cell)
-    meta = leaf._own_meta()
-    meta.requires_grad = True
-    meta.accumulator = weakref.ref(edge[0])
-    return leaf
-
-
-def stale_message(value: Any, current: int, expected: int, node: str, slot: str) -> str:
-    """torch's words for a saved tensor that was written to, with what retrograd knows besides."""
-    kind = f"{value.dtype} {list(value.shape)}" if hasattr(value, "shape") else type(value).__name__
-    whole = getattr(value, "base", None)
-    hint = (
-        "Hint: it is a part of a larger tensor, and writes to its other parts count as well, as in y[k + 1] = f(y[k]); "
-        "read a copy, y[k].clone(), or keep the parts in a list and stack() them."
-        if isinstance(whole, np.ndarray) and whole.size > value.size
-        else "Hint: write out of place instead, or clone() the tensor before the in-place operation."
-    )
-    return (
-        "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{kind}], saved as '{slot}' of {node}, is at version {current}; expected version {expected} instead. {hint}"
-    )

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.core import calls, record, registry
+from retrograd.core import calls, registry
 from retrograd.core.blocks import HEAVY, LARGE, in_blocks
 from retrograd.core.errors import mention_numpy, no_keepdim
 from retrograd.core.half import in_single
@@ -39,6 +39,7 @@ from retrograd.core.node import (
     raw_saved_property,
     saved_property,
 )
+from retrograd.core.slots import Saver, compile_saver, meaning
 from retrograd.core.synonyms import synonyms
 
 Rule = Callable[..., Any]
@@ -196,7 +197,7 @@ class Op:
         self.rules = tuple(compiled)
         self.releases = any(name in self.results or name in self.params for name in used.difference(self.plain_params))
         self._plans: dict[int, tuple[bool, ...]] = {}
-        self._savers: dict[int, list[record.Saver | None]] = {}
+        self._savers: dict[int, list[Saver | None]] = {}
 
     @functools.cached_property
     def node_class(self) -> type[OpNode]:
@@ -233,9 +234,9 @@ class Op:
         return synonyms(self.params, self.params[0])
 
     @functools.cached_property
-    def savers(self) -> tuple[record.Saver, ...]:
-        """For each slot, what fills it; see :func:`retrograd.core.record.compile_saver`."""
-        return tuple(record.compile_saver(self, slot) for slot in self.slots)
+    def savers(self) -> tuple[Saver, ...]:
+        """For each slot, what fills it; see :mod:`retrograd.core.slots`."""
+        return tuple(compile_saver(self, slot) for slot in self.slots)
 
     @functools.cached_property
     def input_slot(self) -> int | None:
@@ -247,7 +248,7 @@ class Op:
         """Which slot keeps the result, if a rule wants it."""
         return self.slots.index("result") if "result" in self.slots else None
 
-    def savers_for(self, mask: int) -> Sequence[record.Saver | None]:
+    def savers_for(self, mask: int) -> Sequence[Saver | None]:
         """For each slot, what fills it when only the arguments in the bit mask need a gradient; or None."""
         found = self._savers.get(mask)
         if found is None:
@@ -256,17 +257,11 @@ class Op:
         return found
 
     def _check_name(self, argument: str, wanted: str) -> None:
-        if wanted in self.positions or wanted in self.results or wanted in self.byproducts:
-            return
-        if wanted in ("result_shape", "needs"):
-            return
-        for suffix in ("_shape", "_dtype"):
-            if wanted.endswith(suffix) and wanted.removesuffix(suffix) in self.params:
-                return
-        raise TypeError(
-            f"{self.name}: the rule for '{argument}' names '{wanted}', which is none of the parameters "
-            f"{self.params}, 'result', or the _shape or _dtype of a parameter"
-        )
+        if meaning(self, wanted) is None:
+            raise TypeError(
+                f"{self.name}: the rule for '{argument}' names '{wanted}', which is none of the parameters "
+                f"{self.params}, 'result', or the _shape or _dtype of a parameter"
+            )
 
     def edge_of(self, slot: str) -> int | None:
         """The position among the edges of the argument saved in ``slot``."""

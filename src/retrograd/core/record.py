@@ -20,9 +20,7 @@ from retrograd.core import state
 from retrograd.core.errors import check_plain, explain, is_torchs, kind_name, no_tensor
 from retrograd.core.half import HALF, SINGLE, computes_in_single, exact_numbers, rounded
 from retrograd.core.layout import dense_copy
-from retrograd.core.node import MultiOpNode, SavedList, save_result, save_tensor
 from retrograd.core.observer import observed_operation
-from retrograd.core.saved import pack
 from retrograd.core.sites import caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Edge, Tensor, wrap
@@ -453,64 +451,3 @@ def new_multi_node(
     if local.saved_hooks is not None:
         node.own_extras()  # sends backward to OpNode.backward, where each packed value is unpacked once
     return node
-
-
-def save_argument(value: Any) -> Any:
-    """Keep an argument for backward: tensors as :func:`save_tensor` does, also inside lists, the rest as it is."""
-    kind = type(value)
-    if kind in PLAIN:
-        return value
-    if kind is Tensor or isinstance(value, Tensor):
-        return save_tensor(value)
-    if (kind is list or kind is tuple) and holds_tensor(value):
-        return SavedList([save_argument(item) for item in value])
-    return value
-
-
-def shape_of(value: Any) -> tuple[int, ...]:
-    """The shape of an array or a number."""
-    return value.shape if type(value) is ndarray else np.shape(value)
-
-
-def dtype_of(value: Any) -> np.dtype:
-    """The dtype of an array or a number."""
-    return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
-
-
-def save_byproduct(value: Any) -> Any:
-    """Keep what a function returned for its rules; hooks may pack arrays away."""
-    if local.saved_hooks is not None and value is not None:
-        return pack(wrap(value), *local.saved_hooks[-1])
-    return value
-
-
-# Gives what a slot keeps, from a call's arguments, its arrays, the edges, and the result (or the list of results).
-Saver = Callable[[list[Any], list[Any], Any, Any], Any]
-
-
-def compile_saver(op: Op, slot: str) -> Saver:
-    """What gives what ``slot`` keeps."""
-    if slot == "result":
-        if issubclass(op.node_class, MultiOpNode):
-            return lambda bound, arrays, edges, results: SavedList([save_result(tensor) for tensor in results])
-        return lambda bound, arrays, edges, result: save_result(result)
-    if slot in op.results:
-        nr = op.results.index(slot) - 1
-        return lambda bound, arrays, edges, results: save_result(results[nr])
-    if slot in op.positions:
-        position = op.positions[slot]
-        return lambda bound, arrays, edges, result: save_argument(bound[position])
-    if slot in op.byproducts:  # finish() puts them behind the arguments
-        position = len(op.params) + op.byproducts.index(slot)
-        return lambda bound, arrays, edges, result: save_byproduct(arrays[position])
-    if slot == "needs":
-        return lambda bound, arrays, edges, result: tuple(edge is not None for edge in edges)
-    if slot == "result_shape":
-        return lambda bound, arrays, edges, result: (result[0] if type(result) is list else result)._data.shape
-    name, _, what = slot.rpartition("_")
-    position = op.positions[name]
-    if name == op.sequence:
-        return lambda bound, arrays, edges, result: SavedList([getattr(item, what) for item in arrays[position]])
-    if what == "shape":
-        return lambda bound, arrays, edges, result: shape_of(arrays[position])
-    return lambda bound, arrays, edges, result: dtype_of(arrays[position])

@@ -11,8 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
-from retrograd.core.record import PLAIN, dtype_of, holds_tensor, save_argument, settle, shape_of
+from retrograd.core.record import PLAIN, holds_tensor, settle
 from retrograd.core.sites import LAST, caller_of, note
+from retrograd.core.slots import (
+    ARGUMENT,
+    BYPRODUCT,
+    NEEDS,
+    RESULT_SHAPE,
+    RESULTS,
+    SHAPE,
+    dtype_of,
+    meaning,
+    save_argument,
+    shape_of,
+)
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Tensor
 
@@ -21,9 +33,6 @@ if TYPE_CHECKING:
 
 _new = Tensor.__new__
 _new_node = object.__new__
-
-# What a slot keeps, as a pair: one of these, and the number of the argument or byproduct that it is about.
-_ARGUMENT, _SHAPE, _DTYPE, _BYPRODUCT, _RESULT, _RESULT_SHAPE, _NEEDS = range(7)
 
 
 def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,7 +53,7 @@ def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     defaults = [op.defaults[given:] for given in range(most + 1)]
     gathers, has_byproducts = op.variadic is not None, bool(op.byproducts)
     edge_positions = op.edge_positions
-    what_slots_keep = [_kept(op, slot) for slot in op.slots]
+    meanings = [meaning(op, slot) for slot in op.slots]
     plans: dict[int, list[tuple[int, int] | None]] = {}  # by which tensors need a gradient
 
     def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:
@@ -119,27 +128,27 @@ def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
                 note(node, frame)
         plan = plans.get(mask)
         if plan is None:
-            wanted = zip(what_slots_keep, op.plan(mask), strict=True)
-            plan = plans[mask] = [kept if is_wanted else None for kept, is_wanted in wanted]
+            pairs = zip(meanings, op.plan(mask), strict=True)
+            plan = plans[mask] = [kept if wanted else None for kept, wanted in pairs]
         saved: list[Any] = []
         for kept in plan:
             if kept is None:
                 saved.append(None)
                 continue
             what, place = kept
-            if what == _ARGUMENT:
+            if what == ARGUMENT:
                 value = bound[place]
                 saved.append(value if type(value) is Tensor and value._cell is None else save_argument(value))
-            elif what == _SHAPE:
+            elif what == SHAPE:
                 saved.append(shape_of(arrays[place]))
-            elif what == _BYPRODUCT:
+            elif what == BYPRODUCT:
                 saved.append(byproducts[place])
-            elif what == _RESULT:
+            elif what == RESULTS:
                 tensor._cell = [0]
                 saved.append((result, tensor._cell, 0))
-            elif what == _RESULT_SHAPE:
+            elif what == RESULT_SHAPE:
                 saved.append(result.shape)
-            elif what == _NEEDS:
+            elif what == NEEDS:
                 saved.append(tuple([edge is not None for edge in edges]))
             else:
                 saved.append(dtype_of(arrays[place]))
@@ -148,17 +157,3 @@ def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
         return tensor
 
     return call
-
-
-def _kept(op: Op, slot: str) -> tuple[int, int]:
-    """What a slot keeps; :func:`retrograd.core.record.compile_saver` is the reference."""
-    if slot in op.positions:
-        return _ARGUMENT, op.positions[slot]
-    if slot in op.byproducts:
-        return _BYPRODUCT, op.byproducts.index(slot)
-    if slot == "result":
-        return _RESULT, 0
-    if slot in ("needs", "result_shape"):
-        return _NEEDS if slot == "needs" else _RESULT_SHAPE, 0
-    name, _, what = slot.rpartition("_")
-    return _SHAPE if what == "shape" else _DTYPE, op.positions[name]

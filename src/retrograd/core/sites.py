@@ -7,6 +7,8 @@ the usual case in a loop, and leave the code object to ``_runs``; whatever else 
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import inspect
 import os.path
 import sys
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from retrograd.core.node import Node
 
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+
+# where code lies that is not the user's: ours, and what of Python's own calls functions on their behalf
+_INTERNAL = (PACKAGE, contextlib.__file__, functools.__file__)
 
 
 class Trace(NamedTuple):
@@ -64,16 +69,19 @@ _SEVERAL = -1
 
 
 def is_internal(code: CodeType) -> bool:
-    """Whether it is code of this package."""
+    """Whether it is code of this package, or of Python's that calls functions for others.
+
+    What else a report passes over, :func:`retrograd.anomaly.libraries.is_between` says.
+    """
     filename = code.co_filename
     known = _internal.get(filename)
     if known is None:
-        known = _internal[filename] = filename.startswith(PACKAGE)
+        known = _internal[filename] = filename.startswith(_INTERNAL)
     return known
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame that is not this package's, from ``frame`` outwards."""
+    """The innermost frame that is not internal, from ``frame`` outwards."""
     while frame is not None and is_internal(frame.f_code):
         frame = frame.f_back
     return frame

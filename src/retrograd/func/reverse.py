@@ -94,6 +94,11 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     callable
         Takes what ``func`` takes and returns ``(gradient, value)``, with ``has_aux`` ``(gradient, (value, aux))``.
 
+    Raises
+    ------
+    RuntimeError
+        As :func:`grad`.
+
     Examples
     --------
     >>> rg.func.grad_and_value(lambda x: (x**2).sum())(rg.tensor([1.0, 2.0]))
@@ -137,6 +142,11 @@ def value_and_grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     -------
     callable
         Takes what ``func`` takes and returns ``(value, gradient)``, with ``has_aux`` ``((value, aux), gradient)``.
+
+    Raises
+    ------
+    RuntimeError
+        As :func:`grad`.
 
     Examples
     --------

@@ -29,8 +29,8 @@ ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tens
 Group = dict[str, Any]
 Closure = Callable[[], Any]
 
-_REQUIRED: Any = type("required", (), {"__repr__": lambda self: "<required parameter>"})()
-required = _REQUIRED  # the default of an option that every parameter group must give
+# the default of an option that every parameter group must give
+required: Any = type("required", (), {"__repr__": lambda self: "<required parameter>"})()
 
 _global_pre_hooks = Hooks()
 _global_post_hooks = Hooks()
@@ -243,7 +243,7 @@ class Optimizer:
             param_group["param_names"] = names
         self._check_params(param_group)
         for name, default in self.defaults.items():
-            if default is _REQUIRED and name not in param_group:
+            if default is required and name not in param_group:
                 raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             param_group.setdefault(name, default)
         self.param_groups.append(param_group)

@@ -20,8 +20,8 @@ from retrograd.autograd.grad_mode import enable_grad
 from retrograd.autograd.graph.hooks import saved_tensors_hooks
 from retrograd.batching import BatchedArray, Level
 from retrograd.core import state
-from retrograd.core.node import restore, save_tensor
 from retrograd.core.observer import Observer, pop, push
+from retrograd.core.saved import restore, save_tensor
 from retrograd.core.sites import user_frame
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.random import fork_rng, get_rng_state, set_rng_state

@@ -242,6 +242,11 @@ def checkpoint_sequential(
     object
         What the last function returned.
 
+    Raises
+    ------
+    ValueError
+        If there are fewer functions than ``segments``, or for unknown keywords.
+
     Examples
     --------
     >>> x = rg.tensor([0.5, 1.0], requires_grad=True)

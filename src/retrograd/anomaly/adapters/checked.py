@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import dropwhile, islice, takewhile
 from types import CodeType, FrameType
 from typing import Any
 
 from retrograd.anomaly.adapters.making import sources
 from retrograd.anomaly.adapters.syntax import body, inside, variables_in
 from retrograd.anomaly.adapters.variables import local_variables
+from retrograd.anomaly.libraries import outwards
 
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
 _EXITS = frozenset(("exit", "quit", "_exit"))  # of sys, os, or by themselves
@@ -54,10 +55,9 @@ def checked_loss(
 
 
 def _calling(frame: FrameType | None, is_internal: Callable[[CodeType], bool]) -> Iterator[FrameType]:
-    """The frames of the user's that have called each other without any library in between."""
-    while frame is not None and not is_internal(frame.f_code):
-        yield frame
-        frame = frame.f_back
+    """The user's innermost frames, which have called each other without any library in between."""
+    frames = dropwhile(lambda each: is_internal(each.f_code), outwards(frame))
+    return takewhile(lambda each: not is_internal(each.f_code), frames)
 
 
 # By the addresses of code objects, which are kept; to hash one would take longer than all the rest.

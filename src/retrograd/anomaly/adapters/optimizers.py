@@ -21,7 +21,17 @@ def described(optimizer: Any, options: Mapping[str, Any], frame: FrameType | Non
     frame
         The user's, from which outwards the variable is looked for that holds it.
     """
-    plain = {key: value for key, value in options.items() if isinstance(value, (int, float, bool, tuple))}
+    plain = {key: number for key, value in options.items() if (number := _plain(value)) is not None}
     made = None if frame is None else construction_of(frame, optimizer)
     place = {} if made is None else {"code_line": made[0], "lineno": made[1]}
     return {"name": type(optimizer).__name__, **plain, **place}
+
+
+def _plain(value: Any) -> Any:
+    """A number, also of a tensor that is one, or a tuple of them; None for what an event cannot hold."""
+    if isinstance(value, tuple):
+        numbers = tuple(map(_plain, value))
+        return None if None in numbers else numbers
+    if hasattr(value, "numel") and value.numel() == 1:
+        value = value.item()
+    return value if isinstance(value, (int, float)) else None

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from retrograd.anomaly.adapters.place import assignment_of, place_fields
 from retrograd.anomaly.adapters.variables import named_variables
 from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.libraries import outwards
 
 
 class Written(NamedTuple):
@@ -88,12 +89,11 @@ _WRITES = {"fill": ("input", "value"), "masked_fill": ("input", "mask", "value")
 def _number_in(code: CodeType, text: str, frame: FrameType | None) -> Any:
     """What a variable holds in a function: in the call of it that is under way, or else among those of its module."""
     is_local = text.split(".")[0] in (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
-    while frame is not None:
-        if frame.f_code is code:
-            return next((value for name, value in named_variables(frame) if name == text), None)
-        if not is_local and frame.f_globals.get("__file__") == code.co_filename:
-            return _path_from(frame.f_globals, text)
-        frame = frame.f_back
+    for each in outwards(frame):
+        if each.f_code is code:
+            return next((value for name, value in named_variables(each) if name == text), None)
+        if not is_local and each.f_globals.get("__file__") == code.co_filename:
+            return _path_from(each.f_globals, text)
     return None
 
 

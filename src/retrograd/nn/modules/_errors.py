@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from retrograd.core.node import save_result, save_tensor
-from retrograd.core.record import save_byproduct
+from retrograd.core.saved import save_result, save_tensor
+from retrograd.core.slots import save_byproduct
 from retrograd.core.tensor import Tensor
 from retrograd.queries import typename
 

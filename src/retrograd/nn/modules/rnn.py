@@ -21,6 +21,44 @@ from retrograd.ops.recurrent import GATES, Operands, recurrent_layer
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 
 
+def _check(
+    mode: str,
+    input_size: int,
+    hidden_size: int,
+    num_layers: int,
+    bias: bool,
+    batch_first: bool,
+    dropout: float,
+    proj_size: int,
+) -> None:
+    """Raise, in torch's words, if a layer cannot be made of these options."""
+    for name, flag in (("bias", bias), ("batch_first", batch_first)):
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} should be of type bool, got: {type(flag).__name__}")
+    for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
+        if not isinstance(size, int):
+            raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
+        if size <= 0:
+            raise ValueError(f"{name} must be greater than zero, got {size}")
+    if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
+        raise ValueError(
+            "dropout should be a number in range [0, 1] representing the probability of an element being zeroed, "
+            f"got {dropout}"
+        )
+    if not 0 <= proj_size < hidden_size:
+        raise ValueError(
+            f"proj_size should be a positive integer smaller than hidden_size, or zero to disable projections, "
+            f"got {proj_size}"
+        )
+    if mode not in GATES:
+        raise ValueError(f"Unrecognized RNN mode: {mode}")
+    if dropout and num_layers == 1:
+        warn_user(
+            "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
+            f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}"
+        )
+
+
 class RNNBase(Module):
     """What :class:`RNN`, :class:`LSTM` and :class:`GRU` share.
 
@@ -47,31 +85,7 @@ class RNNBase(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        for name, flag in (("bias", bias), ("batch_first", batch_first)):
-            if not isinstance(flag, bool):
-                raise TypeError(f"{name} should be of type bool, got: {type(flag).__name__}")
-        for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
-            if not isinstance(size, int):
-                raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
-            if size <= 0:
-                raise ValueError(f"{name} must be greater than zero, got {size}")
-        if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
-            raise ValueError(
-                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed, "
-                f"got {dropout}"
-            )
-        if not 0 <= proj_size < hidden_size:
-            raise ValueError(
-                f"proj_size should be a positive integer smaller than hidden_size, or zero to disable projections, "
-                f"got {proj_size}"
-            )
-        if mode not in GATES:
-            raise ValueError(f"Unrecognized RNN mode: {mode}")
-        if dropout and num_layers == 1:
-            warn_user(
-                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
-                f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}"
-            )
+        _check(mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size)
         self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -81,17 +95,9 @@ class RNNBase(Module):
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
-        gates = GATES[mode] * hidden_size
-        output = self._output_size
         for layer in range(num_layers):
-            incoming = input_size if layer == 0 else output * self._num_directions
-            shapes: dict[str, tuple[int, ...]] = {"weight_ih": (gates, incoming), "weight_hh": (gates, output)}
-            if bias:
-                shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
-            if proj_size:
-                shapes["weight_hr"] = (proj_size, hidden_size)
             for suffix in self._suffixes(layer):
-                for name, shape in shapes.items():
+                for name, shape in self._shapes(layer).items():
                     setattr(self, name + suffix, Parameter(empty(shape, device=device, dtype=dtype)))
         self.reset_parameters()
 
@@ -106,6 +112,17 @@ class RNNBase(Module):
     def _suffixes(self, layer: int) -> list[str]:
         return [f"_l{layer}", f"_l{layer}_reverse"][: self._num_directions]
 
+    def _shapes(self, layer: int) -> dict[str, tuple[int, ...]]:
+        """Of the parameters of either direction, by name."""
+        gates, output = GATES[self.mode] * self.hidden_size, self._output_size
+        incoming = self.input_size if layer == 0 else output * self._num_directions
+        shapes: dict[str, tuple[int, ...]] = {"weight_ih": (gates, incoming), "weight_hh": (gates, output)}
+        if self.bias:
+            shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
+        if self.proj_size:
+            shapes["weight_hr"] = (self.proj_size, self.hidden_size)
+        return shapes
+
     def _weights(self, suffix: str) -> dict[str, Any]:
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
         return {name: getattr(self, name + suffix, None) for name in names}
@@ -113,9 +130,8 @@ class RNNBase(Module):
     @property
     def all_weights(self) -> list[list[Parameter]]:
         """The parameters, for every direction of every layer."""
-        names = ["weight_ih", "weight_hh"] + ["bias_ih", "bias_hh"] * self.bias + ["weight_hr"] * bool(self.proj_size)
         return [
-            [getattr(self, name + suffix) for name in names]
+            [getattr(self, name + suffix) for name in self._shapes(layer)]
             for layer in range(self.num_layers)
             for suffix in self._suffixes(layer)
         ]

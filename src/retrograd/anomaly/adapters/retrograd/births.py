@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.variables import variables_at
-from retrograd.anomaly.libraries import is_library
+from retrograd.anomaly.libraries import frames_between, is_between, outwards
 from retrograd.anomaly.names import canonical, is_normalisation
 from retrograd.autograd import function as _function
 from retrograd.batching import BatchedArray
@@ -185,7 +185,7 @@ def birth_at(kind: str, frame: FrameType) -> Birth | None:
 
     A flag raised in the user's own NumPy code is ours inside a user-written Function only.
     """
-    return _birth([kind], _landmarks(_outwards(frame)))
+    return _birth([kind], _landmarks((each, each.f_lasti) for each in outwards(frame)))
 
 
 def birth_of(error: BaseException) -> Birth | None:
@@ -206,7 +206,7 @@ def arguments_of(error: BaseException) -> list[Tensor]:
     while trace is not None:
         code = trace.tb_frame.f_code
         if not sites.is_internal(code):
-            by_user = not is_library(code.co_filename, "numpy", "scipy")
+            by_user = not is_between(code)
         elif by_user:
             called, by_user = trace.tb_frame, False
         trace = trace.tb_next
@@ -217,12 +217,6 @@ def arguments_of(error: BaseException) -> list[Tensor]:
         elif isinstance(value, dict):
             found += value.values()
     return [value for value in found if isinstance(value, Tensor)]
-
-
-def _outwards(frame: FrameType | None) -> Iterator[tuple[FrameType, int]]:
-    while frame is not None:
-        yield frame, frame.f_lasti
-        frame = frame.f_back
 
 
 @dataclass
@@ -248,7 +242,7 @@ def _landmarks(stack: Iterable[tuple[FrameType, int]]) -> _Landmarks:
     for frame, at in stack:
         code = frame.f_code
         if not sites.is_internal(code):
-            if is_library(code.co_filename, "numpy", "scipy"):
+            if is_between(code):
                 continue
             found.places.append((code, at))
             if found.user is None:
@@ -306,29 +300,22 @@ def _arguments(frame: FrameType) -> list[Any] | None:
 
 def operation_at(frame: FrameType | None) -> Op | None:
     """The operation that is being run by the innermost frames, all of ours."""
-    while frame is not None and sites.is_internal(frame.f_code) and frame.f_code is not _APPLY_FUNCTION:
-        if _arguments(frame) is not None:
-            return frame.f_locals["op"]
-        frame = frame.f_back
+    for each in frames_between(frame):
+        if each.f_code is _APPLY_FUNCTION:
+            break
+        if _arguments(each) is not None:
+            return each.f_locals["op"]
     return None
 
 
 def derives_tangents(frame: FrameType | None) -> bool:
     """Whether the innermost frames, all of ours, derive the tangents of an operation."""
-    while frame is not None and sites.is_internal(frame.f_code):
-        if frame.f_code is _PUSH:
-            return True
-        frame = frame.f_back
-    return False
+    return any(each.f_code is _PUSH for each in frames_between(frame))
 
 
 def backward_at(frame: FrameType | None) -> Node | None:
     """The node that backward is at; None outside of it."""
-    while frame is not None:
-        if frame.f_code is _LOOP:
-            return frame.f_locals["node"]
-        frame = frame.f_back
-    return None
+    return next((each.f_locals["node"] for each in outwards(frame) if each.f_code is _LOOP), None)
 
 
 def _birth(kinds: list[str], found: _Landmarks) -> Birth | None:
@@ -535,11 +522,5 @@ def size_of(birth: Birth) -> int:
 
 def in_helper_thread(frame: FrameType) -> bool:
     """Whether a flag was raised in one of the threads that share the work of an operation."""
-    walked: FrameType | None = frame
-    while walked is not None and (
-        sites.is_internal(walked.f_code) or is_library(walked.f_code.co_filename, "numpy", "scipy")
-    ):
-        if walked.f_code.co_name == "take" and walked.f_code.co_filename == blocks.__file__:
-            return True
-        walked = walked.f_back
-    return False
+    codes = (each.f_code for each in frames_between(frame))
+    return any(code.co_name == "take" and code.co_filename == blocks.__file__ for code in codes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -58,6 +58,15 @@ def in_order(op: Op | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
         return dict(arguments)
     first, second, *rest = arguments.items()
     return {first[0]: second[1], second[0]: first[1], **dict(rest)}
+
+
+class _Rule(NamedTuple):
+    """What a rule was given and what it gave."""
+
+    incoming: Any  # the gradient
+    saved: dict[str, Any]
+    grads: Sequence[Any]
+    hides: bool  # whether samples were hidden in what it was given
 
 
 class Describer:
@@ -161,35 +170,25 @@ class Describer:
         if birth.op is not None:
             return self._in_hook(birth, node, path, **fields)
         ran = ran_by(node)
-        saved = self.saved_by(birth, ran, entry_of)
-        g, grads = entry_of(birth.g), birth.grads
-        if isinstance(node, CopySlices):
-            g, grads = replay(g, node.steps), None
-        if grads is None:
-            grads = _gradients(ran, birth.rule, g, saved)
-        incoming, *values = arrays_of(_op_of(ran), [g, *saved.values()])
-        known = dict(zip(saved, values, strict=True))
-        wanted = path[1] if len(path) > 1 else None
-        hides = any(type(each) is BatchedArray for each in (g, *saved.values()))
-        found = _told_gradient(ran, grads, birth.kinds, wanted, fits=not hides)
+        rule = self._rerun(birth, node, ran)
+        found = _told_gradient(ran, rule.grads, birth.kinds, path[1] if len(path) > 1 else None, fits=not rule.hides)
         if found is None:
             return None
         output, unfitted = found
-        first = first_not_finite if is_bad(output) else lambda array: first_lost(array, [incoming])
-        index = first(output)
-        full = index if unfitted.shape == output.shape else first(unfitted)
-        shape = unfitted.shape
-        one = incoming if isinstance(incoming, ndarray) else None
+        first = first_not_finite if is_bad(output) else lambda array: first_lost(array, [rule.incoming])
+        index, shape = first(output), unfitted.shape
+        full = index if shape == output.shape else first(unfitted)
+        one = rule.incoming if isinstance(rule.incoming, ndarray) else None
         note = MEANT if birth.excused else None
-        of_sample = shape[max(len(shape) - len(ran.shape), 0) :]
-        operation = self.operations.of_node(
-            ran, full, known, samples=shape if hides and of_sample == ran.shape else None
-        )
-        operands = at_element(in_order(_op_of(ran), known), full, shape) if is_aligned(_op_of(ran)) else {}
-        if birth.inside is not None:
-            note = "It happened inside its backward, at {filename}:{lineno}.".format(
-                **place_fields(birth.code, birth.at)
-            )
+        if birth.inside is None:
+            of_sample = shape[max(len(shape) - len(ran.shape), 0) :]
+            samples = shape if rule.hides and of_sample == ran.shape else None
+            operation = self.operations.of_node(ran, full, rule.saved, samples=samples)
+            op = _op_of(ran)
+            operands = at_element(in_order(op, rule.saved), full, shape) if is_aligned(op) else {}
+        else:
+            inside = place_fields(birth.code, birth.at)
+            note = "It happened inside its backward, at {filename}:{lineno}.".format(**inside)
             operation, operands = self._inside(birth.inside, birth.variables, full, shape)
         return NaNEvent(
             kind=kind_of(birth.kinds, output, index),
@@ -208,12 +207,24 @@ class Describer:
                 called_in_backward=birth.inside is not None,
                 library="numpy" if birth.inside is not None and birth.inside.op is None else "retrograd",
             ),
-            **input_statistics([*known.values(), one]),
+            **input_statistics([*rule.saved.values(), one]),
             **self.names.layer(module_of(ran)),
             **place_fields(*sites.position_of(ran)),
             **statistics(output),
             **fields,
         )
+
+    def _rerun(self, birth: Birth, node: Node, ran: Node) -> _Rule:
+        """The rule in which a birth happened, run once more unless it is known what it gave."""
+        saved = self.saved_by(birth, ran, entry_of)
+        g, grads = entry_of(birth.g), birth.grads
+        if isinstance(node, CopySlices):
+            g, grads = replay(g, node.steps), None
+        if grads is None:
+            grads = _gradients(ran, birth.rule, g, saved)
+        incoming, *values = arrays_of(_op_of(ran), [g, *saved.values()])
+        hides = any(type(each) is BatchedArray for each in (g, *saved.values()))
+        return _Rule(incoming, dict(zip(saved, values, strict=True)), grads, hides)
 
     def saved_by(self, birth: Birth, node: Node, read: Callable[[Any], Any] = raw) -> dict[str, Any]:
         """What a node saved, by name."""
@@ -428,7 +439,7 @@ def _told_gradient(
         if edge is None or grad is None:
             continue
         target, nr = edge
-        shape, dtype = (target.shape, target.dtype) if target.outputs == 1 else (target.shape[nr], target.dtype[nr])
+        shape, dtype = target.shape_and_dtype(nr)
         unfitted = np.asarray(grad)
         with np.errstate(all="ignore"):
             fitted = np.asarray(fit(unfitted, shape, dtype, node.name(), 0)) if fits else unfitted

@@ -12,7 +12,7 @@ import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.place import place_fields
-from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, as_array, public_name, ran_by
+from retrograd.anomaly.adapters.retrograd.births import Birth, as_array, public_name, ran_by
 from retrograd.anomaly.adapters.retrograd.describe import Describer, result_of
 from retrograd.anomaly.adapters.retrograd.elements import (
     first_not_finite,
@@ -23,6 +23,7 @@ from retrograd.anomaly.adapters.retrograd.elements import (
     same,
     statistics,
 )
+from retrograd.anomaly.adapters.retrograd.gradients import GradientSearch
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.lost import Lost, lost_data
 from retrograd.anomaly.adapters.retrograd.replay import birth_of_call, flat
@@ -34,7 +35,7 @@ from retrograd.anomaly.event import NaNEvent, with_context
 from retrograd.anomaly.names import is_normalisation
 from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core import sites
-from retrograd.core.node import AccumulateGrad, Node, OpNode
+from retrograd.core.node import AccumulateGrad, Node
 from retrograd.core.tensor import Tensor
 
 
@@ -80,7 +81,7 @@ class Inquest:
         def search() -> NaNEvent | None:
             event = self._parameter() or self._data(holds_nan, "loss")
             if event is None:
-                suspects = self._last_those_meant(self._in_order())
+                suspects = self.last_those_meant(self.in_order())
                 found = ((birth, self._came_through(birth)) for birth in suspects)
                 event = next((self._after_another(birth, event) for birth, event in found if event), None)
             event = event or self._data(is_bad, "loss")
@@ -96,7 +97,7 @@ class Inquest:
         if any(map(holds_infinity, birth.operands)) and (of_data := self._lost(holds_infinity)) is not None:
             return of_data
         earlier = itertools.takewhile(lambda each: each is not birth, self.births)
-        first = next((each for each in earlier if each in self._unrecorded() and is_bad(result_of(each))), None)
+        first = next((each for each in earlier if each in self.unrecorded() and is_bad(result_of(each))), None)
         place = {} if first is None else place_fields(first.code, first.at)
         if first is None or "filename" not in place:
             return event
@@ -112,7 +113,7 @@ class Inquest:
             return None
 
     @staticmethod
-    def _last_those_meant(births: Iterable[Birth]) -> Iterator[Birth]:
+    def last_those_meant(births: Iterable[Birth]) -> Iterator[Birth]:
         """The births in order; those that the user has said are meant come after all others."""
         meant = []
         for birth in births:
@@ -135,7 +136,7 @@ class Inquest:
 
     def _written(self, data: ndarray, path: list[Node]) -> NaNEvent | None:
         """The birth that an update by hand has written to a leaf since the last backward."""
-        for birth in self._unrecorded():
+        for birth in self.unrecorded():
             result = result_of(birth)
             if result is data or (result is not None and is_bad(result) and same_places(result, data)):
                 event = self.describer.forward(birth, None, path, harmed="loss")
@@ -145,7 +146,7 @@ class Inquest:
                     return replace(with_context(event, spoilt=name), note=note)
         return None
 
-    def _unrecorded(self) -> list[Birth]:
+    def unrecorded(self) -> list[Birth]:
         """The births in operations that nothing recorded."""
         return [each for each in self.births if not each.is_backward and each.made_node(self.graph.nodes) is None]
 
@@ -153,7 +154,7 @@ class Inquest:
         """An array without gradient that came in non-finite and came through, unless a birth made it."""
         given = ((node, "argument", data) for node, data in self.graph.given())
         for node, param, data in itertools.chain(given, self.graph.constants()):
-            source = self._from_outside(data) if condition(data) else None
+            source = self.from_outside(data) if condition(data) else None
             if source is None:
                 continue
             path = self.graph.spreads(node, self.graph.results(node))
@@ -162,17 +163,17 @@ class Inquest:
             if isinstance(source, Birth):
                 return self.describer.forward(source, None, path, harmed=harmed)
             role = param if param in ("argument", "target") else "batch"
-            return self._made_unrecorded(node, source, path, harmed) or self.describer.leaf(
+            return self.made_unrecorded(node, source, path, harmed) or self.describer.leaf(
                 source, role, param, path, harmed=harmed
             )
         return None
 
-    def _made_unrecorded(self, user: Node | Birth, data: ndarray, path: list[Node], harmed: str) -> NaNEvent | None:
+    def made_unrecorded(self, user: Node | Birth, data: ndarray, path: list[Node], harmed: str) -> NaNEvent | None:
         """The birth without a gradient of which an array was made before an operation took it."""
         if self.graph.recorder is not None:
             return None
         place = (user.code, user.at) if isinstance(user, Birth) else sites.position_of(user)
-        until = itertools.takewhile(lambda each: each is not user, self._unrecorded())
+        until = itertools.takewhile(lambda each: each is not user, self.unrecorded())
         births = [birth for birth in until if birth.seq <= getattr(user, "seq", 0) and explains(birth, data)]
         birth, note = None, ""
         maker = maker_of(data, place, births, self.names, self.before)
@@ -189,7 +190,7 @@ class Inquest:
         """Why a variable without a gradient is NaN, in a function that is at some instruction."""
 
         def search() -> NaNEvent | None:
-            births = [birth for birth in self._unrecorded() if explains(birth, data)]
+            births = [birth for birth in self.unrecorded() if explains(birth, data)]
             maker = maker_of(data, (code, at), births, self.names, self.before)
             event = None if maker is None else self.describer.forward(maker.birth, None, [])
             if event is not None and maker is not None:
@@ -204,16 +205,16 @@ class Inquest:
             trial = self.graph.supposing(lost.node, lost.param, lost.data)
             path = trial.spreads(lost.node, trial.results(lost.node))
             if path is not None:
-                event = self._made_unrecorded(lost.node, lost.data, path, "loss")
-                if event is None and not self._made(lost.data):
+                event = self.made_unrecorded(lost.node, lost.data, path, "loss")
+                if event is None and not self.was_made(lost.data):
                     describer = Describer(trial, self.names, self.describer.context)
-                    event = self._leaf_of(lost, describer, path, "loss")
+                    event = self.leaf_of(lost, describer, path, "loss")
                 if event is not None:
                     return event
         return None
 
     @staticmethod
-    def _leaf_of(lost: Lost, describer: Describer, path: list[Node], harmed: str) -> NaNEvent:
+    def leaf_of(lost: Lost, describer: Describer, path: list[Node], harmed: str) -> NaNEvent:
         """The event of a variable that a node was given."""
         role = "target" if lost.param == "target" else "batch"
         note = {} if lost.is_read else {"note": _AMONG_VARIABLES}
@@ -222,7 +223,7 @@ class Inquest:
     def _suspected(self, loss: ndarray) -> NaNEvent | None:
         """The birth without a gradient in a line that was given something which nobody kept."""
         for node, _ in self.graph.lost():
-            event = self._made_unrecorded(node, loss, self.graph.path(node), "loss")
+            event = self.made_unrecorded(node, loss, self.graph.path(node), "loss")
             if event is not None:
                 return event
         return None
@@ -250,7 +251,7 @@ class Inquest:
                 return self.describer.forward(birth, node, path, harmed="loss")
         return None
 
-    def _from_outside(self, data: ndarray) -> ndarray | Birth | None:
+    def from_outside(self, data: ndarray) -> ndarray | Birth | None:
         """What came in bad and made an array bad, often itself; None if an operation of this step made it so.
 
         Of a number that an operation was given, what that made of it.
@@ -258,7 +259,7 @@ class Inquest:
         wanted = holds_nan if holds_nan(data) else is_bad
         recorder = self.graph.recorder
         if recorder is None:
-            return None if self._made(data) else data
+            return None if self.was_made(data) else data
         while (call := recorder.maker(data)) is not None:
             given = [each for each in flat(call.operands) if is_bad(each)]
             if not given:
@@ -269,14 +270,14 @@ class Inquest:
             data = array
         return data
 
-    def _made(self, data: ndarray) -> bool:
+    def was_made(self, data: ndarray) -> bool:
         """Whether an operation of this step made an array."""
         recorder = self.graph.recorder
         if recorder is not None and recorder.maker(data) is not None:
             return True
         return any(same(result_of(birth), data) for birth in self.births if not birth.is_backward)
 
-    def _in_order(self) -> Iterator[Birth]:
+    def in_order(self) -> Iterator[Birth]:
         """The forward births, those that left no flag among them, by the order of creation."""
         births = [birth for birth in self.births if not birth.is_backward]
         flagged = {birth.made_node(self.graph.nodes) for birth in births}
@@ -305,18 +306,18 @@ class Inquest:
             return None
         for name, value in named(birth.op, birth.operands).items():
             if holder is None and isinstance(value, ndarray) and np.isinf(value).any():
-                event = self._made_unrecorded(birth, value, path, "loss")
+                event = self.made_unrecorded(birth, value, path, "loss")
                 if event is not None:
                     return event
             # minus infinity is how masks are made
             if isinstance(value, ndarray) and np.isposinf(value.real).any() and self._is_data(value):
-                event = self._made_unrecorded(birth, value, path, "loss")
+                event = self.made_unrecorded(birth, value, path, "loss")
                 return event or self.describer.leaf(value, "batch", name, path, harmed="loss")
         return self.describer.forward(birth, None if holder is None else node, path, harmed="loss")
 
     def _is_data(self, array: ndarray) -> bool:
         """Whether an array came in from outside, without a gradient."""
-        return any(each is array for _, _, each in self.graph.constants()) and not self._made(array)
+        return any(each is array for _, _, each in self.graph.constants()) and not self.was_made(array)
 
     def _entered(self, birth: Birth, result: ndarray) -> list[Node] | None:
         """The way of something that was born without being recorded, from where it entered the graph."""
@@ -360,45 +361,9 @@ class Inquest:
         given
             Those that backward was started with.
         """
-
-        def search() -> NaNEvent | None:
-            bad = next(filter(is_bad, given), None)
-            if bad is not None:
-                path = [edge[0] for edge in self.graph.roots]
-                return self.describer.leaf(bad, "gradient", "gradient", path, harmed=self._harmed(leaves))
-            for birth in self._last_those_meant(self.births):
-                way = self._way(birth.node, leaves) if birth.node in self.graph.consumers else None
-                if way is None:
-                    continue
-                harmed = self._harmed([leaf for leaf in leaves if leaf is way[-1]] or leaves)
-                event = self._origin(birth, way, harmed) or self.describer.backward(birth, way, harmed=harmed)
-                if event is not None:
-                    return self._meeting(event, way, harmed) or event
-            event = self._spoilt(leaves)
-            if event is None and any(map(holds_nan, arrays)):
-                event = self._hidden(leaves, (each for each in self.births if not each.is_backward), holds_nan)
-            event = event or self._lost_to_gradients(leaves) or self._product(arrays[0], leaves)
-            return event or self._hidden(leaves, self._in_order(), is_bad)
-
-        return self._found(search) or self._unknown(arrays[0], self._harmed(leaves), leaves)
-
-    def _meeting(self, event: NaNEvent, way: list[Node], harmed: str) -> NaNEvent | None:
-        """The sum, on the way of an infinity, in which it met the opposite one, and that became NaN."""
-        if event.nan_count:
-            return None
-        for birth in self.births:
-            if birth.name == ADDITION and birth.node in way[1:] and holds_nan(birth.result):
-                makers = [
-                    each
-                    for each in self.births
-                    if each.node is not None and each.name != ADDITION and self._way_to(each.node, birth.node)
-                ]
-                rest = way[way.index(birth.node) :]
-                return self.describer.backward(birth, rest, harmed=harmed, makers=makers[:2])
-        return None
-
-    def _way_to(self, node: Node, goal: Node) -> list[Node] | None:
-        return self.graph.way(node, goal) if node in self.graph.consumers else None
+        search = GradientSearch(self, leaves)
+        event = self._found(lambda: search.event(arrays, given))
+        return event or self._unknown(arrays[0], search.harmed(), leaves)
 
     def of_update(self, leaves: Sequence[Tensor]) -> NaNEvent:
         """Why gradients are not finite although backward made them finite: what was done to them by hand since."""
@@ -406,7 +371,7 @@ class Inquest:
         harmed = f"the gradient of {self.names.array(leaves[0]._data) or f'a leaf of shape {list(leaves[0].shape)}'}"
 
         def search() -> NaNEvent | None:
-            births = [birth for birth in self._unrecorded() if is_bad(result_of(birth))]
+            births = [birth for birth in self.unrecorded() if is_bad(result_of(birth))]
             last = [birth for birth in births if any(result_of(birth) is array for array in arrays)]
             for birth in [*births, *last] if not last or last[0].clipping is None else last:
                 event = self.describer.forward(birth, None, [], harmed=harmed)
@@ -415,122 +380,6 @@ class Inquest:
             return None
 
         return self._found(search) or self.describer.leaf(arrays[0], "gradient", "gradient", [], harmed=harmed)
-
-    def _product(self, data: ndarray, leaves: Sequence[AccumulateGrad]) -> NaNEvent | None:
-        """The matrix product that all bad gradients came through last.
-
-        A BLAS library may keep its flags to itself; whatever else gives birth has told, hooks aside.
-        """
-        hooks = any(node.extras is not None for node in self.graph.nodes)
-        for node in self.graph.nodes if leaves and not hooks else ():
-            is_product = isinstance(node, OpNode) and node.op.factors and node.op.kind != "elementwise"
-            if is_product and all(self.graph.way(node, leaf) is not None for leaf in leaves):
-                way = self.graph.way(node, leaves[0]) or []
-                return self.describer.product(node, data, way, harmed=self._harmed(leaves))
-        return None
-
-    def _spoilt(self, leaves: Sequence[AccumulateGrad]) -> NaNEvent | None:
-        """A leaf that was not finite itself, on whose account no flag is raised any more."""
-        for leaf in self.graph.leaves():
-            data = as_array(leaf.variable)
-            for node in self.graph.consumers[leaf] if is_bad(data) else ():
-                way = self._way(node, leaves)
-                if way is not None:
-                    return self.describer.leaf(data, "parameter", None, way, harmed=self._harmed(leaves))
-        return None
-
-    def _hidden(
-        self, leaves: Sequence[AccumulateGrad], births: Iterable[Birth], condition: Callable[[Any], bool]
-    ) -> NaNEvent | None:
-        """The birth of what was taken out of the loss again, after an operation had saved it for its derivative.
-
-        Zero times NaN is NaN, and raises no flag.
-        """
-        for birth in self._last_those_meant(births):
-            made = self.graph.holder(birth.made_node(self.graph.nodes))
-            for node in self.graph.nodes if made is not None and condition(result_of(birth)) else ():
-                back = self.graph.way(node, made) if _saves_numbers(node) else None  # type: ignore[arg-type]
-                way = None if back is None else self._way(node, leaves)
-                if back is not None and way is not None:
-                    path = [*back[:0:-1], *way]
-                    return self.describer.forward(birth, made, path, harmed=self._harmed(leaves))
-        return None
-
-    def _lost_to_gradients(self, leaves: Sequence[AccumulateGrad]) -> NaNEvent | None:
-        """A variable of the program that held NaN, which a mask that came later has hidden from the loss."""
-        for lost in lost_data(self.graph, self.names, holds_nan):
-            way = self._way(lost.node, leaves)
-            if way is not None:
-                harmed = self._harmed([leaf for leaf in leaves if leaf is way[-1]] or leaves)
-                event = self._made_unrecorded(lost.node, lost.data, way, harmed)
-                return event or self._leaf_of(lost, self.describer, way, harmed)
-        return None
-
-    def _way(self, node: Node, leaves: Sequence[AccumulateGrad]) -> list[Node] | None:
-        """The shortest way of a gradient from a node to one of the leaves."""
-        recorder = self.graph.recorder
-        passes = None if recorder is None else recorder.passes
-        if not leaves:
-            return [node]
-        ways = [way for leaf in leaves if (way := self.graph.way(node, leaf, passes)) is not None]
-        return min(ways, key=len, default=None)
-
-    def _origin(self, birth: Birth, way: list[Node], harmed: str) -> NaNEvent | None:
-        """The forward birth, the leaf or the data of an operand that a node had saved and that was not finite any more.
-
-        What was not saved counts if it is NaN: then the result was, too.
-        """
-        node = birth.node
-        if not isinstance(node, OpNode) or birth.op is not None:
-            return None
-        unsaved = {param: value for param, value in self.graph.arguments(node).items() if holds_nan(value)}
-        for param, value in {**unsaved, **self.describer.saved_by(birth, node)}.items():
-            if param in node.op.results or not is_bad(value):
-                continue
-            for edge in self.graph.edges(node, param):
-                if edge is not None and isinstance(edge[0], AccumulateGrad):
-                    return self.describer.leaf(value, "parameter", None, way, harmed=harmed)
-                for other in self.births if edge is not None else ():
-                    made = None if other.is_backward else other.made_node(self.graph.nodes)
-                    made = self.graph.holder(made)
-                    back = None if made is None or made is node else self.graph.way(edge[0], made)  # type: ignore[index]
-                    if back is not None:
-                        return self.describer.forward(other, made, [*back[::-1], *way], harmed=harmed)
-                if not holds_nan(value):
-                    continue
-                if edge is None and param in node.op.differentiable:
-                    return self._came_in(node, param, value, way, harmed)
-                if edge is not None and (event := self._upstream(edge[0], way, harmed)) is not None:
-                    return event
-        return None
-
-    def _upstream(self, made: Node, way: list[Node], harmed: str) -> NaNEvent | None:
-        """The event of a NaN in data from which a node has made what another one had saved."""
-        for node, param, data in self.graph.constants():
-            back = self.graph.way(made, node) if holds_nan(data) else None
-            if back is not None:
-                return self._came_in(node, param, data, [*back[::-1], *way], harmed)
-        return None
-
-    def _came_in(self, node: Node, param: str, data: ndarray, way: list[Node], harmed: str) -> NaNEvent | None:
-        """The event of a NaN in something without gradient: in data, or from an operation that nothing recorded."""
-        for birth in self._unrecorded():
-            if same(result_of(birth), data):
-                return self.describer.forward(birth, None, way, harmed=harmed)
-        event = self._made_unrecorded(node, data, way, harmed)
-        if event is not None:
-            return event
-        role = "target" if param == "target" else "batch"
-        return None if self._made(data) else self.describer.leaf(data, role, param, way, harmed=harmed)
-
-    def _harmed(self, leaves: Sequence[AccumulateGrad]) -> str:
-        for leaf in leaves:
-            name = self.names.array(leaf.variable._data)
-            if name is not None:
-                return f"the gradient of {name}"
-        if leaves:
-            return f"the gradient of a leaf of shape {list(leaves[0].variable.shape)}"
-        return "a returned gradient"
 
     # --- the rest -------------------------------------------------------------------------------------------------
 
@@ -591,10 +440,3 @@ def _of_clipping(event: NaNEvent, clipping: dict[str, float]) -> NaNEvent:
     """The event of a gradient that became NaN when it was scaled by an infinite norm."""
     event = with_context(event, clip_grad_norm={**clipping, "code_line": event.code_line})
     return replace(event, op="clip_grad_norm_", operands=clipping)
-
-
-def _saves_numbers(node: Node) -> bool:
-    """Whether a node's derivative is made of its operands or results, and not of their places only."""
-    return isinstance(node, OpNode) and any(
-        slot in node.op.differentiable or slot in node.op.results for slot in node.op.slots
-    )

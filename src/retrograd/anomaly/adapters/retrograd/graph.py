@@ -16,10 +16,10 @@ from retrograd.anomaly.adapters.retrograd.elements import UNKNOWN, is_bad
 from retrograd.anomaly.adapters.retrograd.replay import Call, Recorder
 from retrograd.anomaly.adapters.retrograd.source import literal_operand, number_given
 from retrograd.core.inplace import CopySlices
-from retrograd.core.node import AccumulateGrad, Node, OpNode, SavedList, Versioned
+from retrograd.core.node import AccumulateGrad, Node, OpNode
 from retrograd.core.op import Op
 from retrograd.core.record import compute
-from retrograd.core.saved import Packed
+from retrograd.core.saved import Packed, SavedList, Versioned
 from retrograd.core.tensor import Edge, Tensor
 from retrograd.core.views import replay
 

@@ -21,7 +21,8 @@ from retrograd.anomaly.adapters.retrograd.norms import norm
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.layers import Handle, Look
-from retrograd.core import sites, state
+from retrograd.anomaly.libraries import user_frame
+from retrograd.core import state
 from retrograd.core.state import next_sequence_nr
 from retrograd.core.tensor import Tensor
 
@@ -96,7 +97,7 @@ class RetrogradLayers:
         return next_sequence_nr()
 
     def explain(self, tensor: Tensor, since: int, came_in: bool) -> NaNEvent | None:
-        names = Names(self._model, sites.user_frame(sys._getframe(1)))
+        names = Names(self._model, user_frame(sys._getframe(1)))
         monitor = state.monitor
         edge = tensor._resolve_edge()
         inquest: Inquest

@@ -142,7 +142,7 @@ class Operations:
             shape, dtype = value.shape, value.dtype
         else:
             source, nr = edge  # type: ignore[misc]
-            shape, dtype = (source.shape, source.dtype) if source.outputs == 1 else (source.shape[nr], source.dtype[nr])
+            shape, dtype = source.shape_and_dtype(nr)
         at = run.element_of(shape)
         low = high = number = called = None
         if isinstance(value, ndarray):

@@ -28,8 +28,8 @@ from retrograd.anomaly.adapters.retrograd.births import (
     ran_by,
 )
 from retrograd.anomaly.adapters.retrograd.elements import is_bad, is_born, named
+from retrograd.anomaly.libraries import user_frame
 from retrograd.autograd.function import BackwardCFunction
-from retrograd.core import sites
 from retrograd.core.inplace import CopySlices
 from retrograd.core.node import Node
 from retrograd.core.observer import Observer
@@ -217,7 +217,7 @@ class Recorder(Observer):
         module = None if local.within is None else local.within.trace.module()
         call = Call(name if op is None else public_name(op), op, operands, module=module, writes=writes)
         call.within = self._under_way[-1] if self._under_way else None
-        user = sites.user_frame(frame)
+        user = user_frame(frame)
         if user is not None:
             call.code, call.at = user.f_code, user.f_lasti
         self._under_way.append(call)
@@ -267,7 +267,7 @@ class Recorder(Observer):
                 call.within.inside = birth_of_call(call, bad)
                 call.within.flags += call.flags
                 call.within.code, call.within.at = call.code, call.at
-                user = sites.user_frame(sys._getframe(1))
+                user = user_frame(sys._getframe(1))
                 call.within.variables = {} if user is None else arrays_at(user)
             return
         if local.tangents is not None and derives_tangents(sys._getframe(1)):

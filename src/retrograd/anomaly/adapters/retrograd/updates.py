@@ -33,7 +33,7 @@ from retrograd.anomaly.adapters.retrograd.elements import (
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent, with_context
 from retrograd.anomaly.expected import expected
-from retrograd.anomaly.libraries import is_library
+from retrograd.anomaly.libraries import frames_between, user_frame
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 from retrograd.core import sites
@@ -48,13 +48,7 @@ _MOST_BIRTHS = 64
 
 def in_optimizer(frame: FrameType | None) -> bool:
     """Whether a flag was raised by an optimizer's own arithmetic, in whatever thread."""
-    while frame is not None and (
-        sites.is_internal(frame.f_code) or is_library(frame.f_code.co_filename, "numpy", "scipy")
-    ):
-        if frame.f_code.co_filename.startswith(_OPTIMIZERS):
-            return True
-        frame = frame.f_back
-    return False
+    return any(each.f_code.co_filename.startswith(_OPTIMIZERS) for each in frames_between(frame))
 
 
 @dataclass(frozen=True)
@@ -113,7 +107,7 @@ class Update:
     @property
     def frame(self) -> FrameType | None:
         """The user's frame, looked for only where something is to be told; it stays while the step is under way."""
-        return sites.user_frame(self._caller)
+        return user_frame(self._caller)
 
     def _copy(self) -> None:
         self._weights = [(param, param._data.copy()) for _, param, _ in _parameters(self.optimizer)]

@@ -10,8 +10,8 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.retrograd.births import as_array
 from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad
-from retrograd.anomaly.adapters.variables import modules_behind, named_variables, user_frames, variables_around
-from retrograd.core import sites
+from retrograd.anomaly.adapters.variables import modules_behind, named_variables, variables_around
+from retrograd.anomaly.libraries import user_frames
 from retrograd.core.tensor import Tensor
 
 
@@ -75,10 +75,10 @@ class Names:
 
     def _frames(self) -> Iterator[FrameType]:
         """Those of the user, from the innermost outwards."""
-        return user_frames(self.frame, sites.is_internal)
+        return user_frames(self.frame)
 
     def _variables(self) -> Iterator[tuple[str, Any]]:
-        return variables_around(self.frame, sites.is_internal)
+        return variables_around(self.frame)
 
     def _modules(self, called: Sequence[Any] = ()) -> Iterator[Any]:
         """The watched model, those that are being called, and those among the variables of the program."""

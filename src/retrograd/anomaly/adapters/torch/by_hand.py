@@ -255,12 +255,7 @@ class UpdatesByHand:
         finally:
             if tail is not None:
                 tail.backward_ended()
-        given = {id(each) for each in args[0]}
-        gradients = [
-            (leaf, each)
-            for leaf, each in zip(args[3], returned, strict=True)
-            if each is not None and _is_leaf(leaf) and id(each) not in given
-        ]
+        gradients = _of_leaves(args, returned)
         calls = monitor._calls.forget() if counted else monitor._calls.kept()
         if counted:
             self._step_ended(outputs)
@@ -499,6 +494,16 @@ def _is_leaf(value: Any) -> bool:
     if type(value) not in _PLAIN or not (value.is_leaf and value.requires_grad):
         return False
     return value.layout is torch.strided and value.device.type != "meta" and can_be_bad(value)
+
+
+def _of_leaves(args: Sequence[Any], returned: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
+    """The leaves among what a backward was asked for, with the gradients that it made for them."""
+    given = {id(each) for each in args[0]}
+    return [
+        (leaf, each)
+        for leaf, each in zip(args[3], returned, strict=True)
+        if each is not None and _is_leaf(leaf) and id(each) not in given
+    ]
 
 
 def _zero(gradients: Sequence[tuple[Tensor, Tensor]]) -> None:

@@ -24,13 +24,13 @@ from retrograd.anomaly.adapters.torch.calls import (
     has_nan,
     is_given_back,
 )
-from retrograd.anomaly.adapters.torch.frames import is_internal
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.numbers import assignment_of_number
 from retrograd.anomaly.adapters.torch.origin import Origin
 from retrograd.anomaly.adapters.variables import partners_of
 from retrograd.anomaly.composed import composed, known_values
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.libraries import is_between
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 from retrograd.core import sites
@@ -291,7 +291,7 @@ class Describer:
     @staticmethod
     def _note(call: Call) -> dict[str, Any]:
         if call.inside is None and call.applied is not None:
-            return {} if is_internal(call.applied[0]) else {"note": SOMEWHERE_INSIDE}
+            return {} if is_between(call.applied[0]) else {"note": SOMEWHERE_INSIDE}
         if call.inside is None or call.inside.code is None:
             return {}
         if call.name == "gradient_hook":
@@ -303,31 +303,15 @@ class Describer:
         """A value that came in non-finite."""
         tensor = argument.leaf if argument.leaf is not None else argument.value
         itself = tensor if argument.original is None else argument.original
-        name = self.names.tensor(itself)
-        context = dict(fields.pop("context", {}))
-        member = self.names.member(itself)
+        name, member = self.names.tensor(itself), self.names.member(itself)
         if member is not None:
-            context["leaf"] = "buffer" if self.names.is_buffer(member) else "parameter"
+            role = "buffer" if self.names.is_buffer(member) else "parameter"
         else:
-            context["leaf"] = (
-                "parameter" if tensor.requires_grad else "target" if "target" in argument.name else "batch"
-            )
-        if name is not None:
-            context["name"] = name
-            assigned = assignment_of(origin.call.code, origin.call.at, name)
-            if assigned is not None and context.get("untraced"):
-                context["assigned"] = assigned
-        else:
-            context["bad_buffers"] = self.names.bad_buffers()
-            context |= assignment_of_number(origin.call, argument)
-            if (given := only_argument_at(origin.call.code, origin.call.at)) is not None:
-                context["given"] = given
-        if (wrong := bad(tensor)) is not None and context["leaf"] in ("batch", "target"):
-            context |= extent(wrong.cpu().numpy())
-            if partners := partners_of(self.names.frame, origin.call.code, origin.call.at, name or ""):
-                context["partners"] = partners
-            if name is not None and (members := self.names.bad_members_behind(origin.call.code, name)):
-                context["bad_members"] = members
+            role = "parameter" if tensor.requires_grad else "target" if "target" in argument.name else "batch"
+        context = dict(fields.pop("context", {}))
+        context |= {"leaf": role} | self._named(origin.call, argument, name, bool(context.get("untraced")))
+        if role in ("batch", "target"):
+            context |= self._of_data(origin.call, tensor, name)
         layer = {"layer_name": member.rpartition(".")[0]} if member is not None and "." in member else {}
         index = first_of(None, tensor)
         place = self.names.layer(origin.call.modules) | layer
@@ -348,6 +332,27 @@ class Describer:
             **statistics(tensor),
             **fields,
         )
+
+    def _named(self, call: Call, argument: Argument, name: str | None, is_untraced: bool) -> dict[str, Any]:
+        """What the program calls a leaf, or else what may tell where it comes from."""
+        if name is None:
+            given = only_argument_at(call.code, call.at)
+            known = {} if given is None else {"given": given}
+            return {"bad_buffers": self.names.bad_buffers()} | assignment_of_number(call, argument) | known
+        assigned = assignment_of(call.code, call.at, name) if is_untraced else None
+        return {"name": name} if assigned is None else {"name": name, "assigned": assigned}
+
+    def _of_data(self, call: Call, tensor: Tensor, name: str | None) -> dict[str, Any]:
+        """Where in data the bad elements lie, what came with it, and what may have made it."""
+        wrong = bad(tensor)
+        if wrong is None:
+            return {}
+        context = extent(wrong.cpu().numpy())
+        if partners := partners_of(self.names.frame, call.code, call.at, name or ""):
+            context["partners"] = partners
+        if name is not None and (members := self.names.bad_members_behind(call.code, name)):
+            context["bad_members"] = members
+        return context
 
 
 def _autocast_on(origin: Origin) -> str | None:

@@ -17,10 +17,10 @@ from torch.utils._pytree import tree_flatten, tree_map
 from retrograd.anomaly.adapters.torch.calls import Call, bytes_of, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.distributed import is_replicated, is_sharded
-from retrograd.anomaly.adapters.torch.frames import user_frame
 from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.snapshot import Copies, Gradients, RandomState, small_buffers
 from retrograd.anomaly.adapters.torch.unhooked import Hook
+from retrograd.anomaly.libraries import user_frame
 
 _MOST_CALLS = 16  # of one step
 _MOST_BYTES = 64 << 20  # of an output whose gradient is kept

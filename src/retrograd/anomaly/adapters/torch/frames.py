@@ -1,37 +1,24 @@
-"""Whose code a frame runs: the user's, or that of the libraries in between."""
+"""What PyTorch is doing for the user's frame: calling modules, running backward or an optimizer's step."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import inspect
 import sys
 import weakref
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import torch
 
-from retrograd.core.sites import PACKAGE
+from retrograd.anomaly.libraries import frames_between, is_between, outwards, user_frame
 
-_INSIDE = (str(Path(torch.__file__).parent) + "/", PACKAGE, "<frozen ", contextlib.__file__, functools.__file__)
+is_internal = is_between  # as it is called where errors are read
 MODULE_CALL = torch.nn.Module._call_impl.__code__
 _RUN_BACKWARD = torch.autograd.graph._engine_run_backward.__code__
 
 _CALLED_BY_APPLY = ("forward", "setup_context", "jvp")
 
-_internal: dict[str, bool] = {}
 _of_functions: dict[int, tuple[CodeType, bool]] = {}  # by the identity of a code, as codes that are alike are equal
-
-
-def is_internal(code: CodeType) -> bool:
-    """Whether it is code of torch, of this package, or of Python itself."""
-    filename = code.co_filename
-    known = _internal.get(filename)
-    if known is None:
-        known = _internal[filename] = filename.startswith(_INSIDE)
-    return known
 
 
 def _is_of_function(code: CodeType) -> bool:
@@ -49,23 +36,13 @@ def _is_of_function(code: CodeType) -> bool:
 def has_own_step(optimizer: Any) -> bool:
     """Whether what an optimizer does in a step is the user's own code."""
     step = getattr(inspect.unwrap(type(optimizer).step), "__code__", None)
-    return step is not None and not is_internal(step)
-
-
-def user_frame(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame, from ``frame`` outwards, that is neither torch's nor ours."""
-    while frame is not None and is_internal(frame.f_code):
-        frame = frame.f_back
-    return frame
+    return step is not None and not is_between(step)
 
 
 def frame_in_backward(frame: FrameType | None) -> FrameType | None:
-    """The same within a backward pass, the frame that has called it not included: a hook, or a Function's backward."""
-    while frame is not None and is_internal(frame.f_code):
-        if frame.f_code is _RUN_BACKWARD:
-            return None
-        frame = frame.f_back
-    return frame
+    """The user's innermost frame within a backward pass: that of a hook, or of a Function's backward."""
+    in_backward = all(each.f_code is not _RUN_BACKWARD for each in frames_between(frame))
+    return user_frame(frame) if in_backward else None
 
 
 class Landmarks(NamedTuple):
@@ -81,15 +58,14 @@ def landmarks(frame: FrameType | None) -> Landmarks:
     user = applied = None
     within = False
     modules = []
-    while frame is not None:
-        code = frame.f_code
+    for each in outwards(frame):
+        code = each.f_code
         if code is MODULE_CALL:
-            modules.append(frame.f_locals["self"])
-        elif not is_internal(code):
-            user = user or frame
-            applied = applied or (frame if within else None)
+            modules.append(each.f_locals["self"])
+        elif not is_between(code):
+            user = user or each
+            applied = applied or (each if within else None)
         within = within or _is_of_function(code)
-        frame = frame.f_back
     return Landmarks(user, applied, tuple(modules))
 
 
@@ -103,11 +79,7 @@ class Steps:
         """Called by a hook; false if the optimizer's own step has called this one."""
         caller = sys._getframe(2)
         if self._under_way:
-            around = set()
-            frame = caller.f_back
-            while frame is not None:
-                around.add(frame)
-                frame = frame.f_back
+            around = set(outwards(caller.f_back))
             self._under_way = [each for each in self._under_way if each[0] in around]  # others have failed
             if any(each is optimizer for _, each in self._under_way):
                 return False

@@ -21,7 +21,6 @@ from retrograd.anomaly.adapters.torch.describe import Describer, first_of, stati
 from retrograd.anomaly.adapters.torch.distributed import is_sharded
 from retrograd.anomaly.adapters.torch.extremes import Tally, absmin, extremes, has_elements, look, read
 from retrograd.anomaly.adapters.torch.findings import NOT_SURE
-from retrograd.anomaly.adapters.torch.frames import user_frame
 from retrograd.anomaly.adapters.torch.graph import read as read_graph
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.norms import GradientScale, norms
@@ -31,6 +30,7 @@ from retrograd.anomaly.adapters.torch.rehearsal import Given, version
 from retrograd.anomaly.adapters.torch.unhooked import Hook
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.layers import Handle, Look
+from retrograd.anomaly.libraries import user_frame
 from retrograd.anomaly.messages import IN_STEPS
 from retrograd.anomaly.monitor import current
 from retrograd.anomaly.names import canonical

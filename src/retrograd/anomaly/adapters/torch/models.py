@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.frames import is_internal
 from retrograd.anomaly.adapters.torch.snapshot import small_buffers
 from retrograd.anomaly.adapters.variables import variables_around
 
@@ -69,7 +68,7 @@ class Models:
 
 def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
     """The modules among the variables of the user's frames, from one outwards, and in what these variables hold."""
-    variables = variables_around(frame, is_internal)
+    variables = variables_around(frame)
     return (value for _, value in variables if isinstance(value, torch.nn.Module))
 
 

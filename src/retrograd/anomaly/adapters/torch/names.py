@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import has_nan, is_bad, node_of
-from retrograd.anomaly.adapters.torch.frames import is_internal
-from retrograd.anomaly.adapters.variables import local_variables, modules_behind, user_frames, variables_around
+from retrograd.anomaly.adapters.variables import local_variables, modules_behind, variables_around
+from retrograd.anomaly.libraries import user_frames
 
 
 class Names:
@@ -48,7 +48,7 @@ class Names:
         return self.member(tensor) or next(held, None) or self._elsewhere.get(key)
 
     def _variables(self) -> Iterator[tuple[str, Any]]:
-        return variables_around(self.frame, is_internal)
+        return variables_around(self.frame)
 
     @cached_property
     def _elsewhere(self) -> dict[Any, str]:
@@ -115,6 +115,6 @@ def _key(tensor: Tensor) -> Any:
 
 def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
     """The models among the variables of the frames, the nearest first."""
-    for each in user_frames(frame, is_internal):
+    for each in user_frames(frame):
         found = [value for value in local_variables(each).values() if isinstance(value, torch.nn.Module)]
         yield from sorted(found, key=lambda module: -sum(1 for _ in module.modules()))

@@ -15,7 +15,7 @@ from torch.overrides import (
     _push_mode,
 )
 
-from retrograd.anomaly.adapters.torch.frames import user_frame
+from retrograd.anomaly.libraries import user_frame
 
 MOST = 1 << 17  # notes of one step
 _COST = 4e-6  # seconds that a call takes longer

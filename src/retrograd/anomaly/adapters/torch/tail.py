@@ -13,9 +13,9 @@ from typing import Any
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, bytes_of, is_bad, seq_of
-from retrograd.anomaly.adapters.torch.frames import is_internal
 from retrograd.anomaly.adapters.torch.graph import SiteOf, calls_of, is_python, saved_by
 from retrograd.anomaly.adapters.torch.recording import saved_arguments
+from retrograd.anomaly.libraries import is_between
 
 # Tells for nodes what tells for the sequence number of one behind them where the operation was called.
 SitesBehind = Callable[[Sequence[Any]], SiteOf]
@@ -97,7 +97,7 @@ class Tail:
         grads = [Argument("grad", each) for each in arrived if each is not None]
         code, at = forward.code, forward.at
         applied = _body(type(node)._forward_cls.backward.__code__) if is_python(node) else None
-        if code is None and applied is not None and not is_internal(applied[0]):  # as a checkpoint's is
+        if code is None and applied is not None and not is_between(applied[0]):  # as a checkpoint's is
             code, at = applied
         return Call(
             node.name(),

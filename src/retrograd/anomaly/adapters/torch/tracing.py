@@ -12,13 +12,13 @@ import dis
 import sys
 from sysconfig import get_paths
 from threading import get_ident
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 
 import torch
 
-from retrograd.anomaly.adapters.torch.frames import is_internal, user_frame
 from retrograd.anomaly.adapters.torch.noting import MOST, Noted
+from retrograd.anomaly.libraries import is_between, outwards, user_frame
 
 _COST = 0.6e-6  # seconds for an event
 _TOOL_IDS = (3, 4)  # those that sys.monitoring reserves for nobody in particular
@@ -70,10 +70,8 @@ class InstructionNotes:
         _monitoring.use_tool_id(self._id, "retrograd")
         _monitoring.register_callback(self._id, _monitoring.events.PY_START, self._function_starts)
         _monitoring.register_callback(self._id, _monitoring.events.INSTRUCTION, self._instruction)
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:  # what has started already
+        for frame in outwards(sys._getframe(1)):  # what has started already
             self._function_starts(frame.f_code, 0)
-            frame = frame.f_back
         _monitoring.set_events(self._id, _monitoring.events.PY_START)
         _monitoring.restart_events()  # what an earlier watch under this id has disabled
         atexit.register(self.stop)
@@ -159,4 +157,4 @@ def _instructions(code: CodeType) -> dict[int, bool]:
 def _is_library(code: CodeType) -> bool:
     """Whether it is code of torch, of this package or of Python itself."""
     path = code.co_filename
-    return is_internal(code) or (path.startswith(_STANDARD_LIBRARY) and not path.startswith(_LIBRARY))
+    return is_between(code) or (path.startswith(_STANDARD_LIBRARY) and not path.startswith(_LIBRARY))

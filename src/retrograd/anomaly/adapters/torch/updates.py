@@ -16,7 +16,7 @@ from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.adapters.torch.calls import is_bad
 from retrograd.anomaly.adapters.torch.describe import first_of, statistics, value_at
 from retrograd.anomaly.adapters.torch.findings import Findings
-from retrograd.anomaly.adapters.torch.frames import has_own_step, user_frame
+from retrograd.anomaly.adapters.torch.frames import has_own_step
 from retrograd.anomaly.adapters.torch.gradients import kind_of
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.recording import unseen
@@ -25,6 +25,7 @@ from retrograd.anomaly.adapters.torch.snapshot import BeforeUpdate
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.half import vanishes
+from retrograd.anomaly.libraries import user_frame
 from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from retrograd.autograd._function_node import FunctionNode
-from retrograd.core.node import AccumulateGrad, Node, OpNode, SavedList, Versioned
-from retrograd.core.saved import Packed
+from retrograd.core.node import AccumulateGrad, Node, OpNode
+from retrograd.core.saved import Packed, SavedList, Versioned
 from retrograd.core.sites import site_of
 from retrograd.core.tensor import Edge, Tensor
 
