@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from retrograd.autograd import forward_ad, functional, graph, profiler, profiler_util  # see __getattr__
 
 TensorOrTensors = Tensor | Iterable[Tensor]
+Name = TypeVar("Name")
 
 
 def backward(
@@ -116,6 +117,30 @@ def backward(
     )
 
 
+@overload
+def grad(  # type: ignore[overload-overlap]
+    outputs: TensorOrTensors,
+    inputs: dict[Name, Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> dict[Name, Tensor]: ...
+@overload
+def grad(
+    outputs: TensorOrTensors,
+    inputs: TensorOrTensors,
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...]: ...
 def grad(
     outputs: TensorOrTensors,
     inputs: TensorOrTensors | dict[Any, Tensor],
