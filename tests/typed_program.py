@@ -160,6 +160,8 @@ def several_results(x: Tensor) -> None:
 
 
 def namespaces(x: Tensor, y: Tensor) -> None:
+    assert_type(Net()(x, scale=2.0), Tensor)
+    assert_type(nn.Linear(3, 2)(x).sum(), Tensor)
     assert_type(nn.functional.relu(x, inplace=True), Tensor)
     assert_type(nn.functional.cross_entropy(x, y, label_smoothing=0.1), Tensor)
     assert_type(nn.functional.softmax(x, dim=-1), Tensor)

@@ -57,6 +57,14 @@ MISTAKES = (
     "x.T()",
     "x.shape()",
     "x.clamp(min='0')",
+    "rg.tensor([1.0], dtype=3)",
+    "rg.ones(2, requires_grd=True)",
+    "rg.arange('3')",
+    # modules
+    "rg.nn.Linear(2)",
+    "rg.nn.Linear(3, 2)(x, 4)",
+    "rg.nn.ReLU()()",
+    "rg.nn.LSTM(3, 2)(x).sum()",
     # results
     "number: int = x.sum()",
     "x.max().values",

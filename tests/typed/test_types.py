@@ -10,21 +10,12 @@ import warnings
 from pathlib import Path
 
 import pytest
-from tools.stubs.files import SOURCE
 
 from retrograd._late_names import NAMES, PACKAGES
 from tests.typed.mistakes import MISTAKES
 
-STUBS = sorted((SOURCE / "retrograd").rglob("*.pyi"))
+SOURCE = Path(__file__).parents[2] / "src"
 HAS_TORCH = importlib.util.find_spec("torch") is not None
-
-CONFIGURATION = f"""\
-[mypy]
-strict = True
-mypy_path = {SOURCE}
-[mypy-retrograd.*]
-follow_imports = silent
-"""
 
 WRONG = """\
 import retrograd as rg
@@ -40,7 +31,6 @@ def complaints(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
     from mypy import api
 
     folder = tmp_path_factory.mktemp("programs")
-    (folder / "mypy.ini").write_text(CONFIGURATION)
     (folder / "mistakes.py").write_text(WRONG + "\n".join(MISTAKES) + "\n")
     programs = [folder / "mistakes.py", Path(__file__).parent.parent / "typed_program.py"]
     if HAS_TORCH:
@@ -51,7 +41,7 @@ def complaints(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
         programs.append(folder / "calls.py")
     assert request.config.cache is not None
     cache = request.config.cache.mkdir("types")
-    output, failure, _ = api.run([f"--config-file={folder / 'mypy.ini'}", f"--cache-dir={cache}", *map(str, programs)])
+    output, failure, _ = api.run(["--strict", "--config-file=", f"--cache-dir={cache}", *map(str, programs)])
     assert not failure
     found: dict[str, dict[int, str]] = {}
     for name, line, text in re.findall(r"^(?:.*[/\\])?(\w+)\.py:(\d+): error: (.*)$", output, flags=re.MULTILINE):

@@ -103,10 +103,12 @@ def is_typed_here(member: Any) -> bool:
 
 
 def definition(name: str, found: list[Signature], names: Names, doc: str | None = None) -> str:
-    """A function, or all its overloads."""
+    """A function, or all its overloads, of which the first has the docstring."""
     mark = f"@{names.name('typing', 'overload')}\n" if len(found) > 1 else ""
-    body = "..." if doc is None else f"\n{doc}"
-    return "\n".join(f"{mark}def {name}{signature_text(each, names)}: {body}" for each in found)
+    bodies = ["..." if doc is None else f"\n{doc}", *["..."] * (len(found) - 1)]
+    return "\n".join(
+        f"{mark}def {name}{signature_text(each, names)}: {body}" for each, body in zip(found, bodies, strict=True)
+    )
 
 
 def signature_text(signature: Signature, names: Names) -> str:

@@ -158,11 +158,9 @@ class Methods(ArrayFace):
     def all(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
         """Return whether all elements over ``dim`` are non-zero."""
     @overload
-    def all(self, dim: _int | Sequence[_int] | None = None, *, keepdims: _bool) -> Tensor:
-        """Return whether all elements over ``dim`` are non-zero."""
+    def all(self, dim: _int | Sequence[_int] | None = None, *, keepdims: _bool) -> Tensor: ...
     @overload
-    def all(self, *, axis: _int | Sequence[_int] | None, keepdims: _bool = False) -> Tensor:
-        """Return whether all elements over ``dim`` are non-zero."""
+    def all(self, *, axis: _int | Sequence[_int] | None, keepdims: _bool = False) -> Tensor: ...
     def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
         """Return whether all elements are close; see :func:`isclose`."""
     @overload
@@ -175,52 +173,32 @@ class Methods(ArrayFace):
             If one of the dimensions has no elements.
         """
     @overload
-    def amax(self, dim: _int | Sequence[_int] | None = None, *, keepdims: _bool) -> Tensor:
-        """Return the largest elements over ``dim``. Equal ones share the gradient.
-
-        Raises
-        ------
-        IndexError
-            If one of the dimensions has no elements.
-        """
+    def amax(self, dim: _int | Sequence[_int] | None = None, *, keepdims: _bool) -> Tensor: ...
     @overload
-    def amax(self, *, axis: _int | Sequence[_int] | None, keepdims: _bool = False) -> Tensor:
-        """Return the largest elements over ``dim``. Equal ones share the gradient.
-
-        Raises
-        ------
-        IndexError
-            If one of the dimensions has no elements.
-        """
+    def amax(self, *, axis: _int | Sequence[_int] | None, keepdims: _bool = False) -> Tensor: ...
     @overload
     def amin(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
         """Return the smallest elements over ``dim``. Equal ones share the gradient."""
     @overload
-    def amin(self, dim: _int | Sequence[_int] | None = None, *, keepdims: _bool) -> Tensor:
-        """Return the smallest elements over ``dim``. Equal ones share the gradient."""
+    def amin(self, dim: _int | Sequence[_int] | None = None, *, keepdims: _bool) -> Tensor: ...
     @overload
-    def amin(self, *, axis: _int | Sequence[_int] | None, keepdims: _bool = False) -> Tensor:
-        """Return the smallest elements over ``dim``. Equal ones share the gradient."""
+    def amin(self, *, axis: _int | Sequence[_int] | None, keepdims: _bool = False) -> Tensor: ...
     @overload
     def aminmax(self, dim: _int | None = None, keepdim: _bool = False) -> return_types.aminmax:
         """Return the smallest and the largest elements over ``dim``, as a named tuple ``(min, max)``."""
     @overload
-    def aminmax(self, dim: _int | None = None, *, keepdims: _bool) -> return_types.aminmax:
-        """Return the smallest and the largest elements over ``dim``, as a named tuple ``(min, max)``."""
+    def aminmax(self, dim: _int | None = None, *, keepdims: _bool) -> return_types.aminmax: ...
     @overload
-    def aminmax(self, *, axis: _int | None, keepdims: _bool = False) -> return_types.aminmax:
-        """Return the smallest and the largest elements over ``dim``, as a named tuple ``(min, max)``."""
+    def aminmax(self, *, axis: _int | None, keepdims: _bool = False) -> return_types.aminmax: ...
     def angle(self) -> Tensor:
         """Return the angle of complex numbers in radians, from -π to π; 0 or π for real numbers."""
     @overload
     def any(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
         """Return whether any element over ``dim`` is non-zero."""
     @overload
-    def any(self, dim: _int | Sequence[_int] | None = None, *, keepdims: _bool) -> Tensor:
-        """Return whether any element over ``dim`` is non-zero."""
+    def any(self, dim: _int | Sequence[_int] | None = None, *, keepdims: _bool) -> Tensor: ...
     @overload
-    def any(self, *, axis: _int | Sequence[_int] | None, keepdims: _bool = False) -> Tensor:
-        """Return whether any element over ``dim`` is non-zero."""
+    def any(self, *, axis: _int | Sequence[_int] | None, keepdims: _bool = False) -> Tensor: ...
     def apply_(self, callable: Callable[[Any], Any]) -> Tensor:
         """Replace every element by what a Python function returns for it, one by one and slowly.
 
@@ -265,38 +243,25 @@ class Methods(ArrayFace):
         flattened tensor.
         """
     @overload
-    def argmax(self, dim: _int | None = None, *, keepdims: _bool) -> Tensor:
-        """Return the index of the largest element along ``dim``, the first if several are equal; without ``dim``, in the
-        flattened tensor.
-        """
+    def argmax(self, dim: _int | None = None, *, keepdims: _bool) -> Tensor: ...
     @overload
-    def argmax(self, *, axis: _int | None, keepdims: _bool = False) -> Tensor:
-        """Return the index of the largest element along ``dim``, the first if several are equal; without ``dim``, in the
-        flattened tensor.
-        """
+    def argmax(self, *, axis: _int | None, keepdims: _bool = False) -> Tensor: ...
     @overload
     def argmin(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
         """Return the index of the smallest element along ``dim``, the first if several are equal; without ``dim``, in the
         flattened tensor.
         """
     @overload
-    def argmin(self, dim: _int | None = None, *, keepdims: _bool) -> Tensor:
-        """Return the index of the smallest element along ``dim``, the first if several are equal; without ``dim``, in the
-        flattened tensor.
-        """
+    def argmin(self, dim: _int | None = None, *, keepdims: _bool) -> Tensor: ...
     @overload
-    def argmin(self, *, axis: _int | None, keepdims: _bool = False) -> Tensor:
-        """Return the index of the smallest element along ``dim``, the first if several are equal; without ``dim``, in the
-        flattened tensor.
-        """
+    def argmin(self, *, axis: _int | None, keepdims: _bool = False) -> Tensor: ...
     def argpartition(self, kth: Any, axis: _int | None = -1) -> Tensor:
         """Return the indices that would put the elements on the right side of the ``kth`` in order along ``axis``."""
     @overload
     def argsort(self, dim: _int = -1, descending: _bool = False, stable: _bool = False) -> Tensor:
         """Return the indices that sort the elements along ``dim``. Equal elements always keep their order."""
     @overload
-    def argsort(self, *, axis: _int, descending: _bool = False, stable: _bool = False) -> Tensor:
-        """Return the indices that sort the elements along ``dim``. Equal elements always keep their order."""
+    def argsort(self, *, axis: _int, descending: _bool = False, stable: _bool = False) -> Tensor: ...
     def argwhere(self) -> Tensor:
         """Return the indices of the elements that are not zero, one row each."""
     def as_strided(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
@@ -411,8 +376,7 @@ class Methods(ArrayFace):
     def broadcast_to(self, size: Sequence[_int]) -> Tensor:
         """Repeat ``input`` along dimensions of length 1 and along new leading ones, without copying."""
     @overload
-    def broadcast_to(self, *size: _int) -> Tensor:
-        """Repeat ``input`` along dimensions of length 1 and along new leading ones, without copying."""
+    def broadcast_to(self, *size: _int) -> Tensor: ...
     def byte(self, memory_format: memory_format | None = None) -> Tensor:
         """Return ``input`` as uint8; itself if it is that already."""
     def cauchy_(self, median: _float = 0.0, sigma: _float = 1.0, generator: Generator | None = None) -> Tensor:
@@ -449,8 +413,7 @@ class Methods(ArrayFace):
     def chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """Cut a tensor into at most ``chunks`` views of equal length along ``dim``; the last may be shorter."""
     @overload
-    def chunk(self, chunks: _int, *, axis: _int) -> tuple[Tensor, ...]:
-        """Cut a tensor into at most ``chunks`` views of equal length along ``dim``; the last may be shorter."""
+    def chunk(self, chunks: _int, *, axis: _int) -> tuple[Tensor, ...]: ...
     def clamp(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
         """Return ``input`` limited to the range from ``min`` to ``max``, which are numbers or tensors; None is no limit.
 
@@ -531,8 +494,7 @@ class Methods(ArrayFace):
     def count_nonzero(self, dim: _int | Sequence[_int] | None = None) -> Tensor:
         """Return the number of non-zero elements over ``dim``."""
     @overload
-    def count_nonzero(self, *, axis: _int | Sequence[_int] | None) -> Tensor:
-        """Return the number of non-zero elements over ``dim``."""
+    def count_nonzero(self, *, axis: _int | Sequence[_int] | None) -> Tensor: ...
     def cov(self, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
         """Return the covariance matrix of the variables in the rows of ``input``, whose columns are observations.
 
@@ -544,8 +506,7 @@ class Methods(ArrayFace):
     def cross(self, other: TensorOrArray, dim: _int | None = None) -> Tensor:
         """Return the cross products of the 3-vectors along ``dim``, by default the first dimension of length 3."""
     @overload
-    def cross(self, other: TensorOrArray, *, axis: _int | None) -> Tensor:
-        """Return the cross products of the 3-vectors along ``dim``, by default the first dimension of length 3."""
+    def cross(self, other: TensorOrArray, *, axis: _int | None) -> Tensor: ...
     def cuda(
         self,
         device: device | str | _int | None = None,
@@ -560,11 +521,7 @@ class Methods(ArrayFace):
         The result is a named tuple ``(values, indices)``.
         """
     @overload
-    def cummax(self, *, axis: _int) -> return_types.cummax:
-        """Return the largest elements up to each one along ``dim`` and their indices, the last if several are equal.
-
-        The result is a named tuple ``(values, indices)``.
-        """
+    def cummax(self, *, axis: _int) -> return_types.cummax: ...
     @overload
     def cummin(self, dim: _int) -> return_types.cummin:
         """Return the smallest elements up to each one along ``dim`` and their indices, the last if several are equal.
@@ -572,11 +529,7 @@ class Methods(ArrayFace):
         The result is a named tuple ``(values, indices)``.
         """
     @overload
-    def cummin(self, *, axis: _int) -> return_types.cummin:
-        """Return the smallest elements up to each one along ``dim`` and their indices, the last if several are equal.
-
-        The result is a named tuple ``(values, indices)``.
-        """
+    def cummin(self, *, axis: _int) -> return_types.cummin: ...
     @overload
     def cumprod(self, dim: _int, dtype: DTypeLike | None = None) -> Tensor:
         """Return the products of the elements up to each one along ``dim``. Integers are multiplied in int64.
@@ -584,17 +537,12 @@ class Methods(ArrayFace):
         The derivative is exact with zeros among the elements, and so are the higher ones.
         """
     @overload
-    def cumprod(self, *, axis: _int, dtype: DTypeLike | None = None) -> Tensor:
-        """Return the products of the elements up to each one along ``dim``. Integers are multiplied in int64.
-
-        The derivative is exact with zeros among the elements, and so are the higher ones.
-        """
+    def cumprod(self, *, axis: _int, dtype: DTypeLike | None = None) -> Tensor: ...
     @overload
     def cumprod_(self, dim: _int, dtype: DTypeLike | None = None) -> Tensor:
         """In-place form of :func:`retrograd.cumprod`."""
     @overload
-    def cumprod_(self, *, axis: _int, dtype: DTypeLike | None = None) -> Tensor:
-        """In-place form of :func:`retrograd.cumprod`."""
+    def cumprod_(self, *, axis: _int, dtype: DTypeLike | None = None) -> Tensor: ...
     @overload
     def cumsum(self, dim: _int, dtype: DTypeLike | None = None) -> Tensor:
         """Return the sums of the elements up to each one along ``dim``. Integers are summed in int64.
@@ -603,18 +551,12 @@ class Methods(ArrayFace):
         tensor([1., 3., 6.])
         """
     @overload
-    def cumsum(self, *, axis: _int, dtype: DTypeLike | None = None) -> Tensor:
-        """Return the sums of the elements up to each one along ``dim``. Integers are summed in int64.
-
-        >>> rg.cumsum(rg.tensor([1.0, 2.0, 3.0]), dim=0)
-        tensor([1., 3., 6.])
-        """
+    def cumsum(self, *, axis: _int, dtype: DTypeLike | None = None) -> Tensor: ...
     @overload
     def cumsum_(self, dim: _int, dtype: DTypeLike | None = None) -> Tensor:
         """In-place form of :func:`retrograd.cumsum`."""
     @overload
-    def cumsum_(self, *, axis: _int, dtype: DTypeLike | None = None) -> Tensor:
-        """In-place form of :func:`retrograd.cumsum`."""
+    def cumsum_(self, *, axis: _int, dtype: DTypeLike | None = None) -> Tensor: ...
     def deg2rad(self) -> Tensor:
         """Return angles in degrees as radians."""
     def deg2rad_(self) -> Tensor:
@@ -647,12 +589,7 @@ class Methods(ArrayFace):
     @overload
     def diff(
         self, n: _int = 1, *, axis: _int, prepend: TensorOrArray | None = None, append: TensorOrArray | None = None
-    ) -> Tensor:
-        """Return the ``n``-th differences of neighbours along ``dim``, with ``prepend`` and ``append`` put around first.
-
-        >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
-        tensor([3., 5.])
-        """
+    ) -> Tensor: ...
     def digamma(self) -> Tensor:
         """Return the logarithmic derivative of the gamma function."""
     def digamma_(self) -> Tensor:
@@ -736,8 +673,7 @@ class Methods(ArrayFace):
     def expand(self, size: Sequence[_int]) -> Tensor:
         """Repeat ``input`` along dimensions of length 1 and along new leading ones, without copying; -1 keeps a length."""
     @overload
-    def expand(self, *size: _int) -> Tensor:
-        """Repeat ``input`` along dimensions of length 1 and along new leading ones, without copying; -1 keeps a length."""
+    def expand(self, *size: _int) -> Tensor: ...
     def expand_as(self, other: TensorOrArray) -> Tensor:
         """Repeat ``input`` to the shape of ``other``, without copying."""
     def expm1(self) -> Tensor:
@@ -778,19 +714,9 @@ class Methods(ArrayFace):
         [2, 1, 0]
         """
     @overload
-    def flip(self, *, axes: _int | Sequence[_int]) -> Tensor:
-        """Return a copy with the order of the elements reversed along ``dims``.
-
-        >>> rg.flip(rg.arange(3), (0,)).tolist()
-        [2, 1, 0]
-        """
+    def flip(self, *, axes: _int | Sequence[_int]) -> Tensor: ...
     @overload
-    def flip(self, *dims: _int) -> Tensor:
-        """Return a copy with the order of the elements reversed along ``dims``.
-
-        >>> rg.flip(rg.arange(3), (0,)).tolist()
-        [2, 1, 0]
-        """
+    def flip(self, *dims: _int) -> Tensor: ...
     def fliplr(self) -> Tensor:
         """Return a copy with the columns in reverse order."""
     def flipud(self) -> Tensor:
@@ -845,8 +771,7 @@ class Methods(ArrayFace):
     def gather(self, dim: _int, index: TensorOrArray, sparse_grad: _bool = False) -> Tensor:
         """Pick an element of ``dim`` for each entry of ``index``; ``out[i, j] = input[i, index[i, j]]`` for ``dim=1``."""
     @overload
-    def gather(self, *, axis: _int, index: TensorOrArray, sparse_grad: _bool = False) -> Tensor:
-        """Pick an element of ``dim`` for each entry of ``index``; ``out[i, j] = input[i, index[i, j]]`` for ``dim=1``."""
+    def gather(self, *, axis: _int, index: TensorOrArray, sparse_grad: _bool = False) -> Tensor: ...
     def gcd(self, other: Operand) -> Tensor:
         """Return the greatest common divisor of integers, which is not negative."""
     def gcd_(self, other: Operand) -> Tensor:
@@ -950,38 +875,32 @@ class Methods(ArrayFace):
     def index_add(self, dim: _int, index: TensorOrArray, source: TensorOrArray, alpha: _float = 1) -> Tensor:
         """Add ``alpha`` times each position of ``source`` to the position of ``dim`` that ``index`` says."""
     @overload
-    def index_add(self, *, axis: _int, index: TensorOrArray, source: TensorOrArray, alpha: _float = 1) -> Tensor:
-        """Add ``alpha`` times each position of ``source`` to the position of ``dim`` that ``index`` says."""
+    def index_add(self, *, axis: _int, index: TensorOrArray, source: TensorOrArray, alpha: _float = 1) -> Tensor: ...
     @overload
     def index_add_(self, dim: _int, index: TensorOrArray, source: TensorOrArray, alpha: _float = 1) -> Tensor:
         """In-place form of :func:`retrograd.index_add`."""
     @overload
-    def index_add_(self, *, axis: _int, index: TensorOrArray, source: TensorOrArray, alpha: _float = 1) -> Tensor:
-        """In-place form of :func:`retrograd.index_add`."""
+    def index_add_(self, *, axis: _int, index: TensorOrArray, source: TensorOrArray, alpha: _float = 1) -> Tensor: ...
     @overload
     def index_copy(self, dim: _int, index: TensorOrArray, source: TensorOrArray) -> Tensor:
         """Put each position of ``source`` at the position of ``dim`` that ``index`` says."""
     @overload
-    def index_copy(self, *, axis: _int, index: TensorOrArray, source: TensorOrArray) -> Tensor:
-        """Put each position of ``source`` at the position of ``dim`` that ``index`` says."""
+    def index_copy(self, *, axis: _int, index: TensorOrArray, source: TensorOrArray) -> Tensor: ...
     @overload
     def index_copy_(self, dim: _int, index: TensorOrArray, source: TensorOrArray) -> Tensor:
         """In-place form of :func:`retrograd.index_copy`."""
     @overload
-    def index_copy_(self, *, axis: _int, index: TensorOrArray, source: TensorOrArray) -> Tensor:
-        """In-place form of :func:`retrograd.index_copy`."""
+    def index_copy_(self, *, axis: _int, index: TensorOrArray, source: TensorOrArray) -> Tensor: ...
     @overload
     def index_fill(self, dim: _int, index: TensorOrArray, value: Operand) -> Tensor:
         """Put ``value``, a number or a 0-d tensor, at the positions ``index`` of ``dim``."""
     @overload
-    def index_fill(self, *, axis: _int, index: TensorOrArray, value: Operand) -> Tensor:
-        """Put ``value``, a number or a 0-d tensor, at the positions ``index`` of ``dim``."""
+    def index_fill(self, *, axis: _int, index: TensorOrArray, value: Operand) -> Tensor: ...
     @overload
     def index_fill_(self, dim: _int, index: TensorOrArray, value: Operand) -> Tensor:
         """In-place form of :func:`retrograd.index_fill`."""
     @overload
-    def index_fill_(self, *, axis: _int, index: TensorOrArray, value: Operand) -> Tensor:
-        """In-place form of :func:`retrograd.index_fill`."""
+    def index_fill_(self, *, axis: _int, index: TensorOrArray, value: Operand) -> Tensor: ...
     def index_put(
         self, indices: Sequence[TensorOrArray | None], values: TensorOrArray, accumulate: _bool = False
     ) -> Tensor:
@@ -1004,8 +923,7 @@ class Methods(ArrayFace):
     @overload
     def index_reduce(
         self, *, axis: _int, index: TensorOrArray, source: TensorOrArray, reduce: str, include_self: _bool = True
-    ) -> Tensor:
-        """Reduce each position of ``source`` into that of ``dim`` which ``index`` says, by :func:`scatter_reduce`."""
+    ) -> Tensor: ...
     def index_reduce_(
         self, dim: _int, index: TensorOrArray, source: TensorOrArray, reduce: str, *, include_self: _bool = True
     ) -> Tensor:
@@ -1014,8 +932,7 @@ class Methods(ArrayFace):
     def index_select(self, dim: _int, index: TensorOrArray) -> Tensor:
         """Return the positions ``index``, a vector, of dimension ``dim``."""
     @overload
-    def index_select(self, *, axis: _int, index: TensorOrArray) -> Tensor:
-        """Return the positions ``index``, a vector, of dimension ``dim``."""
+    def index_select(self, *, axis: _int, index: TensorOrArray) -> Tensor: ...
     def inner(self, other: TensorOrArray) -> Tensor:
         """Return the sums of the products over the last dimensions of ``input`` and ``other``.
 
@@ -1137,11 +1054,9 @@ class Methods(ArrayFace):
     def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False) -> return_types.kthvalue:
         """Return the ``k``-th smallest values along ``dim``, counted from 1, as a named tuple ``(values, indices)``."""
     @overload
-    def kthvalue(self, k: _int, dim: _int = -1, *, keepdims: _bool) -> return_types.kthvalue:
-        """Return the ``k``-th smallest values along ``dim``, counted from 1, as a named tuple ``(values, indices)``."""
+    def kthvalue(self, k: _int, dim: _int = -1, *, keepdims: _bool) -> return_types.kthvalue: ...
     @overload
-    def kthvalue(self, k: _int, *, axis: _int, keepdims: _bool = False) -> return_types.kthvalue:
-        """Return the ``k``-th smallest values along ``dim``, counted from 1, as a named tuple ``(values, indices)``."""
+    def kthvalue(self, k: _int, *, axis: _int, keepdims: _bool = False) -> return_types.kthvalue: ...
     @property
     def layout(self) -> _layout:
         """How the elements are kept: ``retrograd.strided``."""
@@ -1205,8 +1120,7 @@ class Methods(ArrayFace):
     def log_softmax(self, dim: _int, dtype: DTypeLike | None = None) -> Tensor:
         """Return ``log(softmax(input, dim))``, without overflow or loss of small probabilities."""
     @overload
-    def log_softmax(self, *, axis: _int, dtype: DTypeLike | None = None) -> Tensor:
-        """Return ``log(softmax(input, dim))``, without overflow or loss of small probabilities."""
+    def log_softmax(self, *, axis: _int, dtype: DTypeLike | None = None) -> Tensor: ...
     def logaddexp(self, other: Operand) -> Tensor:
         """Return ``log(exp(input) + exp(other))`` without overflow.
 
@@ -1219,8 +1133,7 @@ class Methods(ArrayFace):
     def logcumsumexp(self, dim: _int) -> Tensor:
         """Return ``log(cumsum(exp(input)))`` along ``dim``, safe from overflow."""
     @overload
-    def logcumsumexp(self, *, axis: _int) -> Tensor:
-        """Return ``log(cumsum(exp(input)))`` along ``dim``, safe from overflow."""
+    def logcumsumexp(self, *, axis: _int) -> Tensor: ...
     def logdet(self) -> Tensor:
         """Return the logarithm of the determinant; NaN where that is negative, ``-inf`` where it is 0."""
     def logical_and(self, other: Operand) -> Tensor:
@@ -1247,11 +1160,9 @@ class Methods(ArrayFace):
     def logsumexp(self, dim: _int | Sequence[_int], keepdim: _bool = False) -> Tensor:
         """Return ``log(sum(exp(input)))`` over ``dim``, safe from overflow."""
     @overload
-    def logsumexp(self, dim: _int | Sequence[_int], *, keepdims: _bool) -> Tensor:
-        """Return ``log(sum(exp(input)))`` over ``dim``, safe from overflow."""
+    def logsumexp(self, dim: _int | Sequence[_int], *, keepdims: _bool) -> Tensor: ...
     @overload
-    def logsumexp(self, *, axis: _int | Sequence[_int], keepdims: _bool = False) -> Tensor:
-        """Return ``log(sum(exp(input)))`` over ``dim``, safe from overflow."""
+    def logsumexp(self, *, axis: _int | Sequence[_int], keepdims: _bool = False) -> Tensor: ...
     def long(self, memory_format: memory_format | None = None) -> Tensor:
         """Return ``input`` as int64; itself if it is that already."""
     def lt(self, other: Operand) -> Tensor:
@@ -1262,8 +1173,7 @@ class Methods(ArrayFace):
     def lu(self, pivot: _bool = True, get_infos: Literal[False] = False) -> tuple[Tensor, Tensor]:
         """Return ``(LU, pivots)``, and with ``get_infos`` also ``info``; :func:`linalg.lu_factor` is newer."""
     @overload
-    def lu(self, pivot: _bool = True, *, get_infos: Literal[True]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return ``(LU, pivots)``, and with ``get_infos`` also ``info``; :func:`linalg.lu_factor` is newer."""
+    def lu(self, pivot: _bool = True, *, get_infos: Literal[True]) -> tuple[Tensor, Tensor, Tensor]: ...
     def lu_solve(self, LU_data: TensorOrArray, LU_pivots: TensorOrArray) -> Tensor:
         """Return the solution X of ``A X = b`` from the factors of ``A``; :func:`linalg.lu_solve` is newer."""
     @property
@@ -1311,55 +1221,15 @@ class Methods(ArrayFace):
         tensor([1, 0])
         """
     @overload
-    def max(self, dim: _int, keepdim: _bool = False) -> return_types.max:
-        """Return the largest element; or those along ``dim`` with their indices; or, of two tensors, the larger elements.
-
-        ``max(x)`` shares the gradient among equal elements; ``max(x, dim)`` gives it to the one it picked and returns a
-        named tuple ``(values, indices)``; ``max(x, y)`` is ``maximum(x, y)``.
-
-        >>> rg.max(rg.tensor([[1.0, 3.0], [4.0, 2.0]]), dim=1).indices
-        tensor([1, 0])
-        """
+    def max(self, dim: _int, keepdim: _bool = False) -> return_types.max: ...
     @overload
-    def max(self, dim: _int, *, keepdims: _bool) -> return_types.max:
-        """Return the largest element; or those along ``dim`` with their indices; or, of two tensors, the larger elements.
-
-        ``max(x)`` shares the gradient among equal elements; ``max(x, dim)`` gives it to the one it picked and returns a
-        named tuple ``(values, indices)``; ``max(x, y)`` is ``maximum(x, y)``.
-
-        >>> rg.max(rg.tensor([[1.0, 3.0], [4.0, 2.0]]), dim=1).indices
-        tensor([1, 0])
-        """
+    def max(self, dim: _int, *, keepdims: _bool) -> return_types.max: ...
     @overload
-    def max(self, *, axis: _int, keepdims: _bool = False) -> return_types.max:
-        """Return the largest element; or those along ``dim`` with their indices; or, of two tensors, the larger elements.
-
-        ``max(x)`` shares the gradient among equal elements; ``max(x, dim)`` gives it to the one it picked and returns a
-        named tuple ``(values, indices)``; ``max(x, y)`` is ``maximum(x, y)``.
-
-        >>> rg.max(rg.tensor([[1.0, 3.0], [4.0, 2.0]]), dim=1).indices
-        tensor([1, 0])
-        """
+    def max(self, *, axis: _int, keepdims: _bool = False) -> return_types.max: ...
     @overload
-    def max(self, other: TensorOrArray, /) -> Tensor:
-        """Return the largest element; or those along ``dim`` with their indices; or, of two tensors, the larger elements.
-
-        ``max(x)`` shares the gradient among equal elements; ``max(x, dim)`` gives it to the one it picked and returns a
-        named tuple ``(values, indices)``; ``max(x, y)`` is ``maximum(x, y)``.
-
-        >>> rg.max(rg.tensor([[1.0, 3.0], [4.0, 2.0]]), dim=1).indices
-        tensor([1, 0])
-        """
+    def max(self, other: TensorOrArray, /) -> Tensor: ...
     @overload
-    def max(self, *, other: TensorOrArray) -> Tensor:
-        """Return the largest element; or those along ``dim`` with their indices; or, of two tensors, the larger elements.
-
-        ``max(x)`` shares the gradient among equal elements; ``max(x, dim)`` gives it to the one it picked and returns a
-        named tuple ``(values, indices)``; ``max(x, y)`` is ``maximum(x, y)``.
-
-        >>> rg.max(rg.tensor([[1.0, 3.0], [4.0, 2.0]]), dim=1).indices
-        tensor([1, 0])
-        """
+    def max(self, *, other: TensorOrArray) -> Tensor: ...
     def maximum(self, other: Operand) -> Tensor:
         """Return the larger of the two, and NaN if one is NaN. Equal operands share the gradient."""
     @overload
@@ -1376,25 +1246,11 @@ class Methods(ArrayFace):
     @overload
     def mean(
         self, dim: _int | Sequence[_int] | None = None, *, keepdims: _bool, dtype: DTypeLike | None = None
-    ) -> Tensor:
-        """Return the mean of the elements over ``dim``.
-
-        Raises
-        ------
-        RuntimeError
-            If the dtype is neither floating point nor complex; give another one with ``dtype=``.
-        """
+    ) -> Tensor: ...
     @overload
     def mean(
         self, *, axis: _int | Sequence[_int] | None, keepdims: _bool = False, dtype: DTypeLike | None = None
-    ) -> Tensor:
-        """Return the mean of the elements over ``dim``.
-
-        Raises
-        ------
-        RuntimeError
-            If the dtype is neither floating point nor complex; give another one with ``dtype=``.
-        """
+    ) -> Tensor: ...
     @overload
     def median(self) -> Tensor:
         """Return the median, the lower one of two; or those along ``dim``, as a named tuple ``(values, indices)``.
@@ -1402,23 +1258,11 @@ class Methods(ArrayFace):
         It is NaN if there is a NaN among the elements. Without ``dim``, equal elements share the gradient.
         """
     @overload
-    def median(self, dim: _int, keepdim: _bool = False) -> return_types.median:
-        """Return the median, the lower one of two; or those along ``dim``, as a named tuple ``(values, indices)``.
-
-        It is NaN if there is a NaN among the elements. Without ``dim``, equal elements share the gradient.
-        """
+    def median(self, dim: _int, keepdim: _bool = False) -> return_types.median: ...
     @overload
-    def median(self, dim: _int, *, keepdims: _bool) -> return_types.median:
-        """Return the median, the lower one of two; or those along ``dim``, as a named tuple ``(values, indices)``.
-
-        It is NaN if there is a NaN among the elements. Without ``dim``, equal elements share the gradient.
-        """
+    def median(self, dim: _int, *, keepdims: _bool) -> return_types.median: ...
     @overload
-    def median(self, *, axis: _int, keepdims: _bool = False) -> return_types.median:
-        """Return the median, the lower one of two; or those along ``dim``, as a named tuple ``(values, indices)``.
-
-        It is NaN if there is a NaN among the elements. Without ``dim``, equal elements share the gradient.
-        """
+    def median(self, *, axis: _int, keepdims: _bool = False) -> return_types.median: ...
     @overload
     def min(self) -> Tensor:
         """Return the smallest element; or those along ``dim`` with their indices; or, of two tensors, the smaller elements.
@@ -1426,35 +1270,15 @@ class Methods(ArrayFace):
         See :func:`max`.
         """
     @overload
-    def min(self, dim: _int, keepdim: _bool = False) -> return_types.min:
-        """Return the smallest element; or those along ``dim`` with their indices; or, of two tensors, the smaller elements.
-
-        See :func:`max`.
-        """
+    def min(self, dim: _int, keepdim: _bool = False) -> return_types.min: ...
     @overload
-    def min(self, dim: _int, *, keepdims: _bool) -> return_types.min:
-        """Return the smallest element; or those along ``dim`` with their indices; or, of two tensors, the smaller elements.
-
-        See :func:`max`.
-        """
+    def min(self, dim: _int, *, keepdims: _bool) -> return_types.min: ...
     @overload
-    def min(self, *, axis: _int, keepdims: _bool = False) -> return_types.min:
-        """Return the smallest element; or those along ``dim`` with their indices; or, of two tensors, the smaller elements.
-
-        See :func:`max`.
-        """
+    def min(self, *, axis: _int, keepdims: _bool = False) -> return_types.min: ...
     @overload
-    def min(self, other: TensorOrArray, /) -> Tensor:
-        """Return the smallest element; or those along ``dim`` with their indices; or, of two tensors, the smaller elements.
-
-        See :func:`max`.
-        """
+    def min(self, other: TensorOrArray, /) -> Tensor: ...
     @overload
-    def min(self, *, other: TensorOrArray) -> Tensor:
-        """Return the smallest element; or those along ``dim`` with their indices; or, of two tensors, the smaller elements.
-
-        See :func:`max`.
-        """
+    def min(self, *, other: TensorOrArray) -> Tensor: ...
     def minimum(self, other: Operand) -> Tensor:
         """Return the smaller of the two, and NaN if one is NaN. Equal operands share the gradient."""
     def mm(self, mat2: TensorOrArray) -> Tensor:
@@ -1466,17 +1290,9 @@ class Methods(ArrayFace):
         The result is a named tuple ``(values, indices)``.
         """
     @overload
-    def mode(self, dim: _int = -1, *, keepdims: _bool) -> return_types.mode:
-        """Return the most frequent values along ``dim``, the smallest if several are, and the last index of each.
-
-        The result is a named tuple ``(values, indices)``.
-        """
+    def mode(self, dim: _int = -1, *, keepdims: _bool) -> return_types.mode: ...
     @overload
-    def mode(self, *, axis: _int, keepdims: _bool = False) -> return_types.mode:
-        """Return the most frequent values along ``dim``, the smallest if several are, and the last index of each.
-
-        The result is a named tuple ``(values, indices)``.
-        """
+    def mode(self, *, axis: _int, keepdims: _bool = False) -> return_types.mode: ...
     def moveaxis(self, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
         """Return a view with the dimensions ``source`` moved to the positions ``destination``, the others in order."""
     def movedim(self, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
@@ -1542,25 +1358,20 @@ class Methods(ArrayFace):
     @overload
     def nanmean(
         self, dim: _int | Sequence[_int] | None = None, *, keepdims: _bool, dtype: DTypeLike | None = None
-    ) -> Tensor:
-        """Return the mean over ``dim`` of the elements that are not NaN; NaN where there are none."""
+    ) -> Tensor: ...
     @overload
     def nanmean(
         self, *, axis: _int | Sequence[_int] | None, keepdims: _bool = False, dtype: DTypeLike | None = None
-    ) -> Tensor:
-        """Return the mean over ``dim`` of the elements that are not NaN; NaN where there are none."""
+    ) -> Tensor: ...
     @overload
     def nanmedian(self) -> Tensor:
         """Return the median of the elements that are not NaN; see :func:`median`."""
     @overload
-    def nanmedian(self, dim: _int, keepdim: _bool = False) -> return_types.nanmedian:
-        """Return the median of the elements that are not NaN; see :func:`median`."""
+    def nanmedian(self, dim: _int, keepdim: _bool = False) -> return_types.nanmedian: ...
     @overload
-    def nanmedian(self, dim: _int, *, keepdims: _bool) -> return_types.nanmedian:
-        """Return the median of the elements that are not NaN; see :func:`median`."""
+    def nanmedian(self, dim: _int, *, keepdims: _bool) -> return_types.nanmedian: ...
     @overload
-    def nanmedian(self, *, axis: _int, keepdims: _bool = False) -> return_types.nanmedian:
-        """Return the median of the elements that are not NaN; see :func:`median`."""
+    def nanmedian(self, *, axis: _int, keepdims: _bool = False) -> return_types.nanmedian: ...
     @overload
     def nanquantile(
         self,
@@ -1574,13 +1385,11 @@ class Methods(ArrayFace):
     @overload
     def nanquantile(
         self, q: _float | TensorOrArray, dim: _int | None = None, *, keepdims: _bool, interpolation: str = "linear"
-    ) -> Tensor:
-        """Return the quantiles of the elements that are not NaN; see :func:`quantile`."""
+    ) -> Tensor: ...
     @overload
     def nanquantile(
         self, q: _float | TensorOrArray, *, axis: _int | None, keepdims: _bool = False, interpolation: str = "linear"
-    ) -> Tensor:
-        """Return the quantiles of the elements that are not NaN; see :func:`quantile`."""
+    ) -> Tensor: ...
     @overload
     def nansum(
         self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, dtype: DTypeLike | None = None
@@ -1589,25 +1398,21 @@ class Methods(ArrayFace):
     @overload
     def nansum(
         self, dim: _int | Sequence[_int] | None = None, *, keepdims: _bool, dtype: DTypeLike | None = None
-    ) -> Tensor:
-        """Return the sum over ``dim`` of the elements that are not NaN."""
+    ) -> Tensor: ...
     @overload
     def nansum(
         self, *, axis: _int | Sequence[_int] | None, keepdims: _bool = False, dtype: DTypeLike | None = None
-    ) -> Tensor:
-        """Return the sum over ``dim`` of the elements that are not NaN."""
+    ) -> Tensor: ...
     @overload
     def narrow(self, dim: _int, start: _int | Tensor, length: _int) -> Tensor:
         """Return the view of ``length`` positions of dimension ``dim``, beginning with ``start``."""
     @overload
-    def narrow(self, *, axis: _int, start: _int | Tensor, length: _int) -> Tensor:
-        """Return the view of ``length`` positions of dimension ``dim``, beginning with ``start``."""
+    def narrow(self, *, axis: _int, start: _int | Tensor, length: _int) -> Tensor: ...
     @overload
     def narrow_copy(self, dim: _int, start: _int | Tensor, length: _int) -> Tensor:
         """Return what :func:`narrow` returns, as a copy."""
     @overload
-    def narrow_copy(self, *, axis: _int, start: _int | Tensor, length: _int) -> Tensor:
-        """Return what :func:`narrow` returns, as a copy."""
+    def narrow_copy(self, *, axis: _int, start: _int | Tensor, length: _int) -> Tensor: ...
     def ne(self, other: Operand) -> Tensor:
         """Return where ``input != other``."""
     def ne_(self, other: Operand) -> Tensor:
@@ -1655,8 +1460,7 @@ class Methods(ArrayFace):
     def nonzero(self, *, as_tuple: Literal[False] = False) -> Tensor:
         """Return the indices of the nonzero elements: one row each, or with ``as_tuple`` one vector per dimension."""
     @overload
-    def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]:
-        """Return the indices of the nonzero elements: one row each, or with ``as_tuple`` one vector per dimension."""
+    def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
     def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> Tensor:
         """Return the first ``size`` rows of :func:`nonzero`, with rows of ``fill_value`` where it has fewer."""
     @overload
@@ -1680,11 +1484,7 @@ class Methods(ArrayFace):
         *,
         keepdims: _bool,
         dtype: DTypeLike | None = None,
-    ) -> Tensor:
-        """Return the p-norm of the elements over ``dim``: ``sum(|x|^p)^(1/p)``, also for ``inf``, ``-inf`` and 0.
-
-        ``"fro"`` is the 2-norm, ``"nuc"`` the sum of the singular values of a matrix. The derivative at 0 is 0.
-        """
+    ) -> Tensor: ...
     @overload
     def norm(
         self,
@@ -1693,11 +1493,7 @@ class Methods(ArrayFace):
         axis: _int | Sequence[_int] | None,
         keepdims: _bool = False,
         dtype: DTypeLike | None = None,
-    ) -> Tensor:
-        """Return the p-norm of the elements over ``dim``: ``sum(|x|^p)^(1/p)``, also for ``inf``, ``-inf`` and 0.
-
-        ``"fro"`` is the 2-norm, ``"nuc"`` the sum of the singular values of a matrix. The derivative at 0 is 0.
-        """
+    ) -> Tensor: ...
     def normal_(self, mean: _float = 0.0, std: _float = 1.0, generator: Generator | None = None) -> Tensor:
         """Overwrite this tensor with samples from the normal distribution.
 
@@ -1751,11 +1547,9 @@ class Methods(ArrayFace):
     def permute(self, dims: Sequence[_int]) -> Tensor:
         """Return a view with the dimensions in another order: dimension ``k`` of the result is ``dims[k]`` of ``input``."""
     @overload
-    def permute(self, *, axes: Sequence[_int]) -> Tensor:
-        """Return a view with the dimensions in another order: dimension ``k`` of the result is ``dims[k]`` of ``input``."""
+    def permute(self, *, axes: Sequence[_int]) -> Tensor: ...
     @overload
-    def permute(self, *dims: _int) -> Tensor:
-        """Return a view with the dimensions in another order: dimension ``k`` of the result is ``dims[k]`` of ``input``."""
+    def permute(self, *dims: _int) -> Tensor: ...
     def pin_memory(self, device: device | str | _int | None = None) -> Tensor:
         """Return the tensor itself: memory is not pinned, and ``.to("cuda")`` copies from it all the same."""
     def pinverse(self, rcond: _float = 1e-15) -> Tensor:
@@ -1798,17 +1592,9 @@ class Methods(ArrayFace):
         The derivative is exact with zeros among the elements, and so are the higher ones.
         """
     @overload
-    def prod(self, dim: _int | None = None, *, keepdims: _bool, dtype: DTypeLike | None = None) -> Tensor:
-        """Return the product of the elements over ``dim``. Integers are multiplied in int64.
-
-        The derivative is exact with zeros among the elements, and so are the higher ones.
-        """
+    def prod(self, dim: _int | None = None, *, keepdims: _bool, dtype: DTypeLike | None = None) -> Tensor: ...
     @overload
-    def prod(self, *, axis: _int | None, keepdims: _bool = False, dtype: DTypeLike | None = None) -> Tensor:
-        """Return the product of the elements over ``dim``. Integers are multiplied in int64.
-
-        The derivative is exact with zeros among the elements, and so are the higher ones.
-        """
+    def prod(self, *, axis: _int | None, keepdims: _bool = False, dtype: DTypeLike | None = None) -> Tensor: ...
     def put(self, index: TensorOrArray, source: TensorOrArray, accumulate: _bool = False) -> Tensor:
         """Put the elements of ``source`` at positions ``index`` of the flattened tensor, or add them there."""
     def put_(self, index: TensorOrArray, source: TensorOrArray, accumulate: _bool = False) -> Tensor:
@@ -1836,29 +1622,11 @@ class Methods(ArrayFace):
     @overload
     def quantile(
         self, q: _float | TensorOrArray, dim: _int | None = None, *, keepdims: _bool, interpolation: str = "linear"
-    ) -> Tensor:
-        """Return the quantiles ``q`` (a number or a vector of numbers from 0 to 1) along ``dim``.
-
-        The dimension of ``q`` comes first in the result. Between two elements, ``interpolation`` is ``"linear"``, or the
-        ``"lower"``, the ``"higher"``, the ``"midpoint"`` or the ``"nearest"`` of the two. The result is NaN where there is
-        a NaN among the elements.
-
-        >>> rg.quantile(rg.tensor([0.0, 1.0, 2.0, 3.0]), 0.4)
-        tensor(1.2000)
-        """
+    ) -> Tensor: ...
     @overload
     def quantile(
         self, q: _float | TensorOrArray, *, axis: _int | None, keepdims: _bool = False, interpolation: str = "linear"
-    ) -> Tensor:
-        """Return the quantiles ``q`` (a number or a vector of numbers from 0 to 1) along ``dim``.
-
-        The dimension of ``q`` comes first in the result. Between two elements, ``interpolation`` is ``"linear"``, or the
-        ``"lower"``, the ``"higher"``, the ``"midpoint"`` or the ``"nearest"`` of the two. The result is NaN where there is
-        a NaN among the elements.
-
-        >>> rg.quantile(rg.tensor([0.0, 1.0, 2.0, 3.0]), 0.4)
-        tensor(1.2000)
-        """
+    ) -> Tensor: ...
     def rad2deg(self) -> Tensor:
         """Return angles in radians as degrees."""
     def rad2deg_(self) -> Tensor:
@@ -1901,20 +1669,17 @@ class Methods(ArrayFace):
     def renorm(self, p: _float, dim: _int, maxnorm: _float) -> Tensor:
         """Scale down the slices of ``input`` along ``dim`` whose p-norm exceeds ``maxnorm`` so that it is ``maxnorm``."""
     @overload
-    def renorm(self, p: _float, *, axis: _int, maxnorm: _float) -> Tensor:
-        """Scale down the slices of ``input`` along ``dim`` whose p-norm exceeds ``maxnorm`` so that it is ``maxnorm``."""
+    def renorm(self, p: _float, *, axis: _int, maxnorm: _float) -> Tensor: ...
     @overload
     def renorm_(self, p: _float, dim: _int, maxnorm: _float) -> Tensor:
         """In-place form of :func:`retrograd.renorm`."""
     @overload
-    def renorm_(self, p: _float, *, axis: _int, maxnorm: _float) -> Tensor:
-        """In-place form of :func:`retrograd.renorm`."""
+    def renorm_(self, p: _float, *, axis: _int, maxnorm: _float) -> Tensor: ...
     @overload
     def repeat(self, repeats: Sequence[_int]) -> Tensor:
         """Repeat a tensor as often along each dimension as ``repeats`` says, which may name new leading dimensions."""
     @overload
-    def repeat(self, *repeats: _int) -> Tensor:
-        """Repeat a tensor as often along each dimension as ``repeats`` says, which may name new leading dimensions."""
+    def repeat(self, *repeats: _int) -> Tensor: ...
     @overload
     def repeat_interleave(
         self, repeats: _int | TensorOrArray | None = None, dim: _int | None = None, *, output_size: _int | None = None
@@ -1929,14 +1694,7 @@ class Methods(ArrayFace):
     @overload
     def repeat_interleave(
         self, repeats: _int | TensorOrArray | None = None, *, axis: _int | None, output_size: _int | None = None
-    ) -> Tensor:
-        """Repeat every element (every position of ``dim``) the given number of times, or each its own number of times.
-
-        ``repeat_interleave(repeats)`` returns each index as often as ``repeats`` says.
-
-        >>> rg.repeat_interleave(rg.tensor([1, 2]), rg.tensor([2, 1])).tolist()
-        [1, 1, 2]
-        """
+    ) -> Tensor: ...
     @overload
     def reshape(self, shape: Sequence[_int]) -> Tensor:
         """Return the elements of ``input`` in the given shape, of which one length may be -1; a view where possible.
@@ -1945,12 +1703,7 @@ class Methods(ArrayFace):
         retrograd.Size([2, 3])
         """
     @overload
-    def reshape(self, *shape: _int) -> Tensor:
-        """Return the elements of ``input`` in the given shape, of which one length may be -1; a view where possible.
-
-        >>> rg.reshape(rg.arange(6), (2, -1)).shape
-        retrograd.Size([2, 3])
-        """
+    def reshape(self, *shape: _int) -> Tensor: ...
     def reshape_as(self, other: TensorOrArray) -> Tensor:
         """Return ``input`` in the shape of ``other``."""
     def resize_(self, *size: _int | Sequence[_int], memory_format: memory_format | None = None) -> Tensor:
@@ -1983,18 +1736,12 @@ class Methods(ArrayFace):
         [3, 0, 1, 2]
         """
     @overload
-    def roll(self, shifts: _int | Sequence[_int], *, axes: _int | Sequence[_int] | None) -> Tensor:
-        """Shift the elements along ``dims`` (of the flattened tensor, if none are given), the last ones coming in first.
-
-        >>> rg.roll(rg.arange(4), 1).tolist()
-        [3, 0, 1, 2]
-        """
+    def roll(self, shifts: _int | Sequence[_int], *, axes: _int | Sequence[_int] | None) -> Tensor: ...
     @overload
     def rot90(self, k: _int = 1, dims: Sequence[_int] = (0, 1)) -> Tensor:
         """Return a copy turned by ``k`` quarters from the first towards the second of two dimensions."""
     @overload
-    def rot90(self, k: _int = 1, *, axes: Sequence[_int]) -> Tensor:
-        """Return a copy turned by ``k`` quarters from the first towards the second of two dimensions."""
+    def rot90(self, k: _int = 1, *, axes: Sequence[_int]) -> Tensor: ...
     def round(self, decimals: _int = 0) -> Tensor:
         """Return ``input`` rounded to ``decimals`` digits after the point (before it, if negative); halves become even.
 
@@ -2035,14 +1782,7 @@ class Methods(ArrayFace):
         src: Operand | None = None,
         value: Number | None = None,
         reduce: str | None = None,
-    ) -> Tensor:
-        """Place ``src``, a tensor or a number, where ``index`` says: ``out[i, index[i, j]] = src[i, j]`` for ``dim=1``.
-
-        Parameters
-        ----------
-        reduce
-            ``"add"`` or ``"multiply"`` to combine with what is there.
-        """
+    ) -> Tensor: ...
     def scatter_(
         self,
         dim: _int,
@@ -2057,14 +1797,12 @@ class Methods(ArrayFace):
     def scatter_add(self, dim: _int, index: TensorOrArray, src: TensorOrArray) -> Tensor:
         """Add ``src`` where ``index`` says: ``out[i, index[i, j]] += src[i, j]`` for ``dim=1``."""
     @overload
-    def scatter_add(self, *, axis: _int, index: TensorOrArray, src: TensorOrArray) -> Tensor:
-        """Add ``src`` where ``index`` says: ``out[i, index[i, j]] += src[i, j]`` for ``dim=1``."""
+    def scatter_add(self, *, axis: _int, index: TensorOrArray, src: TensorOrArray) -> Tensor: ...
     @overload
     def scatter_add_(self, dim: _int, index: TensorOrArray, src: TensorOrArray) -> Tensor:
         """In-place form of :func:`retrograd.scatter_add`."""
     @overload
-    def scatter_add_(self, *, axis: _int, index: TensorOrArray, src: TensorOrArray) -> Tensor:
-        """In-place form of :func:`retrograd.scatter_add`."""
+    def scatter_add_(self, *, axis: _int, index: TensorOrArray, src: TensorOrArray) -> Tensor: ...
     @overload
     def scatter_reduce(
         self, dim: _int, index: TensorOrArray, src: TensorOrArray, reduce: str, include_self: _bool = True
@@ -2081,16 +1819,7 @@ class Methods(ArrayFace):
     @overload
     def scatter_reduce(
         self, *, axis: _int, index: TensorOrArray, src: TensorOrArray, reduce: str, include_self: _bool = True
-    ) -> Tensor:
-        """Reduce all of ``src`` that ``index`` sends to the same place, as :func:`scatter_add` does for the sum.
-
-        Parameters
-        ----------
-        reduce
-            ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``, whose gradient is shared by elements that tie.
-        include_self
-            Whether what is in ``input`` takes part.
-        """
+    ) -> Tensor: ...
     @overload
     def scatter_reduce_(
         self, dim: _int, index: TensorOrArray, src: TensorOrArray, reduce: str, include_self: _bool = True
@@ -2099,22 +1828,19 @@ class Methods(ArrayFace):
     @overload
     def scatter_reduce_(
         self, *, axis: _int, index: TensorOrArray, src: TensorOrArray, reduce: str, include_self: _bool = True
-    ) -> Tensor:
-        """In-place form of :func:`retrograd.scatter_reduce`."""
+    ) -> Tensor: ...
     def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
         """Return where the values ``v`` would have to be inserted into this sorted vector to keep it sorted."""
     @overload
     def select(self, dim: _int, index: _int) -> Tensor:
         """Return the view at position ``index`` of dimension ``dim``."""
     @overload
-    def select(self, *, axis: _int, index: _int) -> Tensor:
-        """Return the view at position ``index`` of dimension ``dim``."""
+    def select(self, *, axis: _int, index: _int) -> Tensor: ...
     @overload
     def select_scatter(self, src: TensorOrArray, dim: _int, index: _int) -> Tensor:
         """Return ``input`` with ``src`` at position ``index`` of ``dim``."""
     @overload
-    def select_scatter(self, src: TensorOrArray, *, axis: _int, index: _int) -> Tensor:
-        """Return ``input`` with ``src`` at position ``index`` of ``dim``."""
+    def select_scatter(self, src: TensorOrArray, *, axis: _int, index: _int) -> Tensor: ...
     def set_(
         self,
         source: Tensor | UntypedStorage | None = None,
@@ -2187,8 +1913,7 @@ class Methods(ArrayFace):
     @overload
     def slice_scatter(
         self, src: TensorOrArray, *, axis: _int, start: _int | None = None, end: _int | None = None, step: _int = 1
-    ) -> Tensor:
-        """Return ``input`` with ``src`` at a slice of ``dim``."""
+    ) -> Tensor: ...
     def slogdet(self) -> return_types.linalg_slogdet:
         """Return the sign (of modulus 1, if complex) and the logarithm of the modulus of the determinant.
 
@@ -2204,14 +1929,7 @@ class Methods(ArrayFace):
         tensor([0.5000, 0.5000])
         """
     @overload
-    def softmax(self, *, axis: _int, dtype: DTypeLike | None = None) -> Tensor:
-        """Return ``exp(input)``, scaled so that it sums to 1 along ``dim``; ``dtype`` converts the input first.
-
-        Where all elements along ``dim`` are minus infinity, the result is NaN.
-
-        >>> rg.softmax(rg.tensor([0.0, 0.0]), 0)
-        tensor([0.5000, 0.5000])
-        """
+    def softmax(self, *, axis: _int, dtype: DTypeLike | None = None) -> Tensor: ...
     @overload
     def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool = False) -> return_types.sort:
         """Return the elements sorted along ``dim`` and the indices they had, as a named tuple ``(values, indices)``.
@@ -2222,22 +1940,14 @@ class Methods(ArrayFace):
         tensor([1., 2., 3.])
         """
     @overload
-    def sort(self, *, axis: _int, descending: _bool = False, stable: _bool = False) -> return_types.sort:
-        """Return the elements sorted along ``dim`` and the indices they had, as a named tuple ``(values, indices)``.
-
-        Equal elements always keep their order.
-
-        >>> rg.sort(rg.tensor([3.0, 1.0, 2.0])).values
-        tensor([1., 2., 3.])
-        """
+    def sort(self, *, axis: _int, descending: _bool = False, stable: _bool = False) -> return_types.sort: ...
     def split(self, split_size: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """Cut a tensor into views of length ``split_size`` along ``dim``, or of the given lengths; :func:`split`."""
     @overload
     def split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """Cut a tensor into views of the given lengths along ``dim``."""
     @overload
-    def split_with_sizes(self, split_sizes: Sequence[_int], *, axis: _int) -> tuple[Tensor, ...]:
-        """Cut a tensor into views of the given lengths along ``dim``."""
+    def split_with_sizes(self, split_sizes: Sequence[_int], *, axis: _int) -> tuple[Tensor, ...]: ...
     def sqrt(self) -> Tensor:
         """Return the square root. Its derivative at 0 is infinite."""
     def sqrt_(self) -> Tensor:
@@ -2250,14 +1960,12 @@ class Methods(ArrayFace):
     def squeeze(self, dim: _int | Sequence[_int] | None = None) -> Tensor:
         """Return a view without the dimensions of length 1: all of them, or those among ``dim``."""
     @overload
-    def squeeze(self, *, axis: _int | Sequence[_int] | None) -> Tensor:
-        """Return a view without the dimensions of length 1: all of them, or those among ``dim``."""
+    def squeeze(self, *, axis: _int | Sequence[_int] | None) -> Tensor: ...
     @overload
     def squeeze_(self, dim: _int | Sequence[_int] | None = None) -> Tensor:
         """In-place form of :func:`retrograd.squeeze`: only the shape and the strides change."""
     @overload
-    def squeeze_(self, *, axis: _int | Sequence[_int] | None) -> Tensor:
-        """In-place form of :func:`retrograd.squeeze`: only the shape and the strides change."""
+    def squeeze_(self, *, axis: _int | Sequence[_int] | None) -> Tensor: ...
     @overload
     def std(
         self,
@@ -2276,8 +1984,7 @@ class Methods(ArrayFace):
         *,
         keepdims: _bool,
         correction: _float | None = None,
-    ) -> Tensor:
-        """Return the standard deviation over ``dim``, the root of :func:`var`. Its derivative where it is 0 is 0."""
+    ) -> Tensor: ...
     @overload
     def std(
         self,
@@ -2286,8 +1993,7 @@ class Methods(ArrayFace):
         unbiased: _bool | None = None,
         keepdims: _bool = False,
         correction: _float | None = None,
-    ) -> Tensor:
-        """Return the standard deviation over ``dim``, the root of :func:`var`. Its derivative where it is 0 is 0."""
+    ) -> Tensor: ...
     def stft(
         self,
         n_fft: _int,
@@ -2363,21 +2069,11 @@ class Methods(ArrayFace):
     @overload
     def sum(
         self, dim: _int | Sequence[_int] | None = None, *, keepdims: _bool, dtype: DTypeLike | None = None
-    ) -> Tensor:
-        """Return the sum of the elements over ``dim``. Integers are summed in int64.
-
-        >>> rg.sum(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
-        tensor([4., 6.])
-        """
+    ) -> Tensor: ...
     @overload
     def sum(
         self, *, axis: _int | Sequence[_int] | None, keepdims: _bool = False, dtype: DTypeLike | None = None
-    ) -> Tensor:
-        """Return the sum of the elements over ``dim``. Integers are summed in int64.
-
-        >>> rg.sum(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
-        tensor([4., 6.])
-        """
+    ) -> Tensor: ...
     def sum_to_size(self, *sizes: _int | Sequence[_int], size: Sequence[_int] | None = None) -> Tensor:
         """Sum ``input`` over the dimensions that broadcasting from ``size`` would add; the adjoint of :func:`expand`."""
     def svd(self, some: _bool = True, compute_uv: _bool = True) -> return_types.svd:
@@ -2411,13 +2107,7 @@ class Methods(ArrayFace):
         [[1, 2, 3]]
         """
     @overload
-    def take_along_dim(self, indices: TensorOrArray, *, axis: _int | None) -> Tensor:
-        """Pick elements along ``dim`` (of the flattened tensor, by default) as :func:`gather`, broadcasting the other ones.
-
-        >>> x = rg.tensor([[3, 1, 2]])
-        >>> rg.take_along_dim(x, x.argsort(1), 1).tolist()
-        [[1, 2, 3]]
-        """
+    def take_along_dim(self, indices: TensorOrArray, *, axis: _int | None) -> Tensor: ...
     def tan(self) -> Tensor:
         """Return the tangent of ``input`` in radians."""
     def tan_(self) -> Tensor:
@@ -2430,17 +2120,16 @@ class Methods(ArrayFace):
     def tensor_split(self, indices_or_sections: _int | Sequence[_int] | Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
         """Cut a tensor along ``dim`` into that many views of nearly equal length, or at the given positions."""
     @overload
-    def tensor_split(self, indices_or_sections: _int | Sequence[_int] | Tensor, *, axis: _int) -> tuple[Tensor, ...]:
-        """Cut a tensor along ``dim`` into that many views of nearly equal length, or at the given positions."""
+    def tensor_split(
+        self, indices_or_sections: _int | Sequence[_int] | Tensor, *, axis: _int
+    ) -> tuple[Tensor, ...]: ...
     @overload
     def tile(self, dims: Sequence[_int]) -> Tensor:
         """Repeat a tensor as :func:`repeat` does; if ``dims`` has too few entries, along its last dimensions."""
     @overload
-    def tile(self, *, axes: Sequence[_int]) -> Tensor:
-        """Repeat a tensor as :func:`repeat` does; if ``dims`` has too few entries, along its last dimensions."""
+    def tile(self, *, axes: Sequence[_int]) -> Tensor: ...
     @overload
-    def tile(self, *dims: _int) -> Tensor:
-        """Repeat a tensor as :func:`repeat` does; if ``dims`` has too few entries, along its last dimensions."""
+    def tile(self, *dims: _int) -> Tensor: ...
     @overload
     def to(
         self,
@@ -2470,17 +2159,7 @@ class Methods(ArrayFace):
         copy: _bool = False,
         *,
         memory_format: memory_format | None = None,
-    ) -> Tensor:
-        """Return ``input`` in another dtype or on another device; ``input`` itself if nothing changes.
-
-        The forms are ``x.to(dtype)``, ``x.to(device, dtype)`` and ``x.to(other)``, for the dtype and the device of another
-        tensor. Gradients come back in the dtype and on the device of ``input``. Integer tensors carry no gradient.
-
-        Parameters
-        ----------
-        copy
-            Copy even if nothing changes.
-        """
+    ) -> Tensor: ...
     @overload
     def to(
         self,
@@ -2489,17 +2168,7 @@ class Methods(ArrayFace):
         copy: _bool = False,
         *,
         memory_format: memory_format | None = None,
-    ) -> Tensor:
-        """Return ``input`` in another dtype or on another device; ``input`` itself if nothing changes.
-
-        The forms are ``x.to(dtype)``, ``x.to(device, dtype)`` and ``x.to(other)``, for the dtype and the device of another
-        tensor. Gradients come back in the dtype and on the device of ``input``. Integer tensors carry no gradient.
-
-        Parameters
-        ----------
-        copy
-            Copy even if nothing changes.
-        """
+    ) -> Tensor: ...
     def to_dense(self, dtype: DTypeLike | None = None, *, masked_grad: _bool | None = None) -> Tensor:
         """Return the tensor itself, in ``dtype`` if that is given: all tensors are dense."""
     @overload
@@ -2509,11 +2178,7 @@ class Methods(ArrayFace):
         The result is a named tuple ``(values, indices)``.
         """
     @overload
-    def topk(self, k: _int, *, axis: _int, largest: _bool = True, sorted: _bool = True) -> return_types.topk:
-        """Return the ``k`` largest (or smallest) elements along ``dim`` and their indices, in order if ``sorted``.
-
-        The result is a named tuple ``(values, indices)``.
-        """
+    def topk(self, k: _int, *, axis: _int, largest: _bool = True, sorted: _bool = True) -> return_types.topk: ...
     def trace(self) -> Tensor:
         """Return the sum of the diagonal of a matrix."""
     def transpose(self, dim0: _int, dim1: _int) -> Tensor:
@@ -2547,22 +2212,19 @@ class Methods(ArrayFace):
     def type(self, dtype: None = None, non_blocking: _bool = False) -> str:
         """Return the name of the tensor type, such as ``'retrograd.FloatTensor'``, or ``input`` converted to ``dtype``."""
     @overload
-    def type(self, dtype: TensorType | _type[Tensor] | DTypeLike, non_blocking: _bool = False) -> Tensor:
-        """Return the name of the tensor type, such as ``'retrograd.FloatTensor'``, or ``input`` converted to ``dtype``."""
+    def type(self, dtype: TensorType | _type[Tensor] | DTypeLike, non_blocking: _bool = False) -> Tensor: ...
     def type_as(self, other: Tensor) -> Tensor:
         """Return ``input`` in the dtype and on the device of ``other``."""
     @overload
     def unbind(self, dim: _int = 0) -> tuple[Tensor, ...]:
         """Return the views at every position of dimension ``dim``, as a tuple."""
     @overload
-    def unbind(self, *, axis: _int) -> tuple[Tensor, ...]:
-        """Return the views at every position of dimension ``dim``, as a tuple."""
+    def unbind(self, *, axis: _int) -> tuple[Tensor, ...]: ...
     @overload
     def unflatten(self, dim: _int, sizes: Sequence[_int]) -> Tensor:
         """Split dimension ``dim`` into several of lengths ``sizes``, of which one may be -1."""
     @overload
-    def unflatten(self, *, axis: _int, sizes: Sequence[_int]) -> Tensor:
-        """Split dimension ``dim`` into several of lengths ``sizes``, of which one may be -1."""
+    def unflatten(self, *, axis: _int, sizes: Sequence[_int]) -> Tensor: ...
     def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor:
         """Return a view of all windows of ``size`` positions of ``dimension``, ``step`` apart, in a new last dimension.
 
@@ -2598,12 +2260,7 @@ class Methods(ArrayFace):
         return_counts: Literal[False] = False,
         *,
         axis: _int | None,
-    ) -> Tensor:
-        """Return the distinct elements, sorted; or the distinct slices along ``dim``.
-
-        With ``return_inverse``, also the index of each element among them, and with ``return_counts``, how often each
-        occurs: then the result is a tuple. There is no derivative.
-        """
+    ) -> Tensor: ...
     @overload
     def unique(
         self,
@@ -2612,12 +2269,7 @@ class Methods(ArrayFace):
         *,
         return_counts: Literal[True],
         dim: _int | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Return the distinct elements, sorted; or the distinct slices along ``dim``.
-
-        With ``return_inverse``, also the index of each element among them, and with ``return_counts``, how often each
-        occurs: then the result is a tuple. There is no derivative.
-        """
+    ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique(
         self,
@@ -2626,30 +2278,15 @@ class Methods(ArrayFace):
         *,
         return_counts: Literal[True],
         axis: _int | None,
-    ) -> tuple[Tensor, Tensor]:
-        """Return the distinct elements, sorted; or the distinct slices along ``dim``.
-
-        With ``return_inverse``, also the index of each element among them, and with ``return_counts``, how often each
-        occurs: then the result is a tuple. There is no derivative.
-        """
+    ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique(
         self, sorted: _bool, return_inverse: Literal[False], return_counts: Literal[True], dim: _int | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the distinct elements, sorted; or the distinct slices along ``dim``.
-
-        With ``return_inverse``, also the index of each element among them, and with ``return_counts``, how often each
-        occurs: then the result is a tuple. There is no derivative.
-        """
+    ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique(
         self, sorted: _bool, return_inverse: Literal[False], return_counts: Literal[True], *, axis: _int | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the distinct elements, sorted; or the distinct slices along ``dim``.
-
-        With ``return_inverse``, also the index of each element among them, and with ``return_counts``, how often each
-        occurs: then the result is a tuple. There is no derivative.
-        """
+    ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique(
         self,
@@ -2658,12 +2295,7 @@ class Methods(ArrayFace):
         return_inverse: Literal[True],
         return_counts: Literal[False] = False,
         dim: _int | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Return the distinct elements, sorted; or the distinct slices along ``dim``.
-
-        With ``return_inverse``, also the index of each element among them, and with ``return_counts``, how often each
-        occurs: then the result is a tuple. There is no derivative.
-        """
+    ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique(
         self,
@@ -2672,12 +2304,7 @@ class Methods(ArrayFace):
         return_inverse: Literal[True],
         return_counts: Literal[False] = False,
         axis: _int | None,
-    ) -> tuple[Tensor, Tensor]:
-        """Return the distinct elements, sorted; or the distinct slices along ``dim``.
-
-        With ``return_inverse``, also the index of each element among them, and with ``return_counts``, how often each
-        occurs: then the result is a tuple. There is no derivative.
-        """
+    ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique(
         self,
@@ -2685,21 +2312,11 @@ class Methods(ArrayFace):
         return_inverse: Literal[True],
         return_counts: Literal[False] = False,
         dim: _int | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Return the distinct elements, sorted; or the distinct slices along ``dim``.
-
-        With ``return_inverse``, also the index of each element among them, and with ``return_counts``, how often each
-        occurs: then the result is a tuple. There is no derivative.
-        """
+    ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique(
         self, sorted: _bool, return_inverse: Literal[True], return_counts: Literal[False] = False, *, axis: _int | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the distinct elements, sorted; or the distinct slices along ``dim``.
-
-        With ``return_inverse``, also the index of each element among them, and with ``return_counts``, how often each
-        occurs: then the result is a tuple. There is no derivative.
-        """
+    ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique(
         self,
@@ -2708,57 +2325,27 @@ class Methods(ArrayFace):
         return_inverse: Literal[True],
         return_counts: Literal[True],
         dim: _int | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the distinct elements, sorted; or the distinct slices along ``dim``.
-
-        With ``return_inverse``, also the index of each element among them, and with ``return_counts``, how often each
-        occurs: then the result is a tuple. There is no derivative.
-        """
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     @overload
     def unique(
         self, sorted: _bool = True, *, return_inverse: Literal[True], return_counts: Literal[True], axis: _int | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the distinct elements, sorted; or the distinct slices along ``dim``.
-
-        With ``return_inverse``, also the index of each element among them, and with ``return_counts``, how often each
-        occurs: then the result is a tuple. There is no derivative.
-        """
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     @overload
     def unique(
         self, sorted: _bool, return_inverse: Literal[True], return_counts: Literal[True], dim: _int | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the distinct elements, sorted; or the distinct slices along ``dim``.
-
-        With ``return_inverse``, also the index of each element among them, and with ``return_counts``, how often each
-        occurs: then the result is a tuple. There is no derivative.
-        """
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     @overload
     def unique(
         self, sorted: _bool, return_inverse: Literal[True], return_counts: Literal[True], *, axis: _int | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the distinct elements, sorted; or the distinct slices along ``dim``.
-
-        With ``return_inverse``, also the index of each element among them, and with ``return_counts``, how often each
-        occurs: then the result is a tuple. There is no derivative.
-        """
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     @overload
     def unique(
         self, sorted: _bool = True, *, return_inverse: _bool, return_counts: _bool = False, dim: _int | None = None
-    ) -> Any:
-        """Return the distinct elements, sorted; or the distinct slices along ``dim``.
-
-        With ``return_inverse``, also the index of each element among them, and with ``return_counts``, how often each
-        occurs: then the result is a tuple. There is no derivative.
-        """
+    ) -> Any: ...
     @overload
     def unique(
         self, sorted: _bool = True, *, return_inverse: _bool, return_counts: _bool = False, axis: _int | None
-    ) -> Any:
-        """Return the distinct elements, sorted; or the distinct slices along ``dim``.
-
-        With ``return_inverse``, also the index of each element among them, and with ``return_counts``, how often each
-        occurs: then the result is a tuple. There is no derivative.
-        """
+    ) -> Any: ...
     @overload
     def unique_consecutive(
         self, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: _int | None = None
@@ -2767,88 +2354,71 @@ class Methods(ArrayFace):
     @overload
     def unique_consecutive(
         self, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, *, axis: _int | None
-    ) -> Tensor:
-        """Return the elements without those equal to the one before; or the slices along ``dim``. See :func:`unique`."""
+    ) -> Tensor: ...
     @overload
     def unique_consecutive(
         self, return_inverse: Literal[False] = False, *, return_counts: Literal[True], dim: _int | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the elements without those equal to the one before; or the slices along ``dim``. See :func:`unique`."""
+    ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique_consecutive(
         self, return_inverse: Literal[False] = False, *, return_counts: Literal[True], axis: _int | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the elements without those equal to the one before; or the slices along ``dim``. See :func:`unique`."""
+    ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique_consecutive(
         self, return_inverse: Literal[False], return_counts: Literal[True], dim: _int | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the elements without those equal to the one before; or the slices along ``dim``. See :func:`unique`."""
+    ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique_consecutive(
         self, return_inverse: Literal[False], return_counts: Literal[True], *, axis: _int | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the elements without those equal to the one before; or the slices along ``dim``. See :func:`unique`."""
+    ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique_consecutive(
         self, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: _int | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the elements without those equal to the one before; or the slices along ``dim``. See :func:`unique`."""
+    ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique_consecutive(
         self, *, return_inverse: Literal[True], return_counts: Literal[False] = False, axis: _int | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the elements without those equal to the one before; or the slices along ``dim``. See :func:`unique`."""
+    ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique_consecutive(
         self, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: _int | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the elements without those equal to the one before; or the slices along ``dim``. See :func:`unique`."""
+    ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique_consecutive(
         self, return_inverse: Literal[True], return_counts: Literal[False] = False, *, axis: _int | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the elements without those equal to the one before; or the slices along ``dim``. See :func:`unique`."""
+    ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique_consecutive(
         self, *, return_inverse: Literal[True], return_counts: Literal[True], dim: _int | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the elements without those equal to the one before; or the slices along ``dim``. See :func:`unique`."""
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     @overload
     def unique_consecutive(
         self, *, return_inverse: Literal[True], return_counts: Literal[True], axis: _int | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the elements without those equal to the one before; or the slices along ``dim``. See :func:`unique`."""
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     @overload
     def unique_consecutive(
         self, return_inverse: Literal[True], return_counts: Literal[True], dim: _int | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the elements without those equal to the one before; or the slices along ``dim``. See :func:`unique`."""
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     @overload
     def unique_consecutive(
         self, return_inverse: Literal[True], return_counts: Literal[True], *, axis: _int | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the elements without those equal to the one before; or the slices along ``dim``. See :func:`unique`."""
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     @overload
     def unique_consecutive(
         self, *, return_inverse: _bool, return_counts: _bool = False, dim: _int | None = None
-    ) -> Any:
-        """Return the elements without those equal to the one before; or the slices along ``dim``. See :func:`unique`."""
+    ) -> Any: ...
     @overload
-    def unique_consecutive(self, *, return_inverse: _bool, return_counts: _bool = False, axis: _int | None) -> Any:
-        """Return the elements without those equal to the one before; or the slices along ``dim``. See :func:`unique`."""
+    def unique_consecutive(self, *, return_inverse: _bool, return_counts: _bool = False, axis: _int | None) -> Any: ...
     @overload
     def unsqueeze(self, dim: _int) -> Tensor:
         """Return a view with a new dimension of length 1 at position ``dim``."""
     @overload
-    def unsqueeze(self, *, axis: _int) -> Tensor:
-        """Return a view with a new dimension of length 1 at position ``dim``."""
+    def unsqueeze(self, *, axis: _int) -> Tensor: ...
     @overload
     def unsqueeze_(self, dim: _int) -> Tensor:
         """In-place form of :func:`retrograd.unsqueeze`: only the shape and the strides change."""
     @overload
-    def unsqueeze_(self, *, axis: _int) -> Tensor:
-        """In-place form of :func:`retrograd.unsqueeze`: only the shape and the strides change."""
+    def unsqueeze_(self, *, axis: _int) -> Tensor: ...
     def untyped_storage(self) -> UntypedStorage:
         """Return the memory that the tensor lies in, to ask where it is and how large; views share that of their base."""
     @overload
@@ -2872,11 +2442,7 @@ class Methods(ArrayFace):
         *,
         keepdims: _bool,
         correction: _float | None = None,
-    ) -> Tensor:
-        """Return the variance over ``dim``: ``sum(|x - mean|^2) / (n - correction)``, with ``correction=1`` by default.
-
-        ``unbiased=False`` is another way to say ``correction=0``.
-        """
+    ) -> Tensor: ...
     @overload
     def var(
         self,
@@ -2885,11 +2451,7 @@ class Methods(ArrayFace):
         unbiased: _bool | None = None,
         keepdims: _bool = False,
         correction: _float | None = None,
-    ) -> Tensor:
-        """Return the variance over ``dim``: ``sum(|x - mean|^2) / (n - correction)``, with ``correction=1`` by default.
-
-        ``unbiased=False`` is another way to say ``correction=0``.
-        """
+    ) -> Tensor: ...
     def vdot(self, other: TensorOrArray) -> Tensor:
         """Return the inner product of two vectors, with the elements of ``input`` conjugated."""
     def view(
