@@ -42,23 +42,23 @@ ADDING = ("return_indices", "return_inverse", "return_counts")
 
 # what parameters take that their operations take for tensors, or whose functions see to all kinds of arguments
 TAKEN: dict[str, Any] = {
-    "chain_matmul.matrices": TensorOrArray,
-    "multi_dot.tensors": Sequence[TensorOrArray],
     "broadcast_tensors.tensors": TensorOrArray | Sequence[TensorOrArray],
     "bucketize.input": Operand,
+    "chain_matmul.matrices": TensorOrArray,
     "gaussian_nll_loss.var": Tensor | float,
     "heaviside.values": Operand,
     "histogram.bins": int | Tensor | ndarray | Sequence[Any],
     "index_fill.value": Operand,
     "index_put.indices": Sequence[TensorOrArray | None],
-    "pinv.atol": float | TensorOrArray,
-    "pinv.rcond": float | TensorOrArray,
-    "pinv.rtol": float | TensorOrArray,
     "isclose.input": Operand,
     "isclose.other": Operand,
     "isin.elements": Operand,
     "isin.test_elements": Operand,
     "masked_fill.value": Operand,
+    "multi_dot.tensors": Sequence[TensorOrArray],
+    "pinv.atol": float | TensorOrArray,
+    "pinv.rcond": float | TensorOrArray,
+    "pinv.rtol": float | TensorOrArray,
     "resize_.size": int | Sequence[int],
     "searchsorted.input": Operand,
     "sum_to_size.sizes": int | Sequence[int],
@@ -113,7 +113,8 @@ def of_operation(op: Op) -> Iterable[Signature]:
     plain = inspect.unwrap(op.function)
     known = hints(plain)
     parameters = list(inspect.signature(plain).parameters.values())
-    tensors = [each.name for each in parameters if each.name not in known or each.name == op.sequence]
+    plain_names = known.keys() | BY_NAME.keys() - op.differentiable
+    tensors = [each.name for each in parameters if each.name not in plain_names or each.name == op.sequence]
     typed = [each.replace(annotation=_taken_by(op, each, known, tensors)) for each in parameters]
     several = isinstance(op.output_type, NamedResults)
     returns = op.output_type.type if several else tuple[Tensor, ...] if op.multi_view else Tensor  # type: ignore
