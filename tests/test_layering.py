@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from retrograd._late_names import NAMES, PACKAGES
-
 SOURCE = Path(__file__).parent.parent / "src"
 PACKAGE = SOURCE / "retrograd"
 
@@ -211,11 +209,3 @@ def test_what_numpy_refuses_is_known_before_the_first_call() -> None:
         assert "x.numpy()" in reason_for_refusing(np.busday_count)
         """
     )
-
-
-def test_type_checkers_see_what_is_imported_late() -> None:
-    """The names that ``retrograd.__getattr__`` imports when they are asked for."""
-    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
-    (block,) = (each for each in tree.body if isinstance(each, ast.If) and ast.unparse(each.test) == "_TYPE_CHECKING")
-    seen = {alias.name for each in block.body if isinstance(each, ast.ImportFrom) for alias in each.names}
-    assert seen == set(PACKAGES) | set(NAMES)

@@ -50,7 +50,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "of use inside torch: dispatch, typing, texts for documentation": """
             GRID_SAMPLE_INTERPOLATION_MODES GRID_SAMPLE_PADDING_MODES assert_int_or_pair has_torch_function
             has_torch_function_unary has_torch_function_variadic
-            reproducibility_notes sparse_support_notes tf32_notes""",
+            TYPE_CHECKING reproducibility_notes sparse_support_notes tf32_notes""",
         "not documented: return_indices=True gives the same": """
             adaptive_max_pool1d_with_indices adaptive_max_pool2d_with_indices adaptive_max_pool3d_with_indices
             fractional_max_pool2d_with_indices fractional_max_pool3d_with_indices max_pool1d_with_indices

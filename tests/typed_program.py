@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import assert_type
 
 import numpy as np
 
@@ -96,3 +97,76 @@ def evaluate(model: nn.Module, x: Tensor, y: Tensor) -> float:
 @rg.anomaly.watch()
 def smallest(x: Tensor, y: Tensor) -> float:
     return float(nn.functional.mse_loss(x, y).min())
+
+
+def tensors(x: Tensor, array: np.ndarray) -> None:
+    """Methods, operators and functions, with torch's names of parameters and with NumPy's."""
+    assert_type(x.exp().sum(dim=0, keepdim=True), Tensor)
+    assert_type(x.sum(axis=0, keepdims=True), Tensor)
+    assert_type(rg.exp(x) + 1, Tensor)
+    assert_type(2 * -(x**2) @ x.T, Tensor)
+    assert_type((x > 0) & ~(x == 1), Tensor)
+    assert_type(x[0, ..., None, 1:], Tensor)
+    assert_type(x[x > 0], Tensor)
+    assert_type(x[[0, 1]], Tensor)
+    assert_type(x.reshape(2, -1).view((-1,)).permute(0), Tensor)
+    assert_type(x.to(rg.float64).to("cpu").to(device="cpu", dtype=np.float32), Tensor)
+    assert_type(x.float().clamp(min=0).requires_grad_(), Tensor)
+    assert_type(rg.mul(2.0, x), Tensor)
+    assert_type(rg.dist(array, x), Tensor)
+    assert_type(rg.add(x, array, alpha=2, out=rg.empty(0)), Tensor)
+    assert_type(rg.cat([x, x], dim=1), Tensor)
+    assert_type(rg.einsum("ij,kj->ik", x, x), Tensor)
+    x -= 0.1 * x
+    x[0] = 3.0
+    x.zero_().add_(x, alpha=0.1).uniform_(-1, 1)
+    for row in x:
+        assert_type(row, Tensor)
+
+
+def facts(x: Tensor) -> None:
+    """What tensors tell about themselves."""
+    assert_type(x.shape, rg.Size)
+    assert_type(x.shape[0], int)
+    assert_type(x.shape[1:].numel(), int)
+    assert_type(x.size(-1), int)
+    assert_type(x.size(), rg.Size)
+    assert_type(x.dtype, rg.dtype)
+    assert_type(x.device, rg.device)
+    assert_type(x.is_floating_point(), bool)
+    assert_type(x.item(), float | int | bool)
+    assert_type(x.grad, Tensor | None)
+    assert_type(x.type(), str)
+
+
+def several_results(x: Tensor) -> None:
+    """Named tuples, tuples, and what depends on a flag."""
+    assert_type(x.max(), Tensor)
+    assert_type(x.max(dim=0), rg.return_types.max)
+    assert_type(x.max(axis=0).values, Tensor)
+    assert_type(rg.max(x, x + 1), Tensor)
+    values, indices = x.topk(2)
+    assert_type(indices, Tensor)
+    assert_type(rg.linalg.svd(x).S, Tensor)
+    assert_type(rg.split(values, [1, 1]), tuple[Tensor, ...])
+    assert_type(rg.where(x > 0), tuple[Tensor, ...])
+    assert_type(rg.where(x > 0, x, 0.0), Tensor)
+    assert_type(x.nonzero(as_tuple=True), tuple[Tensor, ...])
+    assert_type(x.unique(return_counts=True), tuple[Tensor, Tensor])
+    assert_type(nn.functional.max_pool2d(x, 2), Tensor)
+    assert_type(nn.functional.max_pool2d(x, 2, return_indices=True), tuple[Tensor, Tensor])
+    assert_type(rg.autograd.grad(x.sum(), x), tuple[Tensor, ...])
+    assert_type(rg.autograd.grad(x.sum(), {"x": x}), dict[str, Tensor])
+
+
+def namespaces(x: Tensor, y: Tensor) -> None:
+    assert_type(Net()(x, scale=2.0), Tensor)
+    assert_type(nn.Linear(3, 2)(x).sum(), Tensor)
+    assert_type(nn.functional.relu(x, inplace=True), Tensor)
+    assert_type(nn.functional.cross_entropy(x, y, label_smoothing=0.1), Tensor)
+    assert_type(nn.functional.softmax(x, dim=-1), Tensor)
+    assert_type(rg.fft.rfft(x, norm="ortho"), Tensor)
+    assert_type(rg.special.erf(x), Tensor)
+    assert_type(rg.linalg.norm(x, ord=2, dim=(0, 1)), Tensor)
+    assert_type(rg.exp_(x), Tensor)
+    assert_type(rg.FloatTensor([1.0]).abs(), Tensor)

@@ -12,7 +12,6 @@ import importlib as _importlib
 import os as _os
 import warnings as _warnings
 from math import e, inf, nan, pi
-from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from retrograd import autograd, creation, ops, random, serialization
@@ -438,56 +437,6 @@ newaxis = None
 # torch says nothing about overflow and division by zero, and neither do we: NumPy's warnings would point into this
 # package. Code outside of it warns as before.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.")
-
-
-# What is imported when it is first used, as checkers and editors see it: the table is in retrograd._late_names.
-# fmt: off
-if _TYPE_CHECKING:
-    from retrograd import accelerator, amp, anomaly, backends, compiler, cuda, distributed  # noqa: F401, I001
-    from retrograd import distributions, fft, func, jit, linalg, multiprocessing, nn, optim  # noqa: F401
-    from retrograd import functional, return_types, signal, special, testing, types, utils, version  # noqa: F401
-    from retrograd.amp import GradScaler, autocast, is_autocast_enabled
-    from retrograd.creation.ranges import range
-    from retrograd.creation.signal_windows import (
-        bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window,
-    )
-    from retrograd.cuda import OutOfMemoryError
-    from retrograd.files import load, save
-    from retrograd.legacy import detach, lu, lu_solve, norm_except_dim, qr, svd, vander
-    from retrograd.lowrank import pca_lowrank, svd_lowrank
-    from retrograd.ops.adaptive_pool import adaptive_avg_pool1d, adaptive_max_pool1d
-    from retrograd.ops.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
-    from retrograd.ops.distances import pdist
-    from retrograd.ops.householder import geqrf, orgqr, ormqr
-    from retrograd.ops.linalg import det, inverse, logdet, slogdet
-    from retrograd.ops.linalg_decompositions import cholesky
-    from retrograd.ops.linalg_functions import matrix_exp, matrix_power, pinverse
-    from retrograd.ops.linalg_lu import lu_unpack
-    from retrograd.ops.linalg_norms import cdist, cosine_similarity, pairwise_distance
-    from retrograd.ops.linalg_triangular import cholesky_inverse, cholesky_solve, triangular_solve
-    from retrograd.ops.pool import avg_pool1d, max_pool1d, max_pool2d, max_pool3d
-    from retrograd.ops.special import (
-        digamma, erf, erfc, erfinv, i0, igamma, igammac, lgamma, logit, mvlgamma, polygamma, xlogy,
-    )
-    from retrograd.ops.segments import segment_reduce
-    from retrograd.ops.spectrogram import istft, stft
-    from retrograd.ops.unfold import channel_shuffle, pixel_shuffle, pixel_unshuffle
-    from retrograd.ops.view_copies import (
-        alias_copy, as_strided_copy, detach_copy, diagonal_copy, expand_copy, permute_copy, select_copy,
-        slice_copy, split_copy, split_with_sizes_copy, squeeze_copy, t_copy, transpose_copy, unbind_copy,
-        unfold_copy, unsqueeze_copy, view_as_complex_copy, view_as_real_copy, view_copy,
-    )
-    from retrograd.printing import printoptions, set_printoptions
-    from retrograd.switches import (
-        are_deterministic_algorithms_enabled, bfloat16, compile, get_deterministic_debug_mode,
-        get_float32_matmul_precision, get_num_interop_threads, is_deterministic_algorithms_warn_only_enabled,
-        is_warn_always_enabled, set_default_tensor_type, set_deterministic_debug_mode, set_float32_matmul_precision,
-        set_flush_denormal, set_num_interop_threads, set_warn_always, use_deterministic_algorithms,
-        _assert,  # noqa: F401
-    )
-    from retrograd.utils.dlpack import to_dlpack
-    from retrograd.vectorize import vmap
-# fmt: on
 
 
 def __getattr__(name: str) -> _Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+from typing import overload as _overload
 
 import numpy as np
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from retrograd.autograd import forward_ad, functional, graph, profiler, profiler_util  # see __getattr__
 
 TensorOrTensors = Tensor | Iterable[Tensor]
+_Name = TypeVar("_Name")
 
 
 def backward(
@@ -116,6 +118,30 @@ def backward(
     )
 
 
+@_overload
+def grad(  # type: ignore[overload-overlap]
+    outputs: TensorOrTensors,
+    inputs: dict[_Name, Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> dict[_Name, Tensor]: ...
+@_overload
+def grad(
+    outputs: TensorOrTensors,
+    inputs: TensorOrTensors,
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...]: ...
 def grad(
     outputs: TensorOrTensors,
     inputs: TensorOrTensors | dict[Any, Tensor],

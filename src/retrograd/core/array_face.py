@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from retrograd.dtypes import dtype as _dtype
 from retrograd.dtypes import from_numpy_dtype
 from retrograd.gpu import DeviceArray
 from retrograd.unresolved import UnresolvedArray
+
+if TYPE_CHECKING:
+    from retrograd.core.tensor import Tensor
 
 CPU = _device("cpu")
 
@@ -46,6 +49,10 @@ class ArrayFace:
         """The length of every dimension."""
         return shape_of(self._data.shape)
 
+    @overload
+    def size(self, dim: None = None) -> Size: ...
+    @overload
+    def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Any:
         """Return the shape, or the length of dimension ``dim``."""
         if dim is None:
@@ -89,6 +96,10 @@ class ArrayFace:
         """Bytes of all elements."""
         return self._data.nbytes
 
+    @overload
+    def stride(self, dim: None = None) -> tuple[int, ...]: ...
+    @overload
+    def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> Any:
         """Return the step, in elements, from one index to the next of every dimension, or of dimension ``dim``."""
         strides = [step // self._data.itemsize for step in self._data.strides]
@@ -216,7 +227,7 @@ class ArrayFace:
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._data.__dlpack_device__()
 
-    def item(self) -> Any:
+    def item(self) -> int | float | bool:
         """Return the only element as a Python number.
 
         Raises
@@ -290,7 +301,7 @@ class ArrayFace:
             raise TypeError("len() of a 0-d tensor")
         return self._data.shape[0]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tensor]:
         if self._data.ndim == 0:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))  # type: ignore[attr-defined]

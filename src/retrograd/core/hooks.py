@@ -31,8 +31,8 @@ class RemovableHandle:
     __slots__ = ("__weakref__", "hooks_dict_ref", "id")
 
     def __init__(self, hooks_dict: Any) -> None:
-        self.hooks_dict_ref = weakref.ref(hooks_dict)
-        self.id = _next_id()
+        self.hooks_dict_ref: weakref.ref[Any] = weakref.ref(hooks_dict)
+        self.id: int = _next_id()
         while self.id in hooks_dict:  # numbers of another process, which have come by pickle
             self.id = _next_id()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 _item = tuple.__getitem__
 
@@ -26,6 +26,10 @@ class Size(tuple[int, ...]):
         """Return the number of elements of a tensor of this shape."""
         return math.prod(self)
 
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Size: ...
     def __getitem__(self, index: Any) -> Any:
         item = _item(self, index)
         return item if type(item) is int else shape_of(item)

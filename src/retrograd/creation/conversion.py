@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,13 +17,22 @@ from retrograd.device import array_module
 from retrograd.device import device as _device
 from retrograd.dtypes import as_dtype, default_float, from_numpy_dtype, get_default_dtype, promote_types
 
+if TYPE_CHECKING:
+    from retrograd.core.annotations import DeviceLike, DTypeLike
+
+
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer", "tensor"]
 
 _CPU = _device("cpu")
 
 
 def tensor(
-    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+    data: Any,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Return a new tensor with a copy of ``data``: a number, a nested sequence of numbers, an array or a tensor.
 
@@ -56,8 +65,8 @@ def new_tensor(
     self: Tensor,
     data: Any,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
@@ -92,7 +101,7 @@ def _tensor(name: str, data: Any, dtype: Any, device: Any, requires_grad: bool, 
     return _delivered(request, array.copy("K") if array is memory else array, wanted, device)
 
 
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike = None) -> Tensor:
     """Return ``data`` as a tensor, without a copy where it is a tensor or an array that need not be changed.
 
     A tensor keeps its place in the graph; memory is shared with an array.
@@ -113,7 +122,12 @@ def _changed(tensor: Tensor, request: Request, dtype: Any, device: Any) -> Tenso
 
 
 def asarray(
-    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
+    obj: Any,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+    copy: bool | None = None,
+    requires_grad: bool | None = None,
 ) -> Tensor:
     """Return ``obj`` as a tensor, sharing its memory where that is possible.
 
@@ -176,7 +190,7 @@ def from_numpy(ndarray: Any) -> Tensor:
     return Request("from_numpy", {}, device=_CPU).deliver(_native(ndarray))
 
 
-def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(ext_tensor: Any, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
     """Return a tensor on the memory of another library's tensor.
 
     Parameters
@@ -245,7 +259,9 @@ def _of_capsule(capsule: Any) -> Any:
     return np.asarray(_Memory(array)) if is_older and not array.flags.writeable else array
 
 
-def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+def frombuffer(
+    buffer: Any, *, dtype: DTypeLike, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
     """Return a 1-d tensor on the memory of an object with Python's buffer protocol, such as a bytearray.
 
     Parameters

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
 from retrograd.batching import BatchedArray
 from retrograd.core.errors import no_tensor
@@ -17,10 +18,15 @@ from retrograd.creation.request import (
     as_shape,
     cast_number,
     dtype_of_number,
+    layout,
     shape_of,
     strided,
 )
 from retrograd.gpu import as_strided as strided_view
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Number
+
 
 __all__ = [
     "empty",
@@ -40,7 +46,7 @@ __all__ = [
 # --- of one value -------------------------------------------------------------------------------------------------
 
 
-def zeros(*shape: Any, **options: Unpack[ShapedOptions]) -> Tensor:
+def zeros(*shape: int | Sequence[int], **options: Unpack[ShapedOptions]) -> Tensor:
     """Return a tensor of zeros.
 
     Parameters
@@ -61,21 +67,21 @@ def zeros(*shape: Any, **options: Unpack[ShapedOptions]) -> Tensor:
     return request.make(lambda xp: xp.zeros(lengths, request.dtype))
 
 
-def ones(*shape: Any, **options: Unpack[ShapedOptions]) -> Tensor:
+def ones(*shape: int | Sequence[int], **options: Unpack[ShapedOptions]) -> Tensor:
     """Return a tensor of ones; see :func:`zeros` for the arguments."""
     lengths = shape_of("ones", shape, options)
     request = Request("ones", options)
     return request.make(lambda xp: xp.ones(lengths, request.dtype))
 
 
-def empty(*shape: Any, **options: Unpack[ShapedOptions]) -> Tensor:
+def empty(*shape: int | Sequence[int], **options: Unpack[ShapedOptions]) -> Tensor:
     """Return a tensor whose elements are whatever was in memory; see :func:`zeros` for the arguments."""
     lengths = shape_of("empty", shape, options)
     request = Request("empty", options)
     return request.make(lambda xp: xp.empty(lengths, request.dtype))
 
 
-def full(size: Any, fill_value: Any, **options: Unpack[Options]) -> Tensor:
+def full(size: int | Sequence[int], fill_value: Number | Tensor, **options: Unpack[Options]) -> Tensor:
     """Return a tensor with ``fill_value`` everywhere; its dtype follows from the value unless one is given.
 
     Examples
@@ -109,7 +115,7 @@ def eye(n: int, m: int | None = None, **options: Unpack[Options]) -> Tensor:
     return request.make(lambda xp: xp.eye(rows, columns, dtype=request.dtype))
 
 
-def empty_permuted(size: Any, physical_layout: Any, **options: Unpack[Options]) -> Tensor:
+def empty_permuted(size: int | Sequence[int], physical_layout: Any, **options: Unpack[Options]) -> Tensor:
     """Return a tensor whose elements are whatever was in memory, dense, with its dimensions in a given order there.
 
     Parameters
@@ -143,7 +149,7 @@ def empty_permuted(size: Any, physical_layout: Any, **options: Unpack[Options]) 
     return _empty_strided(request, shape, strides)
 
 
-def empty_strided(size: Any, stride: Any, **options: Unpack[Options]) -> Tensor:
+def empty_strided(size: int | Sequence[int], stride: Sequence[int], **options: Unpack[Options]) -> Tensor:
     """Return a tensor of given strides, in elements, whose elements are whatever was in memory.
 
     Raises
@@ -187,19 +193,19 @@ def like(name: str, input: Any, options: Options) -> Request:
     return request
 
 
-def zeros_like(input: Any, **options: Unpack[Options]) -> Tensor:
+def zeros_like(input: Tensor, **options: Unpack[Options]) -> Tensor:
     """Return zeros with the shape, dtype, device and order in memory of ``input``."""
     request = like("zeros_like", input, options)
     return request.make(lambda xp: xp.zeros_like(_layout_of(xp, input), request.dtype, request.order))
 
 
-def ones_like(input: Any, **options: Unpack[Options]) -> Tensor:
+def ones_like(input: Tensor, **options: Unpack[Options]) -> Tensor:
     """Return ones with the shape, dtype, device and order in memory of ``input``."""
     request = like("ones_like", input, options)
     return request.make(lambda xp: xp.ones_like(_layout_of(xp, input), request.dtype, request.order))
 
 
-def empty_like(input: Any, **options: Unpack[Options]) -> Tensor:
+def empty_like(input: Tensor, **options: Unpack[Options]) -> Tensor:
     """Return whatever was in memory with the shape, dtype, device and order in memory of ``input``."""
     request = like("empty_like", input, options)
     return request.make(lambda xp: empty_as(xp, input, request))
@@ -210,7 +216,7 @@ def empty_as(xp: Any, input: Tensor, request: Request) -> Any:
     return xp.empty_like(_layout_of(xp, input), request.dtype, request.order)
 
 
-def full_like(input: Any, fill_value: Any, **options: Unpack[Options]) -> Tensor:
+def full_like(input: Tensor, fill_value: Number | Tensor, **options: Unpack[Options]) -> Tensor:
     """Return ``fill_value`` everywhere with the shape, dtype, device and order in memory of ``input``."""
     request = like("full_like", input, options)
     element = cast_number("full_like", as_number("full_like", "fill_value", fill_value), request.dtype)
@@ -224,7 +230,7 @@ def _layout_of(xp: Any, input: Tensor) -> Any:
 
 
 @method
-def new_zeros(self: Tensor, *shape: Any, **options: Unpack[ShapedOptions]) -> Tensor:
+def new_zeros(self: Tensor, *shape: int | Sequence[int], **options: Unpack[ShapedOptions]) -> Tensor:
     """Return zeros with the dtype and device of this tensor."""
     lengths = shape_of("new_zeros", shape, options)
     request = like("new_zeros", self, options)
@@ -232,7 +238,7 @@ def new_zeros(self: Tensor, *shape: Any, **options: Unpack[ShapedOptions]) -> Te
 
 
 @method
-def new_ones(self: Tensor, *shape: Any, **options: Unpack[ShapedOptions]) -> Tensor:
+def new_ones(self: Tensor, *shape: int | Sequence[int], **options: Unpack[ShapedOptions]) -> Tensor:
     """Return ones with the dtype and device of this tensor."""
     lengths = shape_of("new_ones", shape, options)
     request = like("new_ones", self, options)
@@ -240,7 +246,7 @@ def new_ones(self: Tensor, *shape: Any, **options: Unpack[ShapedOptions]) -> Ten
 
 
 @method
-def new_empty(self: Tensor, *shape: Any, **options: Unpack[ShapedOptions]) -> Tensor:
+def new_empty(self: Tensor, *shape: int | Sequence[int], **options: Unpack[ShapedOptions]) -> Tensor:
     """Return whatever was in memory with the dtype and device of this tensor."""
     lengths = shape_of("new_empty", shape, options)
     request = like("new_empty", self, options)
@@ -248,16 +254,25 @@ def new_empty(self: Tensor, *shape: Any, **options: Unpack[ShapedOptions]) -> Te
 
 
 @method
-def new_full(self: Tensor, size: Any, fill_value: Any, **options: Unpack[Options]) -> Tensor:
+def new_full(
+    self: Tensor, size: int | Sequence[int], fill_value: Number | Tensor, **options: Unpack[Options]
+) -> Tensor:
     """Return ``fill_value`` everywhere with the dtype and device of this tensor."""
     request = like("new_full", self, options)
     return _filled(request, as_shape("new_full", size), as_number("new_full", "fill_value", fill_value))
 
 
 @method
-def new_empty_strided(self: Tensor, size: Any, stride: Any, **options: Unpack[Options]) -> Tensor:
+def new_empty_strided(
+    self: Tensor, size: int | Sequence[int], stride: Sequence[int], **options: Unpack[Options]
+) -> Tensor:
     """Return a tensor of given strides with the dtype and device of this tensor."""
     return _empty_strided(like("new_empty_strided", self, options), size, stride)
 
 
-add_method("layout", property(lambda self: strided, doc="How the elements are kept: ``retrograd.strided``."))
+def _layout(self: Tensor) -> layout:
+    """How the elements are kept: ``retrograd.strided``."""
+    return strided
+
+
+add_method("layout", property(_layout))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -13,10 +13,19 @@ from retrograd.core.tensor import Tensor
 from retrograd.creation.request import NumpyDType, Options, Request, as_int, as_number, as_real
 from retrograd.dtypes import default_complex, default_float, fits, int64
 
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Number
+
+
 __all__ = ["arange", "linspace", "logspace", "range", "tril_indices", "triu_indices"]
 
 
-def arange(start: Any = None, end: Any = None, step: Any = None, **options: Unpack[Options]) -> Tensor:
+def arange(
+    start: Number | Tensor | None = None,
+    end: Number | Tensor | None = None,
+    step: Number | Tensor | None = None,
+    **options: Unpack[Options],
+) -> Tensor:
     """Return the numbers from ``start`` (0 by default) up to ``end``, exclusive, by ``step`` (1 by default).
 
     The forms are ``arange(end)``, ``arange(start, end)`` and ``arange(start, end, step)``. The dtype is int64 if all
@@ -56,7 +65,12 @@ def arange(start: Any = None, end: Any = None, step: Any = None, **options: Unpa
     return _fill_in_order(request, lambda xp: _progression(xp, first, by, length, request.dtype))
 
 
-def range(start: Any = 0, end: Any = None, step: Any = 1, **options: Unpack[Options]) -> Tensor:
+def range(
+    start: Number | Tensor = 0,
+    end: Number | Tensor | None = None,
+    step: Number | Tensor = 1,
+    **options: Unpack[Options],
+) -> Tensor:
     """Return the numbers from ``start`` to ``end``, **inclusive**, by ``step``. Deprecated: use :func:`arange`.
 
     The dtype is the default one, of real numbers, also if all arguments are integers.
@@ -125,7 +139,7 @@ def _progression(xp: Any, first: Any, by: Any, length: int, dtype: NumpyDType) -
     return numbers.astype(dtype, copy=False)
 
 
-def linspace(start: Any, end: Any, steps: int, **options: Unpack[Options]) -> Tensor:
+def linspace(start: Number | Tensor, end: Number | Tensor, steps: int, **options: Unpack[Options]) -> Tensor:
     """Return ``steps`` evenly spaced numbers from ``start`` to ``end``, both inclusive.
 
     Raises
@@ -142,7 +156,9 @@ def linspace(start: Any, end: Any, steps: int, **options: Unpack[Options]) -> Te
     return _fill_in_order(request, lambda xp: _truncated(_even(xp, first, last, steps), request.dtype))
 
 
-def logspace(start: Any, end: Any, steps: int, base: float = 10.0, **options: Unpack[Options]) -> Tensor:
+def logspace(
+    start: Number | Tensor, end: Number | Tensor, steps: int, base: float = 10.0, **options: Unpack[Options]
+) -> Tensor:
     """Return ``base`` raised to ``steps`` evenly spaced exponents from ``start`` to ``end``, both inclusive.
 
     Raises

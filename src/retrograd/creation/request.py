@@ -6,7 +6,7 @@ import enum
 import operator
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from retrograd.device import array_module, as_device, device_of_block
 from retrograd.device import device as _device
 from retrograd.dtypes import as_dtype, default_complex, default_float, fits, int64
 from retrograd.dtypes import bool as bool_
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import DTypeLike
+
 
 # numpy.dtype is generic in its scalar type, which nothing here depends on
 NumpyDType = np.dtype[Any]
@@ -70,7 +74,7 @@ class Options(TypedDict, total=False):
     """
 
     out: Tensor | None
-    dtype: Any
+    dtype: DTypeLike | None
     device: _device | str | int | None
     requires_grad: bool
     layout: layout | None

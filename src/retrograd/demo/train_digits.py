@@ -38,6 +38,7 @@ def train():
             loss.backward()
             with rg.no_grad():
                 for p, velocity in zip(parameters, velocities, strict=True):
+                    assert p.grad is not None
                     p -= LR * velocity.mul_(MOMENTUM).add_(p.grad)
                     p.grad = None
             total += loss.item() * len(batch)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from retrograd.core import calls
 from retrograd.core.sites import warn_user
@@ -39,16 +39,19 @@ __all__ = [
 ]
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
 @functools.cache
 def _overwriting(function: Any) -> Callable[..., Tensor]:
     """The form of an elementwise operation that writes its result over its input."""
     return calls.inplace(function.op, f"{function.op.name}_")
 
 
-def _like(function: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _like(function: Any) -> Callable[[F], F]:
     """Give a function the docstring of the operation that it calls."""
 
-    def document(wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    def document(wrapper: F) -> F:
         wrapper.__doc__ = function.__doc__
         return wrapper
 

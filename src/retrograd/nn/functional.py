@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from retrograd.nn import grad as grad  # where torch has it, too
 from retrograd.nn._activations import (
     celu,
@@ -115,11 +113,6 @@ from retrograd.ops.pool import (
 from retrograd.ops.rearranging import pad
 from retrograd.ops.trigonometric import tanh
 from retrograd.ops.unfold import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold
-
-if TYPE_CHECKING:  # layers are there already for kernels that are not yet
-
-    def __getattr__(name: str) -> Any: ...
-
 
 __all__ = [
     "adaptive_avg_pool1d",

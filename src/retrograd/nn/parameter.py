@@ -114,6 +114,7 @@ class Buffer(Tensor, metaclass=_Marked):
     """
 
     _mark = "_is_buffer"
+    persistent: bool
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         leaf = _leaf(cls, data, cls.__name__)
@@ -278,6 +279,8 @@ class UninitializedBuffer(UninitializedTensorMixin):
     persistent
         Whether it is part of the module's state dict.
     """
+
+    persistent: bool
 
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True

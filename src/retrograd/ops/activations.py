@@ -131,7 +131,7 @@ def _prelu_kernel(input, weight):
 
 
 @composite()
-def prelu(input, weight) -> Any:
+def prelu(input, weight) -> Tensor:
     """Return ``input`` where it is positive, ``weight * input`` elsewhere, with one weight or one per channel.
 
     Raises
@@ -350,7 +350,7 @@ def gelu(input, approximate: str = "none"):
 
 
 @composite(method=False)
-def softsign(input) -> Any:
+def softsign(input) -> Tensor:
     """Return ``input / (1 + abs(input))``."""
     return input / (1 + input.abs())
 
@@ -362,7 +362,7 @@ def tanhshrink(input):
 
 
 @composite(method=False)
-def glu(input, dim: int = -1):
+def glu(input, dim: int = -1) -> Tensor:
     """Return one half of ``input`` along ``dim`` times the sigmoid of the other half."""
     check_kind("glu", "f", input._data)
     if input.ndim == 0:

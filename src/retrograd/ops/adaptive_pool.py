@@ -81,13 +81,13 @@ def _adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Tensor:
 
 
 @composite(method=False, reported=False)
-def adaptive_avg_pool1d(input, output_size: OutputSize):
+def adaptive_avg_pool1d(input, output_size: OutputSize) -> Tensor:
     """Return the means over ``output_size`` windows of ``(N, C, L)`` or ``(C, L)``; see :func:`adaptive_avg_pool2d`."""
     return _adaptive_avg_pool(1, input, output_size)
 
 
 @composite(method=False, reported=False)
-def adaptive_avg_pool2d(input, output_size: OutputSize):
+def adaptive_avg_pool2d(input, output_size: OutputSize) -> Tensor:
     """Return the means over as many windows of ``(N, C, H, W)`` or ``(C, H, W)`` as the result is to have elements.
 
     Parameters
@@ -105,7 +105,7 @@ def adaptive_avg_pool2d(input, output_size: OutputSize):
 
 
 @composite(method=False, reported=False)
-def adaptive_avg_pool3d(input, output_size: OutputSize):
+def adaptive_avg_pool3d(input, output_size: OutputSize) -> Tensor:
     """Return the means over ``output_size`` windows of ``(N, C, D, H, W)``; see :func:`adaptive_avg_pool2d`."""
     return _adaptive_avg_pool(3, input, output_size)
 
@@ -264,7 +264,7 @@ def max_unpool1d(
     stride: IntOrInts | None = None,
     padding: IntOrInts = 0,
     output_size: Sequence[int] | None = None,
-):
+) -> Tensor:
     """Put maxima of :func:`max_pool1d` back to where they were; see :func:`max_unpool2d`."""
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
@@ -277,7 +277,7 @@ def max_unpool2d(
     stride: IntOrInts | None = None,
     padding: IntOrInts = 0,
     output_size: Sequence[int] | None = None,
-):
+) -> Tensor:
     """Put maxima that :func:`max_pool2d` returned with their indices back to where they were, with zeros elsewhere.
 
     Parameters
@@ -311,6 +311,6 @@ def max_unpool3d(
     stride: IntOrInts | None = None,
     padding: IntOrInts = 0,
     output_size: Sequence[int] | None = None,
-):
+) -> Tensor:
     """Put maxima of :func:`max_pool3d` back to where they were; see :func:`max_unpool2d`."""
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

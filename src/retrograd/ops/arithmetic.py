@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from retrograd.core.tensor import Tensor
 from retrograd.dtypes import fits
 from retrograd.ops._checks import check_kind, check_tensor
 from retrograd.ops._rules import conj, keep, not_implemented, zero
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Operand
+
 
 # --- sums -------------------------------------------------------------------------------------------------------------
 
@@ -89,7 +93,7 @@ def as_alpha(name: str, alpha: Any, dtype: np.dtype) -> Any:
 
 
 @composite(reported=False)
-def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
+def add(input: Operand, other: Operand, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """Return ``input + alpha * other``.
 
     >>> rg.add(rg.tensor([1., 2.]), rg.tensor([10., 20.]), alpha=0.5)
@@ -99,7 +103,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
 
 
 @composite("subtract", reported=False)
-def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
+def sub(input: Operand, other: Operand, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """Return ``input - alpha * other``. There is no difference of bool tensors; use ``logical_xor``."""
     return _sub(input, other, out=out) if alpha == 1 else _sub_scaled(input, other, alpha, out=out)
 
@@ -108,7 +112,7 @@ subtract = sub
 
 
 @composite(method=False, reported=False)
-def rsub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
+def rsub(input: Operand, other: Operand, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """Return ``other - alpha * input``."""
     return _rsub(input, other, out=out) if alpha == 1 else _sub_scaled(other, input, alpha, out=out)
 
@@ -117,12 +121,12 @@ _add_, _add_scaled_ = inplace(_add.op, "add_"), inplace(_add_scaled.op, "add_")
 _sub_, _sub_scaled_ = inplace(_sub.op, "sub_"), inplace(_sub_scaled.op, "sub_")
 
 
-def add_(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+def add_(input: Tensor, other: Operand, *, alpha: Any = 1) -> Tensor:
     """In-place form of :func:`retrograd.add`."""
     return _add_(input, other) if alpha == 1 else _add_scaled_(input, other, alpha)
 
 
-def sub_(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+def sub_(input: Tensor, other: Operand, *, alpha: Any = 1) -> Tensor:
     """In-place form of :func:`retrograd.sub`."""
     return _sub_(input, other) if alpha == 1 else _sub_scaled_(input, other, alpha)
 
@@ -210,7 +214,7 @@ def _by_rounding_mode(choices: dict[str | None, Any], mode: str | None) -> Any:
 
 
 @composite("divide", reported=False)
-def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
+def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """Return ``input / other``, rounded if so wished.
 
     Parameters
@@ -228,7 +232,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     return division(input, other, out=out)
 
 
-def div_(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+def div_(input: Tensor, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
     """In-place form of :func:`retrograd.div`."""
     return _by_rounding_mode(_DIV_, rounding_mode)(input, other)
 
@@ -239,7 +243,7 @@ add_method("divide_", renamed(div_, "divide_"))
 
 
 @composite(reported=False)
-def true_divide(input: Any, other: Any, *, out: Any = None) -> Tensor:
+def true_divide(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return ``input / other``; integers give the default float dtype."""
     return _div(input, other, out=out)
 

@@ -199,7 +199,16 @@ def _update(running: Tensor | None, batch: Any, momentum: float) -> None:
 
 
 @composite(method=False, reported=False)
-def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5) -> Any:
+def batch_norm(
+    input,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight=None,
+    bias=None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """Normalise every channel over the batch, or by running statistics (Ioffe, Szegedy, 2015).
 
     Shapes: ``(N, C, ...)``, all others ``(C,)``; the result has the shape of the input.
@@ -295,10 +304,10 @@ def instance_norm(
     running_var=None,
     weight=None,
     bias=None,
-    use_input_stats=True,
-    momentum=0.1,
-    eps=1e-5,
-) -> Any:
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """Normalise every channel of every sample (Ulyanov, Vedaldi, Lempitsky, 2016).
 
     The arguments are those of :func:`batch_norm`, with ``use_input_stats`` for ``training``.

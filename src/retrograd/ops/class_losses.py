@@ -172,7 +172,15 @@ def _nll_loss(input, target, weight=None, ignore_index: int = -100, reduction: s
 
 
 @composite(method=False, reported=False)
-def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean") -> Any:
+def nll_loss(
+    input,
+    target,
+    weight=None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Return minus the elements of ``input``, logarithms of probabilities, at the classes in ``target``.
 
     Shapes: ``(C,), ()`` or ``(N, C), (N,)`` or ``(N, C, d1, ...), (N, d1, ...)``; the result is a number, or with
@@ -281,12 +289,12 @@ def cross_entropy(
     input,
     target,
     weight=None,
-    size_average=None,
-    ignore_index=-100,
-    reduce=None,
-    reduction="mean",
-    label_smoothing=0.0,
-) -> Any:
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
     """Return the cross entropy of logits and classes, or probabilities of classes.
 
     Minus the logarithm of the softmax of ``input`` at the target, without overflow or loss of small probabilities.

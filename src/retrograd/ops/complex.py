@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from retrograd.ops._checks import check_tensor
 from retrograd.ops._rules import conj as conjugated
 from retrograd.ops._rules import keep, zero
 from retrograd.unresolved import UnresolvedArray, apply_lazily, resolve
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Operand
+
 
 # --- parts ------------------------------------------------------------------------------------------------------------
 
@@ -55,11 +59,11 @@ def imag(input):
     return input.imag
 
 
-def _set_real(input: Tensor, value: Any) -> None:
+def _set_real(input: Tensor, value: Operand) -> None:
     real(input)[...] = value
 
 
-def _set_imag(input: Tensor, value: Any) -> None:
+def _set_imag(input: Tensor, value: Operand) -> None:
     imag(input)[...] = value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import NOT_GIVEN, result_dtype
 from retrograd.ops._checks import check_kind
 from retrograd.ops._rules import conj, keep, not_implemented
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Operand, TensorOrArray
+
 
 # --- by a condition ---------------------------------------------------------------------------------------------------
 
@@ -51,6 +55,10 @@ def _where(condition, input, other):
     return _choose(condition, input, other)
 
 
+@overload
+def where(condition: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: TensorOrArray, input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor: ...
 @composite(method=False, reported=False)
 def where(condition: Any, input: Any = NOT_GIVEN, other: Any = NOT_GIVEN, *, out: Any = None) -> Any:
     """Return ``input`` where ``condition`` is true and ``other`` elsewhere; either may be a number.
@@ -77,7 +85,7 @@ def where(condition: Any, input: Any = NOT_GIVEN, other: Any = NOT_GIVEN, *, out
     return _where(condition, input, other, out=out)
 
 
-def _where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
+def _where_method(input: Tensor, condition: TensorOrArray, other: Operand) -> Tensor:
     """Return ``input`` where ``condition`` is true and ``other`` elsewhere."""
     return where(condition, input, other)
 

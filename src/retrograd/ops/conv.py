@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor
 from retrograd.ops._checks import check_tensors
 from retrograd.ops._tuples import per_dimension, times
 from retrograd.ops._windows import count_windows
@@ -148,7 +149,7 @@ def conv1d(
     padding: IntOrInts | str = 0,
     dilation: IntOrInts = 1,
     groups: int = 1,
-):
+) -> Tensor:
     """Convolve ``(N, C, L)`` or ``(C, L)`` with ``(O, C / groups, kernel)``; see :func:`conv2d`."""
     return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
@@ -162,7 +163,7 @@ def conv2d(
     padding: IntOrInts | str = 0,
     dilation: IntOrInts = 1,
     groups: int = 1,
-):
+) -> Tensor:
     """Convolve in the sense of neural networks: sum ``input`` times ``weight`` over windows, without turning them.
 
     Shapes: ``(N, C, H, W), (O, C / groups, kH, kW), (O,) -> (N, O, H', W')``, or without ``N``, where ``H'`` is
@@ -199,7 +200,7 @@ def conv3d(
     padding: IntOrInts | str = 0,
     dilation: IntOrInts = 1,
     groups: int = 1,
-):
+) -> Tensor:
     """Convolve ``(N, C, D, H, W)`` or ``(C, D, H, W)`` with ``(O, C / groups, kD, kH, kW)``; see :func:`conv2d`."""
     return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
@@ -258,7 +259,7 @@ def conv_transpose1d(
     output_padding: IntOrInts = 0,
     groups: int = 1,
     dilation: IntOrInts = 1,
-):
+) -> Tensor:
     """The transpose of :func:`conv1d`; see :func:`conv_transpose2d`."""
     return _convolve_transposed(
         "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
@@ -275,7 +276,7 @@ def conv_transpose2d(
     output_padding: IntOrInts = 0,
     groups: int = 1,
     dilation: IntOrInts = 1,
-):
+) -> Tensor:
     """Apply the transpose of :func:`conv2d`, as a linear map: what its backward does to gradients.
 
     Shapes: ``(N, C, H, W), (C, O / groups, kH, kW), (O,) -> (N, O, H', W')``, or without ``N``, where ``H'`` is
@@ -314,7 +315,7 @@ def conv_transpose3d(
     output_padding: IntOrInts = 0,
     groups: int = 1,
     dilation: IntOrInts = 1,
-):
+) -> Tensor:
     """The transpose of :func:`conv3d`; see :func:`conv_transpose2d`."""
     return _convolve_transposed(
         "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation

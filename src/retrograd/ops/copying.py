@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from retrograd.device import array_module, as_device
 from retrograd.device import device as Device
 from retrograd.dtypes import as_dtype, fits, get_default_dtype
 from retrograd.gpu import DeviceArray
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import DeviceLike, DTypeLike, Operand
+
 
 # --- copies -------------------------------------------------------------------------------------------------------
 
@@ -96,6 +100,30 @@ def _transfer(input, device: Device, source: Device):
         return xp.asarray(input, blocking=True)
 
 
+@overload
+def to(
+    input: Tensor,
+    dtype: DTypeLike,
+    non_blocking: bool = False,
+    copy: bool = False,
+    *,
+    device: DeviceLike = None,
+    memory_format: Any = None,
+) -> Tensor: ...
+@overload
+def to(
+    input: Tensor,
+    device: DeviceLike = None,
+    dtype: DTypeLike | None = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    *,
+    memory_format: Any = None,
+) -> Tensor: ...
+@overload
+def to(
+    input: Tensor, other: Tensor, non_blocking: bool = False, copy: bool = False, *, memory_format: Any = None
+) -> Tensor: ...
 @method
 def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **ignored: Any) -> Tensor:
     """Return ``input`` in another dtype or on another device; ``input`` itself if nothing changes.
@@ -171,6 +199,10 @@ if hasattr(np, "astype"):
 _NAME_OF_TYPE = {kind: name for name, kind in DTYPES.items()}
 
 
+@overload
+def _type(input: Tensor, dtype: None = None, non_blocking: bool = False) -> str: ...
+@overload
+def _type(input: Tensor, dtype: DTypeLike | TensorType | type[Tensor], non_blocking: bool = False) -> Tensor: ...
 def _type(input: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     """Return the name of the tensor type, such as ``'retrograd.FloatTensor'``, or ``input`` converted to ``dtype``."""
     prefix = "retrograd." if input.device.type == "cpu" else "retrograd.cuda."
@@ -192,7 +224,7 @@ add_method("type", _type)
 
 
 @method
-def type_as(input: Any, other: Any) -> Tensor:
+def type_as(input: Tensor, other: Tensor) -> Tensor:
     """Return ``input`` in the dtype and on the device of ``other``."""
     return to(input, other)
 
@@ -282,7 +314,7 @@ _copy_on_device = calls.inplace(_copied.op, "copy_")
 
 
 @method
-def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
+def copy_(self: Tensor, other: Operand, non_blocking: bool = False) -> Tensor:
     """Copy ``other`` over the elements of this tensor, broadcast and converted, from whatever device it is on."""
     if isinstance(other, Tensor) and DeviceArray in (type(self._data), type(other._data)):
         other = to(other, device=self.device)

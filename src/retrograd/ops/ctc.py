@@ -194,7 +194,15 @@ def _padded(targets: Any, lengths: Any) -> Any:
 
 
 @composite(method=False)
-def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False) -> Any:
+def ctc_loss(
+    log_probs,
+    targets,
+    input_lengths,
+    target_lengths,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
     """Return minus the logarithms of the probabilities of sequences of labels, over all alignments.
 
     Shapes: ``(T, N, C), (N, S) or (sum of lengths,), (N,), (N,)`` or ``(T, C), (S,), (), ()``.

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrograd.core.layout import row_major
 from retrograd.core.op import kernel, linear, op
 from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor
 from retrograd.ops._checks import check_kind
 from retrograd.ops._picking import lifted
 from retrograd.ops._reducing import cast, checked_dim
 from retrograd.ops._rules import conj, everywhere, normalize_dim
 from retrograd.ops.extremes import check_ordered
 from retrograd.ops.selecting import scatter_zeros
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import TensorOrArray
 
 
 def along(x: Any, dim: int, start: int | None, stop: int | None) -> Any:
@@ -276,7 +280,9 @@ def difference_adjoint(g, shape, dim):
 
 
 @composite(out=True)
-def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(
+    input, n: int = 1, dim: int = -1, prepend: TensorOrArray | None = None, append: TensorOrArray | None = None
+) -> Tensor:
     """Return the ``n``-th differences of neighbours along ``dim``, with ``prepend`` and ``append`` put around first.
 
     >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
@@ -323,7 +329,7 @@ def _panels(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, Any, int
 
 
 @composite("trapz", method=False)
-def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+def trapezoid(y: Tensor, x: TensorOrArray | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """Return the integral of the samples ``y`` along ``dim`` by the trapezoidal rule.
 
     The samples are at the points ``x`` or at distance ``dx`` (1 by default).
@@ -336,7 +342,9 @@ trapz = trapezoid
 
 
 @composite(method=False)
-def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+def cumulative_trapezoid(
+    y: Tensor, x: TensorOrArray | None = None, *, dx: float | None = None, dim: int = -1
+) -> Tensor:
     """Return the integrals of the samples ``y`` up to each one along ``dim`` by the trapezoidal rule.
 
     The first sample has no integral, so that the result is shorter by one.
@@ -382,8 +390,12 @@ def gradient_along(f: Any, spacing: Any, dim: int, edge_order: int) -> Any:
 
 @composite(method=False)
 def gradient(
-    input: Any, *, spacing: Any = None, dim: int | Sequence[int] | None = None, edge_order: int = 1
-) -> tuple[Any, ...]:
+    input: Tensor,
+    *,
+    spacing: float | TensorOrArray | Sequence[Any] | None = None,
+    dim: int | Sequence[int] | None = None,
+    edge_order: int = 1,
+) -> tuple[Tensor, ...]:
     """Return the derivative of the samples ``input`` along each of the dimensions ``dim`` (all by default), as a tuple.
 
     ``spacing`` is the distance of the samples (1 by default), or for each dimension a distance or a vector of

@@ -9,6 +9,7 @@ import numpy as np
 from retrograd.core.layout import dense_copy, row_major
 from retrograd.core.op import kernel, linear, view
 from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor
 from retrograd.ops._rules import normalize_dim
 from retrograd.unresolved import UnresolvedArray
 
@@ -59,7 +60,7 @@ def diag_embed(input, offset: int = 0, dim1: int = -2, dim2: int = -1):
 
 
 @composite(out=True)
-def diag(input, diagonal: int = 0):
+def diag(input, diagonal: int = 0) -> Tensor:
     """Return the matrix with the vector ``input`` on its diagonal, or a copy of the diagonal of a matrix."""
     if input.ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
@@ -70,7 +71,7 @@ _diagonal = diagonal  # the parameter of diag has the name, too
 
 
 @composite()
-def diagflat(input, offset: int = 0):
+def diagflat(input, offset: int = 0) -> Tensor:
     """Return the matrix with the elements of ``input`` on its diagonal."""
     return diag_embed(input.reshape(-1), offset)
 

@@ -89,7 +89,7 @@ def _stretched(x: Any, term: str, out: str) -> Any:
 
 
 @composite(method=False, out=True)
-def tensordot(a, b, dims: int | Sequence[Any] = 2):
+def tensordot(a, b, dims: int | Sequence[Any] = 2) -> Tensor:
     """Return the sums of products of ``a`` and ``b`` over some dimensions of both.
 
     Parameters
@@ -142,7 +142,7 @@ def _letter(position: int) -> str:
 
 
 @composite(out=True)
-def inner(input, other) -> Any:
+def inner(input, other) -> Tensor:
     """Return the sums of the products over the last dimensions of ``input`` and ``other``.
 
     Shapes: ``(..., k)`` and ``(*, k)`` give ``(..., *)``. If one of them is 0-d, they are multiplied.
@@ -347,7 +347,7 @@ def _evaluate(operands: list[Any], plan: _Plan) -> Any:
 
 
 @composite(method=False)
-def einsum(*equation_and_operands) -> Any:
+def einsum(*equation_and_operands: Any) -> Tensor:
     """Return a sum of products of the elements of ``operands``, in Einstein's notation.
 
     An index that the output lacks is summed over; one that occurs twice in an operand takes its diagonal; ``...``

@@ -9,7 +9,7 @@ import numpy as np
 from retrograd.core.op import linear
 from retrograd.core.registry import composite
 from retrograd.core.state import set_grad_enabled
-from retrograd.core.tensor import wrap
+from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._checks import check_tensors
 from retrograd.ops._rules import everywhere, keep
 from retrograd.ops.indexing import add_at, index_
@@ -81,8 +81,14 @@ def _embedding(weight, input, padding_idx: int | None, scale_grad_by_freq: bool)
 
 @composite(method=False, reported=False)
 def embedding(
-    input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
-) -> Any:
+    input,
+    weight,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """Return the rows of ``weight`` at the indices ``input``.
 
     Shapes: ``(...), (V, D) -> (..., D)``.
@@ -195,15 +201,15 @@ def embedding_bag(
     input,
     weight,
     offsets=None,
-    max_norm=None,
-    norm_type=2.0,
-    scale_grad_by_freq=False,
-    mode="mean",
-    sparse=False,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
     per_sample_weights=None,
-    include_last_offset=False,
-    padding_idx=None,
-) -> Any:
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
     """Return sums, means or maxima of the rows of ``weight`` at bags of indices; an empty bag gives zeros.
 
     Parameters
@@ -268,7 +274,7 @@ def embedding_bag(
         first, present = _largest(weight._data[indices], bag_of, number)
         picked = indices[first] if indices.size else first
         largest = index_(weight, [picked, np.broadcast_to(np.arange(weight.shape[1]), picked.shape)])
-        return np.where(present[:, None], largest, 0.0)
+        return np.where(present[:, None], largest, 0.0)  # type: ignore[return-value]
     rows = _embedding(weight, index, None, scale_grad_by_freq)
     sums = add_at(rows if factors is None else rows * factors, (number, weight.shape[1]), [bag_of])
     if mode == "sum":
@@ -280,7 +286,7 @@ def embedding_bag(
 
 
 @composite(method=False)
-def one_hot(tensor, num_classes=-1) -> Any:
+def one_hot(tensor, num_classes: int = -1) -> Tensor:
     """Return vectors of zeros with a one at the classes in ``tensor``.
 
     Shapes: ``(...) -> (..., num_classes)``; by default there is one class more than the largest.

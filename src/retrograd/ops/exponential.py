@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from retrograd.core.tensor import Tensor
 from retrograd.ops._checks import check_kind
 from retrograd.ops._rules import conj, keep, zero
 from retrograd.ops.complex import _from_parts as from_parts
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Operand
+
 
 LN2 = math.log(2)
 LN10 = math.log(10)
@@ -206,7 +210,7 @@ def _integer_power(input: Any, other: Any) -> Any:
 
 
 @composite(reported=False)
-def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
+def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return ``input ** exponent``. Either may be a number.
 
     The derivative by ``input`` is 0 where ``exponent`` is 0, and that by ``exponent`` is 0 where ``input`` is 0.
@@ -227,7 +231,7 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
 _pow_ = inplace(_pow.op, "pow_")
 
 
-def pow_(input: Tensor, exponent: Any) -> Tensor:
+def pow_(input: Tensor, exponent: Operand) -> Tensor:
     """In-place form of :func:`retrograd.pow`."""
     return _pow_(input, exponent)
 
@@ -241,7 +245,7 @@ def _double(*operands: Any) -> dtypes.dtype:
 
 
 @composite()
-def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
+def float_power(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return ``input ** exponent`` in double precision, as ``float64`` or ``complex128``."""
     if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
         raise no_tensor("float_power", "argument 'input' (position 1)", input)
@@ -253,7 +257,7 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
 implements(np.float_power)(float_power)
 
 
-def float_power_(input: Tensor, exponent: Any) -> Tensor:
+def float_power_(input: Tensor, exponent: Operand) -> Tensor:
     """In-place form of :func:`retrograd.float_power`, for tensors in double precision."""
     if input.dtype is not _double(input, exponent):
         raise RuntimeError(

@@ -7,7 +7,7 @@ along one dimension, :func:`max` and :func:`min` pick one.
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -18,6 +18,11 @@ from retrograd.ops._picking import lifted, picking
 from retrograd.ops._reducing import Dims, axes_of, reduce
 from retrograd.ops._rules import keep_reduced
 from retrograd.ops.conditional import maximum, minimum
+
+if TYPE_CHECKING:
+    from retrograd import return_types
+    from retrograd.core.annotations import TensorOrArray
+
 
 # --- on arrays --------------------------------------------------------------------------------------------------------
 
@@ -132,6 +137,16 @@ def _min_along(input, dim: int, keepdim: bool):
     return values, np.argmin(input, axis=dim, keepdims=keepdim)
 
 
+@overload
+def max(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def max(
+    input: Tensor, dim: int, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.max: ...
+@overload
+def max(input: TensorOrArray, other: TensorOrArray, /, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def max(input: TensorOrArray, *, other: TensorOrArray, out: Tensor | None = None) -> Tensor: ...
 @composite()
 def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None) -> Any:
     """Return the largest element; or those along ``dim`` with their indices; or, of two tensors, the larger elements.
@@ -149,6 +164,16 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     return _max_along(input, _one_dim("max", dim), keepdim, out=out)
 
 
+@overload
+def min(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def min(
+    input: Tensor, dim: int, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.min: ...
+@overload
+def min(input: TensorOrArray, other: TensorOrArray, /, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def min(input: TensorOrArray, *, other: TensorOrArray, out: Tensor | None = None) -> Tensor: ...
 @composite()
 def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None) -> Any:
     """Return the smallest element; or those along ``dim`` with their indices; or, of two tensors, the smaller elements.

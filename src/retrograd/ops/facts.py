@@ -12,11 +12,22 @@ from retrograd.core.registry import add_method, method
 from retrograd.core.tensor import Tensor, bump
 from retrograd.ops._checks import check_tensors
 
-add_method("is_cpu", property(lambda self: not self.is_cuda, doc="Whether the elements are in the computer's memory."))
+
+def _is_cpu(self: Tensor) -> bool:
+    """Whether the elements are in the computer's memory."""
+    return not self.is_cuda
+
+
+def _no(self: Tensor) -> bool:
+    """False: there are no such tensors here."""
+    return False
+
+
+add_method("is_cpu", property(_is_cpu))
 
 # Kinds of tensors that torch has, and that there are none of here.
 for _kind in ("meta", "mkldnn", "mps", "nested", "quantized", "sparse", "sparse_csr", "vulkan", "xla", "xpu"):
-    add_method(f"is_{_kind}", property(lambda self: False, doc="False: there are no such tensors here."))
+    add_method(f"is_{_kind}", property(_no))
 
 
 def get_device(input: Tensor) -> int:

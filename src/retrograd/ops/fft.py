@@ -285,7 +285,7 @@ def ihfftn(input, s: Lengths = None, dim: Dims = None, norm: Norm = None):
 def _planar(name: str, transform: Callable[..., Any]) -> Callable[..., Any]:
     """The transform along the last two dimensions, unless others are given."""
 
-    def planar(input: Any, s: Lengths = None, dim: Dims = (-2, -1), norm: Norm = None) -> Any:
+    def planar(input: Tensor, s: Lengths = None, dim: Dims = (-2, -1), norm: Norm = None) -> Tensor:
         return transform(input, s, dim, norm)
 
     planar.__name__ = planar.__qualname__ = name
@@ -333,7 +333,7 @@ def _count(name: str, n: Any) -> int:
 
 
 @composite(name="fft.fftfreq", method=False, out=True)
-def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False):
+def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return the frequencies of :func:`fft` for ``n`` samples at distance ``d``.
 
     >>> rg.fft.fftfreq(4)
@@ -344,7 +344,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, re
 
 
 @composite(name="fft.rfftfreq", method=False, out=True)
-def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False):
+def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return the frequencies of :func:`rfft` for ``n`` samples at distance ``d``."""
     k = np.arange(_count("rfftfreq", n) // 2 + 1)
     return _frequencies("rfftfreq", k, n * d, dtype, device, requires_grad)

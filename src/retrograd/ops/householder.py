@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.registry import composite
-from retrograd.core.tensor import wrap
+from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._matrices import adjoint, check_floating, check_matrix, lapack
 from retrograd.ops._rules import conj, not_implemented
 
@@ -46,7 +46,7 @@ def geqrf(input):
 
 
 @composite(name="linalg.householder_product", method=False, out=True)
-def householder_product(A, tau) -> Any:
+def householder_product(A, tau) -> Tensor:
     """Return the first columns of the product of the reflections I - τᵢ vᵢ vᵢᴴ.
 
     vᵢ is the i-th column of ``A`` below the diagonal, with a one on it. Shapes: ``(..., m, n)`` and ``(..., k)`` with
@@ -67,7 +67,7 @@ orgqr = composite(name="orgqr")(householder_product)
 
 
 @composite(out=True)
-def ormqr(input, tau, other, left: bool = True, transpose: bool = False):
+def ormqr(input, tau, other, left: bool = True, transpose: bool = False) -> Tensor:
     """Return Q @ ``other``, with Q the product of the reflections that :func:`geqrf` returned as ``input`` and ``tau``.
 
     Parameters

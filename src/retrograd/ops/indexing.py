@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -24,6 +24,10 @@ from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.ops._positions import ALL, add_rows, along, combine_at, of_index
 from retrograd.ops._rules import normalize_dim
 from retrograd.ops.copying import cast, fill_value, write
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Index, Operand
+
 
 # The dtypes of what picks elements.
 _PICKING = frozenset(map(np.dtype, ("int64", "int32", "bool")))
@@ -359,7 +363,7 @@ def _plainly_basic(index: Any) -> tuple[Any, ...] | None:
     return index if dots else (*index, ...)
 
 
-def getitem(self: Tensor, index: Any) -> Tensor:
+def getitem(self: Tensor, index: Index) -> Tensor:
     """Return what ``index`` picks: a view for integers, slices, None and ..., a copy for tensors, lists and masks."""
     shape = self._data.shape
     if type(index) is int and shape and -shape[0] <= index < shape[0]:
@@ -380,7 +384,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     return index_(self if basic is None else slice_(self, basic), picked)
 
 
-def setitem(self: Tensor, index: Any, value: Any) -> None:
+def setitem(self: Tensor, index: Index, value: Operand) -> None:
     """Write ``value``, broadcast and converted, to what ``index`` picks. Gradients flow to it and to what stays."""
     if not isinstance(value, (Tensor, np.ndarray, np.generic, bool, int, float, complex)):
         raise TypeError(f"can't assign a {kind_name(value)} to a tensor of dtype {self.dtype}; make it a tensor first")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -20,6 +20,10 @@ from retrograd.ops._positions import along
 from retrograd.ops._rules import normalize_dim
 from retrograd.ops.rearranging import pad
 from retrograd.ops.shape import atleast_1d, atleast_2d, atleast_3d, expand
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import TensorOrArray
+
 
 # --- joining ------------------------------------------------------------------------------------------------------
 
@@ -140,26 +144,26 @@ def _at_least(name: str, tensors: Sequence[Any], least: Any) -> list[Any]:
 
 
 @composite(method=False, out=True)
-def hstack(tensors: Sequence[Any]):
+def hstack(tensors: Sequence[TensorOrArray]) -> Tensor:
     """Join tensors along the second dimension (vectors along their only one)."""
     parts = _at_least("hstack", tensors, atleast_1d)
     return cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
 @composite("row_stack", method=False, out=True)
-def vstack(tensors: Sequence[Any]):
+def vstack(tensors: Sequence[TensorOrArray]) -> Tensor:
     """Join tensors along the first dimension, vectors as rows."""
     return cat(_at_least("vstack", tensors, atleast_2d), 0)
 
 
 @composite(method=False, out=True)
-def dstack(tensors: Sequence[Any]):
+def dstack(tensors: Sequence[TensorOrArray]) -> Tensor:
     """Join tensors along the third dimension."""
     return cat(_at_least("dstack", tensors, atleast_3d), 2)
 
 
 @composite(method=False, out=True)
-def column_stack(tensors: Sequence[Any]):
+def column_stack(tensors: Sequence[TensorOrArray]) -> Tensor:
     """Join tensors along the second dimension, vectors as columns."""
     return cat(_at_least("column_stack", tensors, _as_columns), 1)
 
@@ -172,7 +176,7 @@ row_stack = vstack
 
 
 @composite(method=False)
-def block_diag(*tensors: Any):
+def block_diag(*tensors: TensorOrArray) -> Tensor:
     """Return the matrix with the given matrices on its diagonal and zeros elsewhere; vectors count as rows."""
     blocks = [atleast_2d(check_tensor("block_diag", tensor)) for tensor in tensors]
     if not blocks:
@@ -192,7 +196,7 @@ def block_diag(*tensors: Any):
 
 
 @composite(method=False)
-def meshgrid(*tensors: Any, indexing: str = "ij"):
+def meshgrid(*tensors: TensorOrArray | Sequence[TensorOrArray], indexing: str = "ij") -> tuple[Tensor, ...]:
     """Expand vectors to the grids of their coordinates, as views.
 
     Parameters
@@ -225,7 +229,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij"):
 
 
 @composite(method=False)
-def cartesian_prod(*tensors: Any):
+def cartesian_prod(*tensors: TensorOrArray) -> Tensor:
     """Return the rows of all combinations of one element of each vector."""
     vectors = _tensors(tensors)
     for vector in vectors:
@@ -237,7 +241,7 @@ def cartesian_prod(*tensors: Any):
 
 
 @composite()
-def combinations(input, r: int = 2, with_replacement: bool = False):
+def combinations(input, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Return the rows of all combinations of ``r`` elements of a vector, as :mod:`itertools` orders them."""
     if input.ndim != 1:
         raise RuntimeError(f"combinations: Expect a 1D vector, but got shape {list(input.shape)}")
@@ -328,7 +332,7 @@ def split_with_sizes(input, split_sizes: Sequence[int], dim: int = 0):
 
 
 @composite()
-def chunk(input, chunks: int, dim: int = 0):
+def chunk(input, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Cut a tensor into at most ``chunks`` views of equal length along ``dim``; the last may be shorter."""
     if not input.ndim:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
@@ -340,7 +344,7 @@ def chunk(input, chunks: int, dim: int = 0):
 
 
 @composite()
-def tensor_split(input, indices_or_sections: Any, dim: int = 0):
+def tensor_split(input, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Cut a tensor along ``dim`` into that many views of nearly equal length, or at the given positions."""
     if not input.ndim:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
@@ -381,20 +385,20 @@ def _splitalong(name: str, input: Any, indices_or_sections: Any, dim: int) -> tu
 
 
 @composite()
-def hsplit(input, indices_or_sections: Any):
+def hsplit(input, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Cut a tensor into views along its second dimension (a vector along its only one)."""
     _check_ndim("hsplit", input, 1)
     return _splitalong("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1)
 
 
 @composite()
-def vsplit(input, indices_or_sections: Any):
+def vsplit(input, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Cut a tensor into views along its first dimension."""
     _check_ndim("vsplit", input, 2)
     return _splitalong("vsplit", input, indices_or_sections, 0)
 
 
 @composite()
-def dsplit(input, indices_or_sections: Any):
+def dsplit(input, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Cut a tensor into views along its third dimension."""
     return _splitalong("dsplit", input, indices_or_sections, 2)

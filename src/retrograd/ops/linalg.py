@@ -8,12 +8,13 @@ algorithmic differentiation" (2008), with adjoints where it has transposes. G_A 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrograd.core.named_results import NamedResults
 from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor
 from retrograd.ops._matrices import (
     adjoint,
     check_floating,
@@ -27,6 +28,10 @@ from retrograd.ops._matrices import (
 from retrograd.ops._rules import conj, everywhere
 from retrograd.ops.linalg_lu import first_zero_pivot
 from retrograd.ops.scatter import only_once
+
+if TYPE_CHECKING:
+    from retrograd import return_types
+
 
 # --- inverse ----------------------------------------------------------------------------------------------------------
 
@@ -227,13 +232,13 @@ composite()(slogdet)
 
 
 @composite()
-def logdet(input) -> Any:
+def logdet(input) -> Tensor:
     """Return the logarithm of the determinant; NaN where that is negative, ``-inf`` where it is 0."""
     check_square("logdet", input)
     sign, logabsdet = slogdet(input)
     if input.dtype.kind == "c":
         return np.log(sign) + logabsdet
-    return np.where(sign == -1, np.nan, logabsdet)
+    return np.where(sign == -1, np.nan, logabsdet)  # type: ignore[return-value]
 
 
 # --- systems ----------------------------------------------------------------------------------------------------------
@@ -277,7 +282,7 @@ def _solve_either(A: Any, B: Any) -> Any:
 
 
 @composite(name="linalg.solve", method=False, out=True)
-def solve(A, B, *, left: bool = True):
+def solve(A, B, *, left: bool = True) -> Tensor:
     """Return the solution X of ``A X = B``, or of ``X A = B`` with ``left=False``.
 
     Shapes: ``(..., n, n)`` and ``(..., n, k)`` give ``(..., n, k)``, with the dimensions before broadcast. ``B`` is a
@@ -312,7 +317,7 @@ _Solved = NamedResults("linalg_solve_ex", ["result", "info"])
 
 
 @composite(name="linalg.solve_ex", method=False, out=True)
-def solve_ex(A, B, *, left: bool = True, check_errors: bool = False):
+def solve_ex(A, B, *, left: bool = True, check_errors: bool = False) -> return_types.linalg_solve_ex:
     """Return ``(result, info)`` as :func:`linalg.solve` does, without raising for singular matrices.
 
     These have NaN for a solution and an ``info`` that is not 0: which diagonal element of the LU factor is zero.

@@ -10,7 +10,7 @@ S. Zhang, "Automatic differentiation for complex valued SVD" (2019).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from retrograd.ops._matrices import (
 )
 from retrograd.ops._rules import conj
 from retrograd.ops.linalg_triangular import substitute
+
+if TYPE_CHECKING:
+    from retrograd import return_types
 
 
 def _hermitian(lower: Any) -> Any:
@@ -240,7 +243,7 @@ def qr(A, mode: Literal["reduced", "complete", "r"] = "reduced"):
 
 
 @composite(name="qr", out=True)
-def qr_some(input, some: bool = True):
+def qr_some(input, some: bool = True) -> return_types.linalg_qr:
     """Return the reduced (``some``) or complete QR decomposition; :func:`linalg.qr` is newer."""
     return qr(input, "reduced" if some else "complete")
 
@@ -437,7 +440,7 @@ _SVD = NamedResults("svd", ["U", "S", "V"])
 
 
 @composite(name="svd", out=True)
-def svd_some(input, some: bool = True, compute_uv: bool = True):
+def svd_some(input, some: bool = True, compute_uv: bool = True) -> return_types.svd:
     """Return U, S and V (not its adjoint); U and V are zeros without ``compute_uv``. :func:`linalg.svd` is newer."""
     if not compute_uv:
         U, V = (wrap(np.zeros_like(input._data, shape=(*input.shape[:-2], n, n), order="C")) for n in input.shape[-2:])

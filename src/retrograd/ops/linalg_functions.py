@@ -6,13 +6,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrograd.core.named_results import NamedResults
 from retrograd.core.registry import composite
-from retrograd.core.tensor import wrap
+from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._matrices import (
     adjoint,
     check_floating,
@@ -27,6 +27,11 @@ from retrograd.ops._rules import everywhere
 from retrograd.ops.linalg import inv
 from retrograd.ops.linalg_decompositions import decomposed, eigh, svdvals
 from retrograd.ops.matmul import matmul
+
+if TYPE_CHECKING:
+    from retrograd import return_types
+    from retrograd.core.annotations import TensorOrArray
+
 
 # --- pseudo-inverse ---------------------------------------------------------------------------------------------------
 
@@ -94,7 +99,7 @@ def pinv(A, rcond: Any = None, hermitian: bool = False, atol: Any = None, rtol: 
 
 
 @composite()
-def pinverse(input, rcond: float = 1e-15):
+def pinverse(input, rcond: float = 1e-15) -> Tensor:
     """Return the Moore-Penrose pseudo-inverse; :func:`linalg.pinv` is newer and has a safer default."""
     return pinv(input, rcond)
 
@@ -127,7 +132,7 @@ _DRIVERS = ("gelsy", "gelsd", "gelss", "gels")
 
 
 @composite(name="linalg.lstsq", method=False, out=True)
-def lstsq(A, B, rcond: float | None = None, *, driver: str | None = None):
+def lstsq(A, B, rcond: float | None = None, *, driver: str | None = None) -> return_types.linalg_lstsq:
     """Return the X that minimises ``||A X - B||``, of minimal norm if there are several, as ``solution``.
 
     Parameters
@@ -178,7 +183,14 @@ def _count_above(S, A, atol: Any, rtol: Any):
 
 
 @composite(name="linalg.matrix_rank", method=False, out=True)
-def matrix_rank(A, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None):
+def matrix_rank(
+    A,
+    tol: float | TensorOrArray | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | TensorOrArray | None = None,
+    rtol: float | TensorOrArray | None = None,
+) -> Tensor:
     """Return how many singular values are above ``max(atol, rtol * largest)``.
 
     ``tol`` is another name for ``atol``; ``rtol`` is ``max(m, n)`` times the dtype's epsilon. With ``hermitian`` the
@@ -234,7 +246,7 @@ def exponential(A):
 
 
 @composite(name="linalg.matrix_exp", method=False)
-def matrix_exp(A) -> Any:
+def matrix_exp(A) -> Tensor:
     """Return the matrix exponential, ``I + A + A²/2! + A³/3! + ...``."""
     check_square("linalg.matrix_exp", A)
     check_floating("linalg.matrix_exp", A, half=True)
@@ -245,7 +257,7 @@ composite()(matrix_exp)
 
 
 @composite(name="linalg.matrix_power", method=False, out=True)
-def matrix_power(A, n: int):
+def matrix_power(A, n: int) -> Tensor:
     """Return the ``n``-th power of a square matrix, by repeated squaring; of the inverse, if ``n`` is negative."""
     if not isinstance(n, int):
         raise TypeError(f"matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}")
@@ -253,8 +265,9 @@ def matrix_power(A, n: int):
     if n < 0:
         A, n = inv(A), -n
     if n == 0:
-        return np.where(False, A, np.eye(A.shape[-1], dtype=A.dtype))  # a constant, but a differentiable one
-    result = None
+        constant: Any = np.where(False, A, np.eye(A.shape[-1], dtype=A.dtype))  # but a differentiable one
+        return constant
+    result: Any = None
     while True:
         if n & 1:
             result = A if result is None else matmul(result, A)
@@ -271,7 +284,7 @@ composite()(matrix_power)
 
 
 @composite(name="linalg.tensorinv", method=False, out=True)
-def tensorinv(A, ind: int = 2):
+def tensorinv(A, ind: int = 2) -> Tensor:
     """Return the inverse of ``A`` as a map from its last dimensions to its first ``ind`` ones.
 
     >>> rg.linalg.tensorinv(rg.eye(6).reshape(2, 3, 6), ind=2).shape
@@ -289,7 +302,7 @@ def tensorinv(A, ind: int = 2):
 
 
 @composite(name="linalg.tensorsolve", method=False, out=True)
-def tensorsolve(A, B, dims: Sequence[int] | None = None):
+def tensorsolve(A, B, dims: Sequence[int] | None = None) -> Tensor:
     """Return the X with ``tensordot(A, X, X.ndim) == B``, after moving the dimensions ``dims`` of ``A`` to its end."""
     if dims is not None:
         A = np.moveaxis(A, tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
@@ -299,14 +312,15 @@ def tensorsolve(A, B, dims: Sequence[int] | None = None):
             "linalg.tensorsolve: expected prod(A.shape[B.ndim:]) == prod(A.shape[:B.ndim]) == prod(B.shape), "
             f"but got shapes {list(A.shape)} and {list(B.shape)}"
         )
-    return np.linalg.solve(A.reshape((math.prod(B.shape), math.prod(last))), B.reshape(-1)).reshape(last)
+    solution: Any = np.linalg.solve(A.reshape((math.prod(B.shape), math.prod(last))), B.reshape(-1))
+    return solution.reshape(last)
 
 
 # --- matrices from vectors --------------------------------------------------------------------------------------------
 
 
 @composite(name="linalg.vander", method=False)
-def vander(x, *, N: int | None = None):
+def vander(x, *, N: int | None = None) -> Tensor:
     """Return the Vandermonde matrix with the powers 0 to ``N - 1`` of each element of ``x`` in a row.
 
     ``N`` is the length of ``x`` if not given.
@@ -321,7 +335,7 @@ def vander(x, *, N: int | None = None):
 
 
 @composite(name="vander", method=False)
-def vander_vector(x, N: int | None = None, increasing: bool = False):
+def vander_vector(x, N: int | None = None, increasing: bool = False) -> Tensor:
     """Return the Vandermonde matrix of a vector, with descending powers unless ``increasing``."""
     if x.ndim != 1:
         raise RuntimeError(f"vander(): x must be a one-dimensional tensor, but has shape {list(x.shape)}")
@@ -333,6 +347,7 @@ def vander_vector(x, N: int | None = None, increasing: bool = False):
 
 
 @composite(name="linalg.diagonal", method=False)
-def diagonal(A, *, offset: int = 0, dim1: int = -2, dim2: int = -1):
+def diagonal(A, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Return a view of the diagonals of ``A``, by default of the matrices in its last two dimensions."""
-    return np.diagonal(A, offset, dim1, dim2)
+    shown: Any = np.diagonal(A, offset, dim1, dim2)
+    return shown

@@ -4,15 +4,20 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrograd.core.named_results import NamedResults
 from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor
 from retrograd.gpu import computed_on_cpu
 from retrograd.ops._matrices import check_floating, check_info, check_square, check_system, lapack, lapack_kernel
 from retrograd.ops._rules import conj, not_implemented
+
+if TYPE_CHECKING:
+    from retrograd import return_types
+
 
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # LAPACK's for NumPy's
 
@@ -65,7 +70,7 @@ _Factors = NamedResults("linalg_ldl_factor", ["LD", "pivots"])
 
 
 @composite(name="linalg.ldl_factor", method=False, out=True)
-def ldl_factor(A, *, hermitian: bool = False):
+def ldl_factor(A, *, hermitian: bool = False) -> return_types.linalg_ldl_factor:
     """Return ``(LD, pivots)``: the factors of a symmetric ``A = L D Lᵀ`` in LAPACK's compact form.
 
     Only the lower triangle of ``A`` is read. D has blocks of one or two rows on its diagonal, L is a unit lower
@@ -130,7 +135,7 @@ def ldl_solve_factored(LD, pivots, B, hermitian: bool):
 
 
 @composite(name="linalg.ldl_solve", method=False, out=True)
-def ldl_solve(LD, pivots, B, *, hermitian: bool = False):
+def ldl_solve(LD, pivots, B, *, hermitian: bool = False) -> Tensor:
     """Return the solution X of ``A X = B`` from what :func:`linalg.ldl_factor` returns for ``A``.
 
     Shapes: ``(..., n, n)``, ``(..., n)`` and ``(..., n, k)`` give ``(..., n, k)``. It is differentiable by ``B``.

@@ -4,16 +4,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from retrograd.core.named_results import NamedResults
 from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor
 from retrograd.gpu import computed_on_cpu
 from retrograd.ops._matrices import adjoint as adjoint_of
 from retrograd.ops._matrices import check_floating, check_info, check_matrix, check_system, lapack, lapack_kernel
 from retrograd.ops.linalg_triangular import substitute
+
+if TYPE_CHECKING:
+    from retrograd import return_types
+
 
 # how many columns are eliminated one by one before the rest is brought up to date by a product of matrices
 _PANEL = 32
@@ -128,7 +133,7 @@ _Parts = NamedResults("linalg_lu", ["P", "L", "U"])
 
 
 @composite(name="linalg.lu_factor", method=False, out=True)
-def lu_factor(A, *, pivot: bool = True):
+def lu_factor(A, *, pivot: bool = True) -> return_types.linalg_lu_factor:
     """Return ``(LU, pivots)``: the factors of ``A = P L U`` in one matrix, and the row exchanges, counted from 1.
 
     Raises :class:`retrograd.linalg.LinAlgError` if a matrix is singular.
@@ -139,7 +144,7 @@ def lu_factor(A, *, pivot: bool = True):
 
 
 @composite(method=False, out=True)
-def lu_unpack(LU_data, LU_pivots, unpack_data: bool = True, unpack_pivots: bool = True):
+def lu_unpack(LU_data, LU_pivots, unpack_data: bool = True, unpack_pivots: bool = True) -> return_types.linalg_lu:
     """Return ``(P, L, U)`` from what :func:`linalg.lu_factor` returns; what is not unpacked is empty."""
     m, n = LU_data.shape[-2:]
     k = min(m, n)
@@ -154,7 +159,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data: bool = True, unpack_pivots: bool 
 
 
 @composite(name="linalg.lu", method=False, out=True)
-def lu(A, *, pivot: bool = True):
+def lu(A, *, pivot: bool = True) -> return_types.linalg_lu:
     """Return the factors of ``A = P L U``: a permutation, a unit lower and an upper triangle.
 
     Shapes: ``(..., m, n)`` gives ``(..., m, m)``, ``(..., m, k)`` and ``(..., k, n)`` with ``k = min(m, n)``.
@@ -164,7 +169,7 @@ def lu(A, *, pivot: bool = True):
 
 
 @composite(name="linalg.lu_solve", method=False, out=True)
-def lu_solve(LU, pivots, B, *, left: bool = True, adjoint: bool = False):
+def lu_solve(LU, pivots, B, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """Return the solution X of ``A X = B`` (``X A = B`` with ``left=False``) from the factors of ``A``.
 
     With ``adjoint`` it is a solution for ``Aᴴ`` in place of ``A``.
@@ -187,6 +192,10 @@ def _solve_factored(LU: Any, pivots: Any, B: Any, adjoint: bool) -> Any:
     return substitute(LU, substitute(LU, P.mT @ B, False, True), True)
 
 
+@overload
+def lu_with_infos(A: Tensor, pivot: bool = True, get_infos: Literal[False] = False) -> tuple[Tensor, Tensor]: ...
+@overload
+def lu_with_infos(A: Tensor, pivot: bool = True, *, get_infos: Literal[True]) -> tuple[Tensor, Tensor, Tensor]: ...
 @composite(name="lu", out=True)
 def lu_with_infos(A, pivot: bool = True, get_infos: bool = False):
     """Return ``(LU, pivots)``, and with ``get_infos`` also ``info``; :func:`linalg.lu_factor` is newer."""
@@ -195,6 +204,6 @@ def lu_with_infos(A, pivot: bool = True, get_infos: bool = False):
 
 
 @composite(name="lu_solve", out=True)
-def lu_solve_with(b, LU_data, LU_pivots) -> Any:
+def lu_solve_with(b, LU_data, LU_pivots) -> Tensor:
     """Return the solution X of ``A X = b`` from the factors of ``A``; :func:`linalg.lu_solve` is newer."""
     return lu_solve(LU_data, LU_pivots, b)

@@ -12,6 +12,7 @@ import numpy as np
 from retrograd.core.errors import check_broadcast
 from retrograd.core.op import op
 from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor
 from retrograd.dtypes import as_dtype, promote_types
 from retrograd.ops._matrices import check_matrix, check_same_dtype
 from retrograd.ops._reducing import Dims, add_reduce, checked_dim, sum_of_squares
@@ -46,7 +47,7 @@ def _check_dtype(name: str, A: Any, dtype: Any) -> None:
 
 
 @composite(name="linalg.vector_norm", method=False, out=True)
-def vector_norm(x, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None):
+def vector_norm(x, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Return the norm of the elements over ``dim``: ``sum(|x|^ord)^(1/ord)``, also for ``inf``, ``-inf`` and 0.
 
     The derivative where the norm is 0 is 0. ``dtype`` is a wider dtype to compute in.
@@ -66,7 +67,9 @@ def vector_norm(x, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, d
 
 
 @composite(name="linalg.matrix_norm", method=False, out=True)
-def matrix_norm(A, ord: Order = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None):
+def matrix_norm(
+    A, ord: Order = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
     """Return a norm of the matrices in the two dimensions ``dim``.
 
     Parameters
@@ -98,8 +101,8 @@ def matrix_norm(A, ord: Order = "fro", dim: Sequence[int] = (-2, -1), keepdim: b
     if ord not in ("nuc", 2, -2):
         raise RuntimeError(f"{name}: Order {ord} not supported; use 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2.")
     S = svdvals(np.moveaxis(A, (rows, columns), (-2, -1)))
-    result = np.sum(S, axis=-1) if ord == "nuc" else _extreme(S, -1, ord == 2)[..., 0]
-    return np.expand_dims(result, sorted((rows, columns))) if keepdim else result
+    norms: Any = np.sum(S, axis=-1) if ord == "nuc" else _extreme(S, -1, ord == 2)[..., 0]
+    return np.expand_dims(norms, sorted((rows, columns))) if keepdim else norms  # type: ignore[return-value]
 
 
 def _extreme(values: Any, dim: int, largest: bool) -> Any:
@@ -110,7 +113,7 @@ def _extreme(values: Any, dim: int, largest: bool) -> Any:
 
 
 @composite(name="linalg.norm", method=False, out=True)
-def norm(A, ord: Order = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None):
+def norm(A, ord: Order = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Return a norm: of all elements, of vectors along one dimension, or of matrices in two.
 
     Without ``ord`` it is the 2-norm of the elements. With ``ord`` but no ``dim``, ``A`` must be a vector or a matrix.
@@ -129,7 +132,7 @@ def norm(A, ord: Order = None, dim: Dims = None, keepdim: bool = False, *, dtype
 
 
 @composite(name="linalg.cond", method=False, out=True)
-def cond(A, p: Order = None):
+def cond(A, p: Order = None) -> Tensor:
     """Return the condition number: ``norm(A, p) * norm(inv(A), p)``, by default the ratio of the singular values.
 
     It is ``inf`` for a singular matrix.
@@ -153,7 +156,8 @@ def cond(A, p: Order = None):
     if everywhere(info == 0):
         return matrix_norm(A, p) * matrix_norm(inverse, p)
     regular = np.where((info == 0)[..., None, None], inverse, np.inf)
-    return np.where(info == 0, matrix_norm(A, p) * matrix_norm(regular, p), np.inf)
+    condition: Any = np.where(info == 0, matrix_norm(A, p) * matrix_norm(regular, p), np.inf)
+    return condition
 
 
 # --- distances --------------------------------------------------------------------------------------------------------
@@ -191,7 +195,7 @@ _BY_PRODUCT = {
 
 
 @composite(method=False)
-def cdist(x1, x2, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"):
+def cdist(x1, x2, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Return the p-norm distances between all rows of ``x1`` and all rows of ``x2``.
 
     Shapes: ``(..., n, k)`` and ``(..., m, k)`` give ``(..., n, m)``. The derivative for points that coincide is 0.
@@ -230,13 +234,13 @@ def distances(differences: Any, p: float) -> Any:
 
 
 @composite(method=False)
-def pairwise_distance(x1, x2, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False):
+def pairwise_distance(x1, x2, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """Return the p-norm of ``x1 - x2 + eps`` over the last dimension."""
     return p_norm(x1 - x2 + eps, p, -1, keepdim, None)
 
 
 @composite(method=False)
-def cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8):
+def cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """Return ``x1 · x2 / (max(|x1|, eps) max(|x2|, eps))`` over ``dim``."""
     dtype = promote_types(x1.dtype, x2.dtype)
     if dtype.kind != "f":

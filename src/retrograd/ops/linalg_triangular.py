@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrograd.core.named_results import NamedResults
 from retrograd.core.registry import composite
-from retrograd.core.tensor import wrap
+from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._matrices import (
     adjoint,
     check_floating,
@@ -19,6 +19,9 @@ from retrograd.ops._matrices import (
     lower_triangle,
     upper_triangle,
 )
+
+if TYPE_CHECKING:
+    from retrograd import return_types
 
 
 def _triangular_gradient(g: Any, A: Any, result: Any, upper: bool, unitriangular: bool) -> Any:
@@ -81,7 +84,7 @@ def _substitute_backwards(U: Any, X: Any, unitriangular: bool) -> None:
 
 
 @composite(name="linalg.solve_triangular", method=False, out=True)
-def solve_triangular(A, B, *, upper: bool, left: bool = True, unitriangular: bool = False):
+def solve_triangular(A, B, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """Return the solution X of ``A X = B``, or of ``X A = B`` with ``left=False``, for triangular matrices ``A``.
 
     Only the ``upper`` or lower triangle of ``A`` is read, and not its diagonal either if it is ``unitriangular``, of
@@ -97,7 +100,9 @@ _Triangular = NamedResults("triangular_solve", ["solution", "cloned_coefficient"
 
 
 @composite(out=True)
-def triangular_solve(b, A, upper: bool = True, transpose: bool = False, unitriangular: bool = False):
+def triangular_solve(
+    b, A, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> return_types.triangular_solve:
     """Return the solution of ``A X = b`` for triangular ``A``, and a copy of ``A``.
 
     :func:`linalg.solve_triangular` is newer.
@@ -108,7 +113,7 @@ def triangular_solve(b, A, upper: bool = True, transpose: bool = False, unitrian
 
 
 @composite(out=True)
-def cholesky_solve(B, L, upper: bool = False):
+def cholesky_solve(B, L, upper: bool = False) -> Tensor:
     """Return the solution X of ``L Lᴴ X = B`` (``Uᴴ U X = B`` for an ``upper`` factor in place of ``L``)."""
     check_system("cholesky_solve", L, B)
     if upper:
@@ -117,7 +122,7 @@ def cholesky_solve(B, L, upper: bool = False):
 
 
 @composite(out=True)
-def cholesky_inverse(L, upper: bool = False):
+def cholesky_inverse(L, upper: bool = False) -> Tensor:
     """Return the inverse of ``L Lᴴ`` (``Uᴴ U`` for an ``upper`` factor in place of ``L``)."""
     check_square("cholesky_inverse", L)
     check_floating("cholesky_inverse", L)

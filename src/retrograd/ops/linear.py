@@ -8,6 +8,7 @@ import numpy as np
 
 from retrograd.core.op import op
 from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor
 from retrograd.ops._matrices import check_same_dtype, rows
 from retrograd.ops._rules import conj
 from retrograd.ops.einsum import einsum
@@ -88,7 +89,7 @@ def linear(input, weight, bias=None):
 
 
 @composite(method=False)
-def bilinear(input1, input2, weight, bias=None) -> Any:
+def bilinear(input1, input2, weight, bias=None) -> Tensor:
     """Return ``input1 @ weight[k] @ input2`` for every ``k``, plus ``bias``.
 
     Shapes: ``(..., in1), (..., in2), (out, in1, in2), (out,) -> (..., out)``.

@@ -11,6 +11,7 @@ from retrograd.core.errors import check_broadcast
 from retrograd.core.op import op
 from retrograd.core.registry import composite
 from retrograd.core.sites import warn_user
+from retrograd.core.tensor import Tensor
 from retrograd.dtypes import promote_types
 from retrograd.ops._checks import check_constant, check_kind, check_tensors
 from retrograd.ops._losses import REDUCTIONS, check_reduction, checked_reduction, reduce_losses, reduced, spread
@@ -76,7 +77,9 @@ def _mse_loss(input, target, reduction: str):
 
 
 @composite(method=False, reported=False)
-def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None) -> Any:
+def mse_loss(
+    input, target, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", weight=None
+) -> Tensor:
     """Return the squared differences of input and target.
 
     Parameters
@@ -105,7 +108,9 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
 
 
 @composite(method=False)
-def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None) -> Any:
+def l1_loss(
+    input, target, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", weight=None
+) -> Tensor:
     """Return the absolute differences of input and target; the arguments are those of :func:`mse_loss`."""
     input, target = _paired("l1_loss", input, target)
     reduction = checked_reduction(size_average, reduce, reduction)
@@ -140,7 +145,7 @@ def _huber_loss(input, target, reduction: str, delta: float):
 
 
 @composite(method=False, reported=False)
-def huber_loss(input, target, reduction="mean", delta=1.0, weight=None) -> Any:
+def huber_loss(input, target, reduction: str = "mean", delta: float = 1.0, weight=None) -> Tensor:
     """Return half the squared differences up to ``delta``, and ``delta`` times the absolute ones beyond.
 
     Parameters
@@ -192,7 +197,14 @@ def _smooth_l1_loss(input, target, reduction: str, beta: float):
 
 
 @composite(method=False, reported=False)
-def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0) -> Any:
+def smooth_l1_loss(
+    input,
+    target,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
     """Return the absolute differences less ``beta / 2``, made square below ``beta`` (Girshick, 2015).
 
     Parameters
@@ -265,7 +277,9 @@ def _check_probabilities(name: str, input: Any, target: Any) -> None:
 
 
 @composite(method=False, reported=False)
-def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean") -> Any:
+def binary_cross_entropy(
+    input, target, weight=None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
     """Return the cross entropy of probabilities and targets between 0 and 1.
 
     Logarithms count as at least -100, so that it is finite for probabilities of 0 and 1, too.
@@ -342,8 +356,14 @@ def _binary_cross_entropy_with_logits(input, target, weight, pos_weight, reducti
 
 @composite(method=False, reported=False)
 def binary_cross_entropy_with_logits(
-    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
-) -> Any:
+    input,
+    target,
+    weight=None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight=None,
+) -> Tensor:
     """Return the cross entropy of logits and targets between 0 and 1, without overflow.
 
     Parameters
@@ -383,7 +403,14 @@ def binary_cross_entropy_with_logits(
 
 
 @composite(method=False)
-def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False) -> Any:
+def kl_div(
+    input,
+    target,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
     """Return the terms of the Kullback-Leibler divergence of the target from the input.
 
     Parameters
@@ -417,8 +444,15 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 
 @composite(method=False)
 def poisson_nll_loss(
-    input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"
-) -> Any:
+    input,
+    target,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Return minus the logarithms of the likelihood of counts under Poisson distributions.
 
     Parameters
@@ -449,7 +483,7 @@ def poisson_nll_loss(
 
 
 @composite(method=False)
-def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean") -> Any:
+def gaussian_nll_loss(input, target, var, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
     """Return minus the logarithms of the likelihood of targets under normal distributions.
 
     Parameters

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.core.registry import composite
-from retrograd.core.tensor import wrap
+from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._checks import check_constant, check_kind, check_tensors
 from retrograd.ops._losses import check_reduction, checked_reduction, reduce_losses, reduction_of
 from retrograd.ops._rules import everywhere
@@ -20,7 +20,9 @@ from retrograd.ops.linalg_norms import pairwise_distance
 
 
 @composite(method=False)
-def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean") -> Any:
+def soft_margin_loss(
+    input, target, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
     """Return the logistic losses ``log(1 + exp(-target * input))`` of targets 1 and -1, without overflow.
 
     Examples
@@ -41,7 +43,14 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
 
 
 @composite(method=False)
-def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean") -> Any:
+def hinge_embedding_loss(
+    input,
+    target,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Return the input where the target is 1, and ``max(0, margin - input)`` where it is -1.
 
     Examples
@@ -61,8 +70,15 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
 
 @composite(method=False)
 def multi_margin_loss(
-    input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"
-) -> Any:
+    input,
+    target,
+    p: float = 1,
+    margin: float = 1.0,
+    weight=None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Return the mean over the wrong classes of ``max(0, margin - input[target] + input[wrong]) ** p``.
 
     Shapes: ``(N, C), (N,)`` or ``(C,), ()``.
@@ -129,7 +145,9 @@ def _check_indices(name: str, target: Any, lowest: int, number: int) -> None:
 
 
 @composite(method=False)
-def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean") -> Any:
+def multilabel_margin_loss(
+    input, target, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
     """Return ``max(0, 1 - input[right] + input[wrong])``, summed over right and wrong classes, per class.
 
     Shapes: twice ``(N, C)`` or ``(C,)``.
@@ -173,7 +191,9 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
 
 
 @composite(method=False)
-def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean") -> Any:
+def multilabel_soft_margin_loss(
+    input, target, weight=None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
     """Return the logistic losses of several classes, each right or wrong, averaged over the classes.
 
     Parameters
@@ -202,7 +222,15 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
 
 
 @composite(method=False)
-def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean") -> Any:
+def cosine_embedding_loss(
+    input1,
+    input2,
+    target,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Return 1 minus the cosine of the angle where the target is 1, its excess over ``margin`` where it is -1.
 
     Shapes: twice ``(N, D)`` and ``(N,)``, or twice ``(D,)`` and ``()``.
@@ -233,7 +261,15 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 
 
 @composite(method=False)
-def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean") -> Any:
+def margin_ranking_loss(
+    input1,
+    input2,
+    target,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Return ``max(0, -target * (input1 - input2) + margin)``: with a target of 1, the first should be larger.
 
     Raises
@@ -278,14 +314,14 @@ def triplet_margin_loss(
     anchor,
     positive,
     negative,
-    margin=1.0,
-    p=2.0,
-    eps=1e-6,
-    swap=False,
-    size_average=None,
-    reduce=None,
-    reduction="mean",
-) -> Any:
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Return ``max(0, margin + |anchor - positive| - |anchor - negative|)``, with the norm of order ``p``.
 
     Parameters
@@ -331,7 +367,7 @@ def triplet_margin_with_distance_loss(
     margin: float = 1.0,
     swap: bool = False,
     reduction: str = "mean",
-):
+) -> Tensor:
     """Do as :func:`triplet_margin_loss` with any distance; by default :func:`pairwise_distance`."""
     check_tensors("triplet_margin_with_distance_loss", anchor=anchor, positive=positive, negative=negative)
     distance = pairwise_distance if distance_function is None else distance_function

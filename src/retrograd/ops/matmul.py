@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from retrograd.core.layout import row_major
 from retrograd.core.op import linear, op, without_warnings
 from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor
 from retrograd.dtypes import result_dtype
 from retrograd.ops._matrices import adjoint, check_floating, check_same_dtype, rows
 from retrograd.ops._rules import conj, expand_reduced, normalize_dim
@@ -177,7 +179,7 @@ def vecdot(x, y, dim: int = -1):
 
 
 @composite(out=True)
-def outer(input, vec2) -> Any:
+def outer(input, vec2) -> Tensor:
     """Return the outer product of two vectors, ``input[i] * vec2[j]``."""
     _check_ndims("outer", (1, 1), input, vec2)
     return input[:, None] * vec2
@@ -339,7 +341,7 @@ def _best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
 
 
 @composite(name="linalg.multi_dot", method=False, out=True)
-def multi_dot(tensors) -> Any:
+def multi_dot(tensors: Sequence[Any]) -> Tensor:
     """Return the product of two or more matrices, multiplied in the order that takes the fewest operations.
 
     The first and the last of them may be vectors. Raises RuntimeError if the shapes do not fit.
@@ -361,7 +363,7 @@ def _multiplied(tensors: list[Any], splits: dict[tuple[int, int], int], i: int, 
 
 
 @composite(method=False, out=True)
-def chain_matmul(*matrices) -> Any:
+def chain_matmul(*matrices: Any) -> Tensor:
     """Return the product of matrices, multiplied in the order that takes the fewest operations."""
     for matrix in matrices:
         _check_ndims("chain_matmul", (2,), matrix)
@@ -369,7 +371,7 @@ def chain_matmul(*matrices) -> Any:
 
 
 @composite(out=True)
-def kron(input, other) -> Any:
+def kron(input, other) -> Tensor:
     """Return the Kronecker product: ``input`` with every element replaced by that element times ``other``.
 
     The shorter shape is filled up with ones in front; the shape of the result is the product of the two.
@@ -410,7 +412,7 @@ def cross(input, other, dim: int = -1):
 
 
 @composite(name="cross", out=True)
-def cross_along(input, other, dim: int | None = None):
+def cross_along(input, other, dim: int | None = None) -> Tensor:
     """Return the cross products of the 3-vectors along ``dim``, by default the first dimension of length 3."""
     if dim is None:
         if 3 not in input.shape:

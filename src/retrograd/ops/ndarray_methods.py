@@ -12,21 +12,21 @@ from retrograd.ops import sorting
 
 
 @method
-def argpartition(self: Tensor, kth: Any, axis: int | None = -1) -> Any:
+def argpartition(self: Tensor, kth: Any, axis: int | None = -1) -> Tensor:
     """Return the indices that would put the elements on the right side of the ``kth`` in order along ``axis``."""
-    return np.argpartition(self, kth, axis)
+    return np.argpartition(self, kth, axis)  # type: ignore[return-value]
 
 
 @method
-def choose(self: Tensor, choices: Any, mode: str = "raise") -> Any:
+def choose(self: Tensor, choices: Any, mode: str = "raise") -> Tensor:
     """Return at every index the element of that one of the ``choices`` which this tensor of integers names there."""
     return np.choose(self, choices, mode=mode)  # type: ignore[call-overload]
 
 
 @method
-def compress(self: Tensor, condition: Any, axis: int | None = None) -> Any:
+def compress(self: Tensor, condition: Any, axis: int | None = None) -> Tensor:
     """Return the slices along ``axis`` for which ``condition`` is true."""
-    return np.compress(condition, self, axis)
+    return np.compress(condition, self, axis)  # type: ignore[return-value]
 
 
 @method
@@ -36,7 +36,7 @@ def fill(self: Tensor, value: Any) -> None:
 
 
 @method
-def searchsorted(self: Tensor, v: Any, side: str = "left", sorter: Any = None) -> Any:
+def searchsorted(self: Tensor, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
     """Return where the values ``v`` would have to be inserted into this sorted vector to keep it sorted."""
     values = v if isinstance(v, Tensor) else wrap(np.asarray(v, self._data.dtype))
     return sorting.searchsorted(self, values, side=side, sorter=sorter)

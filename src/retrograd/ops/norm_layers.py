@@ -203,7 +203,7 @@ def _layer_norm(input, normalized_shape, weight, bias, eps: float):
 
 
 @composite(method=False, reported=False)
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5) -> Any:
+def layer_norm(input, normalized_shape: Sequence[int], weight=None, bias=None, eps: float = 1e-5) -> Tensor:
     """Subtract the mean over the last dimensions, divide by the standard deviation, multiply, add.
 
     Parameters
@@ -273,7 +273,7 @@ def _rms_norm(input, normalized_shape, weight, eps: float | None):
 
 
 @composite(method=False, reported=False)
-def rms_norm(input, normalized_shape, weight=None, eps=None) -> Any:
+def rms_norm(input, normalized_shape: Sequence[int], weight=None, eps: float | None = None) -> Tensor:
     """Divide by the root of the mean square over the last dimensions, multiply (Zhang, Sennrich, 2019).
 
     Parameters
@@ -362,7 +362,7 @@ def _group_norm(input, num_groups: int, weight, bias, eps: float):
 
 
 @composite(method=False, reported=False)
-def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5) -> Any:
+def group_norm(input, num_groups: int, weight=None, bias=None, eps: float = 1e-5) -> Tensor:
     """Normalise every sample over groups of channels (Wu, He, 2018).
 
     Shapes: ``(N, C, ...), (C,), (C,) -> (N, C, ...)``, where ``C`` is a multiple of ``num_groups``.
@@ -407,7 +407,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5) -> Any:
 
 
 @composite(method=False)
-def normalize(input, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out=None):
+def normalize(input, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out=None) -> Tensor:
     """Divide by the p-norm along ``dim``, which counts as at least ``eps``.
 
     Examples
@@ -424,7 +424,7 @@ def normalize(input, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out=None)
 
 
 @composite(method=False)
-def local_response_norm(input, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
+def local_response_norm(input, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """Divide by a power of the mean square over ``size`` neighbouring channels (Krizhevsky et al., 2012).
 
     The divisor is ``(k + alpha * mean square) ** beta``.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from retrograd.ops.copying import fill_value
 from retrograd.ops.indexing import blank_at, index_, place
 from retrograd.ops.scatter import reduced_at
 from retrograd.ops.selecting import check_mask, check_vector, flat_elements_at, rows_at, same_dtype
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import TensorOrArray
+
 
 # --- at positions of a dimension ----------------------------------------------------------------------------------
 
@@ -143,12 +147,14 @@ def _each(name: str, input: Any, dim: int, index: Any, source: Any, reduce: str)
 
 
 @composite(out=True)
-def index_reduce(input, dim: int, index, source, reduce: str, *, include_self: bool = True):
+def index_reduce(input, dim: int, index, source, reduce: str, *, include_self: bool = True) -> Tensor:
     """Reduce each position of ``source`` into that of ``dim`` which ``index`` says, by :func:`scatter_reduce`."""
     return reduced_at(input, dim, *_each("index_reduce", input, dim, index, source, reduce), reduce, include_self)
 
 
-def index_reduce_(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Tensor:
+def index_reduce_(
+    input: Tensor, dim: int, index: TensorOrArray, source: TensorOrArray, reduce: str, *, include_self: bool = True
+) -> Tensor:
     """In-place form of :func:`retrograd.index_reduce`."""
     return input.scatter_reduce_(dim, *_each("index_reduce_", input, dim, index, source, reduce), reduce, include_self)
 
@@ -175,7 +181,7 @@ def masked_fill(input, mask, value):
 
 
 @method
-def fill_diagonal_(input: Any, fill_value: Any, wrap: bool = False) -> Tensor:
+def fill_diagonal_(input: Tensor, fill_value: complex, wrap: bool = False) -> Tensor:
     """Put ``fill_value`` on the main diagonal, in place; with ``wrap`` a tall matrix gets several, one below the other.
 
     Raises

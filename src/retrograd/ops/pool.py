@@ -374,7 +374,7 @@ def avg_pool1d(
     padding: IntOrInts = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-):
+) -> Tensor:
     """Return the means over windows of ``(N, C, L)`` or ``(C, L)``; see :func:`avg_pool2d`."""
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
@@ -388,7 +388,7 @@ def avg_pool2d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
-):
+) -> Tensor:
     """Return the means over windows of ``(N, C, H, W)`` or ``(C, H, W)``.
 
     Parameters
@@ -425,7 +425,7 @@ def avg_pool3d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
-):
+) -> Tensor:
     """Return the means over windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; see :func:`avg_pool2d`."""
     return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
@@ -446,7 +446,7 @@ def _lp_pool(n: int, input: Any, norm_type: float, kernel_size: Any, stride: Any
 @composite(method=False)
 def lp_pool1d(
     input, norm_type: float, kernel_size: IntOrInts, stride: IntOrInts | None = None, ceil_mode: bool = False
-):
+) -> Tensor:
     """Return the ``norm_type``-norms over windows of ``(N, C, L)`` or ``(C, L)``; see :func:`lp_pool2d`."""
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
@@ -454,7 +454,7 @@ def lp_pool1d(
 @composite(method=False)
 def lp_pool2d(
     input, norm_type: float, kernel_size: IntOrInts, stride: IntOrInts | None = None, ceil_mode: bool = False
-):
+) -> Tensor:
     """Return ``sum(x ** norm_type) ** (1 / norm_type)`` over windows of ``(N, C, H, W)`` or ``(C, H, W)``.
 
     As in torch, the absolute value is not taken first, and where windows reach over the end (``ceil_mode``) the sum is
@@ -467,6 +467,6 @@ def lp_pool2d(
 @composite(method=False)
 def lp_pool3d(
     input, norm_type: float, kernel_size: IntOrInts, stride: IntOrInts | None = None, ceil_mode: bool = False
-):
+) -> Tensor:
     """Return the ``norm_type``-norms over windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; see :func:`lp_pool2d`."""
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)

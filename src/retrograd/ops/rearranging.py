@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from retrograd.ops._positions import along
 from retrograd.ops._rules import normalize_dim, normalize_dims
 from retrograd.ops.copying import fill_value
 from retrograd.ops.selecting import index_select
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import TensorOrArray
+
 
 # --- repeating ----------------------------------------------------------------------------------------------------
 
@@ -76,8 +80,12 @@ def _repeat_each(input, repeats: int, dim: int):
 
 @composite()
 def repeat_interleave(
-    input: Any = None, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
-):
+    input: Tensor | None = None,
+    repeats: int | TensorOrArray | None = None,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
+) -> Tensor:
     """Repeat every element (every position of ``dim``) the given number of times, or each its own number of times.
 
     ``repeat_interleave(repeats)`` returns each index as often as ``repeats`` says.
@@ -158,7 +166,7 @@ add_method("__reversed__", _reversed)
 
 
 @composite()
-def fliplr(input) -> Any:
+def fliplr(input) -> Tensor:
     """Return a copy with the columns in reverse order."""
     if input.ndim < 2:
         raise RuntimeError(f"fliplr: Input must be >= 2-d, but has shape {list(input.shape)}")
@@ -166,7 +174,7 @@ def fliplr(input) -> Any:
 
 
 @composite()
-def flipud(input) -> Any:
+def flipud(input) -> Tensor:
     """Return a copy with the rows in reverse order."""
     if input.ndim < 1:
         raise RuntimeError("flipud: Input must be >= 1-d")
@@ -270,7 +278,7 @@ def fold_border(grad, length: int, dim: int, before: int, after: int, mode: str)
 
 
 @composite(method=False)
-def pad(input, pad: Sequence[int], mode: str = "constant", value: float | None = None):
+def pad(input, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Add elements around a tensor; negative widths cut off.
 
     Parameters

@@ -16,6 +16,7 @@ from retrograd.core.layout import row_major
 from retrograd.core.op import kernel, linear, op
 from retrograd.core.record import settle
 from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor
 from retrograd.dtypes import default_float, from_numpy_dtype
 from retrograd.ops._reducing import Dims, add_reduce, axes_of, cast, count_reduced, mean_of, reduce, sum_of_squares
 from retrograd.ops._rules import conj, everywhere, expand_reduced, keep_reduced, normalize_dim, normalize_dims
@@ -220,13 +221,13 @@ def norm_of(x: Any, p: float, axis: Any, keepdims: bool) -> Any:
 
 @composite(out=True)
 def norm(
-    input: Any,
+    input,
     p: float | str | None = "fro",
     dim: Dims = None,
     keepdim: bool = False,
     *,
     dtype: Any = None,
-) -> Any:
+) -> Tensor:
     """Return the p-norm of the elements over ``dim``: ``sum(|x|^p)^(1/p)``, also for ``inf``, ``-inf`` and 0.
 
     ``"fro"`` is the 2-norm, ``"nuc"`` the sum of the singular values of a matrix. The derivative at 0 is 0.
@@ -242,7 +243,7 @@ def norm(
 
 
 @composite()
-def dist(input: Any, other: Any, p: float = 2) -> Any:
+def dist(input, other, p: float = 2) -> Tensor:
     """Return the p-norm of ``input - other``."""
     return norm(input - other, p)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from retrograd.ops.copying import fill_value
 from retrograd.ops.extremes import check_ordered
 from retrograd.ops.indexing import place
 from retrograd.ops.selecting import check_gather, elements_at, same_dtype, scatter_zeros
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Operand, TensorOrArray
+
 
 # --- scatter ------------------------------------------------------------------------------------------------------
 
@@ -240,7 +244,9 @@ def _dispatch(inplace: bool, input: Any, dim: int, index: Any, src: Any, value: 
 
 
 @composite(out=True)
-def scatter(input, dim: int, index, src: Any = None, *, value: Any = None, reduce: str | None = None):
+def scatter(
+    input, dim: int, index, src: Operand | None = None, *, value: Any = None, reduce: str | None = None
+) -> Tensor:
     """Place ``src``, a tensor or a number, where ``index`` says: ``out[i, index[i, j]] = src[i, j]`` for ``dim=1``.
 
     Parameters
@@ -252,7 +258,13 @@ def scatter(input, dim: int, index, src: Any = None, *, value: Any = None, reduc
 
 
 def scatter_(
-    input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None
+    input: Tensor,
+    dim: int,
+    index: TensorOrArray,
+    src: Operand | None = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
 ) -> Tensor:
     """In-place form of :func:`retrograd.scatter`."""
     return _dispatch(True, input, dim, index, src, value, reduce)

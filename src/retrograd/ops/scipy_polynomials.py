@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._rules import conj, everywhere
 from retrograd.ops._scipy import hidden_ufunc, sc
 from retrograd.ops.conditional import where
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import Operand
 
 
 def polynomial(name: str, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -135,7 +138,7 @@ def _torch_name(name: str, what: str, evaluate: Callable[[Any, Any], Any]) -> Ca
     As in torch, only the whole part of a degree counts, and a polynomial of negative degree is zero.
     """
 
-    def function(input: Any, n: Any) -> Any:
+    def function(input: Operand, n: Operand) -> Tensor:
         degree: Any = n.detach() if isinstance(n, Tensor) else wrap(np.asarray(n))
         if degree.dtype.kind == "f":
             degree = np.trunc(degree)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from retrograd.ops._reducing import checked_dim
 from retrograd.ops.conditional import where
 from retrograd.ops.scatter import scatter_add, scatter_reduce
 
+if TYPE_CHECKING:
+    from retrograd.core.annotations import TensorOrArray
+
+
 __all__ = ["segment_reduce"]
 
 # what an empty segment begins with, and further names
@@ -23,16 +27,16 @@ _NAMES = {"max": "amax", "min": "amin"}
 
 @composite(method=False)
 def segment_reduce(
-    data: Any,
+    data: Tensor,
     reduce: str,
     *,
-    lengths: Any = None,
-    indices: Any = None,
-    offsets: Any = None,
+    lengths: TensorOrArray | None = None,
+    indices: TensorOrArray | None = None,
+    offsets: TensorOrArray | None = None,
     axis: int = 0,
     unsafe: bool = False,
     initial: float | None = None,
-) -> Any:
+) -> Tensor:
     """Reduce every segment of a dimension to one element.
 
     Parameters

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from retrograd.ops.indexing import add_at, slice_
 
 
 @composite()
-def narrow(input, dim: int, start: Any, length: int):
+def narrow(input, dim: int, start: int | Tensor, length: int) -> Tensor:
     """Return the view of ``length`` positions of dimension ``dim``, beginning with ``start``."""
     if not input.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
@@ -44,13 +45,13 @@ def narrow(input, dim: int, start: Any, length: int):
 
 
 @composite(out=True)
-def narrow_copy(input, dim: int, start: Any, length: int):
+def narrow_copy(input, dim: int, start: int | Tensor, length: int) -> Tensor:
     """Return what :func:`narrow` returns, as a copy."""
     return narrow(input, dim, start, length).clone()
 
 
 @composite(method=False)
-def unravel_index(indices, shape: Any) -> tuple[Tensor, ...]:
+def unravel_index(indices, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Return, for positions in a flattened tensor of ``shape``, the index in every dimension.
 
     >>> rg.unravel_index(rg.tensor([3, 5]), (2, 3))
@@ -220,7 +221,7 @@ gather = for_users(elements_at)
 
 
 @composite(out=True)
-def take_along_dim(input, indices, dim: int | None = None):
+def take_along_dim(input, indices, dim: int | None = None) -> Tensor:
     """Pick elements along ``dim`` (of the flattened tensor, by default) as :func:`gather`, broadcasting the other ones.
 
     >>> x = rg.tensor([[3, 1, 2]])
@@ -305,8 +306,12 @@ def _nonzero(input):
     return np.argwhere(input)
 
 
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor: ...
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
 @composite(out=True)
-def nonzero(input, *, as_tuple: bool = False):
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Return the indices of the nonzero elements: one row each, or with ``as_tuple`` one vector per dimension."""
     if not as_tuple:
         return _nonzero(input)
@@ -322,7 +327,7 @@ def _nonzero_static(input, size: int, fill_value: int):
 
 
 @composite(out=True)
-def nonzero_static(input, *, size: int, fill_value: int = -1):
+def nonzero_static(input, *, size: int, fill_value: int = -1) -> Tensor:
     """Return the first ``size`` rows of :func:`nonzero`, with rows of ``fill_value`` where it has fewer."""
     if size < 0:
         raise RuntimeError(f"nonzero_static: 'size' must be a non-negative integer, but got {size}")
@@ -330,6 +335,6 @@ def nonzero_static(input, *, size: int, fill_value: int = -1):
 
 
 @composite()
-def argwhere(input) -> Any:
+def argwhere(input) -> Tensor:
     """Return the indices of the elements that are not zero, one row each."""
     return _nonzero(input)

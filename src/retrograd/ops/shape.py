@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -26,6 +26,10 @@ from retrograd.ops._positions import along
 from retrograd.ops._rules import normalize_dim, normalize_dims
 from retrograd.ops.complex import conj
 from retrograd.unresolved import UnresolvedArray
+
+if TYPE_CHECKING:
+    from retrograd.core.annotations import TensorOrArray
+
 
 # --- reshape and view ---------------------------------------------------------------------------------------------
 
@@ -100,7 +104,7 @@ def _view_dtype(input: Tensor, dtype: Any) -> Tensor:
 
 
 @composite(reported=False)
-def view(input, *shape: Any, size: Any = None, dtype: Any = None):
+def view(input, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
     """Return a view in another shape, or one that reads the same memory as another dtype (without gradient).
 
     Raises
@@ -122,13 +126,13 @@ def view(input, *shape: Any, size: Any = None, dtype: Any = None):
 
 
 @composite(reported=False)
-def reshape_as(input, other):
+def reshape_as(input, other) -> Tensor:
     """Return ``input`` in the shape of ``other``."""
     return reshape(input, _shape_of("reshape_as", other))
 
 
 @composite(reported=False)
-def view_as(input, other):
+def view_as(input, other) -> Tensor:
     """Return a view of ``input`` in the shape of ``other``."""
     return _view_shape(input, _shape_of("view_as", other))
 
@@ -155,7 +159,7 @@ def _flatten(input, start_dim: int, end_dim: int):
 
 
 @composite()
-def flatten(input, start_dim: int = 0, end_dim: int = -1):
+def flatten(input, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Join the dimensions from ``start_dim`` to ``end_dim`` into one; a view where possible, or the tensor itself."""
     dims = range(-input.ndim, input.ndim)
     if start_dim in dims and end_dim in dims and (start_dim - end_dim) % input.ndim == 0:
@@ -233,13 +237,13 @@ def broadcast_to(input, size: Sequence[int]):
 
 
 @composite(reported=False)
-def expand_as(input, other):
+def expand_as(input, other) -> Tensor:
     """Repeat ``input`` to the shape of ``other``, without copying."""
     return expand(input, _shape_of("expand_as", other))
 
 
 @composite(method=False)
-def broadcast_shapes(*shapes: Any):
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     """Return the shape that tensors of the given shapes broadcast to."""
     try:
         sizes = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
@@ -256,7 +260,7 @@ def broadcast_shapes(*shapes: Any):
 
 
 @composite()
-def sum_to_size(input, *sizes: Any, size: Sequence[int] | None = None):
+def sum_to_size(input, *sizes: Any, size: Sequence[int] | None = None) -> Tensor:
     """Sum ``input`` over the dimensions that broadcasting from ``size`` would add; the adjoint of :func:`expand`."""
     if size is None:
         size = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
@@ -268,7 +272,7 @@ def sum_to_size(input, *sizes: Any, size: Sequence[int] | None = None):
 
 
 @composite(method=False)
-def broadcast_tensors(*tensors: Any):
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Expand all tensors to the one shape they broadcast to."""
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         (tensors,) = tensors
@@ -378,7 +382,7 @@ def _matrix_transpose(name: str, input: Any, advice: str = "Consider using x.con
 
 
 @composite()
-def adjoint(input) -> Any:
+def adjoint(input) -> Tensor:
     """Return the conjugate transpose of the matrices in the last two dimensions, a view."""
     return conj(_matrix_transpose("adjoint()", input))
 
@@ -437,18 +441,36 @@ def _each(function: Any, tensors: Any) -> Any:
     return tuple(function(tensor) for tensor in tensors)
 
 
+@overload
+def atleast_1d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_1d(tensors: Sequence[TensorOrArray], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_1d(first: TensorOrArray, second: TensorOrArray, /, *more: TensorOrArray) -> tuple[Tensor, ...]: ...
 @composite(method=False)
 def atleast_1d(*tensors: Any):
     """Return 0-d tensors as vectors of one element, others as they are; of several tensors a tuple."""
     return _each(lambda tensor: tensor if tensor.ndim else unsqueeze(tensor, 0), tensors)
 
 
+@overload
+def atleast_2d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_2d(tensors: Sequence[TensorOrArray], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_2d(first: TensorOrArray, second: TensorOrArray, /, *more: TensorOrArray) -> tuple[Tensor, ...]: ...
 @composite(method=False)
 def atleast_2d(*tensors: Any):
     """Return 0-d tensors and vectors as matrices of one row, others as they are; of several tensors a tuple."""
     return _each(lambda tensor: tensor if tensor.ndim > 1 else tensor.reshape(1, -1), tensors)
 
 
+@overload
+def atleast_3d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_3d(tensors: Sequence[TensorOrArray], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_3d(first: TensorOrArray, second: TensorOrArray, /, *more: TensorOrArray) -> tuple[Tensor, ...]: ...
 @composite(method=False)
 def atleast_3d(*tensors: Any):
     """Return tensors of fewer dimensions with three, ``(n,)`` as ``(1, n, 1)`` and ``(n, m)`` as ``(n, m, 1)``."""

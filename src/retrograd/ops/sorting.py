@@ -13,6 +13,7 @@ from retrograd.batching import as_array
 from retrograd.core.layout import laid_out_as, row_major
 from retrograd.core.op import linear, op, without_warnings
 from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor
 from retrograd.dtypes import from_numpy_dtype
 from retrograd.ops._picking import arranging, lifted
 from retrograd.ops._rules import normalize_dim, not_implemented
@@ -52,7 +53,7 @@ def argsort(input, dim: int = -1, descending: bool = False, stable: bool = False
 
 
 @composite(out=True)
-def msort(input: Any) -> Any:
+def msort(input: Tensor) -> Tensor:
     """Return the elements sorted along the first dimension."""
     return sort(input, 0).values
 
@@ -245,7 +246,11 @@ def _unique(input, return_inverse: bool, return_counts: bool, dim: int | None):
 
 @composite()
 def unique(
-    input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
 ) -> Any:
     """Return the distinct elements, sorted; or the distinct slices along ``dim``.
 
@@ -278,7 +283,7 @@ def _unique_consecutive(input, dim: int | None):
 
 @composite()
 def unique_consecutive(
-    input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """Return the elements without those equal to the one before; or the slices along ``dim``. See :func:`unique`."""
     return _wanted(_unique_consecutive(input, dim), return_inverse, return_counts)

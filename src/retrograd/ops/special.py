@@ -12,6 +12,7 @@ import numpy as np
 
 from retrograd.core.layout import row_major
 from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor
 from retrograd.ops._erf import erf_by_blocks
 from retrograd.ops._rules import conj, not_implemented
 from retrograd.ops._scipy import answers_for, narrowed, sc, scipy_elementwise, scipy_ufunc, special_ufunc
@@ -125,7 +126,7 @@ def _polygamma(input, n: int):
 
 
 @composite(method=False)
-def polygamma(n: int, input, *, out=None):
+def polygamma(n: int, input, *, out=None) -> Tensor:
     """Return the ``n``-th derivative of digamma, ``(-1)**(n+1) * n! * zeta(n + 1, input)``; DLMF 5.15."""
     return _polygamma(input, n, out=out)
 

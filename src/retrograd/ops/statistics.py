@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from retrograd.ops._reducing import Dims, axes_of, checked_dim, count_reduced, m
 from retrograd.ops._rules import everywhere, keep_reduced, normalize_dim
 from retrograd.ops.extremes import check_ordered, check_reducible, share_ties
 from retrograd.ops.reductions import mean
+
+if TYPE_CHECKING:
+    from retrograd import return_types
+    from retrograd.core.annotations import TensorOrArray
+
 
 # --- variance ---------------------------------------------------------------------------------------------------------
 
@@ -87,14 +92,14 @@ def _with_freedom(name: str, result: Any, input: Any, correction: float) -> Any:
 
 @composite()
 def var(
-    input: Any,
-    dim: Any = None,
+    input: Tensor,
+    dim: Dims | bool = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
     correction: float | None = None,
-    out: Any = None,
-) -> Any:
+    out: Tensor | None = None,
+) -> Tensor:
     """Return the variance over ``dim``: ``sum(|x - mean|^2) / (n - correction)``, with ``correction=1`` by default.
 
     ``unbiased=False`` is another way to say ``correction=0``.
@@ -105,14 +110,14 @@ def var(
 
 @composite()
 def std(
-    input: Any,
-    dim: Any = None,
+    input: Tensor,
+    dim: Dims | bool = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
     correction: float | None = None,
-    out: Any = None,
-) -> Any:
+    out: Tensor | None = None,
+) -> Tensor:
     """Return the standard deviation over ``dim``, the root of :func:`var`. Its derivative where it is 0 is 0."""
     dim, correction = _spread("std", dim, unbiased, correction)
     return _with_freedom("std", _std(input, dim, correction, keepdim, out=out), input, correction)
@@ -120,8 +125,13 @@ def std(
 
 @composite(method=False)
 def var_mean(
-    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
-) -> tuple[Any, Any]:
+    input: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
     """Return the variance and the mean over ``dim``."""
     dim, correction = _spread("var_mean", dim, unbiased, correction)
     spread = _with_freedom("var_mean", _var(input, dim, correction, keepdim), input, correction)
@@ -130,8 +140,13 @@ def var_mean(
 
 @composite(method=False)
 def std_mean(
-    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
-) -> tuple[Any, Any]:
+    input: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
     """Return the standard deviation and the mean over ``dim``."""
     dim, correction = _spread("std_mean", dim, unbiased, correction)
     spread = _with_freedom("std_mean", _std(input, dim, correction, keepdim), input, correction)
@@ -192,6 +207,12 @@ def _nanmedian_along(input, dim: int, keepdim: bool):
     return pick(input, dim, keepdim, np.take_along_axis(order, np.maximum(last, 0) // 2, dim))
 
 
+@overload
+def median(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def median(
+    input: Tensor, dim: int, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.median: ...
 @composite()
 def median(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """Return the median, the lower one of two; or those along ``dim``, as a named tuple ``(values, indices)``.
@@ -201,6 +222,12 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False, *, out: An
     return _median_of_all(input, out=out) if dim is None else _median_along(input, dim, keepdim, out=out)
 
 
+@overload
+def nanmedian(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def nanmedian(
+    input: Tensor, dim: int, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.nanmedian: ...
 @composite()
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """Return the median of the elements that are not NaN; see :func:`median`."""
@@ -248,13 +275,13 @@ INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 @composite(out=True)
 def quantile(
-    input: Any,
-    q: Any,
+    input: Tensor,
+    q: float | TensorOrArray,
     dim: int | None = None,
     keepdim: bool = False,
     *,
     interpolation: str = "linear",
-) -> Any:
+) -> Tensor:
     """Return the quantiles ``q`` (a number or a vector of numbers from 0 to 1) along ``dim``.
 
     The dimension of ``q`` comes first in the result. Between two elements, ``interpolation`` is ``"linear"``, or the
@@ -269,13 +296,13 @@ def quantile(
 
 @composite(out=True)
 def nanquantile(
-    input: Any,
-    q: Any,
+    input: Tensor,
+    q: float | TensorOrArray,
     dim: int | None = None,
     keepdim: bool = False,
     *,
     interpolation: str = "linear",
-) -> Any:
+) -> Tensor:
     """Return the quantiles of the elements that are not NaN; see :func:`quantile`."""
     return find_quantile("nanquantile", input, q, dim, keepdim, interpolation)
 
@@ -378,7 +405,9 @@ def _check_weights(weights: Any, label: str, n: int, integral: bool) -> None:
 
 
 @composite()
-def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
     """Return the covariance matrix of the variables in the rows of ``input``, whose columns are observations.
 
     ``fweights`` says how often each observation was made, ``aweights`` how much each counts.
@@ -400,7 +429,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         x = x.to(get_default_dtype())
     if weights is None:
         x = x - x.mean(1, keepdim=True)
-        freedom = n - correction
+        freedom: Any = n - correction
         weighted = x
     else:
         total = weights.sum()
@@ -416,7 +445,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
 
 
 @composite()
-def corrcoef(input: Any) -> Any:
+def corrcoef(input: Tensor) -> Tensor:
     """Return the correlation coefficients of the variables in the rows of ``input``: :func:`cov` scaled to 1."""
     if input.ndim > 2:
         raise RuntimeError(

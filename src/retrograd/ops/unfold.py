@@ -190,7 +190,7 @@ def _check_image(name: str, input: Any) -> None:
 
 
 @composite(method=False)
-def pixel_shuffle(input, upscale_factor: int):
+def pixel_shuffle(input, upscale_factor: int) -> Tensor:
     """Move channels into space: ``(..., C * r * r, H, W) -> (..., C, H * r, W * r)`` for a factor ``r``.
 
     Examples
@@ -216,7 +216,7 @@ def pixel_shuffle(input, upscale_factor: int):
 
 
 @composite(method=False)
-def pixel_unshuffle(input, downscale_factor: int):
+def pixel_unshuffle(input, downscale_factor: int) -> Tensor:
     """Move space into channels: ``(..., C, H * r, W * r) -> (..., C * r * r, H, W)``; undoes :func:`pixel_shuffle`."""
     _check_image("pixel_unshuffle", input)
     r = downscale_factor
@@ -236,7 +236,7 @@ def pixel_unshuffle(input, downscale_factor: int):
 
 
 @composite(method=False)
-def channel_shuffle(input, groups: int):
+def channel_shuffle(input, groups: int) -> Tensor:
     """Mix the channels of ``groups`` groups: the first of each, then the second of each, and so on.
 
     Shapes: ``(N, C, ...) -> (N, C, ...)``.

@@ -12,6 +12,7 @@ from retrograd.batching import BatchedArray
 from retrograd.core.array_face import storage_of, storage_offset_of
 from retrograd.core.op import kernel, view
 from retrograd.core.registry import composite
+from retrograd.core.tensor import Tensor
 from retrograd.gpu import as_strided as strided
 from retrograd.ops._positions import along
 from retrograd.ops._rules import normalize_dim
@@ -149,7 +150,7 @@ def _check_sample(layout: Layout, own: Layout) -> None:
 
 
 @composite()
-def as_strided(input, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None):
+def as_strided(input, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
     """Return a view of the storage of ``input``: element ``i, j`` is at ``storage_offset + i*stride[0] + j*stride[1]``.
 
     Parameters
@@ -170,7 +171,9 @@ def as_strided(input, size: Sequence[int], stride: Sequence[int], storage_offset
 
 
 @composite()
-def as_strided_scatter(input, src, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None):
+def as_strided_scatter(
+    input, src, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
     """Return ``input`` with ``src`` where :func:`as_strided` with these arguments would look."""
     result = input.clone()
     part = as_strided(result, size, stride, storage_offset)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
 import numpy as np
@@ -50,14 +50,14 @@ __all__ = [
 # --- random tensors -----------------------------------------------------------------------------------------------
 
 
-def rand(*shape: Any, generator: Generator | None = None, **options: Unpack[ShapedOptions]) -> Tensor:
+def rand(*shape: int | Sequence[int], generator: Generator | None = None, **options: Unpack[ShapedOptions]) -> Tensor:
     """Return samples from the uniform distribution on [0, 1); see :func:`zeros` for the other arguments."""
     lengths = shape_of("rand", shape, options)
     request = Request("rand", options)
     return _filled(request, lambda xp: xp.empty(lengths, request.dtype), fill_uniform, generator)
 
 
-def randn(*shape: Any, generator: Generator | None = None, **options: Unpack[ShapedOptions]) -> Tensor:
+def randn(*shape: int | Sequence[int], generator: Generator | None = None, **options: Unpack[ShapedOptions]) -> Tensor:
     """Return samples from the normal distribution of mean 0 and variance 1.
 
     In a complex dtype the real and the imaginary part have variance 1/2. See :func:`zeros` for the other arguments.
@@ -67,13 +67,13 @@ def randn(*shape: Any, generator: Generator | None = None, **options: Unpack[Sha
     return _filled(request, lambda xp: xp.empty(lengths, request.dtype), fill_normal, generator)
 
 
-def rand_like(input: Any, *, generator: Generator | None = None, **options: Unpack[Options]) -> Tensor:
+def rand_like(input: Tensor, *, generator: Generator | None = None, **options: Unpack[Options]) -> Tensor:
     """Return samples as :func:`rand` does, with the shape, dtype, device and order in memory of ``input``."""
     request = like("rand_like", input, options)
     return _filled(request, lambda xp: empty_as(xp, input, request), fill_uniform, generator)
 
 
-def randn_like(input: Any, *, generator: Generator | None = None, **options: Unpack[Options]) -> Tensor:
+def randn_like(input: Tensor, *, generator: Generator | None = None, **options: Unpack[Options]) -> Tensor:
     """Return samples as :func:`randn` does, with the shape, dtype, device and order in memory of ``input``."""
     request = like("randn_like", input, options)
     return _filled(request, lambda xp: empty_as(xp, input, request), fill_normal, generator)
@@ -94,7 +94,7 @@ def _filled(
 def randint(
     low: Any = None,
     high: Any = None,
-    size: Any = None,
+    size: Sequence[int] | None = None,
     *,
     generator: Generator | None = None,
     **options: Unpack[Options],
@@ -118,7 +118,7 @@ def randint(
 
 
 def randint_like(
-    input: Any, low: Any = None, high: Any = None, *, generator: Generator | None = None, **options: Unpack[Options]
+    input: Tensor, low: Any = None, high: Any = None, *, generator: Generator | None = None, **options: Unpack[Options]
 ) -> Tensor:
     """Return integers as :func:`randint` does, with the shape, dtype, device and order in memory of ``input``.
 
@@ -164,7 +164,12 @@ def randperm(n: int, *, generator: Generator | None = None, **options: Unpack[Op
 
 
 def normal(
-    mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, **options: Unpack[Options]
+    mean: float | Tensor,
+    std: float | Tensor = 1.0,
+    size: Sequence[int] | None = None,
+    *,
+    generator: Generator | None = None,
+    **options: Unpack[Options],
 ) -> Tensor:
     """Return samples from normal distributions.
 
@@ -207,7 +212,13 @@ def _normal_around(mean, std, generator: Any):
     return scaled(fill_normal(with_room(np.empty_like(template, shape=shape)), generator), mean, std)
 
 
-def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+def bernoulli(
+    input: Tensor,
+    p: float | Tensor | None = None,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """Return 1 with the probabilities in ``input``, and 0 otherwise, in the dtype of ``input``.
 
     With ``p``, that is the probability, and only the shape and dtype of ``input`` count.
@@ -229,7 +240,7 @@ def _bernoulli(input, p: float | None, generator: Any):
 add_method("bernoulli", bernoulli)
 
 
-def poisson(input: Any, generator: Generator | None = None) -> Tensor:
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Return samples from the Poisson distributions with the rates in ``input``, in its dtype.
 
     Raises
@@ -249,7 +260,7 @@ def _poisson(input, generator: Any):
     return settle(generator.on(module_of(input)).poisson(rates)).astype(input.dtype)
 
 
-def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Tensor:
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Return how many of ``count`` trials succeed with the probabilities in ``prob``, in the dtype of ``count``.
 
     Raises
@@ -280,7 +291,7 @@ def _binomial(count, prob, generator: Any):
 
 @method
 def multinomial(
-    input: Any,
+    input: Tensor,
     num_samples: int,
     replacement: bool = False,
     *,

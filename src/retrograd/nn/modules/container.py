@@ -160,7 +160,7 @@ class Sequential(_Listed):
         _check_repeats(other)
         return self.extend(list(self) * (other - 1))
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         """Call the modules one after the other."""
         for name, module in self._modules.items():
             try:

@@ -89,7 +89,7 @@ class LazyModuleMixin(Module):
                 self.__class__ = self.cls_to_become
         return Module.__call__(self, *args, **kwargs)
 
-    def _load_tensor(self, name: str, key: str, current: Tensor, value: Any, assign: bool) -> str | None:
+    def _load_tensor(self, name: str, key: str, current: Any, value: Any, assign: bool) -> str | None:
         if is_lazy(current):
             if is_lazy(value):
                 return None

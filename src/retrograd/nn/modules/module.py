@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core import state
@@ -30,6 +30,24 @@ from retrograd.nn.modules._hooks import (
 from retrograd.nn.modules._members import Members
 from retrograd.nn.modules._state import Stateful, _IncompatibleKeys
 from retrograd.ops.copying import _target as parse_to
+
+if TYPE_CHECKING:
+    from typing import ParamSpec, Protocol, TypeVar
+
+    P = ParamSpec("P")
+    R = TypeVar("R", covariant=True)
+
+    class _Callable(Protocol[P, R]):
+        """A module as its call sees it: calls take what ``forward`` takes, and return what that returns."""
+
+        _forward_hooks: Any
+        _forward_pre_hooks: Any
+        _backward_hooks: Any
+        _backward_pre_hooks: Any
+
+        def forward(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+        def _call_with_hooks(self, args: Any, kwargs: Any) -> Any: ...
+
 
 __all__ = [
     "Module",
@@ -116,7 +134,7 @@ class Module(Members, Stateful, Hooked):
             f'Module [{type(self).__name__}] is missing the required "forward" function{self._instead_of_forward}'
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self: _Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         hooked = (
             self._forward_hooks
             or self._forward_pre_hooks

@@ -27,6 +27,7 @@ class _ShapeNorm(Module):
     """Normalisation over the last dimensions."""
 
     normalized_shape: tuple[int, ...]
+    eps: Any  # a float; of RMSNorm possibly None
     weight: Parameter | None
 
     def __init__(self, normalized_shape: Any, eps: float | None, elementwise_affine: bool, **factory: Any) -> None:

@@ -1,0 +1,29 @@
+"""What functions take, for annotations: tensors and arrays, operands, dtypes, indices. No program needs it to run."""
+
+from __future__ import annotations
+
+from types import EllipsisType
+from typing import Any, SupportsIndex, TypeAlias
+
+import numpy as np
+
+from retrograd import dtypes
+from retrograd.core.tensor import Tensor
+from retrograd.device import device
+
+# beside a tensor, an array counts as one
+TensorOrArray: TypeAlias = Tensor | np.ndarray[Any, Any]
+Number: TypeAlias = complex | np.number[Any] | np.bool_
+Operand: TypeAlias = TensorOrArray | Number
+
+DTypeLike: TypeAlias = (
+    dtypes.dtype | np.dtype[Any] | type[int] | type[float] | type[complex] | type[np.generic] | str  # its name
+)
+
+DeviceLike: TypeAlias = device | str | int | None
+
+# a list, and not any sequence: a text is one of texts
+_OneIndex: TypeAlias = SupportsIndex | slice | EllipsisType | TensorOrArray | list[Any] | range | None
+Index: TypeAlias = _OneIndex | tuple[_OneIndex, ...]
+
+__all__ = ["DTypeLike", "DeviceLike", "Index", "Number", "Operand", "TensorOrArray"]
