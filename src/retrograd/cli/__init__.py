@@ -221,7 +221,7 @@ def _demo(arguments: argparse.Namespace) -> int:
     status = _watch(lambda: run_script(script, []), "raise", arguments.report, again)
     if status != 1:
         return status or _complain("the demonstration ended without the error that it is there to show")
-    print("\nThe script is yours to edit: put the remedy in and run it again as above.", file=sys.stderr)
+    print("The script is yours to edit: put the remedy in and run it again as above.", file=sys.stderr)
     return 0
 
 
