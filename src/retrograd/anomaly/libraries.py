@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from functools import lru_cache
 from traceback import walk_tb
-from types import FrameType
+from types import FrameType, TracebackType
 
 OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -43,6 +44,29 @@ def _is_between(frame: FrameType) -> bool:
     """Whether it runs code of a library that stands between the user and us."""
     filename = frame.f_code.co_filename
     return filename.startswith(OURS) or is_library(filename, "torch", "numpy", "scipy")
+
+
+def cut_below_user(trace: TracebackType | None) -> None:
+    """Let a traceback end at the user's innermost frame: with the line that called a library, not with the library."""
+    last = None
+    for each in _links(trace):
+        if not _is_between(each.tb_frame):
+            last = each
+    if last is not None:
+        last.tb_next = None
+
+
+def _links(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def rendered_for_notebooks(error: BaseException) -> list[str]:
+    """What IPython is to show of an error: its usual traceback, down to the user's line. It calls this itself."""
+    cut_below_user(error.__traceback__)
+    shell = sys.modules["IPython"].get_ipython()
+    return shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
 
 
 def is_in_backward(error: BaseException) -> bool:
