@@ -84,7 +84,7 @@ def format_events(events: Sequence[NaNEvent | GradEvent], *, color: bool = False
 
 
 def format_run(run: Run, *, color: bool = False, width: int = UNKNOWN, everything: bool = False) -> str:
-    """Return all that a run has recorded: the first birth in full, then the list of all.
+    """Return all that a run has recorded: the first birth in full, then a list of all, or the first ten.
 
     Parameters
     ----------
