@@ -524,6 +524,12 @@ def test_demo_finds_the_fault_and_its_remedy_repairs_it(tmp_path: Path) -> None:
     assert "epoch  1" in done.stdout
     assert f"$ {sys.executable} -m retrograd run {tmp_path}" in done.stderr
     assert "born in log, train_digits.py:" in done.stderr
+    shown = done.stderr[done.stderr.index("-Inf born in log, train_digits.py") :]
+    kept = shown[shown.index("\n\nsaved") : shown.rindex("\n---")]  # what --report adds
+    assert len(shown.replace(kept, "").splitlines()) < 24, "it fits a screen, with the prompt below"
+    in_the_readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8").split("```\n")[1]
+    for line in in_the_readme.splitlines()[1:]:
+        assert " ".join(line.removesuffix("[...]").split()) in " ".join(done.stderr.split()), "shown in README.md"
     event = read_runs(tmp_path / "out" / "events.jsonl")[0].events[0]
     assert isinstance(event, NaNEvent)
     assert event.filename is not None

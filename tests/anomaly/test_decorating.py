@@ -188,3 +188,15 @@ def test_detect_anomaly_follows_a_generator() -> None:
     rg.where(x > 0, rg.sqrt(x), 0.0).sum().backward()  # not in the mode
     with pytest.warns(UserWarning, match="SqrtBackward0"), pytest.raises(RuntimeError, match="SqrtBackward0"):
         next(running)
+
+
+def test_a_traceback_ends_with_the_programs_own_line(lib: ModuleType) -> None:
+    def block() -> None:
+        with rg.anomaly.watch():
+            step(lib)
+
+    for watched in (block, rg.anomaly.watch()(lambda: step(lib))):
+        with pytest.raises(AnomalyError) as caught:
+            watched()
+        *_, last = caught.traceback
+        assert (str(last.path), last.name) == (__file__, "step")

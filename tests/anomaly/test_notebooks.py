@@ -99,3 +99,22 @@ def test_a_notebook_is_no_script(tmp_path) -> None:
     assert done.returncode != 0
     assert "it is a notebook" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("imports", "make"), [(OURS, "rg.tensor"), (PYTORCH, "torch.tensor")])
+def test_the_traceback_of_a_finding_ends_in_the_cell(imports: str, make: str) -> None:
+    if imports is PYTORCH:
+        pytest.importorskip("torch", reason="torch is not installed")
+    found = f"""w = rg.anomaly.watch().start()
+try:
+    loss_of({make}([2.0, -1.0], requires_grad=True)).backward()
+except rg.anomaly.AnomalyError as error:
+    shown = "\\n".join(error._render_traceback_())
+w.stop()
+shown"""
+    shown = result_of(imports, found)
+    assert isinstance(shown, str)
+    assert "In[2]" in shown
+    assert "NaN born in log at Cell In[1]:4" in shown
+    assert "site-packages" not in shown
+    assert "monitor.py" not in shown

@@ -71,6 +71,24 @@ def test_charts_mark_what_is_not_finite() -> None:
     assert text.count("<circle") == 2 * (len(HISTORY) - 1)
 
 
+def test_a_cross_before_the_end_is_explained() -> None:
+    last = format_html(Run(entries=[Entry(event=EVENT, history=HISTORY)]))
+    assert "not finite" not in last
+    earlier = format_html(Run(entries=[Entry(event=EVENT, history=[*HISTORY, *HISTORY])]))
+    assert "last nan; \N{MULTIPLICATION SIGN} not finite</span>" in earlier
+
+
+def test_code_in_a_sentence_is_set_as_code() -> None:
+    assert page(Entry(event=EVENT)).texts["code"][-1] == 'with retrograd.anomaly.expect_nonfinite("why"):'
+
+
+def test_large_gradients_alone_come_with_what_to_do() -> None:
+    run = Run(entries=[Entry(event=SPIKE)])
+    assert "clip the gradient norm" in " ".join(format_html(run).split())
+    assert "clip the gradient norm" in " ".join(format_run(run).split())
+    assert "clip the gradient norm" not in " ".join(format_run(Run(entries=[*run.entries, Entry(event=EVENT)])).split())
+
+
 def test_a_chart_of_one_value_names_it_once() -> None:
     text = format_html(Run(entries=[Entry(event=EVENT, history=HISTORY[-2:])]))
     assert "<span>loss: 0.04167; last nan</span>" in text
@@ -99,7 +117,7 @@ def test_the_users_text_is_escaped() -> None:
 
 
 def test_nothing_found() -> None:
-    assert page().texts["h1"] == ["No anomaly was recorded"]
+    assert page().texts["h1.none"] == ["No anomaly was recorded"]
     torn = Run(torn=1)
     assert "<h1>No event is whole enough to be read</h1>" in format_html(torn)
     assert "No event is whole enough to be read.\n" in format_run(torn)

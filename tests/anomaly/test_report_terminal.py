@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +29,7 @@ from retrograd.anomaly.report import (
 from retrograd.anomaly.report.growth import sparkline
 from retrograd.anomaly.report.source import display_width
 from retrograd.anomaly.report.style import style_of
+from retrograd.anomaly.shell import command_line
 from retrograd.anomaly.surroundings import Surroundings
 from tests.anomaly.samples import BACKWARD, EVENT, HISTORY, SPIKE, event
 
@@ -71,7 +73,7 @@ def test_says_what_where_when_and_what_became_of_it() -> None:
 def test_facts() -> None:
     text = format_event(EVENT)
     assert row(text, "operands").split(maxsplit=1)[1] == "input = 0.0 at [3, 7]"
-    assert "(32, 10) float32, 12 -Inf of 320" in row(text, "result")
+    assert row(text, "result").split(maxsplit=1)[1] == "(32, 10) float32, 12 -Inf of 320; the others: -103.3 to -0.5"
     assert row(text, "path").split(maxsplit=1)[1] == "log -> mul -> sum -> neg -> div -> loss"
     assert row(text, "instead").split(maxsplit=1)[1] == EVENT.remedy
     assert "Change line 41" in row(text, "next")
@@ -84,10 +86,18 @@ def test_a_birth_in_backward_says_so() -> None:
     assert marked(text) == "rg.sqrt(s)"
 
 
+def test_other_elements_that_are_all_one_number() -> None:
+    assert "the others: 2.5\n" in format_event(event(output_stats={"min": 2.5, "mean": 2.5, "max": 2.5}))
+    assert "the others" not in format_event(event(output_stats={"min": None, "mean": 2.5, "max": 2.5}))
+
+
 def test_a_leaf_is_named() -> None:
     context = {"leaf": "parameter", "name": "encoder.0.weight"}
     leaf = NaNEvent(kind="leaf", op="leaf", nan_count=1, surroundings=Surroundings(context=context))
     assert "NaN came in with the parameter encoder.0.weight" in format_event(leaf)
+    on_its_way = replace(leaf, path=("AccumulateGrad", "MulBackward0"), harmed="loss")
+    shown = row(format_event(on_its_way), "path").split(maxsplit=1)[1]
+    assert shown == "the parameter encoder.0.weight -> mul -> loss"
 
 
 @pytest.mark.parametrize(
@@ -129,6 +139,18 @@ def test_code_that_is_too_wide_goes_below_its_label() -> None:
     assert lines[lines.index("instead") + 1] == code
 
 
+def test_wide_characters_count_twice_in_a_line_that_is_too_long() -> None:
+    for width in range(40, 100):
+        line = f"重み = {'数値 + ' * 30}rg.log(対数) + {'größe + 数 + ' * 20}d"
+        text = format_event(event(code_line=line, remedy=None), width=width)
+        lines = text.splitlines()
+        assert max(map(display_width, lines)) <= width
+        below = next(number for number, each in enumerate(lines) if "^" in each)
+        start, end = lines[below].index("^"), lines[below].rindex("^") + 1
+        before = lines[below - 1].partition("rg.log(対数)")[0]
+        assert (display_width(before), end - start) == (start, display_width("rg.log(対数)"))
+
+
 def test_caret_below_wide_characters() -> None:
     text = format_event(event(code_line="y = f('数値') + rg.log(b)"))
     lines = text.splitlines()
@@ -160,6 +182,11 @@ def test_history_is_aligned_and_ends_with_the_event() -> None:
     assert loss.split()[-1] == "nan"
     assert norm.split()[-1] == "inf"
     assert len(step) == len(loss) == len(norm)
+
+
+def test_a_history_of_the_bad_step_alone_is_not_shown() -> None:
+    assert "before" not in format_event(EVENT, history=HISTORY[-1:])
+    assert "before" in format_event(EVENT, history=HISTORY[-2:-1])
 
 
 def test_history_comes_from_the_surroundings() -> None:
@@ -218,6 +245,20 @@ def test_a_run_shows_the_first_birth_and_lists_the_others() -> None:
     assert "3 birthplaces, 3 events" in text
     assert format_run(run, everything=True).count("\noperands") == 2
     assert "No anomaly" in format_run(Run())
+
+
+def test_a_long_list_leaves_the_first_birth_in_sight() -> None:
+    run = Run(entries=[Entry(event=event(lineno=number)) for number in range(1, 31)])
+    text = format_run(run)
+    assert "30 birthplaces, 30 events" in text
+    assert "train.py:10, step" in text
+    assert "train.py:11" not in text
+    assert "and 20 more\n" in text
+    assert "train.py:30" in format_run(run, everything=True)
+    stream = io.StringIO()
+    print_run(run, files=[Path("runs 7", "events.jsonl")], file=stream)
+    assert f"and 20 more: {command_line(('retrograd', 'report', '--all', 'runs 7'))}\n" in stream.getvalue()
+    assert "     and" not in format_run(Run(entries=run.entries[:11])), "a line that is as long as what it leaves out"
 
 
 def test_plain_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

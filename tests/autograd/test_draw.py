@@ -253,6 +253,19 @@ def test_a_long_list_of_what_is_saved_is_cut_and_the_rest_counted() -> None:
     assert " ".join(shown).count("tensors ") + int(count) == whole.count("tensors ")
 
 
+def test_what_is_saved_several_times_alike_is_counted() -> None:
+    query = rg.ones(1, 2, 4, 8, requires_grad=True)
+    out = rg.nn.functional.scaled_dot_product_attention(query * 2, query * 3, query * 4)
+    assert "saves tensors [1, 2, 4, 8] \N{MULTIPLICATION SIGN}3, result" in str(draw(out))
+
+
+def test_a_wide_picture_stays_legible() -> None:
+    svg = draw(rg.stack([rg.ones(2, requires_grad=True) for _ in range(40)]).sum()).svg
+    found = re.search(r' width="(\d+)" height="\d+" style="max-width:100%;min-width:(\d+)px;', svg)
+    assert found is not None
+    assert int(found[2]) >= 0.6 * int(found[1]) - 1 > 1000
+
+
 def test_saved_tensors_freed_and_packed() -> None:
     x = rg.ones(3, requires_grad=True)
     y = x.exp().sum()

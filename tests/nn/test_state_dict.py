@@ -297,3 +297,17 @@ def test_prefixes_are_taken_away(m: Any) -> Any:
     plain = {"module.a": 1, "b": 2}
     consume(plain, "module.")
     return [list(state), dict(state._metadata), plain, str(inner.load_state_dict(state))]
+
+
+def test_names_that_differ_by_a_prefix_come_with_what_to_give() -> None:
+    """As DataParallel and compiled models have them in front."""
+    model = rg.nn.Sequential(rg.nn.Linear(2, 3), rg.nn.Linear(3, 1))
+    wrapped = rg.nn.Sequential(OrderedDict(module=model))
+    for module, state_dict in ((model, wrapped.state_dict()), (wrapped, model.state_dict())):
+        with pytest.raises(RuntimeError, match=r"'module\.', those") as caught:
+            module.load_state_dict(state_dict)
+        advice = str(caught.value).rpartition(": give ")[2].removesuffix(".")
+        module.load_state_dict(eval(advice, {"state_dict": state_dict}))
+    with pytest.raises(RuntimeError) as caught:
+        model.load_state_dict({"other.bias": rg.ones(3), **dict(list(model.state_dict().items())[1:])})
+    assert "give" not in str(caught.value)

@@ -333,6 +333,8 @@ def test_numbers_of_any_kind_are_taken(name: str) -> None:
 def test_why_there_may_be_no_parameters() -> None:
     with pytest.raises(ValueError, match=r"empty parameter list: the generator was used up .* use a ModuleList"):
         rg.optim.SGD(rg.nn.Module().parameters())
+    with pytest.raises(TypeError, match=r"retrograd.nn.modules.linear.Linear; give the parameters\(\) of the whole"):
+        rg.optim.SGD(rg.nn.Sequential(rg.nn.Linear(2, 1)), lr=0.1)
     with pytest.raises(ValueError, match=r"empty parameter list$"):
         rg.optim.SGD([])
     with pytest.raises(KeyError, match=r"must have the key 'params', but its keys are \['weights'\]"):

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import takewhile
 from traceback import walk_tb
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 
 OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -72,6 +72,29 @@ def user_frames(frame: FrameType | None) -> Iterator[FrameType]:
 def depth_of_user(frame: FrameType | None) -> int:
     """How many frames lie between ``frame`` and the user's innermost one, both included; for ``stacklevel``."""
     return 1 + sum(1 for _ in frames_between(frame))
+
+
+def cut_below_user(trace: TracebackType | None) -> None:
+    """Let a traceback end at the user's innermost frame: with the line that called a library, not with the library."""
+    last = None
+    for each in _links(trace):
+        if not is_between(each.tb_frame.f_code):
+            last = each
+    if last is not None:
+        last.tb_next = None
+
+
+def _links(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def rendered_for_notebooks(error: BaseException) -> list[str]:
+    """What IPython is to show of an error: its usual traceback, down to the user's line. It calls this itself."""
+    cut_below_user(error.__traceback__)
+    shell = sys.modules["IPython"].get_ipython()
+    return shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
 
 
 def is_in_backward(error: BaseException) -> bool:

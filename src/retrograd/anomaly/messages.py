@@ -9,7 +9,7 @@ from typing import Any
 
 from retrograd.anomaly.event import GradEvent, NaNEvent, context_of
 
-_GROWING = (
+GROWING = (
     "Everything is still finite, but this grew far beyond what is usual, as it does before an overflow. Lower the "
     "learning rate, warm it up, or clip the gradient norm before the step."
 )
@@ -63,7 +63,7 @@ def outcome_of(kind: str, event: NaNEvent | GradEvent, action: str, twice: bool 
 def message_of(event: NaNEvent | GradEvent) -> str:
     """What an exception says: the finding, its line, why, and what to write instead."""
     if isinstance(event, GradEvent):
-        return f"{event}\n{_GROWING}"
+        return f"{event}\n{GROWING}"
     lines = [f"{event}"]
     if event.harmed:
         lines[0] += f"; it reached {event.harmed}"

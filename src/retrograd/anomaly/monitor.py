@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
 from retrograd.anomaly.catalogue import explain
-from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain
+from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain, with_context
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
-from retrograd.anomaly.libraries import depth_of_user, is_in_backward
+from retrograd.anomaly.libraries import cut_below_user, depth_of_user, is_in_backward, rendered_for_notebooks
 from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, advice, check_args, message_of, outcome_of
-from retrograd.anomaly.policies import ACTIONS, Action, names_allowed, policies_of
+from retrograd.anomaly.policies import ACTIONS, Action, LetThrough, names_allowed, policies_of
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
 from retrograd.anomaly.second_run import SecondRun
 from retrograd.decorating import from_begin_to_end
@@ -39,6 +39,8 @@ class AnomalyError(RuntimeError):
     def __init__(self, event: NaNEvent | GradEvent, message: str) -> None:
         super().__init__(message)
         self.event = event
+
+    _render_traceback_ = rendered_for_notebooks
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.event, self.args[0])
@@ -136,6 +138,7 @@ class Watch:
         self._checked: tuple[str, NaNEvent] | None = None  # of a loss that the program may leave its loop for
         self._lock = threading.RLock()
         self._warned = Warned()
+        self._let_through = LetThrough()
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -162,6 +165,7 @@ class Watch:
         self._started = time.perf_counter()
         self._own_time = 0.0
         self.step = 0
+        self._let_through = LetThrough()
         self.loss_history.clear()
         self.grad_norm_history.clear()
         _stack.append(self)
@@ -204,6 +208,8 @@ class Watch:
         """What is watched is left by an error; a generator that is not asked for more has none."""
         if isinstance(error, GeneratorExit):
             return
+        if isinstance(error, AnomalyError):
+            cut_below_user(error.__traceback__)
         self.explain(error)
         self._unfinished = self._checked = None
         with suppress(AnomalyError):  # it is recorded; the error that is under way comes first
@@ -488,6 +494,8 @@ class Watch:
     def _completed(self, event: NaNEvent) -> NaNEvent:
         if event.step is None:  # otherwise it is about an earlier one
             event = replace(event, step=self.step, batch_idx=self.batch_idx)
+        if event.kind == "leaf" and self._let_through.since is not None:
+            event = with_context(event, let_through=self._let_through.since)
         if event.cause is None:
             try:
                 event = explain(event)
@@ -529,6 +537,8 @@ class Watch:
         if action == "ignore":
             return "go on"
         self._record(kind, event, told_as or action, twice)
+        if isinstance(event, NaNEvent) and kind in ("nan", "inf") and action in ("warn", "record") and not twice:
+            self._let_through.note(event.step)
         if action == "raise":
             raise AnomalyError(event, message_of(event))
         if action == "warn":

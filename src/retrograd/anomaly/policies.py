@@ -52,3 +52,18 @@ def are_among(modules: Sequence[Any], names: Iterable[str], model: Any) -> bool:
         return False
     named = dict(model.named_modules())
     return any(named.get(name) is module for name in names for module in modules)
+
+
+class LetThrough:
+    """From which step on updates have gone on with bad gradients, because the policy is to warn or to record only."""
+
+    def __init__(self) -> None:
+        self.since: int | None = None
+        self._last = 0
+
+    def note(self, step: int | None) -> None:
+        """Say that this step's gradients are bad and its update goes on; what follows at once comes of the first."""
+        step = step or self._last + 1
+        if self.since is None or step > self._last + 1:
+            self.since = step
+        self._last = max(self._last, step)

@@ -33,6 +33,8 @@ def could_tell_more(event: NaNEvent) -> bool:
     if event.kind == "error":
         return False
     context = context_of(event)
+    if context.get("let_through") and context.get("leaf") == "parameter":
+        return False  # the finding of that step tells all
     computed = context.get("untraced") and context.get("leaf") in _FROM_OUTSIDE
     missing = event.op == "unknown" or event.lineno is None or any(map(context.get, _GAPS))
     return bool(missing or computed or _was_written(event, context))

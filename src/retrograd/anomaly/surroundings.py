@@ -121,6 +121,8 @@ class Surroundings:
             The name of a parameter that is not finite itself any more, where something else was to blame.
         ``"updates"``
             How many optimizer steps the leaf has seen since the watch began.
+        ``"let_through"``
+            The number of an earlier step whose update went on with a bad gradient, because the policy lets it.
         ``"returned"``
             How often gradients were returned instead, as by ``autograd.grad``.
         ``"uninitialised"``

@@ -130,11 +130,11 @@ def _add_report(commands: Any) -> None:
     report = commands.add_parser(
         "report",
         help="show a saved recording",
-        description="Show what 'retrograd run --report' has kept: the first birth in full, then the list of all.",
+        description="Show what 'retrograd run --report' has kept: the first birth in full, then a list.",
         allow_abbrev=False,
     )
     report.add_argument("path", metavar="PATH", type=Path, help="the directory, or an events.jsonl in it")
-    report.add_argument("--all", action="store_true", help="show every different birth in full")
+    report.add_argument("--all", action="store_true", help="list all births, and show each in full")
     report.add_argument("--html", action="store_true", help="write the page for a browser beside the recording, too")
     report.set_defaults(command=_report, parser=report)
 
@@ -221,7 +221,7 @@ def _demo(arguments: argparse.Namespace) -> int:
     status = _watch(lambda: run_script(script, []), "raise", arguments.report, again)
     if status != 1:
         return status or _complain("the demonstration ended without the error that it is there to show")
-    print("\nThe script is yours to edit: put the remedy in and run it again as above.", file=sys.stderr)
+    print("The script is yours to edit: put the remedy in and run it again as above.", file=sys.stderr)
     return 0
 
 

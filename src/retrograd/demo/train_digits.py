@@ -6,6 +6,7 @@ Nothing here knows of the watch. ``retrograd demo`` runs it as ``retrograd run``
 import numpy as np
 
 import retrograd as rg
+import retrograd.nn.functional as F
 from retrograd.demo import load_digits
 
 EPOCHS, BATCH, HIDDEN, LR, MOMENTUM = 40, 32, 128, 0.1, 0.9
@@ -13,7 +14,7 @@ EPOCHS, BATCH, HIDDEN, LR, MOMENTUM = 40, 32, 128, 0.1, 0.9
 
 def forward(parameters, images):
     w1, b1, w2, b2 = parameters
-    return rg.relu(images @ w1 + b1) @ w2 + b2
+    return F.relu(images @ w1 + b1) @ w2 + b2
 
 
 def cross_entropy(logits, y):

@@ -251,7 +251,10 @@ class Optimizer:
     def _check_params(self, new: Group) -> None:
         for number, param in enumerate(new["params"]):
             if not isinstance(param, Tensor):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {typename(param)}")
+                advice = "; give the parameters() of the whole" if hasattr(param, "parameters") else ""
+                raise TypeError(
+                    f"optimizer can only optimize Tensors, but one of the params is {typename(param)}{advice}"
+                )
             if not (param.is_leaf or param.retains_grad):
                 raise ValueError(
                     f"can't optimize a non-leaf Tensor: parameter number {number}, of shape {list(param.shape)}, was "

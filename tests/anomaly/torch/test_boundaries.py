@@ -395,6 +395,37 @@ def test_a_bad_weight_is_named() -> None:
     assert event.cause is not None and "second.weight itself holds 1 NaN" in event.cause
 
 
+@pytest.mark.parametrize("library", [rg, torch])
+@pytest.mark.parametrize("policy", ["record", "warn"])
+@pytest.mark.filterwarnings("ignore::retrograd.anomaly.AnomalyWarning")
+def test_a_weight_that_the_policy_let_go_bad_leads_to_the_finding_of_that_step(library: Any, policy: str) -> None:
+    weight = library.tensor([1.0, 2.0], requires_grad=True)
+    optimizer = library.optim.SGD([weight], lr=0.1)
+    with rg.anomaly.watch(policy=policy) as w:
+        for number in (2.0, 0.0, 3.0, 4.0):
+            optimizer.zero_grad()
+            (weight / library.tensor([number, 1.0])).sum().backward()
+            optimizer.step()
+    birth, *later = w.events
+    assert (birth.op.lower()[:3], birth.step) == ("div", 2)
+    assert [event.kind for event in later] == ["leaf", "leaf"]
+    for event in later:
+        assert event.cause is not None and "In step 2 the policy let the update go on" in event.cause
+        assert event.rerun is None, "there is nothing to search for"
+
+
+def test_where_the_update_was_left_out_nothing_was_let_through() -> None:
+    weight = rg.tensor([1.0, 2.0], requires_grad=True)
+    optimizer = rg.optim.SGD([weight], lr=0.1)
+    with rg.anomaly.watch(policy="skip_step") as w:
+        (weight / 0).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        weight.data[0] = math.nan
+        (weight * 2).sum().backward()
+    assert w.events[1].cause is not None and "the policy let" not in w.events[1].cause
+
+
 @pytest.mark.parametrize("steps", [False, True])
 def test_a_bad_batch_is_named(steps: bool) -> None:
     net = Net()

@@ -188,7 +188,7 @@ def log_of_sigmoid_complement(scene: Scene) -> Finding | None:
         spelling = scene.spelling(outer)
         return Finding(
             f"sigmoid({scene.at(first(sigmoid), 'x')}) rounds to 1, so 1 - sigmoid(x) is exactly 0 and its log -inf. "
-            "log(1 - sigmoid(x)) is logsigmoid(-x), which never touches zero; a whole cross entropy of this form is "
+            "log(1 - sigmoid(x)) is logsigmoid(-x), without the zero; a whole cross entropy of this form is "
             "binary_cross_entropy_with_logits.",
             outer.replaced(spelling.functional("logsigmoid", f"-{atom(text)}")) if outer and text else None,
             f"y = {spelling.functional('logsigmoid', '-' + scene.called(first(sigmoid), 'x'))}",

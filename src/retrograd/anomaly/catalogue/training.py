@@ -214,11 +214,18 @@ def bad_weight(scene: Scene) -> Finding | None:
     if name.endswith(("running_mean", "running_var")):
         return _poisoned_average(scene, name)
     written = "a load, an in-place change, an update with a non-finite gradient or learning rate"
+    let_through = scene.context.get("let_through")
     # without a remedy: other numbers in their place would hide the reason, and train a weight that nobody has learned
     return Finding(
         f"{name} itself holds {_bad(scene)} {when}: every result is NaN from here on, and no operation of this step "
-        "is to blame. What the numbers were is lost: go back to a checkpoint from before, and look at what was "
-        f"written to it: {written}{_suspicion(scene)}.",
+        "is to blame. "
+        + (
+            f"In step {let_through:,} the policy let the update go on with a bad gradient: mend what was found there, "
+            "and go back to a checkpoint from before."
+            if let_through
+            else "What the numbers were is lost: go back to a checkpoint from before, and look at what was "
+            f"written to it: {written}{_suspicion(scene)}."
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -19,6 +20,8 @@ from retrograd.anomaly.shell import command_line
 
 CHART_WIDTH, CHART_HEIGHT, CHART_MARGIN = 320, 90, 8
 MOST_IN_FULL = 20  # births that are shown in full; the table has them all
+_CROSS = "\N{MULTIPLICATION SIGN}"
+_CODE = re.compile("`([^`]+)`")
 
 
 def format_html(run: Run) -> str:
@@ -28,7 +31,7 @@ def format_html(run: Run) -> str:
     title = verdict(births[0].event) if births else "Large gradients" if groups else run.nothing
     body = [
         f'<p class="run">{escape(_heading(run))}</p>',
-        f"<h1>{escape(title)}</h1>",
+        f"<h1>{escape(title)}</h1>" if groups or run.torn else f'<h1 class="none">{escape(title)}</h1>',
         _event(births[0]) if births else "",
         *(_folded(entry, number) for number, entry in enumerate(births[1:MOST_IN_FULL], 2)),
         _table(groups) if len(run.events) > len(births[:1]) else "",
@@ -89,7 +92,7 @@ def _section(title: str, content: str) -> str:
 
 
 def _paragraphs(texts: Iterable[str]) -> str:
-    return "".join(f"<p>{escape(text)}</p>" for text in texts if text)
+    return "".join("<p>" + _CODE.sub(r"<code>\1</code>", escape(text)) + "</p>" for text in texts if text)
 
 
 def _code(code: str) -> str:
@@ -161,7 +164,8 @@ def _chart(name: str, history: History) -> str:
     scale = ", logarithmic" if growth.is_logarithmic(values) else ""
     last = "" if values[-1] is None else f"; last {values[-1]:.4g}"
     extent = " to ".join(dict.fromkeys(f"{value:.4g}" for value in (min(finite), max(finite))))
-    caption = f"{name}: {extent}{scale}{last}"
+    legend = f"; {_CROSS} not finite" if any(v is not None and not math.isfinite(v) for v in values[:-1]) else ""
+    caption = f"{name}: {extent}{scale}{last}{legend}"
     between = f"<span>step {' to '.join(dict.fromkeys(steps))}</span>" if steps else ""
     return (
         f"<figure><figcaption><span>{escape(caption)}</span>{between}</figcaption>"

@@ -16,6 +16,7 @@ from typing import Any, Self
 from retrograd.anomaly import _json
 from retrograd.anomaly.event import RECORDS, GradEvent, NaNEvent
 from retrograd.anomaly.libraries import depth_of_user
+from retrograd.anomaly.messages import GROWING
 from retrograd.anomaly.report.growth import History
 from retrograd.anomaly.report.source import SourceLine, excerpt
 from retrograd.anomaly.report.summary import birthplace, step_of
@@ -114,6 +115,8 @@ class Run:
     def remarks(self) -> list[str]:
         """What a reader should know about the run as a whole, and about the recording itself."""
         remarks = [*self._stalled(), *self.notes]
+        if self.entries and all(isinstance(event, GradEvent) for event in self.events):
+            remarks.insert(0, GROWING)
         if self.torn:
             lines = "1 line" if self.torn == 1 else f"{self.torn:,} lines"
             remarks.append(f"{lines} of the recording cannot be read: the program was ended while writing")

@@ -11,7 +11,7 @@ from retrograd.anomaly.event import NaNEvent, context_of
 Rows = Sequence[Mapping[str, Any]]
 """For each layer its name, ``absmin`` and ``absmax`` of what it put out, and ``before``, the latter earlier."""
 
-LONGEST = 32  # characters of a name
+LONGEST, SHORTEST = 32, 16  # characters of a name
 HEADER = ("layer", "abs min", "abs max", "before")
 
 
@@ -36,14 +36,19 @@ def cells(rows: Rows) -> list[tuple[str, ...]]:
 
 
 def table(rows: Rows, width: int) -> list[str]:
-    """Lines of the table; what does not fit into ``width`` columns is cut off."""
+    """Lines of the table. Names lose their beginning where there is no room; what still does not fit is left out."""
     texts = cells(rows) if rows else []
     sizes = [min(LONGEST, max(map(len, column))) for column in zip(*texts, strict=True)]
+    if rows:
+        sizes[0] = max(min(sizes[0], SHORTEST), sizes[0] - max(0, sum(sizes) + 2 * len(sizes) - 2 - width))
     lines = []
     for name, *numbers in texts:
-        shown = name if len(name) <= LONGEST else "..." + name[3 - LONGEST :]
+        shown = name if len(name) <= sizes[0] else "..." + name[3 - sizes[0] :]
         columns = [number.rjust(size) for number, size in zip(numbers, sizes[1:], strict=True)]
         if len(texts[0]) > 2 and texts[0][-1] == HEADER[-1]:
             columns[-1] = numbers[-1]
-        lines.append("  ".join((shown.ljust(sizes[0]), *columns))[:width].rstrip(" ,"))
+        line = "  ".join((shown.ljust(sizes[0]), *columns))
+        if len(line) > width:
+            line = line[: width + 1].rpartition(" ")[0]  # no number without its end
+        lines.append(line.rstrip(" ,"))
     return lines

@@ -60,4 +60,17 @@ def _indent(text: str) -> int:
 
 def display_width(text: str) -> int:
     """The columns that ``text`` takes in a terminal: two for a wide character, none for a combining one."""
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else not unicodedata.combining(c) for c in text)
+    return sum(map(_columns, text))
+
+
+def fitting(text: str, width: int) -> int:
+    """How many of the first characters of ``text`` go into that many columns."""
+    for number, character in enumerate(text):
+        width -= _columns(character)
+        if width < 0:
+            return number
+    return len(text)
+
+
+def _columns(character: str) -> int:
+    return 2 if unicodedata.east_asian_width(character) in "WF" else not unicodedata.combining(character)

@@ -89,7 +89,7 @@ def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple
         why=" ".join((event.cause or "").split()),
         instead=(event.remedy or "").strip("\n"),
         again=event.rerun or "",
-        history=history or remembered(event),
+        history=_telling(history or remembered(event)),
         layers=layers_of(event),
         advice=tuple(advice(event)),
     )
@@ -107,6 +107,12 @@ def _flush_left(
             start, end = (len(line.text[:column].expandtabs(TAB)) - indent for column in found)
             span = start, end
     return tuple(SourceLine(line.lineno, text[indent:]) for line, text in zip(lines, texts, strict=True)), span
+
+
+def _telling(history: History) -> History:
+    """The history, unless it has but the bad step itself."""
+    values = [value for row in history for name, value in row.items() if name != "step"]
+    return history if len(history) > 1 or any(map(math.isfinite, values)) else ()
 
 
 def verdict(event: NaNEvent | GradEvent) -> str:
@@ -153,14 +159,14 @@ def place(event: NaNEvent) -> str:
 
 
 def result(event: NaNEvent) -> str:
-    """Shape, type and counts: "(32, 10) float32, 12 -Inf of 320; the others: min -9.2, mean -3, max -0.1"."""
+    """Shape, type and counts: "(32, 10) float32, 12 -Inf of 320; the others: -9.2 to -0.1"."""
     counts = ((event.nan_count, "NaN"), (event.posinf_count, "Inf"), (event.neginf_count, "-Inf"))
     bad = " and ".join(f"{count:,} {name}" for count, name in counts if count)
     shape = " ".join(str(part) for part in (event.output_shape, event.dtype) if part is not None)
     text = ", ".join(part for part in (shape, f"{bad} of {event.size:,}" if bad and event.size > 1 else bad) if part)
     stats = event.output_stats or {}
-    known = [f"{name} {stats[name]:.4g}" for name in ("min", "mean", "max") if _is_number(stats.get(name))]
-    return text + (f"; the others: {', '.join(known)}" if known else "")
+    ends = [f"{stats[name]:.4g}" for name in ("min", "max") if _is_number(stats.get(name))]
+    return text + (f"; the others: {' to '.join(dict.fromkeys(ends))}" if len(ends) == 2 else "")
 
 
 def _is_number(value: object) -> bool:
@@ -177,7 +183,7 @@ def layer(event: NaNEvent) -> str:
 def path(event: NaNEvent) -> tuple[str, ...]:
     """From the birth to the harm, without the middle of a long way."""
     nodes = list(event.path) if event.is_backward else [canonical(node) for node in event.path]
-    if event.kind == "leaf" and nodes and nodes[0] == "leaf":
+    if event.kind == "leaf" and nodes and nodes[0] in ("leaf", "accumulate_grad"):
         nodes[0] = came_in_with(event)
     if event.harmed and (not nodes or nodes[-1] != event.harmed):
         nodes.append(event.harmed)
@@ -202,7 +208,7 @@ def advice(event: NaNEvent) -> Iterator[str]:
     elif event.lineno is not None and event.operands and not (_is_unkept(event) or is_derived(event)):
         yield f"Look at the operands above: line {event.lineno} must not meet such values."
     if event.born != "NaN" and event.kind in ("divide", "overflow"):
-        yield 'If the infinity is meant, say so: with retrograd.anomaly.expect_nonfinite("why"): around it.'
+        yield f'If {event.born} is meant: `with retrograd.anomaly.expect_nonfinite("why"):`'
 
 
 def _what_to_change(event: NaNEvent, remedy: str) -> str:

@@ -12,12 +12,14 @@ from retrograd.anomaly.event import GradEvent, NaNEvent
 from retrograd.anomaly.report import growth, layers
 from retrograd.anomaly.report.growth import History
 from retrograd.anomaly.report.jsonl import Run
-from retrograd.anomaly.report.source import display_width
+from retrograd.anomaly.report.source import display_width, fitting
 from retrograd.anomaly.report.story import Story, tell, verdict
 from retrograd.anomaly.report.style import UNKNOWN, Style, style_of
 from retrograd.anomaly.report.summary import Group, group, step_of
+from retrograd.anomaly.shell import command_line
 
 LABEL = 9  # columns for "operands" and its like
+LISTED = 10  # birthplaces below the first one, so that it stays in sight
 
 
 def format_event(
@@ -59,9 +61,8 @@ def format_event(
     path      log -> mean -> neg -> loss
     next      Look at the operands above: line 41 must not meet
               such values.
-              If the infinity is meant, say so: with
-              retrograd.anomaly.expect_nonfinite("why"):
-              around it.
+              If -Inf is meant: `with
+              retrograd.anomaly.expect_nonfinite("why"):`
     ------------------------------------------------------------
     """
     style = Style(color, color, width)
@@ -83,7 +84,7 @@ def format_events(events: Sequence[NaNEvent | GradEvent], *, color: bool = False
 
 
 def format_run(run: Run, *, color: bool = False, width: int = UNKNOWN, everything: bool = False) -> str:
-    """Return all that a run has recorded: the first birth in full, then the list of all.
+    """Return all that a run has recorded: the first birth in full, then a list of all, or the first ten.
 
     Parameters
     ----------
@@ -165,7 +166,8 @@ def _run(run: Run, style: Style, files: Sequence[Path] = (), everything: bool = 
         assert isinstance(entry.event, NaNEvent)
         rows += [*_event(tell(entry.event, entry.outcome, entry.history, entry.lines), style), ""]
     if len(run.entries) > len(births[:1]):
-        rows += [*_list(groups, style), ""]
+        where = command_line(("retrograd", "report", "--all", str(files[0].parent))) if files else ""
+        rows += [*_list(groups, style, None if everything else LISTED, where), ""]
     if not run.entries:
         rows += [f"{run.nothing}.", ""]
     for remark in run.remarks:
@@ -212,15 +214,14 @@ def _source(story: Story, style: Style) -> list[str]:
     for line in story.lines:
         guilty = line.lineno == story.lineno
         shown, marks = line.text, ""
-        if guilty and story.span is not None:
-            start, end = story.span
-            cut = max(0, min(start - 8, len(shown) - room))
-            if cut:
-                shown, start, end = "..." + shown[cut + 3 :], start - cut, end - cut
-            end = min(end, room)
+        start, end = story.span if guilty and story.span is not None else (0, 0)
+        if display_width(shown) > room and start > 8:
+            cut = min(start - 8, len(shown) - fitting(shown[::-1], room))
+            shown, start, end = "..." + shown[cut + 3 :], start - cut, end - cut
+        if display_width(shown) > room:
+            shown = shown[: fitting(shown, room - 3)] + "..."
+        if end:
             marks = " " * display_width(shown[:start]) + "^" * display_width(shown[start:end])
-        if len(shown) > room:
-            shown = shown[: room - 3] + "..."
         number = f"{'>' if guilty else ' '} {line.lineno:>{digits}}"
         rows.append(f"{style.paint(number, 'bad' if guilty else 'dim')} {style.paint(style.bar, 'dim')} {shown}")
         if marks:
@@ -268,16 +269,20 @@ def _advice(advice: Sequence[str], style: Style) -> list[str]:
     return rows
 
 
-def _list(groups: Sequence[Group], style: Style) -> list[str]:
+def _list(groups: Sequence[Group], style: Style, most: int | None = None, where: str = "") -> list[str]:
+    """A line for each group, or for the first few, and ``where`` the others are."""
     total = sum(g.count for g in groups)
     heading = f"{_plural(len(groups), 'birthplace')}, {_plural(total, 'event')}; the earliest first"
+    shown = groups if most is None or len(groups) <= most + 1 else groups[:most]
     rows = [style.paint(heading, "strong")]
     digits = max((len(f"{g.count:,}") for g in groups), default=1)
-    for number, g in enumerate(groups, 1):
+    for number, g in enumerate(shown, 1):
         last = step_of(g.last)
         until = "" if last is None or last == step_of(g.first) else f" (the last at {last:,})"
         text = f"{number:>3}. {g.count:>{digits},}x  {verdict(g.first)}{until}"
         rows += textwrap.wrap(text, style.width, subsequent_indent=" " * (8 + digits))
+    if len(shown) < len(groups):
+        rows.append(f"     and {len(groups) - len(shown):,} more{': ' if where else ''}{where}")
     return rows
 
 

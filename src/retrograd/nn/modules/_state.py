@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from retrograd.autograd.grad_mode import no_grad
@@ -51,6 +51,23 @@ class StateHook:
         if returned is not None and not self.may_return:
             raise RuntimeError("state_dict post-hook must return None")
         return returned
+
+
+def _advice_on_prefix(missing: Sequence[str], unexpected: Sequence[str]) -> Iterator[str]:
+    """What to do where the names differ only in what ``DataParallel`` and its like put in front of them."""
+    for shorter, longer in ((missing, unexpected), (unexpected, missing)):
+        ends = [key for key in longer if shorter and key.endswith(shorter[0])]
+        for prefix in (key.removesuffix(shorter[0]) for key in ends):
+            if prefix and {prefix + key for key in shorter} == set(longer):
+                whose, others = "in state_dict", "of the module"
+                renamed = f"key.removeprefix({prefix!r})"
+                if longer is missing:
+                    whose, others, renamed = others, whose, f"{prefix!r} + key"
+                yield (
+                    f"The names {whose} begin with {prefix!r}, those {others} do not: give "
+                    f"{{{renamed}: value for key, value in state_dict.items()}}."
+                )
+                return
 
 
 def _load(
@@ -216,6 +233,7 @@ class Stateful:
                 if keys:
                     listed = ", ".join(f'"{key}"' for key in keys)
                     errors.insert(0, f"{what} key(s) in state_dict: {listed}. ")
+            errors += _advice_on_prefix(report.missing_keys, report.unexpected_keys)
         if errors:
             problems = "\n\t".join(errors)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{problems}")

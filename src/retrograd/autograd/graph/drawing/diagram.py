@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from retrograd.core.tensor import Edge, Tensor
 
 _OUTPUTS_SHOWN = 3
 _FREED = "saved tensors freed"
+_TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 @dataclasses.dataclass
@@ -182,7 +184,7 @@ def _saved(node: Node, names: Mapping[Edge, str], arrays: dict[int, int]) -> lis
             arrays[id(array)] = array.nbytes
         label = None if edge is None else names.get(edge)
         found.append(f"{name} = {label}" if label else name if name == "result" else f"{name} {list(array.shape)}")
-    return found
+    return [f"{item} {_TIMES}{count}" if count > 1 else item for item, count in Counter(found).items()]
 
 
 def _entries(node: Node) -> Iterator[tuple[str, Any, Edge | None]]:

@@ -17,6 +17,7 @@ _PADDING = 10.0
 _MARGIN = 24.0
 _CAPTION = 28.0
 _LONGEST = 44  # characters in a line
+_SMALLEST = 0.6  # to what share of its size a picture may shrink to fit a page, so that its text stays legible
 
 _STYLE = """
 .rg-graph{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono',monospace}
@@ -61,7 +62,8 @@ def to_svg(diagram: Diagram) -> str:
     dx, dy = (width - layout.width) / 2, _MARGIN + _CAPTION
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="rg-graph" role="img" viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'width="{width:.0f}" height="{height:.0f}" style="max-width:100%;height:auto">',
+        f'width="{width:.0f}" height="{height:.0f}" style="max-width:100%;'
+        f'min-width:{_SMALLEST * width:.0f}px;height:auto">',
         f"<title>{escape(caption)}</title>",
         f"<style>{_STYLE}</style>",
         f'<rect class="page" width="{width:.0f}" height="{height:.0f}" rx="6"/>',
