@@ -165,6 +165,10 @@ class Surroundings:
             How many steps before this one the first of the operations was called that have led to the harm.
         ``"gathered"``
             How many backward passes the gradients of the coming update come from.
+        ``"refused"``
+            A dict about a finite number that a distribution has refused: ``"parameter"`` (``"scale"``), ``"by"``
+            (``"Normal"``), ``"constraint"`` and, where it is one element, its ``"value"``; with ``"code_line"``,
+            ``"lineno"`` and ``"text"`` of the call that made the distribution and of the argument in it, if known.
         ``"error"``
             The text of the exception, where an operation raised one instead of giving a value (``LinAlgError``).
     """

@@ -22,6 +22,7 @@ from retrograd.anomaly.catalogue import (
     numbers,
     overflow,
     quotients,
+    refused,
     roots,
     training,
     unkept,
@@ -31,6 +32,7 @@ from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
 from retrograd.anomaly.event import NaNEvent, check_event
 
 CAUSES: tuple[Cause, ...] = (
+    *refused.CAUSES,
     *unkept.CAUSES,
     *numbers.CAUSES,
     *training.CAUSES,

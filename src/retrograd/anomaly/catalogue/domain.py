@@ -320,6 +320,11 @@ def exponential(scene: Scene) -> Finding | None:
     overflowed = scene.event.operands.get("result") == math.inf  # and meets a gradient of zero
     if scene.op not in _EXPONENTIALS or (scene.backward and not overflowed):
         return None
+    if scene.kind == "underflow":
+        return Finding(
+            f"{scene.op}({scene.at(first(scene.birth), 'x')}) is so small that {scene.dtype} rounds it to 0. That does "
+            "no harm by itself: look at what divides by it or takes its log."
+        )
     limit = _exponent_limit(scene)
     ends = {0: "11.09", 1: "88.7", 2: "709.8"}[_width(scene)]
     happened = (

@@ -45,6 +45,7 @@ from retrograd.anomaly.adapters.retrograd.looks import (
     sum_of_squares,
 )
 from retrograd.anomaly.adapters.retrograd.norms import Growth, norm
+from retrograd.anomaly.adapters.retrograd.refusals import refused_parameter
 from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot
 from retrograd.anomaly.adapters.retrograd.suspects import Suspects
 from retrograd.anomaly.adapters.retrograd.tangents import TangentInquest
@@ -427,7 +428,7 @@ class RetrogradMonitor(Monitor):
         birth = birth_of(error) if isinstance(error, LinAlgError) else None
         if birth is not None:
             return self.inquest([], births=[]).describer.failure(birth, error)
-        return self._refused_loss(error)
+        return self._refused_loss(error) or refused_parameter(error, self.watch.model, self.inquest)
 
     def _refused_argument(self, error: BaseException, tensor: Tensor) -> NaNEvent | None:
         """The event of a NaN in what a function of ours was given that has raised an error."""

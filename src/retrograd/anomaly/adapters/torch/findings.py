@@ -97,6 +97,17 @@ class Findings:
                 origin = again
         return None if origin is None else self._event(origin, "loss")
 
+    def made(self, value: Tensor) -> tuple[Call, int] | None:
+        """The operation that made a number of an unfinished step, and which of its results it is."""
+        if self._recorder is not None and (recorded := self._recorder.made_by(value)) is not None:
+            return recorded
+        sites = self._sites.sites_behind([value.grad_fn], True)
+        return next(iter(read([value], sites, self.names.results(), self.names.frame)), None)
+
+    def described(self, origin: Origin) -> NaNEvent:
+        """The event of an origin that was found otherwise."""
+        return self._event(origin, "an argument")
+
     def of_argument(self, call: Call) -> NaNEvent:
         """Of what an operation was given, where no more is known than that it is not finite."""
         return self._event(Origin(call, leaf=call.args[0]), "an argument")
