@@ -136,6 +136,9 @@ class Surroundings:
             The variable that holds the model, such as ``"net"``, if it is known.
         ``"update_ratio"``
             Norm of the last update of all parameters divided by the norm of the weights.
+        ``"grown"``
+            A dict about the leaf that has grown most since the first step, where it has by much: its ``"name"``, its
+            norm ``"before"`` and ``"now"``, and after how many ``"updates"``.
         ``"loss_history"``, ``"grad_norm_history"``
             The last values, oldest first; None in steps in which nobody looked.
         ``"scale_history"``

@@ -94,6 +94,7 @@ def _diagnosed(scene: Scene) -> Diagnosis:
     for row in CAUSES:
         finding = row.recognise(scene)
         if finding is not None:
+            finding = replace(finding, cause=finding.cause + training.aside(scene, finding))
             earlier = _earlier(scene, finding)
             if earlier is not None:
                 return replace(earlier, number=row.number, title=row.title, cause=finding.cause)

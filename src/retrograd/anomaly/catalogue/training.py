@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retrograd.anomaly.catalogue._code import Line
@@ -358,7 +358,7 @@ def runaway(scene: Scene) -> Finding | None:
         return None
     optimizer = _optimizer(scene)
     rate, start = number(optimizer.get("lr")), number(optimizer.get("initial_lr"))
-    smaller = f"{(start or rate) / 10:g}" if rate else "lr / 10"
+    smaller = f"{_smaller(start or rate, scene.context.get('grown')):g}" if rate else "lr / 10"
     line = Line.parse(optimizer.get("code_line"))
     rewritten = None
     if line is not None and rate is not None:
@@ -367,10 +367,11 @@ def runaway(scene: Scene) -> Finding | None:
     raised = f" (the schedule began with {start:g})" if start and rate and rate > 2 * start else ""
     happened = "overflowed" if scene.kind == "overflow" else "gave NaN"
     where = "in the gradients" if scene.backward else "in the forward pass"
+    hides = "; to bound what goes in there would only hide it" if scene.op == "exp" else ""
     return Finding(
         f"The weights ran away before {scene.op} {happened} {where}: {evidence}. The operation is where it became "
-        f"visible, not the reason. Use a smaller learning rate{f' than {rate:g}{raised}' if rate else ''}, warm it "
-        "up, or clip the gradient norm before the step.",
+        f"visible, not the reason{hides}. Use a smaller learning rate{f' than {rate:g}{raised}' if rate else ''}, warm "
+        "it up, or clip the gradient norm before the step.",
         rewritten,
         f"optimizer = {scene.spelling().library}.optim.{optimizer['name']}({scene.model}.parameters(), "
         f"lr={smaller if rate else '1e-4'})"
@@ -383,6 +384,8 @@ def runaway(scene: Scene) -> Finding | None:
 def _evidence(scene: Scene) -> str:
     """What shows that the weights ran away: the size of the last update, or a history that rises; empty if neither."""
     found = []
+    if (grown := scene.context.get("grown")) is not None:
+        found.append(_grown(grown))
     ratio = number(scene.context.get("update_ratio"))
     if ratio is not None and ratio >= 1.0:
         found.append(f"the last update was {ratio:.3g} times as large as the weights (1e-3 is healthy)")
@@ -393,6 +396,32 @@ def _evidence(scene: Scene) -> str:
         history = [each for each in map(number, scene.context[histories[grown]]) if each is not None]
         found.append(f"the {grown} went {', '.join(f'{value:.3g}' for value in history[-4:])}")
     return "; ".join(found)
+
+
+def _grown(grown: Mapping[str, Any]) -> str:
+    """A leaf that has grown by much, in words."""
+    updates = grown["updates"]
+    times = "in one update" if updates == 1 else f"in {updates} updates"
+    return f"the norm of {grown['name']} went from {grown['before']:.3g} to {grown['now']:.3g} {times}"
+
+
+def aside(scene: Scene, found: Finding) -> str:
+    """What is to be said of the learning rate besides a cause in a single operation; empty if there is nothing."""
+    grown = scene.context.get("grown")
+    if grown is None or scene.event.kind == "leaf" or _grown(grown) in found.cause:
+        return ""
+    rate = number(_optimizer(scene).get("lr"))
+    of = f" of {rate:g}" if rate else ""
+    return f" Look at the learning rate{of} as well: {_grown(grown)}, and that is the size of what this operation was given."
+
+
+def _smaller(rate: float, grown: Mapping[str, Any] | None) -> float:
+    """A rate to try next: a power of ten by which an update would change the weights by a hundredth, at the most."""
+    if grown is None:
+        return rate / 10
+    growth = (grown["now"] / grown["before"]) ** (1 / grown["updates"])  # in each of them
+    wanted = rate * max(min(0.1, 0.01 / growth), 1e-6)
+    return 10.0 ** math.floor(math.log10(wanted)) if wanted > 0 else rate / 10
 
 
 @cause(None, "an update beyond the type's range")

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.beginnings import FIRST, Beginnings
 from retrograd.anomaly.adapters.leaves import LeafNames
 from retrograd.anomaly.adapters.optimizers import described
 from retrograd.anomaly.adapters.pace import LONGEST_PAUSE, Pace
@@ -44,7 +45,7 @@ from retrograd.anomaly.adapters.retrograd.looks import (
     seem_finite,
     sum_of_squares,
 )
-from retrograd.anomaly.adapters.retrograd.norms import Growth, norm
+from retrograd.anomaly.adapters.retrograd.norms import Growth, leaf_norms, norm
 from retrograd.anomaly.adapters.retrograd.refusals import refused_parameter
 from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot
 from retrograd.anomaly.adapters.retrograd.suspects import Suspects
@@ -94,6 +95,7 @@ class RetrogradMonitor(Monitor):
         self._outer: Monitor | None = None
         self._leaf_names = LeafNames()
         self._growth = Growth()
+        self._beginnings = Beginnings(leaf_norms)
         self._steps = Updates(weakref.proxy(self))
         self._returned = 0  # how often gradients were returned
         self._is_counted = False  # whether the present step is in watch.step already
@@ -142,7 +144,7 @@ class RetrogradMonitor(Monitor):
         self._told_losses.clear()
         self._snapshot = None
         self._kept = []
-        self._growth, self._leaf_names = Growth(), LeafNames()
+        self._growth, self._leaf_names, self._beginnings = Growth(), LeafNames(), Beginnings(leaf_norms)
         self._scaled.clear()
         sites.forget()
 
@@ -353,6 +355,8 @@ class RetrogradMonitor(Monitor):
             leaves, grads = [], results
         arrays = [all_samples(each._data) for each in grads if each is not None]
         squares = sum(map(sum_of_squares, arrays))
+        if self.watch.step <= FIRST and not self._rehearsing:
+            self._beginnings.note(leaves)
         if results is None and not self._rehearsing:
             self.watch.remember_grad_norm(math.sqrt(squares) if squares >= 0 else squares)
         bad = [] if math.isfinite(squares) else [place for place, array in enumerate(arrays) if not is_finite(array)]
@@ -569,7 +573,8 @@ class RetrogradMonitor(Monitor):
 
     def context(self) -> dict[str, Any]:
         """What else is known, for the surroundings of an event."""
-        context = {**progress(self.watch), "updates": self.watch.step - self._is_counted}
+        context = {**progress(self.watch), "updates": (updates := self.watch.step - self._is_counted)}
+        context |= self._beginnings.told(updates, self._find_name())
         if self._returned:
             context["returned"] = self._returned
         optimizer = self._steps.only_optimizer() if self.watch.optimizer is None else self.watch.optimizer

@@ -16,7 +16,6 @@ from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from retrograd.anomaly.adapters.pace import Pace
-from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.torch.by_hand import UpdatesByHand
 from retrograd.anomaly.adapters.torch.calls import are_tensors, can_be_bad, is_bad
@@ -276,6 +275,7 @@ class TorchMonitor:
             leaves = leaves_behind(root.grad_fn for root in roots)
             self._look([(leaf, leaf.grad) for leaf in leaves if leaf.grad is not None])
         self._pace.unseen += 1
+        self._growth.step_ended(self.watch, roots)
         self._sites.step_ended([root.grad_fn for root in roots])
         self.watch.spent(self._sites.spent)
         self._sites.enter()
@@ -548,7 +548,7 @@ class TorchMonitor:
         return are_among(call.modules, self.watch.allow_modules, self.model)
 
     def _context(self) -> dict[str, Any]:
-        context = {**progress(self.watch), "updates": self.updates}
+        context = self._growth.told(self.watch, self.updates, self._recordings.rehearsing, self._names())
         if (optimizer := self.watch.optimizer or self._optimizer) is not None:
             context["optimizer"] = optimizer_fields(optimizer, user_frame(sys._getframe(1)))
         if self._clipping is not None:
