@@ -33,9 +33,9 @@ IN_STEPS = (  # right in an unmodified script as well
 )
 
 CARRIED_OVER = (
-    "The same batch, run again, began with the bad values of the first run: the loop carries something over from one "
-    "step to the next, such as a hidden state or an average. The first run is shown; to have the second one tell more, "
-    "keep a copy of what is carried over and begin each step with that."
+    "The same batch, run again, met the bad values of the first run: they were there before the loop, or it carries "
+    "something over from one step to the next, such as a hidden state or an average. The first run is shown; to have "
+    "the second one tell more, keep a copy of what is carried over and begin each step with that."
 )
 
 

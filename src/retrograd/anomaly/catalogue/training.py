@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,8 +17,6 @@ from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.parsing import expression_of
 from retrograd.anomaly.surroundings import Operand, Operation
-
-_ADAPTIVE = frozenset(("adam", "adamw", "nadam", "radam", "adamax", "sparseadam", "rmsprop", "adagrad", "adadelta"))
 
 
 def _leaf(scene: Scene) -> str | None:
@@ -52,6 +51,22 @@ def bad_argument(scene: Scene) -> Finding | None:
     )
 
 
+@cause(None, "infinity of a mask that was calculated with")
+def bad_mask(scene: Scene) -> Finding | None:
+    assigned, name = scene.context.get("assigned"), scene.context.get("name")
+    is_mask = scene.event.neginf_count and not (scene.event.nan_count or scene.event.posinf_count)
+    if _leaf(scene) != "batch" or not (name and assigned and is_mask and _INFINITY.search(assigned[0])):
+        return None
+    return Finding(
+        f"{name} holds {_bad(scene)} of {scene.event.size} elements, as a mask does, written by line {assigned[1]}, "
+        f"`{assigned[0]}`. That is legal where it is added to scores before a softmax. Elsewhere it does harm: 0 times "
+        "inf and inf - inf are NaN. Let it come last, just before the softmax: scale, and add biases, before that.",
+    )
+
+
+_INFINITY = re.compile(r"\binf\b|\bINF\b|-inf|\bmasked_fill")
+
+
 @cause(48, "non-finite values in the batch")
 def bad_batch(scene: Scene) -> Finding | None:
     role = _leaf(scene)
@@ -81,7 +96,7 @@ def bad_batch(scene: Scene) -> Finding | None:
         line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
     quotient = _quotient(*assigned) if assigned and scene.event.nan_count else None
     drops = scene.event.output_shape != () and not (
-        context.get("every") or buffers or user or (assigned and _is_computed(assigned[0]))
+        context.get("every") or buffers or user or (assigned and _is_computed(assigned[0])) or _is_table(scene)
     )
     remedy, rest = _dropped(scene, name, role)
     return Finding(
@@ -136,6 +151,14 @@ def _quotient(text: str, lineno: int) -> Operation | None:
         return None
     zeros = (Operand(name="input", value=0.0), Operand(name="other", value=0.0))
     return Operation(op="div", args=zeros, code_line=text, lineno=lineno)
+
+
+def _is_table(scene: Scene) -> bool:
+    """Whether data is picked from by the line, as by the number of a step from a schedule: it holds no samples."""
+    line = Line.parse(scene.event.code_line)
+    return line is not None and any(
+        each.id == scene.context.get("name") and line.is_picked(each) for each in line.names()
+    )
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -229,7 +252,7 @@ def _suspicion(scene: Scene) -> str:
     if rate is not None and not math.isfinite(rate):
         return f" (it is {rate:g} now)"
     name = str(optimizer.get("name", ""))
-    if eps == 0 and name.lower() in _ADAPTIVE:
+    if eps == 0 and scene.squares_gradients:
         return f", or by {name} with eps=0, whose step is 0/0 where all gradients have been 0"
     if optimizer.get("own"):
         return f", or the step of {name}, which is your own: look there for a division by a norm that can be 0"
@@ -278,7 +301,7 @@ def _optimizer(scene: Scene) -> dict[str, Any]:
 def zero_eps(scene: Scene) -> Finding | None:
     optimizer = _optimizer(scene)
     eps = number(optimizer.get("eps"))
-    if not optimizer.get("updating") or str(optimizer.get("name", "")).lower() not in _ADAPTIVE or eps is None:
+    if not optimizer.get("updating") or not scene.squares_gradients or eps is None:
         return None
     if not vanishes(eps, scene.half) or scene.kind == "overflow":
         return None
@@ -408,11 +431,11 @@ def _grown(grown: Mapping[str, Any]) -> str:
 def aside(scene: Scene, found: Finding) -> str:
     """What is to be said of the learning rate besides a cause in a single operation; empty if there is nothing."""
     grown = scene.context.get("grown")
-    if grown is None or scene.event.kind == "leaf" or _grown(grown) in found.cause:
+    if grown is None or scene.backward or scene.event.kind == "leaf" or _grown(grown) in found.cause:
         return ""
     rate = number(_optimizer(scene).get("lr"))
     of = f" of {rate:g}" if rate else ""
-    return f" Look at the learning rate{of} as well: {_grown(grown)}, and that is the size of what this operation was given."
+    return f" Look at the learning rate{of} as well: {_grown(grown)}, and what this operation was given with it."
 
 
 def _smaller(rate: float, grown: Mapping[str, Any] | None) -> float:
@@ -471,6 +494,6 @@ def falling_scale(scene: Scene) -> Finding | None:
     )
 
 
-LEAVES = (bad_rate, bad_argument, bad_batch, uninitialised, bad_weight)
+LEAVES = (bad_rate, bad_argument, bad_mask, bad_batch, uninitialised, bad_weight)
 CAUSES = (*LEAVES, poisoned_clipping, zero_eps, opposed_gradients, runaway, overflowing_update)
 FALLBACK = (falling_scale,)

@@ -18,7 +18,6 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.beginnings import FIRST, Beginnings
 from retrograd.anomaly.adapters.leaves import LeafNames
-from retrograd.anomaly.adapters.optimizers import described
 from retrograd.anomaly.adapters.pace import LONGEST_PAUSE, Pace
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
@@ -241,6 +240,8 @@ class RetrogradMonitor(Monitor):
         # what is done in every step, however short it is: between large products all code comes from far away in memory
         if not state.local.listens:
             self.enter_thread()
+        if state.local.graph_task is not None:  # a part of the forward pass, run again within a backward: no news
+            return True
         losses, bad = [], []
         for output in outputs:
             data = output._data
@@ -294,7 +295,7 @@ class RetrogradMonitor(Monitor):
         # what is done in every step, however short it is, comes first
         if results is not None:
             self._returned += 1
-        elif not self._rehearsing:
+        elif not self._rehearsing and state.local.graph_task is None:
             self.watch.step += 1
             self._is_counted = True
         pace = self._pace
@@ -338,7 +339,8 @@ class RetrogradMonitor(Monitor):
         """Whether the loss of the backward that has ended in this thread was told of: its gradients are no news."""
         this = threading.current_thread()
         told = this in self._told_losses
-        self._told_losses.discard(this)
+        if state.local.graph_task is None:
+            self._told_losses.discard(this)
         return told
 
     def _look_at_gradients(
@@ -385,12 +387,15 @@ class RetrogradMonitor(Monitor):
         given = [all_samples(each._data) for _, each in roots]
         nodes: list[Any] = [accumulator_of(leaf) for leaf in leaves]
         event = self.inquest(edges).of_gradients(nodes, arrays, given)
-        if not (leaves or self._rehearsing):  # grad() counts no step
+        inside = state.local.graph_task is not None
+        if (inside or not leaves) and not self._rehearsing:  # grad() counts no step, nor does a part run again
             event = replace(event, step=self.watch.step + 1, batch_idx=self.watch.batch_idx)
         self._forget()
         self._keep_weights(edges)
         if self.watch.found(kind, event, exact=self._is_exact) != "withhold":
             self._told.add(leaves)
+            if inside:
+                self._told_losses.add(threading.current_thread())  # what comes of it is no news, either
             return True
         self._withhold(edges)
         return False
@@ -577,11 +582,7 @@ class RetrogradMonitor(Monitor):
         context |= self._beginnings.told(updates, self._find_name())
         if self._returned:
             context["returned"] = self._returned
-        optimizer = self._steps.only_optimizer() if self.watch.optimizer is None else self.watch.optimizer
-        if optimizer is not None:
-            groups: list[dict[str, Any]] = getattr(optimizer, "param_groups", None) or [{}]
-            context["optimizer"] = described(optimizer, groups[0], sites.user_frame(sys._getframe(1)))
-        return context
+        return context | self._steps.optimizer_context(self.watch.optimizer, sites.user_frame(sys._getframe(1)))
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[None]:

@@ -50,7 +50,7 @@ from retrograd.anomaly.adapters.torch.sites import SiteLog
 from retrograd.anomaly.adapters.torch.snapshot import Snapshot, Withheld
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.torch.unhooked import leave_out
-from retrograd.anomaly.adapters.torch.updates import Divisions, optimizer_fields
+from retrograd.anomaly.adapters.torch.updates import Divisions, optimizer_context
 from retrograd.anomaly.adapters.torch.warned import point_at_callers
 from retrograd.anomaly.adapters.weakly import weakly
 from retrograd.anomaly.event import NaNEvent
@@ -549,8 +549,7 @@ class TorchMonitor:
 
     def _context(self) -> dict[str, Any]:
         context = self._growth.told(self.watch, self.updates, self._recordings.rehearsing, self._names())
-        if (optimizer := self.watch.optimizer or self._optimizer) is not None:
-            context["optimizer"] = optimizer_fields(optimizer, user_frame(sys._getframe(1)))
+        context |= optimizer_context(self.watch.optimizer or self._optimizer, user_frame(sys._getframe(1)))
         if self._clipping is not None:
             context["clip_grad_norm"] = self._clipping
         earlier, latest = self._updated
