@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from retrograd.anomaly.adapters.branches import same_in_other_branches
 from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.describe import Describer, first_of, statistics
@@ -29,6 +30,11 @@ BY_HAND = (
     "program keeps from one update to the next, such as a momentum that has taken over a gradient which was not finite."
 )
 NOT_SURE = "An operand of this operation was not kept, so that the birth may lie in what made it."
+
+_ONE_OF_SEVERAL = (
+    "This line was not noted in this step, but in one before with the same operations. It is a branch: if this step "
+    "has taken another one, it happened at line {}."
+)
 
 
 class Findings:
@@ -258,7 +264,8 @@ class Findings:
             context["spoilt"] = spoilt[0]
         event = self._describer.event(origin, harmed=harmed, context=context)
         doubt = None if origin.sure else NOT_SURE
-        notes = [each for each in (event.note, doubt, self._where_instead(event), self._note) if each]
+        where = self._where_instead(event) or self._where_else(call.forward or call)
+        notes = [each for each in (event.note, doubt, where, self._note) if each]
         return replace(event, note=" ".join(notes) or None)
 
     def _where_instead(self, event: NaNEvent) -> str | None:
@@ -272,6 +279,13 @@ class Findings:
             "compile, and in a step that calls other operations than those before it; the step was at "
             f"{place['filename']}:{place['lineno']}, in {place['function']}."
         )
+
+    def _where_else(self, call: Call) -> str | None:
+        """The lines on which it may have happened as well, if the line of the operation is that of another step."""
+        if self._recorder is not None or not self._sites.is_looked_up(call):
+            return None
+        others = same_in_other_branches(call.code, call.at, call.name)
+        return _ONE_OF_SEVERAL.format(" or ".join(map(str, others))) if others else None
 
     def _unknown(self, tensor: Tensor | None, harmed: str, leaves: Sequence[Tensor] = ()) -> NaNEvent:
         """Nothing was found: say what is known."""
