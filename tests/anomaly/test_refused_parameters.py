@@ -86,6 +86,12 @@ loss = -D.MultivariateNormal(torch.zeros(2), cov).log_prob(torch.ones(2)).mean()
 }  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def _arguments_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other libraries switch it off when they are imported."""
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
+
+
 def refused(library: str, text: str) -> tuple[Watch, BaseException | None, Any]:
     """The watch that has seen a program, the error that has ended it, and its loss."""
     module: Any = rg if library == "retrograd" else torch

@@ -37,7 +37,7 @@ def _in_call(scene: Scene, told: dict[str, Any], new: str) -> tuple[str | None, 
     return None, None
 
 
-@cause(57, "parameter of a distribution that underflowed to zero")
+@cause(None, "parameter of a distribution that underflowed to zero")
 def underflowed(scene: Scene) -> Finding | None:
     told = _told(scene)
     if told is None or not _is_positive(told) or told.get("value") != 0 or scene.op not in _POSITIVE:
@@ -64,7 +64,7 @@ def underflowed(scene: Scene) -> Finding | None:
     )
 
 
-@cause(57, "parameter of a distribution that is not positive")
+@cause(None, "parameter of a distribution that is not positive")
 def not_positive(scene: Scene) -> Finding | None:
     told = _told(scene)
     if told is None or not _is_positive(told) or number(told.get("value")) is None:
@@ -103,7 +103,7 @@ def not_positive(scene: Scene) -> Finding | None:
     )
 
 
-@cause(57, "probability outside of its interval")
+@cause(None, "probability outside of its interval")
 def no_probability(scene: Scene) -> Finding | None:
     told = _told(scene)
     interval = "Interval(lower_bound=0.0, upper_bound=1.0)"
@@ -125,7 +125,7 @@ def no_probability(scene: Scene) -> Finding | None:
     return Finding(f"{parameter} of {by} must lie between 0 and 1, and {why}.", rewritten, f"{text} = {new}", lineno)
 
 
-@cause(57, "probabilities that do not sum to one")
+@cause(None, "probabilities that do not sum to one")
 def no_simplex(scene: Scene) -> Finding | None:
     told = _told(scene)
     if told is None or told.get("constraint") != "Simplex()":
@@ -143,7 +143,7 @@ def no_simplex(scene: Scene) -> Finding | None:
     )
 
 
-@cause(57, "matrix of a distribution that is not positive definite")
+@cause(None, "matrix of a distribution that is not positive definite")
 def not_definite(scene: Scene) -> Finding | None:
     told = _told(scene)
     if told is None or told.get("constraint") != "PositiveDefinite()":
@@ -162,7 +162,7 @@ def not_definite(scene: Scene) -> Finding | None:
     )
 
 
-@cause(57, "parameter that a distribution refuses")
+@cause(None, "parameter that a distribution refuses")
 def other(scene: Scene) -> Finding | None:
     told = _told(scene)
     if told is None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.branches import same_in_other_branches
 from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.torch.again import Made, made_again
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.describe import Describer, first_of, statistics
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
@@ -23,6 +24,7 @@ from retrograd.anomaly.adapters.torch.sites import SiteLog
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.surroundings import Surroundings
+from retrograd.core.sites import line_of
 
 GONE = "What this step computed is gone."
 BY_HAND = (
@@ -253,6 +255,9 @@ class Findings:
     def _event(self, origin: Origin, harmed: str, undone: bool = False) -> NaNEvent:
         """What is told of an origin; a weight that the harm has gone to may be put back and then counts as clean."""
         call = origin.call
+        if (made := self._made_again(origin)) is not None:
+            known = Origin(made.call, path=(made.call, *origin.path))
+            return self._describer.written(known, made, call, harmed=harmed, context=self._settled_context())
         inside = call.is_backward and call.applied is not None and call.inside is None  # a function of the user's own
         context = self._settled_context()
         gaps = {"unkept": not origin.sure, "unseen": inside, "derived": self._is_derived(origin)}
@@ -267,6 +272,17 @@ class Findings:
         where = self._where_instead(event) or self._where_else(call.forward or call)
         notes = [each for each in (event.note, doubt, where, self._note) if each]
         return replace(event, note=" ".join(notes) or None)
+
+    def _made_again(self, origin: Origin) -> Made | None:
+        """The operation that has made the data which an origin is, if the line that did can be computed again."""
+        leaf, call, frame = origin.leaf, origin.call, self.names.frame
+        data = None if leaf is None or leaf.leaf is not None else leaf.itself
+        name = None if data is None or data.requires_grad else self.names.tensor(data)
+        while frame is not None and frame.f_code is not call.code:
+            frame = frame.f_back
+        if data is None or name is None or frame is None or self._recorder is not None:
+            return None
+        return made_again(frame, name, data, line_of(frame.f_code, call.at))
 
     def _where_instead(self, event: NaNEvent) -> str | None:
         """Where backward or the optimizer was called, if the line of the operation is not known."""
