@@ -48,7 +48,7 @@ def stopped(library: str, text: str) -> NaNEvent:
     [
         (program(SGD.format("20.0"), *EXP), 20.0),
         (program(ADAM.format("30.0"), *EXP), 30.0),
-        (program(SGD.format("1e6"), *SQUARE), 1e6),
+        (program(SGD.format("20.0"), *SQUARE), 20.0),
     ],
     ids=["sgd", "adam", "squares"],
 )

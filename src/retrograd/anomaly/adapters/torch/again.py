@@ -144,6 +144,10 @@ def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, d
         statement = module_of(text).body[0]
         if not isinstance(statement, ast.Assign) or not _gives(statement, name):
             return None
+        read = {each.id for each in ast.walk(statement.value) if isinstance(each, ast.Name)}
+        later = (assignment_above(frame.f_code, lineno, each) for each in read)
+        if any(each is not None and each[1] >= number for each in later):  # it has another value by now
+            return None
         line = _Line(ChainMap(local_variables(frame), frame.f_globals))
         result = line.value(statement.value)
     except Exception:  # a part of a statement, another operation, or variables that have changed since
