@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from retrograd.anomaly._json import default_of, dumps, loads
+from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 
 KINDS = ("invalid", "divide", "overflow", "underflow", "leaf", "error")
@@ -185,8 +186,10 @@ class NaNEvent(_Event):
         place = f" at {self.filename}:{self.lineno}" if self.filename else ""
         element = f", element [{', '.join(map(str, self.index))}]" if self.index else ""
         values = "".join(f", {name}={value}" for name, value in self.operands.items())
-        if self.kind == "error":
-            return f"error in {self.op}{place}"
+        if (refused := refused_by(self)) is not None:
+            return f"{refused}{place}{element}{values}"
+        if self.kind in ("error", "underflow"):
+            return f"{self.kind} in {self.op}{place}{element if self.kind == 'underflow' else ''}{values}"
         if self.op == "unknown":
             return f"{self.born} of unknown birth, seen{place}{element}"
         if self.kind == "leaf":
@@ -201,6 +204,16 @@ def context_of(event: NaNEvent) -> Mapping[str, Any]:
     return {} if event.surroundings is None else event.surroundings.context
 
 
+def refused_by(event: NaNEvent) -> str | None:
+    """What a distribution has refused that an operation has made: "scale = 0 of Normal, made by exp"; else None."""
+    refused = context_of(event).get("refused")
+    if not refused:
+        return None
+    number = f" = {refused['value']:.6g}" if "value" in refused else ""
+    made = came_in_with(event) if event.op == "leaf" else f"made by {canonical(event.op)}"
+    return f"{refused['parameter']}{number} of {refused['by']}, {made}"
+
+
 def with_context(event: NaNEvent, **known: Any) -> NaNEvent:
     """The event with more known of it beyond operations."""
     seen = event.surroundings or Surroundings()
@@ -209,7 +222,7 @@ def with_context(event: NaNEvent, **known: Any) -> NaNEvent:
 
 def is_birth(event: NaNEvent) -> bool:
     """Whether it is known in which operation bad numbers were born."""
-    return event.kind != "leaf" and event.op != "unknown"
+    return event.kind != "leaf" and event.op not in ("leaf", "unknown")
 
 
 def is_certain(event: NaNEvent) -> bool:

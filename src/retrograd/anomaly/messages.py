@@ -7,12 +7,14 @@ import os
 import types
 from typing import Any
 
-from retrograd.anomaly.event import GradEvent, NaNEvent, context_of
+from retrograd.anomaly.event import GradEvent, NaNEvent, context_of, refused_by
 
 GROWING = (
     "Everything is still finite, but this grew far beyond what is usual, as it does before an overflow. Lower the "
     "learning rate, warm it up, or clip the gradient norm before the step."
 )
+
+REFUSED = "an argument of what raised"  # how the harm of what a function refused begins
 
 ONCE = (
     "This is said once. policy={'overflow': 'warn'} tells of every overflow that leaves nothing behind, 'ignore' of "
@@ -31,9 +33,9 @@ IN_STEPS = (  # right in an unmodified script as well
 )
 
 CARRIED_OVER = (
-    "The same batch, run again, began with the bad values of the first run: the loop carries something over from one "
-    "step to the next, such as a hidden state or an average. The first run is shown; to have the second one tell more, "
-    "keep a copy of what is carried over and begin each step with that."
+    "The same batch, run again, met the bad values of the first run: they were there before the loop, or it carries "
+    "something over from one step to the next, such as a hidden state or an average. The first run is shown; to have "
+    "the second one tell more, keep a copy of what is carried over and begin each step with that."
 )
 
 
@@ -42,7 +44,8 @@ def outcome_of(kind: str, event: NaNEvent | GradEvent, action: str, twice: bool 
     if isinstance(event, GradEvent):
         return {"raise": "update withheld", "skip_step": "update left out"}.get(action, "no harm so far")
     if action == "explain":
-        return "the error went on" if event.kind == "error" else "the program stopped by itself"
+        refused = event.kind == "error" or (event.harmed or "").startswith(REFUSED)
+        return "the error went on" if refused else "the program stopped by itself"
     if kind not in ("nan", "inf"):
         return "no harm so far"
     if action in ("raise", "skip_step"):
@@ -70,6 +73,12 @@ def message_of(event: NaNEvent | GradEvent) -> str:
     if event.code_line:
         lines.append(f"    {event.code_line}")
     return "\n".join([*lines, *advice(event, event.note)])
+
+
+def note_of(event: NaNEvent) -> str:
+    """What is said beside an error; of an operation that has raised it, its traceback tells where."""
+    raised = event.kind == "error" and refused_by(event) is None
+    return "\n".join(advice(event)) if raised else message_of(event)
 
 
 def check_args(model: Any, optimizer: Any, recorder: Any) -> None:

@@ -18,7 +18,16 @@ from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain, w
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
 from retrograd.anomaly.libraries import cut_below_user, depth_of_user, is_in_backward, rendered_for_notebooks
-from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, advice, check_args, message_of, outcome_of
+from retrograd.anomaly.messages import (
+    CARRIED_OVER,
+    NOT_AGAIN,
+    ONCE,
+    Warned,
+    check_args,
+    message_of,
+    note_of,
+    outcome_of,
+)
 from retrograd.anomaly.policies import ACTIONS, Action, LetThrough, names_allowed, policies_of
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
 from retrograd.anomaly.second_run import SecondRun
@@ -371,7 +380,7 @@ class Watch:
             if event is not None and self.listens_to("nan"):
                 event = self._completed(event if event.step else replace(event, step=self.step + 1))
                 self._record("nan", event, "explain")
-                error.add_note("\n".join(advice(event)) if event.kind == "error" else message_of(event))
+                error.add_note(note_of(event))
 
     # --- what adapters tell -----------------------------------------------------------------------------------------
 

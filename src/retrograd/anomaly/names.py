@@ -94,7 +94,7 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "rsqrt": (),
     "rsub": (),
     "scaled_dot_product_attention": (),
-    "select": ("slice", "narrow", "unbind", "split", "chunk", "diagonal"),
+    "select": ("slice", "narrow", "unbind", "split", "chunk", "diagonal", "diagonal_copy"),
     "sigmoid": ("expit",),
     "sinh": (),
     "slogdet": (),

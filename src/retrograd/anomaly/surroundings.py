@@ -138,6 +138,9 @@ class Surroundings:
             The variable that holds the model, such as ``"net"``, if it is known.
         ``"update_ratio"``
             Norm of the last update of all parameters divided by the norm of the weights.
+        ``"grown"``
+            A dict about the leaf that has grown most since the first step, where it has by much: its ``"name"``, its
+            norm ``"before"`` and ``"now"``, and after how many ``"updates"``.
         ``"loss_history"``, ``"grad_norm_history"``
             The last values, oldest first; None in steps in which nobody looked.
         ``"scale_history"``
@@ -167,6 +170,10 @@ class Surroundings:
             How many steps before this one the first of the operations was called that have led to the harm.
         ``"gathered"``
             How many backward passes the gradients of the coming update come from.
+        ``"refused"``
+            A dict about a finite number that a distribution has refused: ``"parameter"`` (``"scale"``), ``"by"``
+            (``"Normal"``), ``"constraint"`` and, where it is one element, its ``"value"``; with ``"code_line"``,
+            ``"lineno"`` and ``"text"`` of the call that made the distribution and of the argument in it, if known.
         ``"error"``
             The text of the exception, where an operation raised one instead of giving a value (``LinAlgError``).
     """

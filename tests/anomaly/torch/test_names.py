@@ -22,7 +22,7 @@ for _ in range(30):
 
 def test_the_line_that_made_the_optimizer_is_rewritten() -> None:
     event = run("torch", RUNAWAY).events[0]
-    assert event.remedy == "opt = torch.optim.SGD(net.parameters(), lr=0.5, momentum=0.9)"
+    assert event.remedy == "opt = torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9)"
     assert event.remedy_lineno == 3
 
 
@@ -37,7 +37,7 @@ def test_an_optimizer_that_is_made_in_several_lines() -> None:
     """No line can be rewritten; the model has its own name all the same."""
     program = RUNAWAY.replace("SGD(net.parameters(), lr=5.0, momentum=0.9)", "SGD(\n    net.parameters(),\n    lr=5.0)")
     event = run("torch", program).events[0]
-    assert (event.remedy, event.remedy_lineno) == ("optimizer = torch.optim.SGD(net.parameters(), lr=0.5)", None)
+    assert (event.remedy, event.remedy_lineno) == ("optimizer = torch.optim.SGD(net.parameters(), lr=0.001)", None)
 
 
 OWN = """

@@ -6,7 +6,25 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
-from retrograd.anomaly.adapters.variables import construction_of
+from retrograd.anomaly.adapters.variables import construction_of, local_variables
+from retrograd.anomaly.libraries import outwards
+
+
+def only_one_held(frame: FrameType | None, kind: type) -> Any:
+    """The optimizer of tensors of some kind among the variables of the user's functions, where there is just one.
+
+    Before the first step of the training nothing else tells which it is.
+    """
+    values = (value for each in outwards(frame) for value in local_variables(each).values())
+    found = {id(value): value for value in values if _is_optimizer(value, kind)}
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _is_optimizer(value: Any, kind: type) -> bool:
+    groups = getattr(value, "param_groups", None) if hasattr(type(value), "step") else None
+    if not isinstance(groups, list) or not groups or not isinstance(groups[0], dict):
+        return False
+    return any(isinstance(each, kind) for each in groups[0].get("params", ()))
 
 
 def described(optimizer: Any, options: Mapping[str, Any], frame: FrameType | None) -> dict[str, Any]:

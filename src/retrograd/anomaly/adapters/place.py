@@ -84,11 +84,16 @@ def variables_read(code: CodeType | None, at: int) -> frozenset[str]:
 
 def assignment_of(code: CodeType | None, at: int, name: str) -> tuple[str, int] | None:
     """The last line before an instruction, in its function, that gives a variable its value or puts one into it."""
-    if code is None or not name.isidentifier():
+    return None if code is None else assignment_above(code, sites.line_of(code, at), name)
+
+
+def assignment_above(code: CodeType, lineno: int, name: str) -> tuple[str, int] | None:
+    """The last line above another one, in a function, that gives a variable its value or puts one into it."""
+    if not name.isidentifier():
         return None
     pattern = re.compile(rf"{name}\s*(\[.*\]\s*)?=[^=]")
-    for lineno in range(sites.line_of(code, at) - 1, code.co_firstlineno - 1, -1):
-        line = linecache.getline(code.co_filename, lineno).strip()
+    for number in range(lineno - 1, code.co_firstlineno - 1, -1):
+        line = linecache.getline(code.co_filename, number).strip()
         if pattern.match(line):
-            return line, lineno
+            return line, number
     return None

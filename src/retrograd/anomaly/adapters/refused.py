@@ -1,14 +1,17 @@
-"""NaN in what a function was given that raised an error, and the variable in which it came up first."""
+"""Bad numbers in what a function was given that raised an error, and the variable in which a NaN came up first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import ast
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from retrograd.anomaly.adapters.making import made
-from retrograd.anomaly.adapters.place import variables_read
+from retrograd.anomaly.adapters.place import place_fields, variables_read, written_at
 from retrograd.anomaly.adapters.variables import RAISE, named_variables
+from retrograd.anomaly.names import canonical
 
 
 class Held(NamedTuple):
@@ -17,6 +20,29 @@ class Held(NamedTuple):
     name: str
     value: Any
     frame: FrameType
+    at: int
+
+
+class Violation(NamedTuple):
+    """A parameter that a distribution was given and that does not lie where it must.
+
+    Attributes
+    ----------
+    value
+        As the distribution has it, broadcast.
+    element
+        The first one that is refused; None where a matrix is, or another one of several elements.
+    told
+        Who has refused which parameter and why, for the context of an event: see
+        :class:`~retrograd.anomaly.surroundings.Surroundings`.
+    code, at
+        The user's instruction that has made the distribution.
+    """
+
+    value: Any
+    element: tuple[int, ...] | None
+    told: dict[str, Any]
+    code: CodeType
     at: int
 
 
@@ -40,8 +66,10 @@ class Refused:
         self._is_about_values = isinstance(error, (RuntimeError, ValueError))  # and not about names, types or places
         self._frames: list[tuple[FrameType, int]] = []  # the user's, the outermost first
         self._called: FrameType | None = None
+        self._innermost: FrameType | None = None
         trace = error.__traceback__
         while trace is not None:
+            self._innermost = trace.tb_frame
             if not is_internal(trace.tb_frame.f_code):
                 self._frames.append((trace.tb_frame, trace.tb_lasti))
                 self._called = None
@@ -66,6 +94,28 @@ class Refused:
             given += value if isinstance(value, (tuple, list)) else value.values() if isinstance(value, dict) else ()
         read = (each.value for each in self._read())
         return next((each for each in (*given, *read) if self._holds_nan(each)), None)
+
+    def violation(self) -> Violation | None:
+        """The finite parameter that a distribution has refused; None where the error is about something else."""
+        known = {} if self._innermost is None or self._called is None else dict(self._innermost.f_locals)
+        constraint, owner, value = (known.get(name) for name in ("constraint", "self", "value"))  # as both have them
+        if not self._is_about_values or not self._frames or not hasattr(constraint, "check"):
+            return None
+        if value is None or not hasattr(type(owner), "arg_constraints") or not hasattr(value, "detach"):
+            return None
+        frame, at = self._frames[-1]
+        name = str(known.get("param") or known.get("name"))
+        values, valid = value.detach(), known["valid"].detach()
+        element = None
+        if valid.shape == values.shape and values.ndim:
+            element = tuple(int(place) for place in (~valid).nonzero()[0])
+        told: dict[str, Any] = {"parameter": name, "by": type(owner).__name__, "constraint": repr(constraint)}
+        if values.numel() == 1 or element is not None:
+            told["value"] = values.reshape(-1)[0].item() if element is None else values[element].item()
+        call = place_fields(frame.f_code, at)
+        told |= {"code_line": call.get("code_line"), "lineno": call.get("lineno")}
+        told["text"] = _text_given(written_at(frame.f_code, at), type(owner), name)
+        return Violation(value, element, told, frame.f_code, at)
 
     def _has_raised(self) -> bool:
         """Whether the user's innermost function was at a ``raise`` or ``assert``."""
@@ -100,3 +150,23 @@ class Refused:
                 break
             found = earlier
         return found
+
+
+_UNDERFLOW = ("div", "exp", "exp2", "mul", "pow", "prod", "sigmoid", "softmax", "softplus", "square")
+
+
+def kind_of(told: Mapping[str, Any], op: str, operands: Iterable[Any]) -> str:
+    """How a number came to be refused: rounded to zero by an operation of others, or otherwise."""
+    is_rounded = told.get("value") == 0 and canonical(op) in _UNDERFLOW and all(each != 0 for each in operands)
+    return "underflow" if is_rounded else "error"
+
+
+def _text_given(call: ast.expr | None, owner: type, name: str) -> str | None:
+    """How the argument for a parameter is written in the call that makes a distribution."""
+    if not isinstance(call, ast.Call):
+        return None
+    keywords = {each.arg: each.value for each in call.keywords}
+    parameters = list(inspect.signature(owner).parameters)
+    place = parameters.index(name) if name in parameters else len(call.args)
+    given = keywords.get(name) or (call.args[place] if place < len(call.args) else None)
+    return None if given is None else ast.unparse(given)

@@ -22,6 +22,7 @@ from retrograd.anomaly.catalogue import (
     numbers,
     overflow,
     quotients,
+    refused,
     roots,
     training,
     unkept,
@@ -31,6 +32,7 @@ from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
 from retrograd.anomaly.event import NaNEvent, check_event
 
 CAUSES: tuple[Cause, ...] = (
+    *refused.CAUSES,
     *unkept.CAUSES,
     *numbers.CAUSES,
     *training.CAUSES,
@@ -92,6 +94,7 @@ def _diagnosed(scene: Scene) -> Diagnosis:
     for row in CAUSES:
         finding = row.recognise(scene)
         if finding is not None:
+            finding = replace(finding, cause=finding.cause + training.aside(scene, finding))
             earlier = _earlier(scene, finding)
             if earlier is not None:
                 return replace(earlier, number=row.number, title=row.title, cause=finding.cause)

@@ -306,6 +306,11 @@ class Line:
         parent = self._parents.get(node)
         return isinstance(parent, (ast.List, ast.Tuple)) or (isinstance(parent, ast.UnaryOp) and self.is_item(parent))
 
+    def is_picked(self, node: ast.AST) -> bool:
+        """Whether elements are picked from what an expression is."""
+        parent = self._parents.get(node)
+        return isinstance(parent, ast.Subscript) and parent.value is node
+
     def keywords(self) -> Iterator[ast.keyword]:
         """The keyword arguments of its calls."""
         yield from (node for node in ast.walk(self._tree) if isinstance(node, ast.keyword))

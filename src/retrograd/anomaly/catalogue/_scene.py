@@ -23,6 +23,9 @@ _NOT_ELEMENTWISE = frozenset(
     ("sum", "mean", "prod", "matmul", "linear", "norm", "softmax", "log_softmax", "std", "var", "dot", "einsum")
 )
 
+_MARGIN = 3.0  # of a gradient over its loss
+_ADAPTIVE = frozenset(("adam", "adamw", "nadam", "radam", "adamax", "sparseadam", "rmsprop", "adagrad", "adadelta"))
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -143,10 +146,20 @@ class Scene:
         ends = {"float16": 11.09, "half": 11.09, "float64": 709.78, "double": 709.78, "complex128": 709.78}
         return ends.get(self.dtype, 88.72)
 
+    @property
+    def squares_gradients(self) -> bool:
+        """Whether the optimizer is one that divides by the size of past gradients, whose squares it adds up."""
+        optimizer = self.context.get("optimizer")
+        return isinstance(optimizer, dict) and str(optimizer.get("name", "")).lower() in _ADAPTIVE
+
     @cached_property
     def allowed(self) -> float:
-        """The natural logarithm of the largest result of the birth that what follows can take."""
-        return allowed(self.chain, self.largest)
+        """The natural logarithm of the largest result of the birth that what follows can take.
+
+        What follows is also the square of the gradient, which is about as large as the loss and a bit more.
+        """
+        most = allowed(self.chain, self.largest)
+        return min(most, most / 2 - _MARGIN) if self.squares_gradients and not self.half else most
 
     @property
     def model(self) -> str:

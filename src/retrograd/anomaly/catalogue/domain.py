@@ -320,6 +320,11 @@ def exponential(scene: Scene) -> Finding | None:
     overflowed = scene.event.operands.get("result") == math.inf  # and meets a gradient of zero
     if scene.op not in _EXPONENTIALS or (scene.backward and not overflowed):
         return None
+    if scene.kind == "underflow":
+        return Finding(
+            f"{scene.op}({scene.at(first(scene.birth), 'x')}) is so small that {scene.dtype} rounds it to 0. That does "
+            "no harm by itself: look at what divides by it or takes its log."
+        )
     limit = _exponent_limit(scene)
     ends = {0: "11.09", 1: "88.7", 2: "709.8"}[_width(scene)]
     happened = (
@@ -347,10 +352,12 @@ def exponential(scene: Scene) -> Finding | None:
 @cause(None, "division by an exponential that underflowed")
 def underflowed_exponential(scene: Scene) -> Finding | None:
     below = denominator(scene.birth)
-    exp = maker(below, "exp")
+    exp, power = _underflowed(below)
     if exp is None or value(below) != 0:
         return None
-    low = str(-_EXPONENTIALS["exp"][_width(scene)])
+    largest = _EXPONENTIALS["exp"][_width(scene)]
+    low = f"-{largest if power == 1 else largest / (4 * power):g}"
+    low += "" if "." in low else ".0"
     site = scene.site(exp, scene.site(scene.birth)) or scene.site(exp)
     x = first(exp)
     name = scene.called(x, "x")
@@ -364,6 +371,20 @@ def underflowed_exponential(scene: Scene) -> Finding | None:
         f"scale = {spelling.call('exp', spelling.clamp(name, low))}",
         exp.lineno,
     )
+
+
+def _underflowed(operand: Operand | None, depth: int = 4) -> tuple[Operation | None, float]:
+    """The exponential because of which a number is 0, and the power of it that the number is."""
+    made = maker(operand, "exp", "mul", "pow", "square", "sqrt")
+    if made is None or depth == 0:
+        return None, 1.0
+    if made.op == "exp":
+        return made, 1.0
+    power = {"square": 2.0, "sqrt": 0.5, "pow": value(second(made)) or 1.0}.get(made.op, 1.0)
+    factors = made.args[:2] if made.op == "mul" else made.args[:1]
+    found = [_underflowed(each, depth - 1) for each in factors if value(each) in (0, None)]
+    exp, inner = next((each for each in found if each[0] is not None), (None, 1.0))
+    return exp, max(power * inner, 1.0)
 
 
 def _is_number(operand: Operand) -> bool:

@@ -278,8 +278,8 @@ def _log_weight(
 
 @cause(9, "log of a sum of exponentials")
 def log_of_sum_of_exp(scene: Scene) -> Finding | None:
-    for log in scene.roots("log", through=("exp", "mul", "sum")):
-        total = maker(first(log), "sum")
+    for log in scene.roots("log", through=("exp", "mul", "sum", "cumsum")):
+        total = maker(first(log), "sum", "cumsum")
         exp, product, weight = _summands(total)
         if total is None:
             continue
@@ -296,15 +296,16 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
             f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf"
             if scene.op == "exp"
             else "the sum of the exponentials overflows"
-            if scene.op in ("sum", "mul")
+            if scene.op in ("sum", "mul", "cumsum")
             else "every exponential underflows to 0, and the log of 0 is -inf"
         )
-        new = spelling.tensor_call("logsumexp", text, dims(summed, first(exp))) if text and summed else None
+        name = "logsumexp" if total.op == "sum" else "logcumsumexp"
+        new = spelling.tensor_call(name, text, dims(summed, first(exp))) if text and summed else None
         return Finding(
-            f"{happened}. logsumexp takes the largest value out first and gives the same number. (If a whole row is "
-            "-inf, its result is -inf.)",
+            f"{happened}. {name} takes the largest value out first and gives the same "
+            f"number{'s' if total.op == 'cumsum' else ''}. (If a whole row is -inf, its result is -inf.)",
             merged(scene, log, total, new),
-            f"y = {spelling.tensor_call('logsumexp', scene.called(first(exp), 'x'), 'dim=-1')}",
+            f"y = {spelling.tensor_call(name, scene.called(first(exp), 'x'), 'dim=-1')}",
             log.lineno,
         )
     return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import itertools
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retrograd.anomaly.catalogue._code import Line
@@ -16,8 +17,6 @@ from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.parsing import expression_of
 from retrograd.anomaly.surroundings import Operand, Operation
-
-_ADAPTIVE = frozenset(("adam", "adamw", "nadam", "radam", "adamax", "sparseadam", "rmsprop", "adagrad", "adadelta"))
 
 
 def _leaf(scene: Scene) -> str | None:
@@ -52,6 +51,22 @@ def bad_argument(scene: Scene) -> Finding | None:
     )
 
 
+@cause(None, "infinity of a mask that was calculated with")
+def bad_mask(scene: Scene) -> Finding | None:
+    assigned, name = scene.context.get("assigned"), scene.context.get("name")
+    is_mask = scene.event.neginf_count and not (scene.event.nan_count or scene.event.posinf_count)
+    if _leaf(scene) != "batch" or not (name and assigned and is_mask and _INFINITY.search(assigned[0])):
+        return None
+    return Finding(
+        f"{name} holds {_bad(scene)} of {scene.event.size} elements, as a mask does, written by line {assigned[1]}, "
+        f"`{assigned[0]}`. That is legal where it is added to scores before a softmax. Elsewhere it does harm: 0 times "
+        "inf and inf - inf are NaN. Let it come last, just before the softmax: scale, and add biases, before that.",
+    )
+
+
+_INFINITY = re.compile(r"\binf\b|\bINF\b|-inf|\bmasked_fill")
+
+
 @cause(48, "non-finite values in the batch")
 def bad_batch(scene: Scene) -> Finding | None:
     role = _leaf(scene)
@@ -81,7 +96,7 @@ def bad_batch(scene: Scene) -> Finding | None:
         line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
     quotient = _quotient(*assigned) if assigned and scene.event.nan_count else None
     drops = scene.event.output_shape != () and not (
-        context.get("every") or buffers or user or (assigned and _is_computed(assigned[0]))
+        context.get("every") or buffers or user or (assigned and _is_computed(assigned[0])) or _is_table(scene)
     )
     remedy, rest = _dropped(scene, name, role)
     return Finding(
@@ -136,6 +151,14 @@ def _quotient(text: str, lineno: int) -> Operation | None:
         return None
     zeros = (Operand(name="input", value=0.0), Operand(name="other", value=0.0))
     return Operation(op="div", args=zeros, code_line=text, lineno=lineno)
+
+
+def _is_table(scene: Scene) -> bool:
+    """Whether data is picked from by the line, as by the number of a step from a schedule: it holds no samples."""
+    line = Line.parse(scene.event.code_line)
+    return line is not None and any(
+        each.id == scene.context.get("name") and line.is_picked(each) for each in line.names()
+    )
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -236,7 +259,7 @@ def _suspicion(scene: Scene) -> str:
     if rate is not None and not math.isfinite(rate):
         return f" (it is {rate:g} now)"
     name = str(optimizer.get("name", ""))
-    if eps == 0 and name.lower() in _ADAPTIVE:
+    if eps == 0 and scene.squares_gradients:
         return f", or by {name} with eps=0, whose step is 0/0 where all gradients have been 0"
     if optimizer.get("own"):
         return f", or the step of {name}, which is your own: look there for a division by a norm that can be 0"
@@ -285,7 +308,7 @@ def _optimizer(scene: Scene) -> dict[str, Any]:
 def zero_eps(scene: Scene) -> Finding | None:
     optimizer = _optimizer(scene)
     eps = number(optimizer.get("eps"))
-    if not optimizer.get("updating") or str(optimizer.get("name", "")).lower() not in _ADAPTIVE or eps is None:
+    if not optimizer.get("updating") or not scene.squares_gradients or eps is None:
         return None
     if not vanishes(eps, scene.half) or scene.kind == "overflow":
         return None
@@ -365,7 +388,7 @@ def runaway(scene: Scene) -> Finding | None:
         return None
     optimizer = _optimizer(scene)
     rate, start = number(optimizer.get("lr")), number(optimizer.get("initial_lr"))
-    smaller = f"{(start or rate) / 10:g}" if rate else "lr / 10"
+    smaller = f"{_smaller(start or rate, scene.context.get('grown')):g}" if rate else "lr / 10"
     line = Line.parse(optimizer.get("code_line"))
     rewritten = None
     if line is not None and rate is not None:
@@ -374,10 +397,11 @@ def runaway(scene: Scene) -> Finding | None:
     raised = f" (the schedule began with {start:g})" if start and rate and rate > 2 * start else ""
     happened = "overflowed" if scene.kind == "overflow" else "gave NaN"
     where = "in the gradients" if scene.backward else "in the forward pass"
+    hides = "; to bound what goes in there would only hide it" if scene.op == "exp" else ""
     return Finding(
         f"The weights ran away before {scene.op} {happened} {where}: {evidence}. The operation is where it became "
-        f"visible, not the reason. Use a smaller learning rate{f' than {rate:g}{raised}' if rate else ''}, warm it "
-        "up, or clip the gradient norm before the step.",
+        f"visible, not the reason{hides}. Use a smaller learning rate{f' than {rate:g}{raised}' if rate else ''}, warm "
+        "it up, or clip the gradient norm before the step.",
         rewritten,
         f"optimizer = {scene.spelling().library}.optim.{optimizer['name']}({scene.model}.parameters(), "
         f"lr={smaller if rate else '1e-4'})"
@@ -390,6 +414,8 @@ def runaway(scene: Scene) -> Finding | None:
 def _evidence(scene: Scene) -> str:
     """What shows that the weights ran away: the size of the last update, or a history that rises; empty if neither."""
     found = []
+    if (grown := scene.context.get("grown")) is not None:
+        found.append(_grown(grown))
     ratio = number(scene.context.get("update_ratio"))
     if ratio is not None and ratio >= 1.0:
         found.append(f"the last update was {ratio:.3g} times as large as the weights (1e-3 is healthy)")
@@ -400,6 +426,33 @@ def _evidence(scene: Scene) -> str:
         history = [each for each in map(number, scene.context[histories[grown]]) if each is not None]
         found.append(f"the {grown} went {', '.join(f'{value:.3g}' for value in history[-4:])}")
     return "; ".join(found)
+
+
+def _grown(grown: Mapping[str, Any]) -> str:
+    """A leaf that has grown by much, in words."""
+    updates = grown["updates"]
+    times = "in one update" if updates == 1 else f"in {updates} updates"
+    return f"the norm of {grown['name']} went from {grown['before']:.3g} to {grown['now']:.3g} {times}"
+
+
+def aside(scene: Scene, found: Finding) -> str:
+    """What is to be said of the learning rate besides a cause in a single operation; empty if there is nothing."""
+    grown = scene.context.get("grown")
+    if grown is None or scene.backward or scene.event.kind == "leaf" or _grown(grown) in found.cause:
+        return ""
+    rate = number(_optimizer(scene).get("lr"))
+    of = f" of {rate:g}" if rate else ""
+    return f" Look at the learning rate{of} as well: {_grown(grown)}, and what this operation was given with it."
+
+
+def _smaller(rate: float, grown: Mapping[str, Any] | None) -> float:
+    """A rate to try next: a power of ten by which an update would change the weights by a hundredth, at the most."""
+    if grown is None:
+        return rate / 10
+    growth = (grown["now"] / grown["before"]) ** (1 / grown["updates"])  # in each of them
+    least = 1e-6 if grown["updates"] == 1 else 1e-3  # later ones had the gradients of weights that had run away
+    wanted = rate * max(min(0.1, 0.01 / growth), least)
+    return 10.0 ** math.floor(math.log10(wanted)) if wanted > 0 else rate / 10
 
 
 @cause(None, "an update beyond the type's range")
@@ -449,6 +502,6 @@ def falling_scale(scene: Scene) -> Finding | None:
     )
 
 
-LEAVES = (bad_rate, bad_argument, bad_batch, uninitialised, bad_weight)
+LEAVES = (bad_rate, bad_argument, bad_mask, bad_batch, uninitialised, bad_weight)
 CAUSES = (*LEAVES, poisoned_clipping, zero_eps, opposed_gradients, runaway, overflowing_update)
 FALLBACK = (falling_scale,)

@@ -17,6 +17,7 @@ from retrograd.anomaly.event import (
     context_of,
     is_derived,
     is_tangent,
+    refused_by,
 )
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.report.growth import History, remembered
@@ -133,6 +134,8 @@ def birth(event: NaNEvent) -> str:
     """What was born, and in which operation."""
     if event.kind == "leaf":
         return f"{event.born} came in with {came_in_with(event)}"
+    if (refused := refused_by(event)) is not None:
+        return refused
     if event.kind == "error":
         return f"error in {'the backward of ' if event.is_backward else ''}{canonical(event.op)}"
     if event.op == "unknown":

@@ -92,15 +92,27 @@ class Describer:
     # --- events ---------------------------------------------------------------------------------------------------
 
     def forward(
-        self, birth: Birth, node: Node | None, path: Sequence[Node], swallowed: bool = False, **fields: Any
+        self,
+        birth: Birth,
+        node: Node | None,
+        path: Sequence[Node],
+        swallowed: bool = False,
+        at: Index = None,
+        **fields: Any,
     ) -> NaNEvent | None:
-        """The event of a birth in an operation; None if its result turns out finite, unless that is to be told, too."""
+        """The event of a birth in an operation; None if its result turns out finite, unless that is to be told, too.
+
+        ``at`` is the element to be told of, where the result is finite.
+        """
         output = _in_dtype_of(node, result_of(birth))
         if output is None or not (swallowed or is_bad(output) or underflows(birth.kinds, output)):
             return None
         op = birth.op
         source, after = (None, path) if node is None else (path[0], path[1:])
-        if is_bad(output):
+        index: Index
+        if at is not None:
+            index = at
+        elif is_bad(output):
             index = first_bad(op, output, birth.operands, self.graph.lasting(output, source, after))
         else:
             index = first_lost(output, birth.operands)

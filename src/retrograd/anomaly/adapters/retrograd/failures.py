@@ -12,6 +12,7 @@ from retrograd.anomaly.adapters.refused import Refused
 from retrograd.anomaly.adapters.retrograd.births import arguments_of, birth_of
 from retrograd.anomaly.adapters.retrograd.elements import harm_of, holds_nan, is_bad
 from retrograd.anomaly.adapters.retrograd.looks import loss_of
+from retrograd.anomaly.adapters.retrograd.refusals import refused_parameter
 from retrograd.anomaly.adapters.retrograd.tangents import TangentInquest
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.adapters.variables import variables_left_by
@@ -42,7 +43,7 @@ def explanation(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEven
     birth = birth_of(error) if isinstance(error, LinAlgError) else None
     if birth is not None:
         return inquest([], births=[]).describer.failure(birth, error)
-    return _refused_loss(error, watch, inquest)
+    return _refused_loss(error, watch, inquest) or refused_parameter(error, watch.model, inquest)
 
 
 def look_at_checked(frame: FrameType | None, watch: Watch, inquest: Inquire) -> None:

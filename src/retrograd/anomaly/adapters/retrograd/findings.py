@@ -261,12 +261,12 @@ class Inquest:
         if recorder is None:
             return None if self.was_made(data) else data
         while (call := recorder.maker(data)) is not None:
-            given = [each for each in flat(call.operands) if is_bad(each)]
+            given = [each for each in flat(call.operands) if wanted(each)]  # NaN of infinities alone was born here
             if not given:
                 return None
             array = next((each for each in given if isinstance(each, ndarray)), None)
-            if array is None:  # a number; NaN that follows from infinity was born later
-                return birth_of_call(call, data) if wanted(given) else None
+            if array is None:  # a number
+                return birth_of_call(call, data)
             data = array
         return data
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.beginnings import FIRST, Beginnings
 from retrograd.anomaly.adapters.checked import may_tell_of_one
 from retrograd.anomaly.adapters.leaves import LeafNames
-from retrograd.anomaly.adapters.optimizers import described
 from retrograd.anomaly.adapters.pace import LONGEST_PAUSE, Pace
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
@@ -43,7 +43,7 @@ from retrograd.anomaly.adapters.retrograd.looks import (
     seem_finite,
     sum_of_squares,
 )
-from retrograd.anomaly.adapters.retrograd.norms import Growth, norm
+from retrograd.anomaly.adapters.retrograd.norms import Growth, leaf_norms, norm
 from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot
 from retrograd.anomaly.adapters.retrograd.suspects import Suspects
 from retrograd.anomaly.adapters.retrograd.tangents import TangentInquest
@@ -90,6 +90,7 @@ class RetrogradMonitor(Monitor):
         self._outer: Monitor | None = None
         self._leaf_names = LeafNames()
         self._growth = Growth()
+        self._beginnings = Beginnings(leaf_norms)
         self._steps = Updates(weakref.proxy(self))
         self._returned = 0  # how often gradients were returned
         self._is_counted = False  # whether the present step is in watch.step already
@@ -138,7 +139,7 @@ class RetrogradMonitor(Monitor):
         self._told_losses.clear()
         self._snapshot = None
         self._kept = []
-        self._growth, self._leaf_names = Growth(), LeafNames()
+        self._growth, self._leaf_names, self._beginnings = Growth(), LeafNames(), Beginnings(leaf_norms)
         self._scaled.clear()
         sites.forget()
 
@@ -235,6 +236,8 @@ class RetrogradMonitor(Monitor):
         # what is done in every step, however short it is: between large products all code comes from far away in memory
         if not state.local.listens:
             self.enter_thread()
+        if state.local.graph_task is not None:  # a part of the forward pass, run again within a backward: no news
+            return True
         self.watch.goes_on()
         losses, bad = [], []
         for output in outputs:
@@ -289,7 +292,7 @@ class RetrogradMonitor(Monitor):
         # what is done in every step, however short it is, comes first
         if results is not None:
             self._returned += 1
-        elif not self._rehearsing:
+        elif not self._rehearsing and state.local.graph_task is None:
             self.watch.step += 1
             self._is_counted = True
         pace = self._pace
@@ -333,7 +336,8 @@ class RetrogradMonitor(Monitor):
         """Whether the loss of the backward that has ended in this thread was told of: its gradients are no news."""
         this = threading.current_thread()
         told = this in self._told_losses
-        self._told_losses.discard(this)
+        if state.local.graph_task is None:
+            self._told_losses.discard(this)
         return told
 
     def _look_at_gradients(
@@ -350,6 +354,8 @@ class RetrogradMonitor(Monitor):
             leaves, grads = [], results
         arrays = [all_samples(each._data) for each in grads if each is not None]
         squares = sum(map(sum_of_squares, arrays))
+        if self.watch.step <= FIRST and not self._rehearsing:
+            self._beginnings.note(leaves)
         if results is None and not self._rehearsing:
             self.watch.remember_grad_norm(math.sqrt(squares) if squares >= 0 else squares)
         bad = [] if math.isfinite(squares) else [place for place, array in enumerate(arrays) if not is_finite(array)]
@@ -378,12 +384,15 @@ class RetrogradMonitor(Monitor):
         given = [all_samples(each._data) for _, each in roots]
         nodes: list[Any] = [accumulator_of(leaf) for leaf in leaves]
         event = self.inquest(edges).of_gradients(nodes, arrays, given)
-        if not (leaves or self._rehearsing):  # grad() counts no step
+        inside = state.local.graph_task is not None
+        if (inside or not leaves) and not self._rehearsing:  # grad() counts no step, nor does a part run again
             event = replace(event, step=self.watch.step + 1, batch_idx=self.watch.batch_idx)
         self._forget()
         self._keep_weights(edges)
         if self.watch.found(kind, event, exact=self._is_exact) != "withhold":
             self._told.add(leaves)
+            if inside:
+                self._told_losses.add(threading.current_thread())  # what comes of it is no news, either
             return True
         self._withhold(edges)
         return False
@@ -542,14 +551,11 @@ class RetrogradMonitor(Monitor):
 
     def context(self) -> dict[str, Any]:
         """What else is known, for the surroundings of an event."""
-        context = {**progress(self.watch), "updates": self.watch.step - self._is_counted}
+        context = {**progress(self.watch), "updates": (updates := self.watch.step - self._is_counted)}
+        context |= self._beginnings.told(updates, self._find_name())
         if self._returned:
             context["returned"] = self._returned
-        optimizer = self._steps.only_optimizer() if self.watch.optimizer is None else self.watch.optimizer
-        if optimizer is not None:
-            groups: list[dict[str, Any]] = getattr(optimizer, "param_groups", None) or [{}]
-            context["optimizer"] = described(optimizer, groups[0], sites.user_frame(sys._getframe(1)))
-        return context
+        return context | self._steps.optimizer_context(self.watch.optimizer, sites.user_frame(sys._getframe(1)))
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[None]:

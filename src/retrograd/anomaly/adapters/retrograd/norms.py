@@ -28,6 +28,11 @@ def norm(array: ndarray) -> float:
     return largest * math.sqrt(float(np.vdot(scaled, scaled)))
 
 
+def leaf_norms(leaves: Iterable[Tensor]) -> list[float]:
+    """Those of leaves."""
+    return [norm(leaf._data) for leaf in leaves]
+
+
 _SMALLEST = 1e-30  # below it float32 loses squares
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from retrograd.anomaly.adapters.place import written_at
 from retrograd.anomaly.adapters.retrograd.births import Birth, public_name
@@ -34,6 +35,16 @@ def without_flag(graph: Graph, node: Node) -> Birth | None:
     if bad is None or any(each is UNKNOWN for each in operands) or not is_born(op, bad, operands):
         return None
     return _birth(node, op, operands, bad)
+
+
+def birth_in(graph: Graph, node: Node, held: ndarray | None) -> Birth | None:
+    """What a node's operation made, bad or not, as if it had been born there; None if that is not known.
+
+    ``held`` is what a variable holds of it, if one does.
+    """
+    made = _operation(graph, node)
+    result = held if held is not None else next(iter(graph.results(node)), None)
+    return None if made is None or result is None else _birth(node, *made, result)
 
 
 def given_numbers(graph: Graph) -> Iterator[tuple[Node, Birth]]:

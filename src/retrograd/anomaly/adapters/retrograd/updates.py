@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from retrograd.anomaly.adapters.optimizers import described
+from retrograd.anomaly.adapters.optimizers import described, only_one_held
 from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.adapters.retrograd.births import Birth
 from retrograd.anomaly.adapters.retrograd.describe import Describer, result_of
@@ -259,9 +259,18 @@ class Updates:
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those that have been called
         self._latest: weakref.ref[Any] | None = None  # the last one of them
 
-    def only_optimizer(self) -> Any:
-        """The one that was called, if no other was."""
-        return next(iter(self._optimizers), None) if len(self._optimizers) == 1 else None
+    def optimizer_context(self, optimizer: Any, frame: FrameType | None) -> dict[str, Any]:
+        """What the context of an event tells of an optimizer: of one that is given, or of the only one.
+
+        That is the one that was called, or before that the one that the user's variables hold.
+        """
+        known = list(self._optimizers)
+        if optimizer is None and len(known) < 2:
+            optimizer = known[0] if known else only_one_held(frame, Tensor)
+        if optimizer is None:
+            return {}
+        groups: list[dict[str, Any]] = getattr(optimizer, "param_groups", None) or [{}]
+        return {"optimizer": described(optimizer, groups[0], frame)}
 
     def run(self, optimizer: Any, step: Callable[[], Any]) -> Any:
         """Run a step, and undo it if something in it was born that is harm."""

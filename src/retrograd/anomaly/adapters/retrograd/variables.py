@@ -102,6 +102,14 @@ class Names:
             if isinstance(array, ndarray) and is_bad(array):
                 yield name, array
 
+    def result_of(self, node: Any) -> ndarray | None:
+        """What a variable holds of the only result of a node."""
+        for _, value in self._variables():
+            edge = value._resolve_edge() if isinstance(value, Tensor) and value.requires_grad else None
+            if edge is not None and edge[0] is node and node.outputs == 1:
+                return value._data
+        return None
+
     def layer(self, modules: Sequence[Any]) -> dict[str, Any]:
         """The fields of an event about the module in which something happened; ``modules`` with the innermost first."""
         if not modules:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from retrograd.anomaly.adapters.channels import channel_of
 from retrograd.anomaly.adapters.extent import extent
 from retrograd.anomaly.adapters.place import assignment_of, only_argument_at, place_fields, written_where
 from retrograd.anomaly.adapters.shapes import inner_index, selection_along
+from retrograd.anomaly.adapters.torch.again import Made
 from retrograd.anomaly.adapters.torch.calls import (
     Argument,
     Call,
@@ -253,6 +255,26 @@ class Describer:
             **statistics(output),
             **self._note(call),
             **fields,
+        )
+
+    def written(self, origin: Origin, made: Made, user: Call, **fields: Any) -> NaNEvent:
+        """The event of an operation that was computed again, in the line that has called it."""
+        assert user.code is not None
+        event = self.event(origin, **fields)
+        seen = event.surroundings or Surroundings()
+        start, end = made.node.col_offset, made.node.end_col_offset or 0
+        col, end_col = len(made.line.encode()[:start].decode()), len(made.line.encode()[:end].decode())
+        operation = seen.operation or Operation(op=event.op)
+        operation = replace(operation, code_line=made.line, lineno=made.lineno, col=col)
+        return replace(
+            event,
+            filename=user.code.co_filename,
+            lineno=made.lineno,
+            function=user.code.co_qualname,
+            code_line=made.line,
+            col=col,
+            end_col=end_col,
+            surroundings=replace(seen, operation=operation),
         )
 
     def _consumers(self, origin: Origin) -> tuple[Operation, ...]:

@@ -16,6 +16,7 @@ from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_b
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.frames import MODULE_CALL, is_internal
 from retrograd.anomaly.adapters.torch.names import Names
+from retrograd.anomaly.adapters.torch.refusals import refusal
 from retrograd.anomaly.adapters.variables import named_variables, variables_left_by
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.monitor import Watch
@@ -79,9 +80,10 @@ def _refused_argument(error: BaseException, findings_at: Callable[[FrameType], F
     """The event of a NaN in what a function of torch was given that has raised an error; None if there is none."""
     refused = Refused(error, is_internal, lambda value: isinstance(value, torch.Tensor) and has_nan(value))
     nan, frame = refused.nan(), refused.frame
-    if nan is None or frame is None:
+    violation = refused.violation() if nan is None else None
+    if frame is None or (nan is None and violation is None):
         return None
-    event = born_before(nan, findings_at(frame))
+    event = refusal(violation, findings_at(frame)) if violation is not None else born_before(nan, findings_at(frame))
     if event is None and (held := refused.first_held()) is not None:
         call = Call("leaf", [Argument(held.name, held.value.detach(), original=held.value)], [None], 0)
         call.code, call.at = held.frame.f_code, held.at

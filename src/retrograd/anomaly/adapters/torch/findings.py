@@ -9,7 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
+from retrograd.anomaly.adapters.branches import same_in_other_branches
 from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.torch.again import Made, made_again
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.describe import Describer, first_of, statistics
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
@@ -22,6 +24,7 @@ from retrograd.anomaly.adapters.torch.sites import SiteLog
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.surroundings import Surroundings
+from retrograd.core.sites import line_of
 
 GONE = "What this step computed is gone."
 BY_HAND = (
@@ -29,6 +32,11 @@ BY_HAND = (
     "program keeps from one update to the next, such as a momentum that has taken over a gradient which was not finite."
 )
 NOT_SURE = "An operand of this operation was not kept, so that the birth may lie in what made it."
+
+_ONE_OF_SEVERAL = (
+    "This line was not noted in this step, but in one before with the same operations. It is a branch: if this step "
+    "has taken another one, it happened at line {}."
+)
 
 
 class Findings:
@@ -96,6 +104,17 @@ class Findings:
             if again is not None and not (nameless and self._is_nameless_data(again)):
                 origin = again
         return None if origin is None else self._event(origin, "loss")
+
+    def made(self, value: Tensor) -> tuple[Call, int] | None:
+        """The operation that made a number of an unfinished step, and which of its results it is."""
+        if self._recorder is not None and (recorded := self._recorder.made_by(value)) is not None:
+            return recorded
+        sites = self._sites.sites_behind([value.grad_fn], True)
+        return next(iter(read([value], sites, self.names.results(), self.names.frame)), None)
+
+    def described(self, origin: Origin) -> NaNEvent:
+        """The event of an origin that was found otherwise."""
+        return self._event(origin, "an argument")
 
     def of_argument(self, call: Call) -> NaNEvent:
         """Of what an operation was given, where no more is known than that it is not finite."""
@@ -236,6 +255,9 @@ class Findings:
     def _event(self, origin: Origin, harmed: str, undone: bool = False) -> NaNEvent:
         """What is told of an origin; a weight that the harm has gone to may be put back and then counts as clean."""
         call = origin.call
+        if (made := self._made_again(origin)) is not None:
+            known = Origin(made.call, path=(made.call, *origin.path))
+            return self._describer.written(known, made, call, harmed=harmed, context=self._settled_context())
         inside = call.is_backward and call.applied is not None and call.inside is None  # a function of the user's own
         context = self._settled_context()
         gaps = {"unkept": not origin.sure, "unseen": inside, "derived": self._is_derived(origin)}
@@ -247,8 +269,20 @@ class Findings:
             context["spoilt"] = spoilt[0]
         event = self._describer.event(origin, harmed=harmed, context=context)
         doubt = None if origin.sure else NOT_SURE
-        notes = [each for each in (event.note, doubt, self._where_instead(event), self._note) if each]
+        where = self._where_instead(event) or self._where_else(call.forward or call)
+        notes = [each for each in (event.note, doubt, where, self._note) if each]
         return replace(event, note=" ".join(notes) or None)
+
+    def _made_again(self, origin: Origin) -> Made | None:
+        """The operation that has made the data which an origin is, if the line that did can be computed again."""
+        leaf, call, frame = origin.leaf, origin.call, self.names.frame
+        data = None if leaf is None or leaf.leaf is not None else leaf.itself
+        name = None if data is None or data.requires_grad else self.names.tensor(data)
+        while frame is not None and frame.f_code is not call.code:
+            frame = frame.f_back
+        if data is None or name is None or frame is None or self._recorder is not None:
+            return None
+        return made_again(frame, name, data, line_of(frame.f_code, call.at))
 
     def _where_instead(self, event: NaNEvent) -> str | None:
         """Where backward or the optimizer was called, if the line of the operation is not known."""
@@ -261,6 +295,13 @@ class Findings:
             "compile, and in a step that calls other operations than those before it; the step was at "
             f"{place['filename']}:{place['lineno']}, in {place['function']}."
         )
+
+    def _where_else(self, call: Call) -> str | None:
+        """The lines on which it may have happened as well, if the line of the operation is that of another step."""
+        if self._recorder is not None or not self._sites.is_looked_up(call):
+            return None
+        others = same_in_other_branches(call.code, call.at, call.name)
+        return _ONE_OF_SEVERAL.format(" or ".join(map(str, others))) if others else None
 
     def _unknown(self, tensor: Tensor | None, harmed: str, leaves: Sequence[Tensor] = ()) -> NaNEvent:
         """Nothing was found: say what is known."""

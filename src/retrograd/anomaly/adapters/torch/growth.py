@@ -1,17 +1,22 @@
-"""How large gradients and updates are, for a policy about spikes."""
+"""How large gradients and updates are: for a policy about spikes, and as evidence."""
 
 from __future__ import annotations
 
 import math
 import weakref
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.beginnings import FIRST, Beginnings
 from retrograd.anomaly.adapters.leaves import LeafNames
+from retrograd.anomaly.adapters.progress import progress
+from retrograd.anomaly.adapters.torch.graph import leaves_behind
 from retrograd.anomaly.adapters.torch.names import Names
-from retrograd.anomaly.adapters.torch.norms import GradientScale, norms
+from retrograd.anomaly.adapters.torch.norms import GradientScale, begun_norms, norms
+from retrograd.anomaly.monitor import Watch
 
 
 class Growth:
@@ -21,6 +26,7 @@ class Growth:
         self._scale = GradientScale()
         self._names = LeafNames()
         self._before: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}
+        self._beginnings = Beginnings(norms, begun_norms)
 
     def start(self) -> None:
         self._scale.start()
@@ -28,6 +34,17 @@ class Growth:
     def stop(self) -> None:
         self._scale.remove()
         self._names, self._before = LeafNames(), {}
+        self._beginnings = Beginnings(norms, begun_norms)
+
+    def step_ended(self, watch: Watch, roots: Sequence[Tensor]) -> None:
+        """Measure the leaves of the first steps, which have not been updated yet."""
+        if watch.step <= FIRST:
+            self._beginnings.note(leaves_behind(root.grad_fn for root in roots))
+
+    def told(self, watch: Watch, updates: int, rehearsing: bool, names: Names) -> dict[str, Any]:
+        """How the training goes after some updates by an optimizer, or by hand, for the context of an event."""
+        grown = self._beginnings.told(updates or watch.step - rehearsing, names.tensor)
+        return {**progress(watch), "updates": updates, **grown}
 
     def gradients(self, leaves: Sequence[Tensor], names: Callable[[], Names]) -> dict[str, float] | None:
         """The norms by parameter, without the scale of a gradient scaler; None if one is not finite."""

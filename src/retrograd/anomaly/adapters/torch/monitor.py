@@ -17,7 +17,6 @@ from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from retrograd.anomaly.adapters.pace import Pace
-from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.torch.by_hand import UpdatesByHand
 from retrograd.anomaly.adapters.torch.calls import are_tensors, can_be_bad, is_bad
@@ -53,7 +52,7 @@ from retrograd.anomaly.adapters.torch.sites import SiteLog
 from retrograd.anomaly.adapters.torch.snapshot import Snapshot, Withheld
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.torch.unhooked import leave_out
-from retrograd.anomaly.adapters.torch.updates import Divisions, optimizer_fields
+from retrograd.anomaly.adapters.torch.updates import Divisions, optimizer_context
 from retrograd.anomaly.adapters.torch.warned import point_at_callers
 from retrograd.anomaly.adapters.weakly import weakly
 from retrograd.anomaly.event import NaNEvent
@@ -281,6 +280,7 @@ class TorchMonitor:
             leaves = leaves_behind(root.grad_fn for root in roots)
             self._look([(leaf, leaf.grad) for leaf in leaves if leaf.grad is not None])
         self._pace.unseen += 1
+        self._growth.step_ended(self.watch, roots)
         self._sites.step_ended([root.grad_fn for root in roots])
         self.watch.spent(self._sites.spent)
         self._sites.enter()
@@ -549,9 +549,8 @@ class TorchMonitor:
         return are_among(call.modules, self.watch.allow_modules, self.model)
 
     def _context(self) -> dict[str, Any]:
-        context = {**progress(self.watch), "updates": self.updates}
-        if (optimizer := self.watch.optimizer or self._optimizer) is not None:
-            context["optimizer"] = optimizer_fields(optimizer, user_frame(sys._getframe(1)))
+        context = self._growth.told(self.watch, self.updates, self._recordings.rehearsing, self._names())
+        context |= optimizer_context(self.watch.optimizer or self._optimizer, user_frame(sys._getframe(1)))
         if self._clipping is not None:
             context["clip_grad_norm"] = self._clipping
         earlier, latest = self._updated

@@ -35,6 +35,13 @@ def norms(gradients: Sequence[Tensor]) -> list[float]:
     return found
 
 
+def begun_norms(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The same, of a single precision's range and not waited for."""
+    values = [dense(each.detach()) for each in tensors]
+    wide = [torch.float32 if each.dtype in _NARROW else None for each in values]
+    return [torch.linalg.vector_norm(each, dtype=dtype) for each, dtype in zip(values, wide, strict=True)]
+
+
 def _exact_norm(values: Tensor) -> float:
     """By a scale of its own, as long as the largest element is finite."""
     largest = values.abs().max().item() if values.numel() else 0.0

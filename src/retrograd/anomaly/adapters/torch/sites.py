@@ -190,6 +190,11 @@ class SiteLog:
             if frame is not None:
                 self._derivatives.append(_Derivative(begin, _next_seq(), frame.f_code, frame.f_lasti))
 
+    def is_looked_up(self, call: Call) -> bool:
+        """Whether the line of an operation is that of another step, with the same operations, in which it was noted."""
+        present = self._notes.noted
+        return call.code is not None and call.seq is not None and not (present and present[0][0] <= call.seq)
+
     def is_derived(self, call: Call) -> bool:
         """Whether a derivative has called an operation, which then is not written on the line that it stands on."""
         return any(each.has_called(call) for each in self._derivatives)

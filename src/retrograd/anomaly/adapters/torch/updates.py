@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.optimizers import described
+from retrograd.anomaly.adapters.optimizers import described, only_one_held
 from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.adapters.torch.calls import is_bad
 from retrograd.anomaly.adapters.torch.describe import first_of, statistics, value_at
@@ -138,6 +138,12 @@ class Divisions:
             **place,
             **statistics(param),
         )
+
+
+def optimizer_context(optimizer: Any, frame: FrameType | None) -> dict[str, Any]:
+    """What the context of an event tells of the optimizer: the one that is known, or that the variables hold."""
+    optimizer = optimizer or only_one_held(frame, torch.Tensor)
+    return {} if optimizer is None else {"optimizer": optimizer_fields(optimizer, frame)}
 
 
 def optimizer_fields(

@@ -1,0 +1,185 @@
+"""Lines that made a variable without a gradient, computed again from the variables that they read.
+
+Nothing records how data came about. But what a line reads is often still there: then the operation in it that gave
+birth is found by computing the line once more. It counts only if the outcome is, bit for bit, what the variable holds.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrograd.anomaly.adapters.place import assignment_above
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad
+from retrograd.anomaly.adapters.variables import local_variables
+from retrograd.anomaly.parsing import module_of
+
+_LARGEST = 1 << 22  # elements
+_DEPTH = 4  # lines, of which each has made what the next one reads
+_BINARY = {
+    ast.Add: ("add", "other"),
+    ast.Sub: ("sub", "other"),
+    ast.Mult: ("mul", "other"),
+    ast.Div: ("div", "other"),
+    ast.Pow: ("pow", "exponent"),
+}
+_PURE = frozenset(  # without side effects, nor a random number
+    (
+        *("abs", "acos", "amax", "amin", "asin", "atanh", "clamp", "cos", "cummax", "cumprod", "cumsum", "detach"),
+        *("diff", "double", "exp", "expm1", "flatten", "float", "half", "log", "log10", "log1p", "log2", "logsumexp"),
+        *("max", "mean", "median", "min", "norm", "prod", "quantile", "reciprocal", "reshape", "rsqrt", "sigmoid"),
+        *("sin", "softmax", "sqrt", "square", "squeeze", "std", "sum", "tan", "tanh", "unsqueeze", "var", "view"),
+    )
+)
+_MEMBERS = frozenset(("T", "values", "indices"))
+_POINTWISE = ("add", "sub", "mul", "div", "pow", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "square", "clamp")
+
+
+class _UnknownError(Exception):
+    """Something that is not computed again."""
+
+
+@dataclass
+class Made:
+    """The operation that gave birth, in the line that called it.
+
+    ``node`` is the expression, as a part of ``line``, whose number is ``lineno``.
+    """
+
+    call: Call
+    line: str
+    lineno: int
+    node: ast.expr
+
+
+@dataclass
+class _Line:
+    """A line that is computed again."""
+
+    variables: Mapping[str, Any]
+    birth: tuple[ast.expr, str, list[Argument], Tensor] | None = None
+    came_in: list[str] = field(default_factory=list)  # the variables that were bad already
+
+    def value(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=int() | float() | bool() | None):
+                return node.value
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                return self._made(node, "neg", lambda x: -x, [("input", self.value(inner))])
+            case ast.Name(id=name) if name in self.variables:
+                value = self.variables[name]
+                if isinstance(value, Tensor) and value.numel() > _LARGEST:
+                    raise _UnknownError
+                if isinstance(value, Tensor):
+                    self.came_in += [name] if is_bad(value) else []
+                    return value.detach()
+                if isinstance(value, (int, float)):
+                    return value
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+                name, second = _BINARY[type(op)]
+                given = [("input", self.value(left)), (second, self.value(right))]
+                return self._made(node, name, _operator(type(op)), given)
+            case ast.Attribute(value=owner, attr=name) if name in _MEMBERS:
+                return getattr(self.value(owner), name)
+            case ast.Subscript(value=owner, slice=index):
+                return self.value(owner)[self._index(index)]
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=args) if name in _PURE:
+                return self._called(node, getattr(torch, name), name, args, node.keywords)
+            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args) if name in _PURE:
+                return self._called(node, getattr(Tensor, name), name, [owner, *args], node.keywords)
+        raise _UnknownError
+
+    def _index(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Tuple(elts=parts):
+                return tuple(map(self._index, parts))
+            case ast.Slice(lower=lower, upper=upper, step=step):
+                return slice(*(None if each is None else self.value(each) for each in (lower, upper, step)))
+        return self.value(node)
+
+    def _called(
+        self, node: ast.expr, function: Any, name: str, args: Sequence[ast.expr], keywords: Sequence[ast.keyword]
+    ) -> Any:
+        if any(each.arg is None for each in keywords) or not args:
+            raise _UnknownError
+        values = [self.value(each) for each in args]
+        named = {str(each.arg): self.value(each.value) for each in keywords}
+        dim = {"dim": values[1]} if len(values) == 2 and isinstance(values[1], int) else {}
+        known = {**dim, **named}
+        given = [("input", values[0]), *((key, each) for key, each in known.items() if not isinstance(each, Tensor))]
+        return self._made(node, name, lambda *_: function(*values, **named), given)
+
+    def _made(self, node: ast.expr, name: str, function: Callable[..., Any], given: list[tuple[str, Any]]) -> Any:
+        result = function(*(each for _, each in given))
+        is_born = is_bad(result) and not any(is_bad(each) for _, each in given)
+        if is_born and self.birth is None:
+            self.birth = node, name, [Argument(key, each) for key, each in given], result
+        return result
+
+
+def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, depth: int = _DEPTH) -> Made | None:
+    """The operation by which a variable of a function came to be not finite; None if that cannot be known for certain.
+
+    Parameters
+    ----------
+    frame
+        The function's.
+    name, value
+        The variable's.
+    lineno
+        The line that has taken it.
+    """
+    assigned = None if frame is None else assignment_above(frame.f_code, lineno, name)
+    if frame is None or assigned is None or depth == 0 or value.numel() > _LARGEST:
+        return None
+    text, number = assigned
+    try:
+        statement = module_of(text).body[0]
+        if not isinstance(statement, ast.Assign) or not _gives(statement, name):
+            return None
+        read = {each.id for each in ast.walk(statement.value) if isinstance(each, ast.Name)}
+        later = (assignment_above(frame.f_code, lineno, each) for each in read)
+        if any(each is not None and each[1] >= number for each in later):  # it has another value by now
+            return None
+        line = _Line(ChainMap(local_variables(frame), frame.f_globals))
+        result = line.value(statement.value)
+    except Exception:  # a part of a statement, another operation, or variables that have changed since
+        return None
+    if not isinstance(result, Tensor) or result.dtype != value.dtype or not _same(result, value):
+        return None
+    if line.birth is not None:
+        node, op, arguments, output = line.birth
+        call = Call(f"aten.{op}.default", arguments, [output], 0, pointwise=op in _POINTWISE)
+        return Made(call, text, number, node)
+    for each in line.came_in:
+        if (found := made_again(frame, each, line.variables[each], number, depth - 1)) is not None:
+            return found
+    return None
+
+
+def _gives(statement: ast.Assign, name: str) -> bool:
+    target = statement.targets[0]
+    return len(statement.targets) == 1 and isinstance(target, ast.Name) and target.id == name
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and bool(
+        torch.eq(one, other.detach()).logical_or(one.isnan() & other.isnan()).all()
+    )
+
+
+def _operator(kind: type[ast.operator]) -> Callable[[Any, Any], Any]:
+    return {
+        ast.Add: lambda a, b: a + b,
+        ast.Sub: lambda a, b: a - b,
+        ast.Mult: lambda a, b: a * b,
+        ast.Div: lambda a, b: a / b,
+        ast.Pow: lambda a, b: a**b,
+    }[kind]

@@ -1,0 +1,174 @@
+"""Finite numbers that a distribution refuses as its parameter: a scale of zero, a probability above one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from retrograd.anomaly.catalogue._code import Line, atom
+from retrograd.anomaly.catalogue._expression import first, number
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.names import canonical
+
+_BOUND = re.compile(r"lower_bound=(-?[\d.e+-]+)")
+_POSITIVE = ("exp", "exp2", "sigmoid", "softplus", "softmax", "square", "sqrt", "abs", "norm", "std", "var", "mul")
+_LEAST_EXPONENT = {"float16": ("-9", "1e-4"), "half": ("-9", "1e-4")}
+_ROUNDING = 1e-3
+
+
+def _told(scene: Scene) -> dict[str, Any] | None:
+    told = scene.context.get("refused")
+    return dict(told) if isinstance(told, dict) else None
+
+
+def _is_positive(told: dict[str, Any]) -> bool:
+    bound = _BOUND.search(str(told.get("constraint")))
+    return str(told.get("constraint")).startswith("GreaterThan") and bound is not None and float(bound[1]) == 0.0
+
+
+def _in_call(scene: Scene, told: dict[str, Any], new: str) -> tuple[str | None, int | None]:
+    """The line that makes the distribution with another argument for the parameter, and its number."""
+    line = Line.parse(told.get("code_line"))
+    text = told.get("text")
+    for written in line.operations if line is not None and text else ():
+        parts = [each for each in written.parts() if line is not None and line.text(each) == text]
+        if written.op == canonical(str(told["by"])) and line is not None and len(parts) == 1:
+            return line.replaced({parts[0]: new}), told.get("lineno")
+    return None, None
+
+
+@cause(None, "parameter of a distribution that underflowed to zero")
+def underflowed(scene: Scene) -> Finding | None:
+    told = _told(scene)
+    if told is None or not _is_positive(told) or told.get("value") != 0 or scene.op not in _POSITIVE:
+        return None
+    site = scene.site(scene.birth)
+    spelling = scene.spelling(site)
+    parameter, by, x = told["parameter"], told["by"], first(scene.birth)
+    least, floor = _LEAST_EXPONENT.get(scene.dtype, ("-20", "1e-6"))
+    needs = f"{parameter} of {by} must be above 0, and"
+    if scene.op == "exp":
+        return Finding(
+            f"{needs} exp({scene.at(x, 'x')}) is so small that {scene.dtype} rounds it to 0. Bound the exponent from "
+            f"below: exp({least}) is small enough for any {parameter}. Where the bound holds, no gradient comes back "
+            f"to the exponent; softplus(x) + {floor} in the place of exp falls more slowly.",
+            scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, f"{least}.0"), "input"),
+            f"{parameter} = {spelling.call('exp', spelling.clamp(scene.called(x, 'x'), f'{least}.0'))}",
+        )
+    what = f"{scene.op}({scene.at(x, 'x')}) is 0" if x.value is not None else f"{scene.op} gave 0"
+    rewritten = None if site is None else site.replaced(f"{atom(site.line.text(site.node))} + {floor}")
+    return Finding(
+        f"{needs} {what}{' in ' + scene.dtype if scene.kind == 'underflow' else ''}. Add a floor.",
+        rewritten,
+        f"{parameter} = {told.get('text') or parameter} + {floor}",
+    )
+
+
+@cause(None, "parameter of a distribution that is not positive")
+def not_positive(scene: Scene) -> Finding | None:
+    told = _told(scene)
+    if told is None or not _is_positive(told) or number(told.get("value")) is None:
+        return None
+    parameter, by, text = told["parameter"], told["by"], str(told.get("text") or told["parameter"])
+    spelling = scene.spelling()
+    needs = f"{parameter} of {by} must be above 0, and it is {told['value']:.6g}"
+    if scene.event.op == "leaf":
+        name = str(scene.context.get("name") or text)
+        updates = scene.context.get("updates") or 0
+        when = f" after {updates} update{'' if updates == 1 else 's'}" if updates else ""
+        new = spelling.clamp(text, "1e-6")
+        return Finding(
+            f"{needs}{when}: nothing keeps the parameter {name} positive when it is updated. Learn its logarithm in "
+            "its place, and give the distribution exp of that; a clamp lets no gradient back to a number below its "
+            "bound.",
+            _in_call(scene, told, new)[0],
+            f"{text} = {new}",
+            _in_call(scene, told, new)[1],
+        )
+    site = scene.site(scene.birth) if scene.op == "relu" else None
+    given = None if site is None else site.written.text(0, "input")
+    if site is not None and given is not None:
+        return Finding(
+            f"{needs}: relu gives 0 for every negative number. softplus is positive everywhere, but for rounding, "
+            "against which a floor helps.",
+            site.replaced(f"{spelling.functional('softplus', given)} + 1e-6"),
+        )
+    new = f"{spelling.functional('softplus', text)} + 1e-6"
+    rewritten, lineno = _in_call(scene, told, new)
+    return Finding(
+        f"{needs}: nothing keeps what {scene.op} gives above 0. Make it positive by softplus and a floor, or by exp.",
+        rewritten,
+        f"{text} = {new}",
+        lineno,
+    )
+
+
+@cause(None, "probability outside of its interval")
+def no_probability(scene: Scene) -> Finding | None:
+    told = _told(scene)
+    interval = "Interval(lower_bound=0.0, upper_bound=1.0)"
+    value = None if told is None else number(told.get("value"))
+    if told is None or told.get("constraint") != interval or value is None:
+        return None
+    parameter, by, text = told["parameter"], told["by"], str(told.get("text") or told["parameter"])
+    spelling = scene.spelling()
+    if -_ROUNDING < value < 1 + _ROUNDING:
+        new = spelling.clamp(text, "0", "1")
+        why = f"it is {value!r}, past the end by a rounding error"
+    else:
+        new = spelling.call("sigmoid", text)
+        why = (
+            f"it is {value:.6g}, made by {scene.op}, which gives any number: make a probability of it by sigmoid, or "
+            "give it as logits="
+        )
+    rewritten, lineno = _in_call(scene, told, new)
+    return Finding(f"{parameter} of {by} must lie between 0 and 1, and {why}.", rewritten, f"{text} = {new}", lineno)
+
+
+@cause(None, "probabilities that do not sum to one")
+def no_simplex(scene: Scene) -> Finding | None:
+    told = _told(scene)
+    if told is None or told.get("constraint") != "Simplex()":
+        return None
+    text = str(told.get("text") or told["parameter"])
+    new = scene.spelling().call("softmax", text, "-1")
+    rewritten, lineno = _in_call(scene, told, new)
+    return Finding(
+        f"{told['parameter']} of {told['by']} must be probabilities, at least 0 and with a sum of 1, and what it was "
+        "given cannot be made such by a division by its sum. Make probabilities of it by softmax, or give it as "
+        "logits=.",
+        rewritten,
+        f"{text} = {new}",
+        lineno,
+    )
+
+
+@cause(None, "matrix of a distribution that is not positive definite")
+def not_definite(scene: Scene) -> Finding | None:
+    told = _told(scene)
+    if told is None or told.get("constraint") != "PositiveDefinite()":
+        return None
+    text = str(told.get("text") or told["parameter"])
+    library = scene.spelling().library
+    new = f"{atom(text)} + 1e-4 * {library}.eye({atom(text)}.shape[-1])"
+    rewritten, lineno = _in_call(scene, told, new)
+    return Finding(
+        f"{told['parameter']} of {told['by']} must be symmetric and positive definite. A product A @ A.T has rank one "
+        "less where two rows are equal: a small number on the diagonal makes up for that. Better still, learn a lower "
+        "triangle with a positive diagonal, and give it as scale_tril=.",
+        rewritten,
+        f"{text} = {new}",
+        lineno,
+    )
+
+
+@cause(None, "parameter that a distribution refuses")
+def other(scene: Scene) -> Finding | None:
+    told = _told(scene)
+    if told is None:
+        return None
+    number = f", and it is {told['value']:.6g}" if "value" in told else ""
+    return Finding(f"{told['parameter']} of {told['by']} must satisfy {told['constraint']}{number}.")
+
+
+CAUSES = (underflowed, not_positive, no_probability, no_simplex, not_definite, other)

@@ -1,0 +1,102 @@
+"""A learning rate that is too high, told from the first updates on by what they have done to the weights."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrograd.anomaly import AnomalyError, NaNEvent
+from tests.anomaly.both import libraries, mended, run
+
+SGD = "torch.optim.SGD(net.parameters(), lr={})"
+ADAM = "torch.optim.Adam(net.parameters(), lr={})"
+
+
+def program(optimizer: str, *lines: str, outlier: bool = False) -> str:
+    """A training loop that computes the loss so."""
+    return "\n".join(
+        (
+            "net = nn.Linear(4, 1)",
+            "nn.init.constant_(net.weight, 0.25)",
+            "data = [torch.ones(3, 4) * (1 + 0.1 * step) for step in range(9)]",
+            "data[2] = data[2] * 1e4" if outlier else "",
+            f"optimizer = {optimizer}",
+            "for x in data:",
+            *(f"    {each}" for each in lines),
+            "    optimizer.zero_grad()",
+            "    loss.backward()",
+            "    optimizer.step()",
+        )
+    )
+
+
+EXP = ("y = net(x)", "loss = (torch.exp(y) - 30 * y).mean()")
+SQUARE = ("loss = ((net(x) - 1e3) ** 2).mean()",)
+
+
+def stopped(library: str, text: str) -> NaNEvent:
+    """The event that has stopped a program."""
+    with pytest.raises(AnomalyError) as error:
+        run(library, text, policy="raise")
+    event = error.value.event
+    assert isinstance(event, NaNEvent)
+    return event
+
+
+@libraries
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        (program(SGD.format("20.0"), *EXP), 20.0),
+        (program(ADAM.format("30.0"), *EXP), 30.0),
+        (program(SGD.format("20.0"), *SQUARE), 20.0),
+    ],
+    ids=["sgd", "adam", "squares"],
+)
+def test_the_update_is_to_blame(library: str, text: str, rate: float) -> None:
+    event = stopped(library, text)
+    cause = event.cause or ""
+    assert "weights ran away" in cause
+    assert "the norm of " in cause
+    assert f"smaller learning rate than {rate:g}" in cause
+    assert (event.remedy or "").startswith("optimizer = torch.optim.")
+    assert not run(library, mended(text, event), policy="raise").events
+
+
+@libraries
+def test_updates_by_hand(library: str) -> None:
+    event = stopped(
+        library,
+        "w = torch.ones(4, 1, requires_grad=True)\n"
+        "for step in range(3):\n"
+        "    y = torch.ones(3, 4) @ w\n"
+        "    loss = (torch.exp(y) - 70 * y).mean()\n"
+        "    loss.backward()\n"
+        "    with torch.no_grad():\n"
+        "        w -= 100.0 * w.grad\n"
+        "        w.grad = None\n",
+    )
+    assert "the norm of w went from 2 to " in (event.cause or "")
+    assert "in one update" in (event.cause or "")
+
+
+@libraries
+def test_a_pole_that_a_large_update_has_led_to_is_told_of_first(library: str) -> None:
+    text = program(
+        SGD.format("1e4"), "p = torch.sigmoid(3 - net(x))", "loss = -(torch.log(p) + torch.log(1 - p)).mean()"
+    )
+    cause = stopped(library, text).cause or ""
+    assert "sigmoid" in cause
+    assert "Look at the learning rate of 10000 as well: the norm of " in cause
+
+
+@libraries
+def test_data_is_not_laid_at_the_door_of_the_rate(library: str) -> None:
+    cause = stopped(library, program(SGD.format("1e-3"), *EXP, outlier=True)).cause or ""
+    assert "learning rate" not in cause
+    assert "exp(" in cause
+
+
+@libraries
+def test_small_weights_may_grow(library: str) -> None:
+    text = program(ADAM.format("1e-2"), *EXP, outlier=True).replace("0.25)", "1e-6)")
+    assert "learning rate" not in (stopped(library, text).cause or "")

@@ -1,0 +1,66 @@
+"""Data that was computed without a gradient: the line that made it is computed again, if what it reads is unchanged."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrograd.anomaly import NaNEvent
+from tests.anomaly.both import mended, only_event, run
+
+pytestmark = pytest.mark.filterwarnings("ignore:(std|var).* degrees of freedom:UserWarning")
+
+SETUP = """\
+w = torch.ones(3, requires_grad=True)
+zero = torch.tensor([1.0, 0.0, 2.0])
+same = torch.full((3,), 2.0)
+"""
+
+FOUND = {
+    "adv = (same - same.mean()) / same.std()": ("div", (0,), {"input": 0.0, "other": 0.0}),
+    "adv = zero / zero": ("div", (1,), {"input": 0.0, "other": 0.0}),
+    "adv = torch.log(zero)": ("log", (1,), {"input": 0.0}),
+    "adv = (zero - 1).sqrt()": ("sqrt", (1,), {"input": -1.0}),
+    "adv = same * (100 * zero).exp()": ("exp", (0,), {"input": 100.0}),
+    "adv = 1 / zero**2": ("div", (1,), {"input": 1, "other": 0.0}),
+}
+
+
+def event_of(*lines: str) -> NaNEvent:
+    return only_event(run("torch", text_of(*lines)))
+
+
+def text_of(*lines: str) -> str:
+    return SETUP + "\n".join((*lines, "loss = (w * adv).sum()", "loss.backward()"))
+
+
+@pytest.mark.parametrize("made", FOUND)
+def test_the_operation_that_made_data(made: str) -> None:
+    event = event_of(made)
+    op, index, operands = FOUND[made]
+    assert (event.op, event.index, event.operands, event.is_backward) == (op, index, operands, False)
+    assert (event.lineno, event.code_line, event.harmed) == (4, made, "loss")
+    assert made[event.col : event.end_col] in made[6:]
+    assert event.rerun is None
+    assert not run("torch", mended(text_of(made), event)).events
+
+
+def test_of_several_lines_the_first_that_was_bad() -> None:
+    event = event_of("table = same / zero", "adv = table[:3].reshape(3)")
+    assert (event.op, event.lineno, event.index) == ("div", 4, (1,))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("adv = zero / zero", "zero = zero + 1"),  # what it reads has changed
+        ("adv = same.clone()", "adv = adv / (adv - 2)"),  # it has overwritten what it read
+        ("adv = torch.nn.functional.relu(zero / zero)",),  # another function
+        ("adv = zero.add_(0) / zero",),  # one that writes
+        ("adv = torch.rand(3) / 0",),
+        ("adv = same.clone()", "adv /= 0"),
+    ],
+)
+def test_what_cannot_be_computed_again_is_data(lines: tuple[str, ...]) -> None:
+    event = event_of(*lines)
+    assert (event.kind, event.operands.keys()) == ("leaf", {"adv"})
+    assert event.rerun is not None
