@@ -42,15 +42,15 @@ class ModuleOfTests(pytest.Module):
 
 
 def pytest_pycollect_makemodule(module_path, parent):
-    return ModuleOfTests.from_parent(parent, path=module_path)
+    module = ModuleOfTests.from_parent(parent, path=module_path)
+    if torch is not None and "distribution" in module_path.name:
+        module.add_marker(pytest.mark.usefixtures("torch_checks_distributions"))
+    return module
 
 
-@pytest.fixture(autouse=True)
-def torch_checks_distributions(request: pytest.FixtureRequest) -> Iterator[None]:
+@pytest.fixture
+def torch_checks_distributions() -> Iterator[None]:
     """Where distributions are compared: importing Lightning, or compiling a model, turns torch's checks off."""
-    if torch is None or "distribution" not in request.path.name:
-        yield
-        return
     before = torch.distributions.Distribution._validate_args
     torch.distributions.Distribution.set_default_validate_args(True)
     yield
