@@ -1,5 +1,6 @@
 """Shared settings of the test suite."""
 
+import gc
 import importlib
 import os
 import pkgutil
@@ -16,6 +17,11 @@ except ModuleNotFoundError:
     if os.environ.get("RETROGRAD_CI"):
         raise  # a change is not judged without the oracle
     torch = None  # what compares with it is skipped, so that the rest runs on a Python that torch is not there for
+
+if torch is not None and not torch.accelerator.is_available():
+    # For each kind of device that is not here, torch.manual_seed() would write down the stack, which is deep in a test.
+    for module_with_seed in (torch.cuda.random, torch.xpu.random, torch.mtia):
+        module_with_seed._lazy_call = lambda *arguments, **options: None
 
 pytest.register_assert_rewrite("tests.parity", "tests.ops.harness", "tests.outcomes", "tests.distributions")
 
@@ -42,15 +48,21 @@ class ModuleOfTests(pytest.Module):
 
 
 def pytest_pycollect_makemodule(module_path, parent):
-    return ModuleOfTests.from_parent(parent, path=module_path)
+    module = ModuleOfTests.from_parent(parent, path=module_path)
+    if torch is not None and "distribution" in module_path.name:
+        module.add_marker(pytest.mark.usefixtures("torch_checks_distributions"))
+    return module
 
 
-@pytest.fixture(autouse=True)
-def torch_checks_distributions(request: pytest.FixtureRequest) -> Iterator[None]:
+def pytest_collection_finish() -> None:
+    """Tens of thousands of tests stay to the end: collecting garbage need not go through them every time."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def torch_checks_distributions() -> Iterator[None]:
     """Where distributions are compared: importing Lightning, or compiling a model, turns torch's checks off."""
-    if torch is None or "distribution" not in request.path.name:
-        yield
-        return
     before = torch.distributions.Distribution._validate_args
     torch.distributions.Distribution.set_default_validate_args(True)
     yield

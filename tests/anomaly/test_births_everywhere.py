@@ -6,6 +6,7 @@ The line that gives birth is marked in each program.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -253,6 +254,8 @@ def test_the_line_inside_of_a_backward_is_told(steps: bool) -> None:
 
 # --- large arrays -----------------------------------------------------------------------------------------------------
 
+N = math.isqrt(LARGE) + 1  # of the smallest matrices whose gradients are large
+
 
 @each(0, LARGE, 2 * LARGE - 1)
 @born("exp", None, "overflow")
@@ -272,29 +275,29 @@ def root_in_threads(place: int) -> None:
     y.sum().backward()
 
 
-@each((0, 0), (1999, 1999), (1000, 3))
+@each((0, 0), (N - 1, N - 1), (N // 2, 3))
 @born("matmul", None, "overflow")
 def matrix_product_in_threads(place: tuple[int, int]) -> None:
-    a, b = rg.ones(2000, 2000), rg.ones(2000, 2000)
+    a, b = rg.ones(N, N), rg.ones(N, N)
     a[place[0], 7] = b[7, place[1]] = 1e30
     y = a.requires_grad_() @ b  # born
     y.sum().backward()
 
 
-@each((0, 0), (1999, 1999), (1000, 3))
+@each((0, 0), (N - 1, N - 1), (N // 2, 3))
 @born("MatmulBackward0", None, "overflow", backward=True)
 def backward_of_a_matrix_product_in_threads(place: tuple[int, int]) -> None:
-    a, b, weights = rg.zeros(2000, 2000), rg.ones(2000, 2000), rg.ones(2000, 2000)
+    a, b, weights = rg.zeros(N, N), rg.ones(N, N), rg.ones(N, N)
     weights[place[0], 7] = b[place[1], 7] = 1e30
     y = a.requires_grad_() @ b  # born
     (y * weights).sum().backward()
 
 
-@each((0, 0), (1999, 1999), (1000, 3))
+@each((0, 0), (N - 1, N - 1), (N // 2, 3))
 @born("MatmulBackward0", None, "overflow", backward=True)
 def backward_of_the_second_of_two_matrix_products_in_threads(place: tuple[int, int]) -> None:
-    a, b, weights = rg.zeros(2000, 2000, requires_grad=True), rg.ones(2000, 2000), rg.ones(2000, 2000)
-    c = rg.ones(2000, 2000)
+    a, b, weights = rg.zeros(N, N, requires_grad=True), rg.ones(N, N), rg.ones(N, N)
+    c = rg.ones(N, N)
     weights[place[0], 7] = c[place[1], 7] = 1e30
     h = a @ (b * 1e-30)
     y = h @ c.requires_grad_()  # born
@@ -481,9 +484,9 @@ def test_birth(case: Case, steps: bool) -> None:
 def test_the_element_of_a_matrix_product_in_threads() -> None:
     program = backward_of_a_matrix_product_in_threads
     with rg.anomaly.watch(policy="record") as watch:
-        program((1999, 1000))
+        program((N - 1, N // 2))
     (event,) = watch.events
-    assert (event.index, event.posinf_count, event.operands) == ((1999, 1000), 1, {})
+    assert (event.index, event.posinf_count, event.operands) == ((N - 1, N // 2), 1, {})
 
 
 def test_an_infinity_of_a_hook_is_not_laid_at_a_products_door() -> None:

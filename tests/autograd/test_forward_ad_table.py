@@ -216,7 +216,7 @@ def test_forward_over_reverse_is_reverse_over_forward(row: Row, dtype: str) -> N
             if b is None or a is None:
                 assert agree(a, None if b is None else as_array(b), 0)
             elif np.isfinite(as_array(b)).all():
-                assert_same(a, b, 1e4 * row.tolerance, what=f"{row.name}{sample}")
+                assert_same(a, b, 1e4 * row.tolerance, what=(row.name, sample))
 
 
 @pytest.mark.parametrize("name", ["exp", "mul", "sum", "matmul", "softmax"])

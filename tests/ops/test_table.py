@@ -64,7 +64,7 @@ def test_forward(row: Row, dtype: str) -> None:
             got, expected = row.post(got), row.post(expected)
         assert len(got) == len(expected), f"{len(got)} results, torch has {len(expected)}"
         for a, b in zip(got, expected, strict=True):
-            assert_same(a, b, row.tolerance, check_dtype=row.check_dtype, what=f"{row.name}{sample}")
+            assert_same(a, b, row.tolerance, check_dtype=row.check_dtype, what=(row.name, sample))
         if row.method and isinstance(ours.args[0] if ours.args else None, rg.Tensor) and "." not in row.name:
             method = getattr(rg.Tensor, row.name)
             for a, b in zip(row.post(ours.run(method)) if row.post is not None else ours.run(method), got, strict=True):
@@ -112,7 +112,7 @@ def test_gradients(row: Row, dtype: str) -> None:
                 assert not np.any(as_array(b)), f"argument {position}: no gradient where torch has one"
             else:
                 compared += 1
-                assert_same(a, b, 10 * row.tolerance, what=f"gradient {position} of {row.name}{sample}")
+                assert_same(a, b, 10 * row.tolerance, what=("gradient", position, "of", row.name, sample))
         if row.second:
             compare_second(row, sample, ours, theirs, got, expected)
     assert compared, "no gradient was compared: the row's samples exercise none"
@@ -140,7 +140,7 @@ def compare_second(row: Row, sample: Sample, ours: Bound, theirs: Bound, got: li
             rest = b if a is None else a
             assert rest is None or np.all(np.abs(as_array(rest)) < 1e-5), "second gradient: None against non-zero"
         else:
-            assert_same(a, b, 30 * row.tolerance, what=f"second gradient of {row.name}{sample}")
+            assert_same(a, b, 30 * row.tolerance, what=("second gradient of", row.name, sample))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_inplace(row: Row, dtype: str) -> None:
             assert type(results[0]) in (type(results[1]), RuntimeError, NotImplementedError)
             continue
         assert not isinstance(results[0], Exception), f"{sample}: {results[0]!r}, but torch allows it"
-        assert_same(results[0], results[1], row.tolerance, what=f"{row.name}_{sample}")
+        assert_same(results[0], results[1], row.tolerance, what=(f"{row.name}_", sample))
         if grad and results[1].requires_grad:
             weight = weights_for([results[1]])[0]
             try:
@@ -228,7 +228,7 @@ def test_inplace(row: Row, dtype: str) -> None:
                     rest = b if a is None else a
                     assert rest is None or not np.any(as_array(rest))
                 else:
-                    assert_same(a, b, 10 * row.tolerance, what=f"gradient of {row.name}_{sample}")
+                    assert_same(a, b, 10 * row.tolerance, what=("gradient of", f"{row.name}_", sample))
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in ROWS if row.inplace and row.gradients])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from types import FrameType
 from typing import Any
 
@@ -30,6 +31,7 @@ class Names:
         self.frame = frame
         self._model = model
         self._parameters: dict[int, str] = {}
+        self._held: list[_Held] = []  # of the frames that were looked at so far
         if model is not None:
             members = [*model.named_parameters(), *model.named_buffers()]
             self._parameters = {id(member._data): name for name, member in members}
@@ -37,21 +39,22 @@ class Names:
     def array(self, array: Any) -> str | None:
         """The name of the tensor with these elements; None if it has none."""
         known = self._parameters.get(id(array))
-        for frame in self._frames() if known is None else ():
-            variables = list(named_variables(frame))
-            names = [name for name, value in variables if _is_it(value, array)]
-            plain = next((name for name in names if name.isidentifier()), None)
-            members = (_member(value, array) for _, value in variables if plain is None)
-            known = plain or next(filter(None, members), None) or next(iter(names), None)
-            if known is not None:
-                break
+        if known is None:
+            known = next(filter(None, (held.name(array) for held in self._frames_held())), None)
         return known
+
+    def _frames_held(self) -> Iterator[_Held]:
+        """What the frames hold, from the innermost outwards, each looked at when first asked for."""
+        for number, frame in enumerate(self._frames()):
+            if number == len(self._held):
+                self._held.append(_Held(frame))
+            yield self._held[number]
 
     def holders(self, array: Any) -> Iterator[tuple[FrameType, str]]:
         """The functions that hold the tensor with these elements, from the innermost outwards, and its name there."""
         for frame in self._frames():
             for name, value in named_variables(frame):
-                if _is_it(value, array):
+                if _data_of(value) is array:
                     yield frame, name
 
     def is_plain(self, array: Any) -> bool:
@@ -122,6 +125,36 @@ class Names:
         return fields
 
 
+class _Held:
+    """The names by which a frame holds arrays, read once: many are asked for, and the stack may be deep.
+
+    Nothing of what it holds is kept alive.
+    """
+
+    def __init__(self, frame: FrameType) -> None:
+        self._frame = frame
+        self._plain: dict[int, str] = {}
+        self._parts: dict[int, str] = {}
+        for name, value in named_variables(frame):
+            known = self._plain if name.isidentifier() else self._parts
+            known.setdefault(id(_data_of(value)), name)
+
+    @cached_property
+    def _members(self) -> dict[int, str]:
+        """The parameters and buffers of the modules among the variables."""
+        found: dict[int, str] = {}
+        for _, module in named_variables(self._frame):
+            if _is_module(module):
+                for name, member in (*module.named_parameters(), *module.named_buffers()):
+                    found.setdefault(id(member._data), name)
+        return found
+
+    def name(self, array: Any) -> str | None:
+        """That of a variable, or else of a module's member, or else of a part of a variable; None if it has none."""
+        key = id(array)
+        return self._plain.get(key) or self._members.get(key) or self._parts.get(key)
+
+
 def _is_module(value: Any) -> bool:
     return hasattr(type(value), "named_modules")
 
@@ -146,8 +179,9 @@ def _modules_in(model: Any) -> int:
     return sum(1 for _ in model.named_modules())
 
 
-def _is_it(value: Any, array: Any) -> bool:
-    return (value._data if isinstance(value, Tensor) else value) is array
+def _data_of(value: Any) -> Any:
+    """The array of a tensor, and anything else itself."""
+    return value._data if isinstance(value, Tensor) else value
 
 
 def is_data(value: Any) -> bool:
