@@ -18,9 +18,9 @@ from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
 from retrograd.anomaly.libraries import depth_of_user, is_in_backward
 from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN, ONCE, Warned, advice, check_args, message_of, outcome_of
-from retrograd.anomaly.policies import ACTIONS, Action, names_allowed, policies_of
+from retrograd.anomaly.policies import ACTIONS, Action, names_allowed, operations_allowed, policies_of
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
-from retrograd.anomaly.second_run import SecondRun
+from retrograd.anomaly.second_run import SecondRun, batches_of
 from retrograd.decorating import from_begin_to_end
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -106,7 +106,7 @@ class Watch:
         self.optimizer = optimizer
         self.policies = policies_of(policy)
         self.tells_once = not isinstance(policy, Mapping) or "overflow" not in policy
-        self.allow = names_allowed("allow", allow)
+        self.allow = operations_allowed(allow)
         self.allow_modules = names_allowed("allow_modules", allow_modules, model)
         self.budget = budget
         self.lag = lag
@@ -282,6 +282,8 @@ class Watch:
         ------
         RuntimeError
             If the watch has not been started, or has been stopped.
+        TypeError
+            If ``loader`` cannot be iterated over.
 
         Examples
         --------
@@ -296,7 +298,7 @@ class Watch:
         """
         if self not in _stack:
             raise RuntimeError("this watch does not observe: put the loop in `with w:`, or call w.start() before it")
-        for number, batch in enumerate(loader):
+        for number, batch in enumerate(batches_of(loader)):
             self.batch_idx = number
             self.withheld = False
             self._replay = replay = SecondRun([adapter.snapshot() for adapter in self._adapters])
@@ -562,7 +564,8 @@ def watch(
     TypeError
         If ``model`` is no module, ``optimizer`` has no ``step``, or one string is given in place of a list of names.
     ValueError
-        For an unknown kind, policy or module, a budget that is not above 0, another lag, or a step that is none.
+        For an unknown kind, policy, operation or module, a budget that is not above 0, another lag, or a step that is
+        none.
 
     Examples
     --------
