@@ -152,8 +152,8 @@ def _contents(members: Archive, label: str) -> Any:
         raise
     except DAMAGE as error:
         raise ValueError(
-            f"{label} cannot be read: {error}. Nothing in a file is run, so it may hold tensors, arrays of numbers, numbers, "
-            "strings, and dicts, lists and tuples of these; of a model or an optimizer, save the state_dict()"
+            f"{label} cannot be read: {error}. Nothing in a file is run, so it may hold tensors, arrays of numbers, "
+            "numbers, strings, and dicts, lists and tuples of these; of a model or an optimizer, save the state_dict()"
         ) from error
 
 
