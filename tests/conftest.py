@@ -47,9 +47,12 @@ class ModuleOfTests(pytest.Module):
             raise
 
 
+_OF_DISTRIBUTIONS = ("distribution", "refused", "probabilistic")  # files with one of these in their names
+
+
 def pytest_pycollect_makemodule(module_path, parent):
     module = ModuleOfTests.from_parent(parent, path=module_path)
-    if torch is not None and "distribution" in module_path.name:
+    if torch is not None and any(subject in module_path.name for subject in _OF_DISTRIBUTIONS):
         module.add_marker(pytest.mark.usefixtures("torch_checks_distributions"))
     return module
 

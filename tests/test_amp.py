@@ -198,3 +198,12 @@ def test_decorators_of_functions() -> None:
     x = rg.ones(2, requires_grad=True)
     Double.apply(x).sum().backward()
     assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_what_programs_ask_of_autocast_has_advice() -> None:
+    """Libraries ask for the dtype only where autocast is on."""
+    names = [name for name in dir(torch) if "autocast" in name and "xla" not in name and "ipu" not in name]
+    for name in names:
+        if not hasattr(rg, name):
+            with pytest.raises(AttributeError, match="autocast changes no dtypes here"):
+                getattr(rg, name)

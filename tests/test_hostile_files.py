@@ -62,6 +62,13 @@ def with_attribute(name: str, value: bytes) -> bytes:
     )  # fmt: skip
 
 
+def array_with(state: bytes) -> bytes:
+    """The pickle of an array of NumPy with any state."""
+    return b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85" + text("b") + b"tR" + state + b"b."
+
+
+FLOATS = b"cnumpy\ndtype\n" + text("f4") + b"\x85R"
+BYTES = b"c_codecs\nencode\n" + text("abcd") + text("latin1") + b"\x86R"
 HUGE = b"\x8a\x0a" + bytes(9) + b"\1"  # 2**72
 # each pair is twice the one before, by memory of a few hundred bytes: its hash and its text take 2**200 steps
 PAIRS = b")" + b"q\0h\0\x86" * 200
@@ -112,6 +119,16 @@ def test_little_that_would_become_much(pickled: bytes) -> None:
         b"(" + persistent() + persistent(2, kind="IntStorage") + b"t.",
         b"(" + text("storage") + b"cnumpy\ndtype\n" + text("u4") + b"\x85R" + text("0") + text("cpu") + b"K\2tQ.",
         b"cnumpy.core.multiarray\nscalar\ncargparse\nNamespace\n)\x81}b" + text("x") + b"\x86R.",
+        *(array_with(state) for state in (b"N", b")", b"(K\1K\2cnumpy\ndtype\nNNt", b"(K\1K\2\x85NNNt")),
+        array_with(b"(K\1K\2\x85" + FLOATS + b"\x89" + BYTES + b"t"),
+        array_with(b"(K\1" + HUGE + b"\x85" + FLOATS + b"\x89" + BYTES + b"t"),
+        array_with(b"(K\1J\xff\xff\xff\xff\x85" + FLOATS + b"\x89" + BYTES + b"t"),
+        array_with(b"(K\1K\1\x85" + FLOATS + b"\x89" + BYTES + b"t")[:-1]
+        + b"(K\1K\1\x85"
+        + FLOATS
+        + b"\x89"
+        + BYTES
+        + b"tb.",
         b"ctorch._tensor\n_rebuild_from_type_v2\n(" * 5000 + b"tR" * 5000 + b".",
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import retrograd as rg
+from retrograd.ops.in_place import IN_PLACE
 from tests.parity import parity
 
 NAMES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
@@ -286,3 +287,23 @@ def test_as_small_as_the_array():
     x = rg.rand(1000)
     assert len(pickle.dumps(x)) < 4000 + 400
     assert len(pickle.dumps(x)) < len(pickle.dumps(torch.rand(1000))) + 100
+
+
+def test_functions() -> None:
+    """They are pickled by name, as torch's are, and copied as themselves."""
+    in_place = [getattr(rg, name) for name in sorted(IN_PLACE)]
+    functional = [getattr(rg.nn.functional, name) for name in rg.nn.functional.__all__]
+    methods = [
+        getattr(rg.Tensor, name) for name in ("exp", "exp_", "add_", "float", "t_", "uniform_", "__add__", "__radd__")
+    ]
+    for function in (*in_place, *functional, *methods):
+        assert pickle.loads(pickle.dumps(function)) is function
+        assert copy.deepcopy(function) is function
+
+
+def test_a_module_that_holds_a_function() -> None:
+    for function in (rg.relu_, rg.nn.functional.elu_, rg.exp_, rg.Tensor.sigmoid_):
+        model = rg.nn.Linear(2, 2)
+        model.activation = function
+        assert copy.deepcopy(model).activation is function
+        assert pickle.loads(pickle.dumps(model)).activation is function

@@ -174,6 +174,28 @@ def test_what_torch_has_and_numpy_has_not() -> None:
     assert ours["negative"].tolist() == [-2.0]
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "complex128", "int64", "uint8", "uint32", "bool"])
+def test_arrays_of_numpy(dtype: str) -> None:
+    """torch.load refuses them unless it may run what is in the file; here they are read as data."""
+    array = np.arange(6).reshape(2, 3).astype(dtype)
+    arrays = [array, array.T, array[:, ::2], array[:, :0], np.array(3, dtype), array]
+    ours = from_torch({"arrays": arrays, "state": np.random.RandomState(3).get_state()})
+    for mine, theirs in zip(ours["arrays"], arrays, strict=True):
+        assert type(mine) is np.ndarray
+        assert mine.dtype == theirs.dtype
+        assert mine.shape == theirs.shape
+        np.testing.assert_array_equal(mine, theirs)
+        assert mine.flags.writeable
+    assert ours["arrays"][0] is ours["arrays"][-1]
+    np.random.RandomState().set_state(ours["state"])
+
+
+@pytest.mark.parametrize("array", [np.array([None]), np.array(["a"]), np.zeros(2, ">f4"), np.ma.array([1.0])])
+def test_arrays_of_other_things(array: Any) -> None:
+    with pytest.raises(ValueError, match="Nothing in a file is run, so it may hold tensors, arrays of numbers"):
+        from_torch({"array": array})
+
+
 def passed_on(thing: Any, written: Any, read: Any) -> Any:
     """What one library reads of what the other writes."""
     buffer = io.BytesIO()

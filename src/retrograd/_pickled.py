@@ -128,6 +128,8 @@ def loads(data: bytes, names: Mapping[str, Any], persistent: Callable[[Any], Any
                     stack[-1].__dict__.update(state)  # as state dicts of modules have it
                 elif isinstance(stack[-1], Namespace):
                     vars(stack[-1]).update(_expect(dict, state))
+                elif isinstance(stack[-1], np.ndarray):
+                    _fill(stack[-1], state)
                 elif not (isinstance(stack[-1], np.dtype) and state[1] in ("<", "|")):  # which says nothing new
                     raise ValueError(f"it sets attributes of an object of type {type(stack[-1]).__name__}")
             case "BINPERSID":
@@ -135,6 +137,18 @@ def loads(data: bytes, names: Mapping[str, Any], persistent: Callable[[Any], Any
             case name:
                 raise ValueError(f"it uses {name}, which plain data does not need")
     raise ValueError("it has no end")
+
+
+def _fill(array: Any, state: Any) -> None:
+    """Give an array, which was made without elements, those that a pickle has for it."""
+    _, shape, dtype, is_in_columns, data = _expect(tuple, state)
+    if not all(isinstance(length, int) and length >= 0 for length in _expect(tuple, shape)):
+        raise ValueError("the shape of an array does not consist of lengths")
+    if array.size or array.base is not None or _expect(np.dtype, dtype).kind not in "biufc":
+        raise ValueError("it changes an array")
+    if math.prod(shape) * dtype.itemsize != len(_expect(bytes, data)):
+        raise ValueError(f"an array of shape {shape} and dtype {dtype} has {len(data)} bytes")
+    array.__setstate__((1, shape, dtype, bool(is_in_columns), data))
 
 
 def as_key(value: Any) -> Any:

@@ -152,8 +152,8 @@ def _contents(members: Archive, label: str) -> Any:
         raise
     except DAMAGE as error:
         raise ValueError(
-            f"{label} cannot be read: {error}. Nothing in a file is run, so it may hold tensors, numbers, strings, and "
-            "dicts, lists and tuples of these; of a model or an optimizer, save the state_dict()"
+            f"{label} cannot be read: {error}. Nothing in a file is run, so it may hold tensors, arrays of numbers, "
+            "numbers, strings, and dicts, lists and tuples of these; of a model or an optimizer, save the state_dict()"
         ) from error
 
 
@@ -228,6 +228,11 @@ def _numpy_scalar(dtype: Any, data: bytes) -> Any:
     return np.frombuffer(data, dtype, 1).item()
 
 
+def _numpy_array(kind: Any, shape: Any, code: Any) -> np.ndarray[Any, Any]:
+    """An array without elements; its state has them."""
+    return np.empty(0)
+
+
 def _numpy_dtype(code: str, *flags: Any) -> np.dtype:
     if not re.fullmatch("[biufc][0-9]+", code):
         raise ValueError(f"it contains elements of NumPy's dtype {code!r}")
@@ -253,6 +258,8 @@ _NAMES: dict[str, Any] = {
     "collections.defaultdict": Builder(lambda *factory: {}),
     "_codecs.encode": Builder(lambda text, encoding: text.encode("latin1")),
     **{f"numpy.{core}.multiarray.scalar": Builder(_numpy_scalar) for core in ("core", "_core")},
+    **{f"numpy.{core}.multiarray._reconstruct": Builder(_numpy_array) for core in ("core", "_core")},
+    "numpy.ndarray": None,
     "numpy.dtype": Builder(_numpy_dtype),
 }
 for _builtins in ("builtins", "__builtin__"):

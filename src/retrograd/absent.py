@@ -20,6 +20,10 @@ _DENSE = "there are only dense tensors"
 _NO_STORAGES = "tensors are what there is; x.untyped_storage() says where one lies and how large that is"
 _CHECKPOINTS = "whole functions are recomputed; call checkpoint for each part that is to be, and not for the others"
 _STREAMS = "work is not spread over streams; leave them out, and take times after retrograd.cuda.synchronize()"
+_AUTOCAST = (
+    "autocast changes no dtypes here (retrograd.is_autocast_enabled() is False), so leave it out; results are in the "
+    "dtypes of the tensors"
+)
 _STRIDED = "there are only dense tensors in the order of their strides; leave the argument out"
 
 ABSENT = {
@@ -134,6 +138,14 @@ for _advice, _names in (
     (_STREAMS, "record_stream"),
 ):
     OF_TENSORS.update(dict.fromkeys(_names.split(), _advice))
+
+_AUTOCAST_NAMES = (
+    "autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype "
+    "get_autocast_dtype get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled "
+    "set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype "
+    "set_autocast_enabled set_autocast_gpu_dtype"
+)
+ABSENT.update(dict.fromkeys(_AUTOCAST_NAMES.split(), _AUTOCAST))
 
 # torch has them at its top, too, with other arguments.
 _FUNCTIONAL = (

@@ -375,3 +375,10 @@ def test_updates_that_are_too_large_for_the_weights_are_told() -> None:
     assert (event.batch_idx, event.quantity, event.param_name) == (51, "update-to-weight ratio", ALL)
     assert str(event).startswith("update-to-weight ratio of all parameters is ")
     assert event.grad_norm > 10 * event.threshold
+
+
+def test_norms_have_names() -> None:
+    with pytest.raises(
+        TypeError, match=r"a mapping from the names of parameters .* but got 3.0; .*observe\(\{'all': norm\}\)"
+    ):
+        GradientGuard().observe(3.0)  # type: ignore[arg-type]

@@ -82,3 +82,8 @@ def test_weights_and_biases_gets_them(tmp_path: Path, monkeypatch: pytest.Monkey
         for step in steps:
             run.log(step)
         assert dict(run.summary)["anomaly/events"] == 1.0
+
+
+def test_what_nothing_is_known_of() -> None:
+    with pytest.raises(TypeError, match="a watch or a NaNDetector, but got 3"):
+        rg.anomaly.scalars(3)  # type: ignore[arg-type]

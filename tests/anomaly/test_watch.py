@@ -25,6 +25,7 @@ import retrograd as rg
 from retrograd.anomaly import AnomalyError, AnomalyWarning, NaNEvent, Watch, expect_nonfinite
 from retrograd.anomaly.adapters.retrograd import looks
 from retrograd.core import state
+from retrograd.core.registry import composites, operations
 from retrograd.core.tensor import Tensor
 
 
@@ -293,6 +294,50 @@ def test_one_allowed_operation_needs_no_list(allow: Any) -> None:
     watch = rg.anomaly.watch(allow=allow, allow_modules="inner.mask")
     assert watch.allow == {"log"}
     assert watch.allow_modules == {"inner.mask"}
+
+
+@pytest.mark.parametrize("name", ["LogBackward0", "log_", "aten::log", "aten.log.default", "np.log"])
+def test_an_operation_may_be_allowed_by_any_of_its_names(name: str) -> None:
+    x = leaf(1.0, 0.0)
+    with rg.anomaly.watch(policy="record", allow=[name]) as watch:
+        (rg.log(x) - rg.log(x)).sum().backward()
+    assert watch.event is not None
+    assert watch.event.op == "sub"
+
+
+def test_misspelt_operations_are_refused() -> None:
+    """They would allow nothing."""
+    for name, meant in (("lgo", "log"), ("softmx", "softmax"), ("masked_fil", "masked_fill")):
+        with pytest.raises(ValueError, match=f"there is no operation '{name}'; did you mean .*'{meant}"):
+            rg.anomaly.watch(allow=[name])
+    with pytest.raises(TypeError, match="such as 'log', but got 3"):
+        rg.anomaly.watch(allow=[3])
+
+
+def test_every_operation_may_be_allowed() -> None:
+    rg.anomaly.watch(allow=[*operations, *composites])
+    nodes = {op.node_name for op in operations.values() if op.rules}
+    rg.anomaly.watch(allow=[*nodes, "true_divide", "relu_", "aten::_softmax", "np.exp"])
+
+
+def test_functions_of_the_program_may_be_allowed() -> None:
+    class Logarithm(rg.autograd.Function):
+        pass
+
+    assert rg.anomaly.watch(allow=[Logarithm.__name__, f"{Logarithm.__name__}Backward"]).allow
+    with pytest.warns(
+        UserWarning, match="no operation 'MyExpBackward'.* if a Function of that name is defined later"
+    ) as told:
+        rg.anomaly.watch(allow=["MyExpBackward"])
+    assert told[0].filename == __file__
+
+
+def test_steps_are_those_of_a_loader() -> None:
+    with (
+        rg.anomaly.watch() as watch,
+        pytest.raises(TypeError, match=r"the batches, .* but got 3; for 3 steps give range\(3\)"),
+    ):
+        list(watch.steps(3))  # type: ignore[arg-type]
 
 
 def test_allowed_modules_are_no_suspects() -> None:

@@ -41,7 +41,7 @@ ROWS = [
     unary("real", dtypes=ONLY_COMPLEX, inplace=False, method=False, torch=lambda x: x.real),
     unary("imag", dtypes=ONLY_COMPLEX, inplace=False, method=False, numpy=(np.imag,)),
     unary("conj", dtypes=EVERY, inplace=False, numpy=(np.conj,)),
-    unary("conj_physical", dtypes=(*COMPLEX, *INTS)),
+    unary("conj_physical", dtypes=(*COMPLEX, *INTS, "bool")),
     unary("conjugate", dtypes=EVERY, inplace=False, torch=torch.conj),
     unary("resolve_conj", dtypes=COMPLEX, inplace=False),
     unary("resolve_neg", dtypes=COMPLEX, inplace=False),

@@ -38,6 +38,34 @@ def test_questions(m: Any) -> list[Any]:
 
 
 @parity
+def test_whether_the_order_of_dimensions_is_unique(m: Any) -> list[Any]:
+    made = (m.ones(2, 3), m.ones(1, 3), m.ones(2, 1, 3), m.ones(2, 3).t(), m.ones(2, 1).expand(2, 3), m.ones(()))
+    checks = (True, False, [m.contiguous_format], [], "neither")
+    return [
+        attempt(lambda: x.dim_order(ambiguity_check=check))  # noqa: B023
+        for x in (*made, m.ones(1), m.ones(0, 3), m.ones(1, 1))
+        for check in checks
+    ]
+
+
+@parity
+def test_the_dtype_of_gradients(m: Any) -> list[Any]:
+    x = m.ones(2, requires_grad=True)
+    x.grad_dtype = m.float32
+    return [
+        str(x.grad_dtype).split(".")[1],
+        attempt(lambda: (x * 2).grad_dtype),
+        attempt(lambda: setattr(x * 2, "grad_dtype", m.float64)),
+    ]
+
+
+def test_gradients_are_of_no_other_dtype() -> None:
+    x = rg.ones(2, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="gradients have the dtype of their tensor"):
+        x.grad_dtype = rg.float64
+
+
+@parity
 def test_python_functions_of_the_elements(m: Any) -> list[Any]:
     x = m.arange(6.0).reshape(2, 3)
     report = [

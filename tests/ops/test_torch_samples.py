@@ -86,7 +86,6 @@ ONLY = {
         ((torch.float64, torch.complex128, torch.bool), "torch cuts off the fractions of factors of integers"),
     ),
     "__rpow__": ((torch.float64, torch.complex128), "torch takes integers to negative powers as 0"),
-    "nn.functional.rms_norm": ((torch.float64,), "torch squares complex numbers, not their absolute values"),
     "sum_to_size": ((torch.float64, torch.complex128), "torch adds up a single boolean to an int64"),
 }
 # Operations whose entry in the table is not the public function, but one that takes its arguments in another way.

@@ -421,3 +421,12 @@ def test_strings_in_named_tuples(t: Any) -> Any:
 def test_tensors_and_other_things_in_one_batch(t: Any) -> Any:
     collate = data_of(t).default_collate
     return [attempt(lambda: collate([t.tensor(3), 1.5])), attempt(lambda: collate([t.ones(2), "a"]))]
+
+
+@pytest.mark.parametrize("given", [3, None, iter([1]), rg.nn.ReLU()])
+def test_what_has_no_samples_is_refused_at_once(given: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"dataset must have samples by number, as a Dataset or a list has, but got"
+    ) as told:
+        rg.utils.data.DataLoader(given)
+    assert ("IterableDataset" in str(told.value)) == hasattr(given, "__iter__")

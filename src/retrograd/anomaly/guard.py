@@ -179,7 +179,17 @@ class GradientGuard:
         -------
         list of Spike
             The parameters whose gradients are not finite or above their threshold, the worst first.
+
+        Raises
+        ------
+        TypeError
+            If it is given something else, such as one number for all of them.
         """
+        if not isinstance(norms, Mapping):
+            raise TypeError(
+                f"norms must be a mapping from the names of parameters to the norms of their gradients, but got "
+                f"{norms!r}; for a single norm give one name, as in observe({{'all': norm}})"
+            )
         self.norm = math.hypot(*norms.values())
         if self.fixed is not None:
             found = [Spike(name, norm, self.fixed) for name, norm in norms.items() if not norm <= self.fixed]

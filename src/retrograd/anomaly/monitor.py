@@ -28,9 +28,9 @@ from retrograd.anomaly.messages import (
     note_of,
     outcome_of,
 )
-from retrograd.anomaly.policies import ACTIONS, Action, LetThrough, names_allowed, policies_of
+from retrograd.anomaly.policies import ACTIONS, Action, LetThrough, names_allowed, operations_allowed, policies_of
 from retrograd.anomaly.recorded import Again, could_tell_more, first_step_of, in_the_program
-from retrograd.anomaly.second_run import SecondRun
+from retrograd.anomaly.second_run import SecondRun, batches_of
 from retrograd.decorating import from_begin_to_end
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -118,7 +118,7 @@ class Watch:
         self.optimizer = optimizer
         self.policies = policies_of(policy)
         self.tells_once = not isinstance(policy, Mapping) or "overflow" not in policy
-        self.allow = names_allowed("allow", allow)
+        self.allow = operations_allowed(allow)
         self.allow_modules = names_allowed("allow_modules", allow_modules, model)
         self.budget = budget
         self.lag = lag
@@ -299,6 +299,8 @@ class Watch:
         ------
         RuntimeError
             If the watch has not been started, or has been stopped.
+        TypeError
+            If ``loader`` cannot be iterated over.
 
         Examples
         --------
@@ -313,7 +315,7 @@ class Watch:
         """
         if self not in _stack:
             raise RuntimeError("this watch does not observe: put the loop in `with w:`, or call w.start() before it")
-        for number, batch in enumerate(loader):
+        for number, batch in enumerate(batches_of(loader)):
             self.batch_idx = number
             self.withheld = False
             self._replay = replay = SecondRun([adapter.snapshot() for adapter in self._adapters])

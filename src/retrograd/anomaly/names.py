@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import lru_cache
+from itertools import chain
 
 # The canonical names, with the other names by which the operation goes. Names that differ only in case, underscores, a
 # leading namespace or a trailing overload need no entry.
@@ -147,17 +150,25 @@ def canonical(name: str) -> str:
     >>> [canonical(name) for name in ("SqrtBackward0", "aten::_softmax", "aten.div.Tensor", "__truediv__")]
     ['sqrt', 'softmax', 'div', 'div']
     """
-    stem = _OVERLOAD.sub("", name)
-    stem = re.split(r"::|\.", stem)[-1]
-    stem = _NODE.sub("", stem).strip("_")
-    stem = re.sub(r"_backward(_data)?$", "", stem)
-    squashed = stem.replace("_", "").lower()
+    short = stem(name)
+    squashed = short.replace("_", "").lower()
     for prefix in ("", "linalg", "special", "scipy"):
         if squashed.startswith(prefix) and squashed[len(prefix) :] in _CANONICAL:
             return _CANONICAL[squashed[len(prefix) :]]
     if squashed.startswith("scaleddotproduct"):
         return "scaled_dot_product_attention"
-    return _CAMEL.sub("_", stem).lower()
+    return _CAMEL.sub("_", short).lower()
+
+
+def stem(name: str) -> str:
+    """A name without its namespace, its overload, and what marks a node or an in-place form."""
+    short = re.split(r"::|\.", _OVERLOAD.sub("", name))[-1]
+    return re.sub(r"_backward(_data)?$", "", _NODE.sub("", short).strip("_"))
+
+
+def names_like(name: str, others: Iterable[str]) -> list[str]:
+    """The names of operations, and those of ``others``, that a misspelt name may stand for; the most alike first."""
+    return get_close_matches(stem(name).lower(), {*_ALIASES, *chain(*_ALIASES.values()), *others}, cutoff=0.5)
 
 
 _NORMALISATIONS = frozenset(("batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"))

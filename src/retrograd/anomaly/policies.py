@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+from retrograd.anomaly.libraries import depth_of_user
+from retrograd.anomaly.names import KNOWN, canonical, names_like
 
 KINDS = ("nan", "inf", "overflow", "underflow", "spike")
 ACTIONS = ("ignore", "record", "warn", "raise", "skip_step")
@@ -25,6 +30,39 @@ def policies_of(policy: str | Mapping[str, Action] | Callable[[Any], str | None]
                 f"no such policy for {kind}: {action!r}; give one of {', '.join(ACTIONS)}, or a function of the event"
             )
     return {**_DEFAULTS, **policy}
+
+
+def operations_allowed(names: str | Iterable[str]) -> frozenset[str]:
+    """The operations, or the one operation, given as ``allow``, under the names that they go by in an event, too.
+
+    A misspelt name would allow nothing, and nobody would hear of it. What looks like a function is refused if nobody
+    has it. A class, which a program may define later as its own Function, or an operator in the namespace of a library
+    that may come later, is only warned of.
+
+    Raises
+    ------
+    ValueError
+        If neither library has such an operation.
+    """
+    from retrograd.anomaly.adapters.operations import functions_known, is_operation
+
+    given = names_allowed("allow", names)
+    for name in sorted(given, key=str):
+        if not isinstance(name, str):
+            raise TypeError(f"allow takes names of operations, such as 'log', but got {name!r}")
+        if canonical(name) in KNOWN or is_operation(name):
+            continue
+        alike = names_like(name, functions_known())
+        advice = f"did you mean {' or '.join(map(repr, alike))}?" if alike else "give names as in allow=['log', 'div']"
+        problem = f"allow: there is no operation {name!r}; {advice}"
+        if name.islower() and name.isidentifier():
+            raise ValueError(f"{problem} A Function of your own has to be defined before")
+        warnings.warn(
+            f"{problem} It is allowed if a Function of that name is defined later",
+            UserWarning,
+            stacklevel=depth_of_user(sys._getframe()),
+        )
+    return given | {canonical(name) for name in given}
 
 
 def names_allowed(option: str, names: str | Iterable[str], model: Any = None) -> frozenset[str]:

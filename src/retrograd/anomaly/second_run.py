@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -60,3 +60,11 @@ def _set_progress(watch: Watch, step: int, losses: Sequence[float | None], norms
     for history, values in ((watch.loss_history, losses), (watch.grad_norm_history, norms)):
         history.clear()
         history.extend(values)
+
+
+def batches_of(loader: Iterable[Any]) -> Iterable[Any]:
+    """The loader itself; a TypeError for what holds no batches."""
+    if hasattr(loader, "__iter__") or hasattr(loader, "__getitem__"):
+        return loader
+    count = f"; for {loader} steps give range({loader})" if isinstance(loader, int) else ""
+    raise TypeError(f"steps() takes the batches, as a DataLoader or a list, but got {loader!r}{count}")

@@ -28,6 +28,11 @@ def scalars(source: Watch | NaNDetector, prefix: str = "anomaly/") -> dict[str, 
         layer, ``absmax/layer`` and ``absmin/layer``. Values that are not finite are left out; ``not_finite`` says how
         many.
 
+    Raises
+    ------
+    TypeError
+        If ``source`` is neither of these.
+
     Examples
     --------
     With TensorBoard's ``SummaryWriter`` and with Weights & Biases::
@@ -44,6 +49,11 @@ def scalars(source: Watch | NaNDetector, prefix: str = "anomaly/") -> dict[str, 
     >>> found["anomaly/absmax/0"], found["anomaly/events"], found["anomaly/not_finite"]
     (5.0, 0.0, 0.0)
     """
+    if not isinstance(source, (Watch, NaNDetector)):
+        raise TypeError(
+            f"source must be a watch or a NaNDetector, but got {source!r}; give w of "
+            "`with retrograd.anomaly.watch() as w:`"
+        )
     known = {name: float(value) for name, value in _known(source) if value is not None}
     found = {prefix + name: value for name, value in known.items() if math.isfinite(value)}
     found[f"{prefix}not_finite"] = float(len(known) - len(found))

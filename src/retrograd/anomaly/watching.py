@@ -70,7 +70,8 @@ def watch(
     TypeError
         If ``model`` is no module, ``optimizer`` has no ``step``, or one string is given in place of a list of names.
     ValueError
-        For an unknown kind, policy or module, a budget that is not above 0, another lag, or a step that is none.
+        For an unknown kind, policy, operation or module, a budget that is not above 0, another lag, or a step that is
+        none.
 
     Examples
     --------

@@ -55,7 +55,7 @@ _SCALARS = frozenset((int, float, complex, bool))
 def caller(op: Op) -> Callable[..., Any]:
     """The public function of an operation."""
     if op.kind == "elementwise" and op.outputs is None:
-        if op.params == ("input",):
+        if op.params == ("input",) and op.naming is None:
             return _unary(op)
         if op.params == ("input", "other"):
             return _binary(op, operator=False)
@@ -68,6 +68,7 @@ def _is_product(op: Op) -> bool:
     """Whether it is like ``matmul``: two tensors of one dtype, neither promoted nor broadcast elementwise."""
     return (
         op.kind == "general"
+        and op.naming is None
         and op.params == op.differentiable == ("input", "other")
         and op.outputs is None
         and set(op.slots) <= {"input", "other", "input_shape", "other_shape"}
@@ -225,7 +226,8 @@ def _unary(op: Op) -> Callable[..., Any]:
 def _binary(op: Op, operator: bool) -> Callable[..., Any]:
     """The public function of a two-operand operation, or its operator form, which declines foreign operands."""
     forward = op.forward
-    node_class: Any = None  # made for the first node
+    node_class: Any = None  # that of the first node, and of all, unless arguments name them
+    classes: dict[type, Any] = {}  # if they do, by the class of the other operand: a tensor or a number
     differentiable = bool(op.rules)
     composed, large = op.ufunc is None, op.large
     checks_dtype = differentiable or op.int_to_float
@@ -278,9 +280,15 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
         if (edge is None and other_edge is None) or mode == NO_GRAD or not differentiable:
             tensor._edge = None
             return tensor
-        if node_class is None:
-            node_class = op.node_class
-        node = _new_node(node_class)
+        if node_class is not None:
+            node = _new_node(node_class)
+        else:
+            chosen = classes.get(type(other))
+            if chosen is None:
+                chosen = classes[type(other)] = op.class_for((input, other))
+                if op.naming is None:
+                    node_class = chosen
+            node = _new_node(chosen)
         if edge is None:
             plan = plans[2]
         elif other_edge is None:
@@ -353,6 +361,7 @@ def inplace(op: Op, name: str) -> Callable[..., Any]:
         return apply_inplace(op, name, bind((input, *args), kwargs, name))
 
     call.__name__ = call.__qualname__ = name
+    call.__module__ = op.module
     call.__doc__ = f"In-place form of :func:`retrograd.{op.name}`."
     return call
 

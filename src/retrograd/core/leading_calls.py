@@ -41,6 +41,7 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
         or op.multi_view
         or op.sequence is not None
         or (op.kind == "elementwise" and op.operand_positions != (0,))
+        or len(op.naming_positions) > 1
     ):
         return general
     known = {
@@ -55,7 +56,9 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     if not known.keys() >= set(op.slots):
         return general
     forward, bind = op.in_blocks, op.bind
-    node_class: Any = None  # made for the first node
+    node_class: Any = None  # made for the first node; unless the class of an argument, at this place, tells its name
+    named_by = op.naming_positions[0] - 1 if op.naming else 0
+    classes: dict[type, Any] = {}
     plan = op.plan(1) if op.rules else ()
     places: list[int | None] = [known[slot] if wanted else None for slot, wanted in zip(op.slots, plan, strict=True)]
     differentiable, is_view, is_elementwise = bool(op.rules), op.view, op.kind == "elementwise"
@@ -116,9 +119,17 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
         if mode == NO_GRAD or not differentiable or result.dtype.kind not in "fc":
             edge = None
         if edge is not None:
-            if node_class is None:
+            if node_class is not None:
+                node = _new_node(node_class)
+            elif op.naming is None:
                 node_class = op.node_class
-            node = _new_node(node_class)
+                node = _new_node(node_class)
+            else:
+                kind = type(arguments[named_by])
+                chosen = classes.get(kind)
+                if chosen is None:
+                    chosen = classes[kind] = op.class_for((input, *arguments))
+                node = _new_node(chosen)
             node.next = (edge,)
             node.shape = result.shape
             node.dtype = result.dtype

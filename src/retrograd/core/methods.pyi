@@ -594,8 +594,20 @@ class Methods(ArrayFace):
         """Return the logarithmic derivative of the gamma function."""
     def digamma_(self) -> Tensor:
         """In-place form of :func:`retrograd.digamma`."""
-    def dim_order(self) -> tuple[_int, ...]:
-        """Return the dimensions in the order of their strides, the largest first."""
+    def dim_order(self, *, ambiguity_check: _bool | Sequence[Any] = False) -> tuple[_int, ...]:
+        """Return the dimensions in the order of their strides, the largest first.
+
+        Parameters
+        ----------
+        ambiguity_check
+            Whether to raise if another order would do as well: dimensions of length 1, expanded or of equal strides can
+            be swapped. Given memory formats, the order is taken for unique if the tensor is in exactly one of these.
+
+        Raises
+        ------
+        RuntimeError
+            If the order is not unique.
+        """
     def dist(self, other: TensorOrArray, p: _float = 2) -> Tensor:
         """Return the p-norm of ``input - other``."""
     def div(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
@@ -798,6 +810,11 @@ class Methods(ArrayFace):
         """Return the outer product of two vectors, ``input[i] * vec2[j]``."""
     def get_device(self) -> _int:
         """Return the number of the GPU that a tensor is on, and -1 for the CPU."""
+    @property
+    def grad_dtype(self) -> Tensor:
+        """The dtype of ``.grad``, which is that of the tensor. There is no other to choose; only leaves have it."""
+    @grad_dtype.setter
+    def grad_dtype(self, value: Any) -> None: ...
     def greater(self, other: Operand) -> Tensor:
         """Return where ``input > other``. Complex numbers have no order."""
     def greater_(self, other: Operand) -> Tensor:

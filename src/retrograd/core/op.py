@@ -87,7 +87,7 @@ class Op:
         *,
         kind: str,
         name: str | None = None,
-        node_name: str | None = None,
+        node_name: str | Callable[..., str] | None = None,
         ufunc: np.ufunc | None = None,
         int_to_float: bool = False,
         outputs: tuple[str, ...] | None = None,
@@ -148,9 +148,15 @@ class Op:
         self._read_signature(inspect.unwrap(forward))
         self._compile(rules)
 
-        self.node_name = (
-            node_name or "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
-        )
+        # what names a node by the classes of some arguments, and the positions of these, if not all have one name
+        self.naming = node_name if callable(node_name) else None
+        named_by = parameter_names(self.naming) if self.naming is not None else ()
+        if not self.positions.keys() >= set(named_by):
+            raise TypeError(f"{self.name}: nodes are named by {named_by}, but the parameters are {self.params}")
+        self.naming_positions = tuple([self.positions[name] for name in named_by])
+        named = node_name if isinstance(node_name, str) else None
+        self.node_name = named or "".join(part[:1].upper() + part[1:] for part in self.name.split("_")) + "Backward0"
+        self._classes: dict[tuple[type, ...], type[OpNode]] = {}
         self.edge_positions = tuple([self.positions[name] for name in self.differentiable])
         # what is promoted, if it is elementwise
         self.operand_positions = self.edge_positions or tuple(range(len(self.params)))
@@ -228,6 +234,23 @@ class Op:
             return self.node_class
         rules = tuple((in_single(rule), slots) for rule, slots in self.rules)
         return type(self.node_name, (self.node_class,), {"__slots__": (), "rules": rules})
+
+    def class_for(self, bound: Sequence[Any], is_half: bool = False) -> type[OpNode]:
+        """The class of the node for a call with these arguments, whose result may be float16."""
+        usual = self.half_class if is_half else self.node_class
+        if self.naming is None:
+            return usual
+        key = (usual, *[type(bound[position]) for position in self.naming_positions])
+        found = self._classes.get(key)
+        if found is None:
+            name = self.naming(*[bound[position] for position in self.naming_positions])
+            found = self._classes[key] = self._named(usual, name)
+        return found
+
+    def _named(self, usual: type[OpNode], name: str) -> type[OpNode]:
+        """``usual`` under another name, always the same class."""
+        known = [usual, *(each for each in self._classes.values() if issubclass(each, usual))]
+        return next((each for each in known if each.__name__ == name), None) or type(name, (usual,), {"__slots__": ()})
 
     @functools.cached_property
     def _synonyms(self) -> dict[str, str]:

@@ -417,7 +417,7 @@ def new_node(
         return new_multi_node(op, bound, arrays, edges, [tensor])
     data = tensor._data
     dtype = data.dtype
-    node = object.__new__(op.node_class if dtype is not HALF else op.half_class)
+    node = object.__new__(op.class_for(bound, dtype is HALF))
     node.next = edges
     node.shape = data.shape
     node.dtype = dtype
@@ -444,7 +444,7 @@ def new_multi_node(
     """Record an operation with several results."""
     shapes, dtypes = [t._data.shape for t in tensors], [t._data.dtype for t in tensors]
     # the engine carries the gradient of a single output as it is
-    node = op.node_class(edges, *((shapes[0], dtypes[0]) if len(tensors) == 1 else (shapes, dtypes)))
+    node = op.class_for(bound)(edges, *((shapes[0], dtypes[0]) if len(tensors) == 1 else (shapes, dtypes)))
     node.outputs = len(tensors)  # type: ignore[misc]
     savers = op.savers_for(mask_of(op, bound, edges))
     node.saved = tuple([None if saver is None else saver(bound, arrays, edges, tensors) for saver in savers])

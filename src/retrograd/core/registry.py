@@ -6,7 +6,7 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -40,6 +40,12 @@ late: dict[str, Callable[[ModuleType], object]] = {}
 
 def add_method(name: str, function: Any) -> None:
     """Make ``function``, or a property, a member of Tensor."""
+    written = function
+    while hasattr(written, "__wrapped__"):
+        written = written.__wrapped__
+    if isinstance(written, FunctionType) and "<locals>" in written.__code__.co_qualname:
+        # made by a function, for this; pickle looks for it where it says that it is
+        function.__module__, function.__qualname__ = Tensor.__module__, f"Tensor.{name}"
     setattr(Tensor, name, function)
 
 

@@ -48,7 +48,7 @@ def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
     ):
         return general
     forward, bind = op.in_blocks, op.bind
-    node_class: Any = None  # made for the first node
+    node_class: Any = None  # that of the first node, and of all, unless arguments name them
     required, most, keepdim = op.required, len(op.params), op.keepdim_position
     defaults = [op.defaults[given:] for given in range(most + 1)]
     gathers, has_byproducts = op.variadic is not None, bool(op.byproducts)
@@ -112,9 +112,12 @@ def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
             bit += bit
         if not mask:
             return tensor
-        if node_class is None:
-            node_class = op.node_class
-        node = _new_node(node_class)
+        if node_class is not None:
+            node = _new_node(node_class)
+        else:
+            node = _new_node(op.class_for(bound))
+            if op.naming is None:
+                node_class = type(node)
         node.next = tuple(edges)
         node.shape = result.shape
         node.dtype = result.dtype

@@ -22,6 +22,11 @@ def conj(value: Any) -> Any:
     return np.conj(value) if is_complex else value
 
 
+def is_tensor(value: Any) -> bool:
+    """Whether an argument is a tensor, or an array in place of one, and not a number."""
+    return isinstance(value, (Tensor, np.ndarray))
+
+
 def normalize_dim(dim: int, ndim: int) -> int:
     """A dimension counted from the front; as in torch, a 0-d tensor has a dimension 0, too."""
     return normalize_axis_index(dim, ndim or 1)

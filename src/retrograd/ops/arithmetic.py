@@ -13,7 +13,7 @@ from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import fits
 from retrograd.ops._checks import check_kind, check_tensor
-from retrograd.ops._rules import conj, keep, not_implemented, zero
+from retrograd.ops._rules import conj, is_tensor, keep, not_implemented, zero
 
 if TYPE_CHECKING:
     from retrograd.core.annotations import Operand
@@ -38,7 +38,7 @@ def _sub(input, other):
     operator="rsub",
     method=False,
     inplace=False,
-    node_name="RsubBackward1",
+    node_name=lambda other: f"RsubBackward{int(not is_tensor(other))}",
     input=lambda g: -g,
     other=lambda g: g,
 )
@@ -179,13 +179,13 @@ def _rdiv(input, other):
     return other / input
 
 
-@elementwise(public=False, method=False, node_name="DivBackward1", input=zero, other=zero)
+@elementwise(public=False, method=False, node_name="DivBackward2", input=zero, other=zero)
 def _div_floor(input, other):
     _check_divisor("div", input, other)
     return np.floor_divide(input, other)
 
 
-@elementwise(public=False, method=False, node_name="DivBackward1", input=zero, other=zero)
+@elementwise(public=False, method=False, node_name="DivBackward2", input=zero, other=zero)
 def _div_trunc(input, other):
     _check_divisor("div", input, other)
     if input.dtype.kind == "f":
@@ -276,6 +276,7 @@ implements(np.floor_divide)(_div_floor)
 # input = other * floor(input / other) + result, where the floor is constant almost everywhere
 @elementwise(
     operator="mod",
+    node_name=lambda other: f"RemainderBackward{int(is_tensor(other))}",
     opmath=False,
     numpy=(np.remainder,),
     input=lambda g: g,
@@ -292,6 +293,7 @@ def remainder(input, other):
 
 
 @elementwise(
+    node_name=lambda other: f"FmodBackward{int(is_tensor(other))}",
     opmath=False,
     numpy=(np.fmod,),
     input=lambda g: g,
@@ -426,6 +428,7 @@ def signbit(input):
 @elementwise(
     np.copysign,
     int_to_float=True,
+    node_name=lambda other: f"CopysignBackward{int(not is_tensor(other))}",
     input=lambda g, input, result: g * keep(result / input, input != 0),
     other=zero,
 )

@@ -8,10 +8,11 @@ import numpy as np
 
 from retrograd.batching.array import unbatched
 from retrograd.core.calls import inplace
+from retrograd.core.inplace import check_writable
 from retrograd.core.layout import unexpanded
 from retrograd.core.op import elementwise, kernel, linear, op, view
 from retrograd.core.registry import add_method, composite, implements
-from retrograd.core.tensor import Tensor, wrap
+from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.ops._checks import check_tensor
 from retrograd.ops._rules import conj as conjugated
 from retrograd.ops._rules import keep, zero
@@ -158,7 +159,19 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 conjugate = conj
 implements(np.conjugate)(conj_physical)
-add_method("conj_physical_", inplace(_conj_physical.op, "conj_physical_"))
+_conj_physical_ = inplace(_conj_physical.op, "conj_physical_")
+
+
+def conj_physical_(input: Tensor) -> Tensor:
+    """In-place form of :func:`retrograd.conj_physical`."""
+    if input.dtype.numpy.kind != "b":  # which NumPy would make int8
+        return _conj_physical_(input)
+    check_writable(input, "conj_physical_")
+    bump(input)
+    return input
+
+
+add_method("conj_physical_", conj_physical_)
 
 
 @kernel(name="resolve", public=False, method=False, node_name="CloneBackward0", input=lambda g: g)

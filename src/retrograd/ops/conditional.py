@@ -14,7 +14,7 @@ from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.dtypes import NOT_GIVEN, result_dtype
 from retrograd.ops._checks import check_kind
-from retrograd.ops._rules import conj, keep, not_implemented
+from retrograd.ops._rules import conj, is_tensor, keep, not_implemented
 
 if TYPE_CHECKING:
     from retrograd.core.annotations import Operand, TensorOrArray
@@ -178,7 +178,14 @@ def _clamp_max(g: Any, input: Any, min: Any, max: Any) -> Any:
     return keep(g, input > max if min is None else (input > max) | (max < min))
 
 
-@elementwise(aliases=("clip",), fitting=True, input=_clamp_input, min=_clamp_min, max=_clamp_max)
+@elementwise(
+    aliases=("clip",),
+    node_name=lambda min, max: f"ClampBackward{int(not is_tensor(min) and not is_tensor(max))}",
+    fitting=True,
+    input=_clamp_input,
+    min=_clamp_min,
+    max=_clamp_max,
+)
 def clamp(input, min=None, max=None):
     """Return ``input`` limited to the range from ``min`` to ``max``, which are numbers or tensors; None is no limit.
 
@@ -204,6 +211,7 @@ clip = clamp
 
 
 @elementwise(
+    node_name=lambda min: f"ClampMinBackward{int(is_tensor(min))}",
     fitting=True,
     input=lambda g, input, min: keep(g, input >= min),
     min=lambda g, input, min: keep(g, input < min),
@@ -215,6 +223,7 @@ def clamp_min(input, min):
 
 
 @elementwise(
+    node_name=lambda max: f"ClampMaxBackward{int(is_tensor(max))}",
     fitting=True,
     input=lambda g, input, max: keep(g, input <= max),
     max=lambda g, input, max: keep(g, input > max),
@@ -304,6 +313,7 @@ def _heaviside(x1: Any, x2: Any, *, out: Any = None) -> Tensor:
 # from the nearer end, so that the ends are exact
 @elementwise(
     heavy=True,
+    node_name=lambda weight: f"LerpBackward{int(is_tensor(weight))}",
     input=lambda g, weight: g * conj(1 - weight),
     end=lambda g, weight: g * conj(weight),
     weight=lambda g, input, end: g * conj(end - input),

@@ -14,7 +14,7 @@ from retrograd.core.op import elementwise, op
 from retrograd.core.registry import add_method, composite, implements
 from retrograd.core.tensor import Tensor
 from retrograd.ops._checks import check_kind
-from retrograd.ops._rules import conj, keep, zero
+from retrograd.ops._rules import conj, is_tensor, keep, zero
 from retrograd.ops.complex import _from_parts as from_parts
 
 if TYPE_CHECKING:
@@ -192,7 +192,19 @@ def _pow_other(g: Any, input: Any, other: Any, result: Any) -> Any:
     return keep(g * conj(result * np.log(input)), np.logical_not(constant))
 
 
-@elementwise(name="pow", operator="pow", opmath=False, numpy=(np.power,), input=_pow_input, other=_pow_other)
+def _pow_name(input: Any, other: Any) -> str:
+    return "PowBackward0" if not is_tensor(other) else "PowBackward1" if is_tensor(input) else "PowBackward2"
+
+
+@elementwise(
+    name="pow",
+    operator="pow",
+    node_name=_pow_name,
+    opmath=False,
+    numpy=(np.power,),
+    input=_pow_input,
+    other=_pow_other,
+)
 def _pow(input, other):
     kind = input.dtype.kind
     if kind in "iu" and np.ndim(other) and (other < 0).any():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,9 +61,55 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 
 
 @method
-def dim_order(self: Tensor) -> tuple[int, ...]:
-    """Return the dimensions in the order of their strides, the largest first."""
+def dim_order(self: Tensor, *, ambiguity_check: bool | Sequence[Any] = False) -> tuple[int, ...]:
+    """Return the dimensions in the order of their strides, the largest first.
+
+    Parameters
+    ----------
+    ambiguity_check
+        Whether to raise if another order would do as well: dimensions of length 1, expanded or of equal strides can
+        be swapped. Given memory formats, the order is taken for unique if the tensor is in exactly one of these.
+
+    Raises
+    ------
+    RuntimeError
+        If the order is not unique.
+    """
+    formats = () if isinstance(ambiguity_check, bool) else ambiguity_check
+    if not isinstance(formats, (list, tuple)):
+        raise TypeError(
+            f"dim_order(): The ambiguity_check argument must be a bool or a list of memory formats, but got "
+            f"{ambiguity_check!r}."
+        )
+    strides = self.stride()
+    swappable = 1 in self.shape or len(set(strides)) < self.ndim
+    fits = sum([self.is_contiguous(each) for each in formats]) == 1
+    if (ambiguity_check and 0 in strides) or (ambiguity_check is not False and swappable and not fits):
+        raise RuntimeError(
+            "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats: shape "
+            f"{list(self.shape)}, strides {list(strides)}."
+        )
     return tuple(sorted(range(self.ndim), key=lambda dim: -self._data.strides[dim]))
+
+
+def _grad_dtype(self: Tensor) -> Any:
+    """The dtype of ``.grad``, which is that of the tensor. There is no other to choose; only leaves have it."""
+    if not self.is_leaf:
+        raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
+    return self.dtype
+
+
+def _set_grad_dtype(self: Tensor, value: Any) -> None:
+    if not self.is_leaf:
+        raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+    if value != self.dtype:
+        raise NotImplementedError(
+            f"grad_dtype cannot be {value}: gradients have the dtype of their tensor, here {self.dtype}; convert them, "
+            "as in x.grad.to(dtype), or make the leaf of the other dtype and compute with x.to(dtype)"
+        )
+
+
+add_method("grad_dtype", property(_grad_dtype, _set_grad_dtype))
 
 
 @method

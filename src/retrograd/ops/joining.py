@@ -289,7 +289,11 @@ def _split_with_sizes(input: Any, sizes: Sequence[int], dim: int) -> tuple[Any, 
     return _pieces(input, sizes, dim)
 
 
-@view(method=False, multi_view=True, tensor=lambda g, dim: np.concatenate(g, dim))
+def _split_name(split_size_or_sections: Any) -> str:
+    return "SplitWithSizesBackward0" if isinstance(split_size_or_sections, Sequence) else "SplitBackward0"
+
+
+@view(method=False, multi_view=True, node_name=_split_name, tensor=lambda g, dim: np.concatenate(g, dim))
 def split(tensor, split_size_or_sections: int | Sequence[int], dim: int = 0):
     """Cut a tensor into views of one length along ``dim`` (the last may be shorter), or of the given lengths.
 

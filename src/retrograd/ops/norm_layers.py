@@ -124,7 +124,7 @@ def check_parameters(name: str, input: Any, **parameters: Any) -> None:
 # --- layer norm and RMS norm ------------------------------------------------------------------------------------------
 
 
-def _check_shape(name: str, input: Any, normalized_shape: Any, **parameters: Any) -> tuple[int, ...]:
+def _check_shape(name: str, input: Any, normalized_shape: Any, kinds: str = "f", **parameters: Any) -> tuple[int, ...]:
     if type(normalized_shape) is not tuple and not isinstance(normalized_shape, Sequence):
         raise TypeError(
             f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not "
@@ -148,7 +148,7 @@ def _check_shape(name: str, input: Any, normalized_shape: Any, **parameters: Any
             f"{name}: Given normalized_shape={list(shape)}, expected input with shape [{expected}], but got input of "
             f"size {list(input.shape)}"
         )
-    check_kind(name, "f", input)
+    check_kind(name, kinds, input)
     check_parameters(name, input, **parameters)
     return shape
 
@@ -285,6 +285,10 @@ def rms_norm(input, normalized_shape: Sequence[int], weight=None, eps: float | N
     eps
         Added to the mean square; by default the epsilon of the dtype.
 
+    Notes
+    -----
+    As in torch, the mean of complex numbers is that of their squares, not of those of their absolute values.
+
     Raises
     ------
     RuntimeError
@@ -299,6 +303,11 @@ def rms_norm(input, normalized_shape: Sequence[int], weight=None, eps: float | N
     both = isinstance(weight, Tensor) and weight.is_floating_point() and input.is_floating_point()
     if both and weight.dtype != input.dtype:
         weight = weight.to(float32 if input.dtype == float16 else input.dtype)
+    if input.is_complex():  # the mean of the squares themselves, as in torch, not of their absolute values
+        shape = _check_shape("rms_norm", input, normalized_shape, "c", weight=weight)
+        square = np.mean(input * input, axis=_last(shape), keepdims=True) + _epsilon(input._data, eps)
+        result = input * (1 / np.sqrt(square))
+        return result if weight is None else result * weight
     return _rms_norm(input, normalized_shape, weight, eps)
 
 

@@ -14,7 +14,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.core.tensor import wrap as wrap_array
 from retrograd.ops._positions import ALL, along, apart, combine_at, of_index
 from retrograd.ops._reducing import checked_dim
-from retrograd.ops._rules import normalize_dim
+from retrograd.ops._rules import is_tensor, normalize_dim
 from retrograd.ops.arithmetic import as_alpha
 from retrograd.ops.copying import fill_value
 from retrograd.ops.indexing import blank_at, index_, place
@@ -122,6 +122,7 @@ def _fill_rows(input: Any, dim: int, index: Any, value: Any) -> None:
 
 @linear(
     inplace=_fill_rows,
+    node_name=lambda value: f"IndexFillBackward{int(is_tensor(value))}",
     input=lambda g, dim, index: _blank_rows(g, dim, index),
     value=lambda g, dim, index: np.where(_blank_rows(np.ones_like(g, dtype=bool), dim, index), 0, g),
 )
@@ -171,6 +172,7 @@ def _fill_masked(input: Any, mask: Any, value: Any) -> None:
 
 @linear(
     inplace=_fill_masked,
+    node_name=lambda value: f"MaskedFillBackward{int(is_tensor(value))}",
     input=lambda g, mask: np.where(mask, 0, g),
     value=lambda g, mask: np.where(mask, g, 0),
 )

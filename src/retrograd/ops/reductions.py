@@ -26,7 +26,10 @@ from retrograd.ops.extremes import share_among
 # --- sums -------------------------------------------------------------------------------------------------------------
 
 
-@linear(input=lambda g, input_shape, dim, keepdim: expand_reduced(g, input_shape, dim, keepdim))
+@linear(
+    node_name=lambda dim: "SumBackward0" if dim is None else "SumBackward1",
+    input=lambda g, input_shape, dim, keepdim: expand_reduced(g, input_shape, dim, keepdim),
+)
 def sum(input, dim: Dims = None, keepdim: bool = False, dtype: Any = None):
     """Return the sum of the elements over ``dim``. Integers are summed in int64.
 
@@ -42,7 +45,7 @@ def _mean_rule(g, input_shape, dim, keepdim):
     return expand_reduced(g / count_reduced(input_shape, g.shape), input_shape, dim, keepdim)
 
 
-@linear(input=_mean_rule)
+@linear(node_name=lambda dim: "MeanBackward0" if dim is None else "MeanBackward1", input=_mean_rule)
 def mean(input, dim: Dims = None, keepdim: bool = False, dtype: Any = None):
     """Return the mean of the elements over ``dim``.
 
@@ -119,7 +122,7 @@ def _prod_rule(g, input, result, dim, keepdim):
     return g * conj(products_of_the_others(input, normalize_dim(dim, input.ndim)))
 
 
-@op(input=_prod_rule)
+@op(node_name=lambda dim: "ProdBackward0" if dim is None else "ProdBackward1", input=_prod_rule)
 def prod(input, dim: int | None = None, keepdim: bool = False, dtype: Any = None):
     """Return the product of the elements over ``dim``. Integers are multiplied in int64.
 

@@ -12,7 +12,7 @@ from retrograd.core.op import kernel, linear
 from retrograd.core.registry import add_method, composite, for_users
 from retrograd.core.tensor import Tensor
 from retrograd.ops._positions import along_dim, apart, combine_at, write_flat
-from retrograd.ops._rules import conj, everywhere, normalize_dim
+from retrograd.ops._rules import conj, everywhere, is_tensor, normalize_dim
 from retrograd.ops.copying import fill_value
 from retrograd.ops.extremes import check_ordered
 from retrograd.ops.indexing import place
@@ -67,6 +67,7 @@ def _scatter_into(input: Any, dim: int, index: Any, src: Any) -> None:
 
 @linear(
     name="scatter",
+    node_name=lambda src: f"ScatterBackward{int(not is_tensor(src))}",
     public=False,
     method=False,
     inplace=_scatter_into,

@@ -419,7 +419,11 @@ add_method(
 # --- dimensions of length 1 ---------------------------------------------------------------------------------------
 
 
-@view_op(input=lambda g, input_shape: g.reshape(input_shape))
+def _squeeze_name(dim: Any) -> str:
+    return "SqueezeBackward0" if dim is None else f"SqueezeBackward{2 if isinstance(dim, Sequence) else 1}"
+
+
+@view_op(node_name=_squeeze_name, input=lambda g, input_shape: g.reshape(input_shape))
 def squeeze(input, dim: int | Sequence[int] | None = None):
     """Return a view without the dimensions of length 1: all of them, or those among ``dim``."""
     if dim is None:

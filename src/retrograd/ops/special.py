@@ -14,7 +14,7 @@ from retrograd.core.layout import row_major
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
 from retrograd.ops._erf import erf_by_blocks
-from retrograd.ops._rules import conj, not_implemented
+from retrograd.ops._rules import conj, is_tensor, not_implemented
 from retrograd.ops._scipy import answers_for, narrowed, sc, scipy_elementwise, scipy_ufunc, special_ufunc
 from retrograd.ops.exponential import exp2, expm1, log1p
 from retrograd.ops.reductions import logsumexp
@@ -169,12 +169,17 @@ def igammac(input, other):
     """Return the regularised upper incomplete gamma function, ``1 - igamma(input, other)``."""
 
 
+def _scalar_name(name: str, input: Any, other: Any) -> str:
+    """The name of a node where torch counts the forms: two tensors, a number first, and a number behind."""
+    return f"{name}Backward{2 if not is_tensor(other) else int(not is_tensor(input))}"
+
+
 @answers_for("_zeta")
 @scipy_elementwise(
     int_to_float=True,
     namespace="special",
     method=False,
-    node_name="SpecialZetaBackward0",
+    node_name=lambda input, other: _scalar_name("SpecialZeta", input, other),
     input=not_implemented("zeta", "input"),
     other=lambda g, input, other: g * (-input * sc.zeta(input + 1, other)),
 )
@@ -199,6 +204,7 @@ def product_or_zero(input: Any, other: Any, log: Any) -> Any:
 @answers_for("xlogy")
 @scipy_elementwise(
     int_to_float=True,
+    node_name=lambda input, other: _scalar_name("Xlogy", input, other),
     heavy=True,
     input=lambda g, input, other: log_or_zero(g, input, other, np.log, 0),
     other=lambda g, input, other: g * conj(input / other),
@@ -214,7 +220,7 @@ def xlogy(input, other):
     heavy=True,
     namespace="special",
     method=False,
-    node_name="SpecialXlog1PyBackward0",
+    node_name=lambda input, other: _scalar_name("SpecialXlog1Py", input, other),
     input=lambda g, input, other: log_or_zero(g, input, other, np.log1p, -1),
     other=lambda g, input, other: g * conj(input / (other + 1)),
 )

@@ -198,7 +198,14 @@ def normal(
     )
 
 
-@op(name="normal", public=False, method=False, mean=no_gradient, std=no_gradient)
+@op(
+    name="normal",
+    node_name=lambda mean, std: f"NormalBackward{isinstance(mean, Tensor) + 2 * isinstance(std, Tensor)}",
+    public=False,
+    method=False,
+    mean=no_gradient,
+    std=no_gradient,
+)
 def _normal_around(mean, std, generator: Any):
     template = std if isinstance(mean, float) else mean
     check_dtype("normal", template.dtype, "fc")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+import retrograd as rg
 from retrograd.anomaly.report import format_event
 from tests.anomaly.both import only_event, run
 
@@ -96,3 +98,18 @@ net.weight.data.fill_(float("nan"))
 net(torch.ones(3, 2)).sum().backward()
 """
     assert "your own" not in (run("torch", program).events[0].cause or "")
+
+
+def test_what_torch_calls_operations_may_be_allowed() -> None:
+    names = ("log", "LogBackward0", "aten::log", "aten.log.default", "torch.log", "_softmax", "addmm", "AddmmBackward0")
+    watch = rg.anomaly.watch(torch.nn.Linear(2, 2), allow=names)
+    assert {"log", "softmax", "linear"} <= watch.allow
+    with pytest.raises(ValueError, match="no operation 'lgo'; did you mean 'log'"):
+        rg.anomaly.watch(torch.nn.Linear(2, 2), allow=["lgo"])
+
+
+def test_every_operation_of_torch_may_be_allowed() -> None:
+    nodes = {name for name in dir(torch._C._functions) if "Backward" in name}
+    schemas = {schema.name for schema in torch._C._jit_get_all_schemas() if schema.name.startswith("aten::")}
+    rg.anomaly.watch(allow=[name for name in schemas if name.rpartition("::")[2] in dir(torch)])
+    rg.anomaly.watch(allow=nodes)

@@ -71,7 +71,7 @@ class DataLoader(Generic[T_co]):
     ValueError
         If arguments contradict each other.
     TypeError
-        If ``multiprocessing_context`` is neither a name nor a context.
+        If ``dataset`` is none, or ``multiprocessing_context`` is neither a name nor a context.
 
     Examples
     --------
@@ -107,6 +107,8 @@ class DataLoader(Generic[T_co]):
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         if isinstance(dataset, IterableDataset):
             _check_iterable(shuffle, sampler, batch_sampler)
+        elif not hasattr(dataset, "__getitem__") and not hasattr(dataset, "__getitems__"):
+            raise _no_dataset(dataset)
         _check_batches(batch_size, shuffle, sampler, batch_sampler, drop_last)
         if batch_sampler is not None:
             batch_size = None
@@ -296,6 +298,17 @@ def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None
         )
     if persistent_workers:
         raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def _no_dataset(given: Any) -> TypeError:
+    """The complaint about a data set without samples; torch's comes with the first batch."""
+    can_iterate = hasattr(given, "__iter__")
+    advice = (
+        "; to take samples as they come, define an IterableDataset whose __iter__ yields them" if can_iterate else ""
+    )
+    return TypeError(
+        f"DataLoader(): dataset must have samples by number, as a Dataset or a list has, but got {given!r}{advice}"
+    )
 
 
 def _check_iterable(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:

@@ -54,7 +54,7 @@ from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.flags import Flags
 from retrograd.anomaly.monitor import Watch
-from retrograd.anomaly.names import is_normalisation
+from retrograd.anomaly.names import canonical, is_normalisation
 from retrograd.anomaly.policies import are_among
 from retrograd.core import observer, sites, state
 from retrograd.core.anomaly import is_finite
@@ -177,8 +177,12 @@ class RetrogradMonitor(Monitor):
     def excuses(self, birth: Birth) -> bool:
         """Whether the user has said that a birth is meant."""
         allow = self.watch.allow
-        if expected.depth or birth.name in allow or (birth.op is not None and birth.op.name in allow):
+        if expected.depth:
             return True
+        if allow:
+            names = {birth.name} if birth.op is None else {birth.name, birth.op.name}
+            if not allow.isdisjoint((*names, *map(canonical, names))):
+                return True
         return are_among(birth.modules, self.watch.allow_modules, self.watch.model)
 
     def flag(self, kind: str) -> None:
