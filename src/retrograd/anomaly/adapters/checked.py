@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterator
-from itertools import dropwhile, islice, takewhile
+from itertools import islice, takewhile
 from types import CodeType, FrameType
 from typing import Any
 
@@ -55,9 +55,8 @@ def checked_loss(
 
 
 def _calling(frame: FrameType | None, is_internal: Callable[[CodeType], bool]) -> Iterator[FrameType]:
-    """The user's innermost frames, which have called each other without any library in between."""
-    frames = dropwhile(lambda each: is_internal(each.f_code), outwards(frame))
-    return takewhile(lambda each: not is_internal(each.f_code), frames)
+    """The user's frames that have called each other without any library in between; none if a library reads."""
+    return takewhile(lambda each: not is_internal(each.f_code), outwards(frame))
 
 
 # By the addresses of code objects, which are kept; to hash one would take longer than all the rest.

@@ -67,9 +67,10 @@ class Reads:
         if found is not None:
             frame, loss = found
             monitor = self._monitor
-            number = loss_number(loss)
-            with monitor._at_work(), monitor.watch.with_loss(number if isinstance(number, float) else None):
-                event = born_before(loss, monitor._findings_at(frame))
+            with monitor._at_work():
+                number = loss_number(loss)
+                with monitor.watch.with_loss(number if isinstance(number, float) else None):
+                    event = born_before(loss, monitor._findings_at(frame))
             if event is not None:
                 monitor.watch.checked(kind_of([loss]), event)
 
