@@ -490,7 +490,7 @@ class Attribute:
 
 
 @pytest.mark.parametrize(
-    "thing", [Bomb(), Attribute(), np.arange(2), Path("x"), io.BytesIO, print, rg.nn.Linear(1, 1), bytearray(2)]
+    "thing", [Bomb(), Attribute(), np.array([None]), Path("x"), io.BytesIO, print, rg.nn.Linear(1, 1), bytearray(2)]
 )
 @pytest.mark.parametrize("protocol", [2, 4])
 def test_nothing_is_run(thing: Any, protocol: int, capsys: pytest.CaptureFixture[str]) -> None:

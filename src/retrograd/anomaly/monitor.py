@@ -505,8 +505,9 @@ class Watch:
     def _completed(self, event: NaNEvent) -> NaNEvent:
         if event.step is None:  # otherwise it is about an earlier one
             event = replace(event, step=self.step, batch_idx=self.batch_idx)
-        if event.kind == "leaf" and self._let_through.since is not None:
-            event = with_context(event, let_through=self._let_through.since)
+        let_through = self._let_through.before(event.step)
+        if event.kind == "leaf" and let_through is not None:
+            event = with_context(event, let_through=let_through)
         if event.cause is None:
             try:
                 event = explain(event)
@@ -549,7 +550,7 @@ class Watch:
             return "go on"
         self._record(kind, event, told_as or action, twice)
         if isinstance(event, NaNEvent) and kind in ("nan", "inf") and action in ("warn", "record") and not twice:
-            self._let_through.note(event.step)
+            self._let_through.note(event.step, is_birth(event))
         if action == "raise":
             raise AnomalyError(event, message_of(event))
         if action == "warn":

@@ -93,15 +93,22 @@ def are_among(modules: Sequence[Any], names: Iterable[str], model: Any) -> bool:
 
 
 class LetThrough:
-    """From which step on updates have gone on with bad gradients, because the policy is to warn or to record only."""
+    """The step whose update went on with bad gradients, because the policy is to warn or to record only."""
 
     def __init__(self) -> None:
-        self.since: int | None = None
-        self._last = 0
+        self._step: int | None = None
+        self._last = 0  # the last of the bad steps that have followed it at once
 
-    def note(self, step: int | None) -> None:
-        """Say that this step's gradients are bad and its update goes on; what follows at once comes of the first."""
+    def note(self, step: int | None, is_birth: bool) -> None:
+        """Say that this step's gradients are bad and its update goes on.
+
+        A birth in it says that the weights had come through all updates before.
+        """
         step = step or self._last + 1
-        if self.since is None or step > self._last + 1:
-            self.since = step
+        if is_birth or self._step is None:
+            self._step = step
         self._last = max(self._last, step)
+
+    def before(self, step: int | None) -> int | None:
+        """The step that a bad weight in this one comes from; None if steps in between were healthy."""
+        return self._step if step is not None and step <= self._last + 1 else None

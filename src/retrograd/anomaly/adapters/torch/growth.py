@@ -15,8 +15,15 @@ from retrograd.anomaly.adapters.leaves import LeafNames
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.torch.graph import leaves_behind
 from retrograd.anomaly.adapters.torch.names import Names
-from retrograd.anomaly.adapters.torch.norms import GradientScale, begun_norms, norms
+from retrograd.anomaly.adapters.torch.norms import GradientScale, are_at_hand, begun_norms, norms
 from retrograd.anomaly.monitor import Watch
+
+
+def _norms_at_hand(leaves: Sequence[Tensor]) -> list[float]:
+    """The norms of leaves; 0 of those that are not in memory."""
+    present = [leaf for leaf in leaves if are_at_hand(leaf)]
+    known = {id(leaf): norm for leaf, norm in zip(present, norms(present), strict=True)}
+    return [known.get(id(leaf), 0.0) for leaf in leaves]
 
 
 class Growth:
@@ -26,7 +33,7 @@ class Growth:
         self._scale = GradientScale()
         self._names = LeafNames()
         self._before: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}
-        self._beginnings = Beginnings(norms, begun_norms)
+        self._beginnings = Beginnings(_norms_at_hand, begun_norms)
 
     def start(self) -> None:
         self._scale.start()
@@ -34,12 +41,12 @@ class Growth:
     def stop(self) -> None:
         self._scale.remove()
         self._names, self._before = LeafNames(), {}
-        self._beginnings = Beginnings(norms, begun_norms)
+        self._beginnings = Beginnings(_norms_at_hand, begun_norms)
 
     def step_ended(self, watch: Watch, roots: Sequence[Tensor]) -> None:
         """Measure the leaves of the first steps, which have not been updated yet."""
         if watch.step <= FIRST:
-            self._beginnings.note(leaves_behind(root.grad_fn for root in roots))
+            self._beginnings.note(filter(are_at_hand, leaves_behind(root.grad_fn for root in roots)))
 
     def told(self, watch: Watch, updates: int, rehearsing: bool, names: Names) -> dict[str, Any]:
         """How the training goes after some updates by an optimizer, or by hand, for the context of an event."""

@@ -35,6 +35,13 @@ def norms(gradients: Sequence[Tensor]) -> list[float]:
     return found
 
 
+def are_at_hand(tensor: Tensor) -> bool:
+    """Whether all elements are in this process and in memory; FSDP frees it until they are wanted again."""
+    if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
+        return False
+    return tensor.numel() == 0 or tensor.untyped_storage().nbytes() > 0
+
+
 def begun_norms(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The same, of a single precision's range and not waited for."""
     values = [dense(each.detach()) for each in tensors]
