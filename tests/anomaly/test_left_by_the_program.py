@@ -323,6 +323,16 @@ def test_infinities_that_are_meant(module: ModuleType) -> None:
     assert not inner.events
 
 
+def test_numbers_that_cannot_be_read() -> None:
+    """A tensor of shapes without numbers may stand in a condition, beside one that has some."""
+    is_on = torch.tensor(True)
+    with watch() as w:
+        loss = torch.ones(2, device="meta", requires_grad=True).log().sum()
+        if is_on and loss.shape:
+            raise AssertionError
+    assert not w.events
+
+
 @both
 def test_points_that_a_sampler_rejects(module: ModuleType) -> None:
     """Its gradients go to no weights, so that no step is counted."""

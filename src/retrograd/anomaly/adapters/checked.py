@@ -49,9 +49,17 @@ def checked_loss(
     """
     for each in islice(_calling(frame, is_internal), _NEAR):
         for value in _values(each, has_history):
-            if is_bad(value):
+            if _can_be_seen_as(is_bad, value):
                 return each, value
     return None
+
+
+def _can_be_seen_as(is_bad: Callable[[Any], bool], value: Any) -> bool:
+    """Whether a tensor is seen to be bad; others have numbers that cannot be read, as on torch's device "meta"."""
+    try:
+        return is_bad(value)
+    except RuntimeError:
+        return False
 
 
 def _calling(frame: FrameType | None, is_internal: Callable[[CodeType], bool]) -> Iterator[FrameType]:
