@@ -57,6 +57,12 @@ def test_shows_everything() -> None:
     assert EVENT.cause in " ".join(shown["p"])
 
 
+def test_the_line_that_led_to_an_installed_packages() -> None:
+    led = {"filename": "/home/me/main.py", "lineno": 9, "code_line": "loss = model(ids)"}
+    shown = page(Entry(event=event(called_from=led))).texts
+    assert shown["p.place"][-1] == "called at /home/me/main.py:9  loss = model(ids)"
+
+
 def test_loads_nothing_and_adapts() -> None:
     text = format_html(Run(entries=[Entry(event=EVENT, history=HISTORY)]))
     assert not re.search(r"https?:|src=|@import|url\(|<script|<link", text)

@@ -71,6 +71,9 @@ class NaNEvent(_Event):
         The user's line that called the operation, also for births in backward.
     col, end_col
         Where in ``code_line`` (as it stands here, in characters) the operation is written.
+    called_from
+        Where that line is a part of an installed package: the program's own line that led there, as far as it is
+        known, ``{"filename": "train.py", "lineno": 9, "code_line": "loss = model(ids).loss"}``.
     index
         The first bad element of the output.
     operands
@@ -126,6 +129,7 @@ class NaNEvent(_Event):
     code_line: str | None = None
     col: int | None = None
     end_col: int | None = None
+    called_from: Mapping[str, Any] | None = None
     index: tuple[int, ...] | None = None
     operands: Mapping[str, Any] = field(default_factory=dict)
     nan_count: int = 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
@@ -22,6 +23,9 @@ OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _BETWEEN = (OURS, "<frozen ", contextlib.__file__, functools.__file__)
 _PACKAGES_BETWEEN = ("torch", "numpy", "scipy")
 _between: dict[str, bool] = {}  # by file
+
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+_INSTALLED = re.compile(r".*[\\/](?:site|dist)-packages[\\/]([^\\/]+)")
 
 
 @lru_cache(maxsize=4096)
@@ -43,6 +47,19 @@ def is_between(code: CodeType) -> bool:
     if known is None:
         known = _between[filename] = filename.startswith(_BETWEEN) or is_library(filename, *_PACKAGES_BETWEEN)
     return known
+
+
+@lru_cache(maxsize=4096)
+def package_of(filename: str) -> str | None:
+    """The installed package that a source file is a part of, such as ``"transformers"``; None for a program's own."""
+    found = _INSTALLED.match(filename)
+    return None if found is None else found[1].removesuffix(".py")
+
+
+def is_own(code: CodeType) -> bool:
+    """Whether it is the program's own code: what its author can change."""
+    filename = code.co_filename
+    return not is_between(code) and package_of(filename) is None and not filename.startswith(_STANDARD)
 
 
 def outwards(frame: FrameType | None) -> Iterator[FrameType]:
@@ -67,6 +84,13 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
 def user_frames(frame: FrameType | None) -> Iterator[FrameType]:
     """All of the user's, from ``frame`` outwards."""
     return (each for each in outwards(frame) if not is_between(each.f_code))
+
+
+def own_frame(frame: FrameType | None) -> FrameType | None:
+    """The program's own innermost frame, from ``frame`` outwards."""
+    while frame is not None and not is_own(frame.f_code):
+        frame = frame.f_back
+    return frame
 
 
 def depth_of_user(frame: FrameType | None) -> int:

@@ -15,13 +15,16 @@ from retrograd.anomaly.parsing import expression_of
 from retrograd.core import sites
 
 
-def place_fields(code: CodeType | None, at: int) -> dict[str, Any]:
+def place_fields(code: CodeType | None, at: int, led: tuple[CodeType, int] | None = None) -> dict[str, Any]:
     """The file, the line with the columns of the instruction in it, and the function.
 
-    A statement of several lines is given as one, the lines joined by spaces, without the comments in between.
+    A statement of several lines is given as one, the lines joined by spaces, without the comments in between. ``led``
+    is the program's own instruction that led there, where the other one is an installed package's.
     """
     if code is None:
         return {}
+    if led is not None:
+        return {**place_fields(code, at), "called_from": own_line(*led)}
     site = sites.site(code, at)
     last = site.end_lineno or site.lineno
     lines = [linecache.getline(site.filename, number) for number in range(site.lineno, last + 1)]
@@ -36,6 +39,12 @@ def place_fields(code: CodeType | None, at: int) -> dict[str, Any]:
         fields["col"] = len(lines[0].encode()[: site.col].decode()) - indent
         fields["end_col"] = len(fields["code_line"]) - rest
     return fields
+
+
+def own_line(code: CodeType, at: int) -> dict[str, Any]:
+    """The program's own line that led to one of an installed package, as an event keeps it."""
+    place = place_fields(code, at)
+    return {key: place[key] for key in ("filename", "lineno", "code_line") if key in place}
 
 
 def written_where(code: CodeType | None, at: int) -> dict[str, Any]:

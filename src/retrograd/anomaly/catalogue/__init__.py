@@ -24,6 +24,7 @@ from retrograd.anomaly.catalogue import (
     quotients,
     refused,
     roots,
+    safeguards,
     training,
     unkept,
 )
@@ -38,6 +39,7 @@ CAUSES: tuple[Cause, ...] = (
     *training.CAUSES,
     *library.CAUSES,
     *half_precision.CAUSES,
+    *safeguards.CAUSES,
     *overflow.CAUSES,
     *logarithms.CAUSES,
     *likelihoods.CAUSES,

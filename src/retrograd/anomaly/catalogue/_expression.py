@@ -79,6 +79,11 @@ def number(value: Any) -> float | None:
         return None
 
 
+def is_number(operand: Operand) -> bool:
+    """Whether it is a number of Python's, which PyTorch keeps as a tensor of the widest type."""
+    return operand.constant or (operand.shape == () and operand.dtype in ("torch.int64", "torch.float64"))
+
+
 def value(operand: Operand | None) -> float | None:
     """The real value at the element, if known."""
     return None if operand is None else number(operand.value)

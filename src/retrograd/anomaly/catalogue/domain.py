@@ -11,6 +11,7 @@ from retrograd.anomaly.catalogue._expression import (
     DIVISIONS,
     denominator,
     first,
+    is_number,
     made_from,
     maker,
     number,
@@ -387,11 +388,6 @@ def _underflowed(operand: Operand | None, depth: int = 4) -> tuple[Operation | N
     return exp, max(power * inner, 1.0)
 
 
-def _is_number(operand: Operand) -> bool:
-    """Whether it is a number of Python's, which PyTorch keeps as a tensor of the widest type."""
-    return operand.constant or (operand.shape == () and operand.dtype in ("torch.int64", "torch.float64"))
-
-
 @cause(32, "division by zero")
 def division_by_zero(scene: Scene) -> Finding | None:
     below = first(scene.birth) if scene.op == "rsqrt" else denominator(scene.birth)
@@ -408,7 +404,7 @@ def division_by_zero(scene: Scene) -> Finding | None:
     else:
 
         def guard(text: str) -> str:
-            if _is_number(below):
+            if is_number(below):
                 return f"{atom(text)} or {1 if isinstance(below.value, int) else scene.eps}"
             test = f"{atom(text)} == 0" if known in (0, None) else f"{spelling.call('abs', text)} < {scene.eps}"
             return spelling.where(test, scene.eps, text)

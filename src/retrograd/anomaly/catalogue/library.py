@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import first, made_from, named, number, shown
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue.safeguards import set_before, usual_eps
 from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.names import is_normalisation
 from retrograd.anomaly.surroundings import Operand
@@ -77,7 +78,7 @@ def bare_normalisation(scene: Scene) -> Finding | None:
     known = None if eps is None else number(eps.value)
     if scene.kind == "overflow" or (known is not None and not vanishes(known, scene.half)):
         return None
-    usual = "1e-4" if scene.half else "1e-5"
+    usual = usual_eps(scene)
     given = f"eps={known:g}" if known is not None else "its eps (0, or rounded to it)"
     site = inside or scene.site(scene.birth)
     zero = "0, and so is its mean square" if op == "rms_norm" else "constant here, so its variance is 0"
@@ -114,8 +115,9 @@ def _layer_with_eps(scene: Scene, eps: str) -> str | None:
     line = Line.parse(scene.birth.code_line)
     name = line.called_at(scene.column) if line is not None and scene.column is not None else None
     is_layer = name is not None and (scene.event.module_type or "").endswith("Norm")
-    own = (scene.birth.code_line or "").strip()
-    return f"{name}.eps = {eps}; {own}" if is_layer and line is not None and line.is_simple else None
+    if not is_layer or line is None or not line.is_simple:
+        return None
+    return set_before(scene, f"{name}.eps", eps, scene.birth.code_line or "")
 
 
 @cause(None, "weight normalisation of a row of zeros")

@@ -100,8 +100,9 @@ def _code(code: str) -> str:
 
 
 def _source(story: Story) -> str:
+    called = f'\n<p class="place">called at {escape(story.called)}</p>' if story.called else ""
     if not story.lines:
-        return f'<p class="place">{escape(story.place)}</p>' if story.place else ""
+        return f'<p class="place">{escape(story.place)}</p>{called}' if story.place else ""
     rows = []
     for line in story.lines:
         text = escape(line.text)
@@ -111,7 +112,7 @@ def _source(story: Story) -> str:
             text = "{}<mark>{}</mark>{}".format(*parts)
         guilty = ' class="guilty"' if line.lineno == story.lineno else ""
         rows.append(f"<span{guilty}><i>{line.lineno}</i>{text}</span>")
-    return f'<p class="place">{escape(story.place)}</p>\n<pre class="source"><code>{"".join(rows)}</code></pre>'
+    return f'<p class="place">{escape(story.place)}</p>\n<pre class="source"><code>{"".join(rows)}</code></pre>{called}'
 
 
 def _operands(story: Story) -> str:

@@ -19,6 +19,7 @@ from retrograd.anomaly.event import (
     is_tangent,
     refused_by,
 )
+from retrograd.anomaly.libraries import package_of
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.report.growth import History, remembered
 from retrograd.anomaly.report.layers import Rows, layers_of
@@ -27,6 +28,7 @@ from retrograd.anomaly.report.source import SourceLine, excerpt, guilty_span
 TAB = 4
 _SAME_LINE = 4  # characters, with which a line that was rewritten begins as before
 _MEMBER_CHANGED = re.compile(r"[\w.]+\.get_(?:parameter|buffer|submodule)\(")
+_OPTION_SET = re.compile(r"[\w.]+\.get_submodule\([^()]*\)\.\w+ = ")
 _LAYER_MADE = re.compile(r"[\w.]+ = (?:\w+\.)*nn\.[A-Z]\w*\(")
 PATH_ENDS = 3  # how many nodes of a long path are shown at either end
 
@@ -45,6 +47,7 @@ class Story:
     lines: tuple[SourceLine, ...]
     lineno: int | None
     span: tuple[int, int] | None
+    called: str
     element: str
     operands: tuple[tuple[str, str], ...]
     result_name: str
@@ -81,6 +84,7 @@ def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple
         lines=lines,
         lineno=event.lineno,
         span=span,
+        called=called(event),
         element="" if event.index is None else f"[{', '.join(map(str, event.index))}]",
         operands=tuple((name, number(value)) for name, value in event.operands.items()),
         result_name="gradient" if event.is_backward else "result",  # "result" may be an operand in backward
@@ -154,11 +158,22 @@ def place(event: NaNEvent) -> str:
     """File (relative where it lies beneath the working directory), line and function."""
     if not event.filename:
         return ""
-    path = Path(event.filename)
-    name = str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else os.fspath(path)
     line = "" if event.lineno is None else f":{event.lineno}"
     function = f" in {event.function}" if event.function and event.function != "<module>" else ""
-    return name + line + function
+    return _shortened(event.filename) + line + function
+
+
+def _shortened(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else os.fspath(path)
+
+
+def called(event: NaNEvent) -> str:
+    """The program's own line that led to an installed package's: "train.py:9  loss = model(ids).loss"."""
+    own = event.called_from
+    if not own:
+        return ""
+    return f"{_shortened(own['filename'])}:{own['lineno']}  {own.get('code_line', '')}".rstrip()
 
 
 def result(event: NaNEvent) -> str:
@@ -225,8 +240,14 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
         return "Mend where it comes from, or put the line above after the model was made and loaded"
     if _LAYER_MADE.match(remedy):
         return "Make the layer as above, where it is made"
+    if _OPTION_SET.match(remedy):
+        return "Write the line above behind the one that makes the model, for each layer that needs it"
     if line is None:
         return "Change the code as above"
+    package = package_of(event.filename or "")
+    if package is not None:
+        given = f" what line {event.called_from['lineno']} gives it" if event.called_from else " what it is given"
+        return f"Line {line} belongs to {package}. Change{given}, or its options; else the line as above in a copy"
     whole = (event.code_line or remedy).strip()
     own = whole[:_SAME_LINE]
     if remedy.endswith(f"; {whole}"):

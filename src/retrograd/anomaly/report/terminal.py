@@ -182,6 +182,7 @@ def _event(story: Story, style: Style) -> list[str]:
     if story.place:
         rows += ["", style.paint(story.place, "strong"), *_source(story, style)]
     rows.append("")
+    rows += _fact("called", story.called, style)
     operands = ", ".join(f"{name} = {value}" for name, value in story.operands)
     rows += _fact("operands", operands + (f" at {story.element}" if operands and story.element else ""), style)
     rows += _fact(story.result_name, story.result, style)

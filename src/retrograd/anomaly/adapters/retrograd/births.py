@@ -18,7 +18,7 @@ import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.variables import variables_at
-from retrograd.anomaly.libraries import frames_between, is_between, outwards
+from retrograd.anomaly.libraries import frames_between, is_between, outwards, own_frame
 from retrograd.anomaly.names import canonical, is_normalisation
 from retrograd.autograd import function as _function
 from retrograd.batching import BatchedArray
@@ -70,6 +70,8 @@ class Birth:
         The last sequence number before the operation was recorded.
     code, at
         The user's line.
+    led
+        The program's own line that led there, where that one is an installed package's.
     places
         That line, and those from which the functions around it were called.
     modules
@@ -106,6 +108,7 @@ class Birth:
     seq: int = field(default_factory=next_sequence_nr)
     code: CodeType | None = None
     at: int = 0
+    led: tuple[CodeType, int] | None = None
     places: tuple[tuple[CodeType, int], ...] = ()
     modules: tuple[Any, ...] = ()
     samples: Sequence[Any] = ()
@@ -350,6 +353,8 @@ def _birth(kinds: list[str], found: _Landmarks) -> Birth | None:
         birth.clipping = {"total_norm": float(values["total_norm"]), "max_norm": float(values["max_norm"])}
     if found.user is not None:
         birth.code, birth.at = found.user.f_code, found.at
+        own = own_frame(found.user)
+        birth.led = None if own is None or own is found.user else (own.f_code, own.f_lasti)
     return birth
 
 

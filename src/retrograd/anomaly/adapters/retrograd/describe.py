@@ -148,7 +148,7 @@ class Describer:
             ),
             **input_statistics(arguments.values()),
             **self.names.layer(birth.modules or module_of(node)),
-            **place_fields(birth.code, birth.at),
+            **place_fields(birth.code, birth.at, birth.led),
             **statistics(output),
             **fields,
         )
@@ -361,7 +361,7 @@ class Describer:
             operation = self.operations.of_call(
                 Call(birth.name, birth.op, list(arguments.values()), birth.code, birth.at)
             )
-            place = place_fields(birth.code, birth.at)
+            place = place_fields(birth.code, birth.at, birth.led)
         return NaNEvent(
             kind="error",
             op=birth.name,

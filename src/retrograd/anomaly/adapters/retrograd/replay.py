@@ -28,7 +28,7 @@ from retrograd.anomaly.adapters.retrograd.births import (
     ran_by,
 )
 from retrograd.anomaly.adapters.retrograd.elements import is_bad, is_born, named
-from retrograd.anomaly.libraries import user_frame
+from retrograd.anomaly.libraries import own_frame, user_frame
 from retrograd.autograd.function import BackwardCFunction
 from retrograd.core.inplace import CopySlices
 from retrograd.core.node import Node
@@ -106,7 +106,7 @@ class Call:
         The gradient that arrived at the node, with the samples of vmap hidden in it.
     flags
         The kinds of flags raised in it.
-    inside, variables
+    led, inside, variables
         See :class:`Birth`.
     writes
         Whether it writes to a tensor that was there before, its first operand or one given as ``out=``.
@@ -121,6 +121,7 @@ class Call:
     operands: list[Any]
     code: CodeType | None = None
     at: int = 0
+    led: tuple[CodeType, int] | None = None
     module: Any = None
     within: Call | None = None
     is_backward: bool = False
@@ -220,6 +221,8 @@ class Recorder(Observer):
         user = user_frame(frame)
         if user is not None:
             call.code, call.at = user.f_code, user.f_lasti
+            own = own_frame(user)
+            call.led = None if own is None or own is user else (own.f_code, own.f_lasti)
         self._under_way.append(call)
         return call
 
@@ -370,7 +373,7 @@ class Recorder(Observer):
 def birth_of_call(call: Call, bad: ndarray) -> Birth:
     """The birth of a result of a call."""
     birth = Birth(call.flags, call.name, op=call.op, operands=tuple(call.operands), result=bad, call=call)
-    birth.code, birth.at, birth.variables = call.code, call.at, call.variables
+    birth.code, birth.at, birth.led, birth.variables = call.code, call.at, call.led, call.variables
     return birth
 
 

@@ -70,6 +70,8 @@ class Call:
         For the work of a node in backward, the operation that made the node.
     code, at, modules
         The line that called it, and the modules around it, innermost first.
+    led
+        The program's own line that led to that line, where that is an installed package's.
     applied
         The line that called the user's autograd Function inside which it happened.
     inside
@@ -94,6 +96,7 @@ class Call:
     code: CodeType | None = None
     at: int = 0
     modules: tuple[Any, ...] = ()
+    led: tuple[CodeType, int] | None = None
     applied: tuple[CodeType, int] | None = None
     inside: Call | None = None
     variables: dict[str, Any] = field(default_factory=dict)

@@ -251,7 +251,7 @@ class Describer:
                 context=context,
             ),
             **(self.names.layer(call.modules) or self._layer_of_weights(own)),
-            **place_fields(call.code, call.at),
+            **place_fields(call.code, call.at, call.led),
             **statistics(output),
             **self._note(call),
             **fields,
@@ -330,27 +330,31 @@ class Describer:
             role = "buffer" if self.names.is_buffer(member) else "parameter"
         else:
             role = "parameter" if tensor.requires_grad else "target" if "target" in argument.name else "batch"
+        is_data = role in ("batch", "target")
+        call = origin.call
+        if is_data and call.led is not None:  # the program has given it to the package that met it
+            call = replace(call, code=call.led[0], at=call.led[1], led=None)
         context = dict(fields.pop("context", {}))
-        context |= {"leaf": role} | self._named(origin.call, argument, name, bool(context.get("untraced")))
-        if role in ("batch", "target"):
-            context |= self._of_data(origin.call, tensor, name)
+        context |= {"leaf": role} | self._named(call, argument, name, bool(context.get("untraced")))
+        if is_data:
+            context |= self._of_data(call, tensor, name)
         layer = {"layer_name": member.rpartition(".")[0]} if member is not None and "." in member else {}
         index = first_of(None, tensor)
-        place = self.names.layer(origin.call.modules) | layer
+        place = self.names.layer(call.modules) | layer
         return NaNEvent(
             kind="leaf",
             op="leaf",
             index=index,
             operands={name or argument.name: value_at(tensor, index, tuple(tensor.shape))},
             path=("leaf", *(_short(each) for each in origin.path)),
-            thread=origin.call.thread,
+            thread=call.thread,
             surroundings=Surroundings(
                 consumers=tuple(self.operation(each, depth=AROUND) for each in origin.path[:DEPTH]),
                 library="torch",
                 context=context,
             ),
             **place,
-            **place_fields(origin.call.code, origin.call.at),
+            **place_fields(call.code, call.at, call.led),
             **statistics(tensor),
             **fields,
         )

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from retrograd.anomaly.adapters.branches import same_in_other_branches
-from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.place import own_line, place_fields
 from retrograd.anomaly.adapters.torch.again import Made, made_again
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.describe import Describer, first_of, statistics
@@ -23,6 +23,7 @@ from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.sites import SiteLog
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.libraries import is_own, package_of
 from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core.sites import line_of
 
@@ -271,7 +272,14 @@ class Findings:
         doubt = None if origin.sure else NOT_SURE
         where = self._where_instead(event) or self._where_else(call.forward or call)
         notes = [each for each in (event.note, doubt, where, self._note) if each]
-        return replace(event, note=" ".join(notes) or None)
+        return replace(event, note=" ".join(notes) or None, called_from=event.called_from or self._called_from(event))
+
+    def _called_from(self, event: NaNEvent) -> dict[str, Any] | None:
+        """The program's own line that called a model last, if an operation lies in what is not the program's own."""
+        if event.filename is None or package_of(event.filename) is None:
+            return None
+        places = (call.place for call in reversed(self._calls.kept()))
+        return next((own_line(*place) for place in places if place is not None and is_own(place[0])), None)
 
     def _made_again(self, origin: Origin) -> Made | None:
         """The operation that has made the data which an origin is, if the line that did can be computed again."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from retrograd.anomaly.libraries import frames_between, is_between, outwards, user_frame
+from retrograd.anomaly.libraries import frames_between, is_between, is_own, outwards, user_frame
 
 is_internal = is_between  # as it is called where errors are read
 MODULE_CALL = torch.nn.Module._call_impl.__code__
@@ -49,13 +49,14 @@ class Landmarks(NamedTuple):
     """What lies around a call, from the inside out."""
 
     user: FrameType | None
+    own: FrameType | None  # the program's, where the user's innermost one is an installed package's
     applied: FrameType | None  # the user's line that called the autograd Function it happened in
     modules: tuple[Any, ...]
 
 
 def landmarks(frame: FrameType | None) -> Landmarks:
     """The user's frame, and the modules whose calls are under way, innermost first."""
-    user = applied = None
+    user = own = applied = None
     within = False
     modules = []
     for each in outwards(frame):
@@ -64,9 +65,10 @@ def landmarks(frame: FrameType | None) -> Landmarks:
             modules.append(each.f_locals["self"])
         elif not is_between(code):
             user = user or each
+            own = own or (each if is_own(code) else None)
             applied = applied or (each if within else None)
         within = within or _is_of_function(code)
-    return Landmarks(user, applied, tuple(modules))
+    return Landmarks(user, None if own is user else own, applied, tuple(modules))
 
 
 class Steps:

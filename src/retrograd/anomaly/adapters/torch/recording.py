@@ -96,10 +96,10 @@ class Recorder(TorchDispatchMode):
             modules=around.modules,
             thread=threading.current_thread().name,
         )
-        if self.called_from is not None and around.user is self.called_from[0]:
-            call.code, call.at = self.called_from[1]
-        elif around.user is not None:
-            call.code, call.at = around.user.f_code, around.user.f_lasti
+        if around.user is not None:
+            call.code, call.at = self._line(around.user)
+        if around.own is not None:
+            call.led = self._line(around.own)
         if around.applied is not None:
             call.applied = around.applied.f_code, around.applied.f_lasti
         self._put_into_node(call)
@@ -111,6 +111,12 @@ class Recorder(TorchDispatchMode):
         if func._schema.is_mutable and call.bad:
             self._writers[memory_of(outputs[0])] = call
 
+    def _line(self, frame: FrameType) -> tuple[CodeType, int]:
+        """Where a frame is, or was when it made the call for which a model is run again."""
+        if self.called_from is not None and frame is self.called_from[0]:
+            return self.called_from[1]
+        return frame.f_code, frame.f_lasti
+
     def _put_into_node(self, call: Call) -> None:
         """Where a gradient is computed as a part of the forward pass, put an operation into the node that called it."""
         node: Any = None if self._in_backward else torch._C._current_autograd_node()
@@ -118,7 +124,7 @@ class Recorder(TorchDispatchMode):
         if first is None or is_python(node) or frame_in_backward(sys._getframe(3)) is not None:
             return  # what a function of the user's own calls in backward stands on its own line
         call.name, call.is_backward, call.forward, call.applied = node.name(), True, first, None
-        call.code, call.at, call.modules = first.code, first.at, first.modules
+        call.code, call.at, call.led, call.modules = first.code, first.at, first.led, first.modules
 
     def _arguments(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Argument]:
         schema = func._schema.arguments
@@ -426,7 +432,7 @@ def _place(call: Call, first: Call | None, node: Any) -> None:
     if first is None:
         return
     call.modules = first.modules
-    call.code, call.at = first.code, first.at
+    call.code, call.at, call.led = first.code, first.at, first.led
     if is_python(node) and first.applied is not None:
         call.code, call.at = first.applied
 

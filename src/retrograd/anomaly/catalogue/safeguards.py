@@ -1,0 +1,98 @@
+"""An eps that is there to keep a denominator, a root or a logarithm away from zero, and is zero itself."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from retrograd.anomaly.catalogue._code import Line, dotted
+from retrograd.anomaly.catalogue._expression import denominator, first, is_number, value
+from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.libraries import package_of
+from retrograd.anomaly.surroundings import Operand, Operation
+
+_EPS = re.compile(r"(?:\w*_)?(?:eps|epsilon)", re.IGNORECASE)
+_FROM_ZERO = frozenset(("rsqrt", "log", "log2", "log10", "sqrt"))
+_STEPS = 3  # operations back to the one that takes the eps
+
+
+def usual_eps(scene: Scene) -> str:
+    """What normalisations add to a variance."""
+    return "1e-4" if scene.half else "1e-5"
+
+
+def set_before(scene: Scene, option: str, value: str, line: str) -> str:
+    """A line behind the statement that sets an option: ``self.eps``, or that of the layer ``self.norm``.
+
+    Where the line is an installed package's, the statement alone, as the program can write it.
+    """
+    layer = scene.event.layer_name
+    if layer and "." in option and package_of(scene.event.filename or "") is not None:
+        return f'{scene.model}.get_submodule("{layer}").{option.rpartition(".")[2]} = {value}'
+    return f"{option} = {value}; {line.strip()}"
+
+
+@cause(None, "eps that is zero")
+def zero_eps(scene: Scene) -> Finding | None:
+    operand = first(scene.birth) if scene.op in _FROM_ZERO else denominator(scene.birth)
+    if operand is None or not scene.zero(operand) or (scene.op == "sqrt" and not scene.backward):
+        return None
+    found = next(_named_eps(scene, operand), None)
+    if found is None:
+        return None
+    name, operation = found
+    line = Line.parse(operation.code_line)
+    rewritten = None
+    if line is not None and line.is_simple and operation.code_line is not None:
+        rewritten = set_before(scene, name, usual_eps(scene), operation.code_line)
+    return Finding(
+        f"{name} is there to keep {scene.op} away from 0, but it is 0 itself, or so small that it is rounded to 0: "
+        "what it is added to is 0 here, and so is the sum. Give it its usual size where it is set; in float16 it must "
+        "be 1e-4 or more.",
+        rewritten,
+        f"{name} = {usual_eps(scene)}",
+        operation.lineno,
+    )
+
+
+def _named_eps(scene: Scene, operand: Operand) -> Iterator[tuple[str, Operation]]:
+    """The eps that has been added to an operand, by the name it has in the line that does."""
+    sums = list(_sums_behind(operand))
+    if any(value(each) for made in sums for each in made.args if is_number(each)):
+        return  # it is not what was added that is zero
+    site = scene.site(scene.birth)
+    written = None if site is None else site.written
+    if written is not None:
+        node = written.argument(0, "input") if scene.op in _FROM_ZERO else written.argument(1, "other")
+        for name in _added(node):
+            yield name, scene.birth
+    for made in sums:
+        if made.lineno != scene.birth.lineno:
+            place = scene.site(made)
+            for name in _added(None if place is None else place.written.node):
+                yield name, made
+
+
+def _sums_behind(operand: Operand) -> Iterator[Operation]:
+    """The nearest additions that made an operand."""
+    producer = operand.producer
+    for _ in range(_STEPS):
+        if producer is None:
+            return
+        if producer.op == "add":
+            yield producer
+        producer = first(producer).producer
+
+
+def _added(node: ast.AST | None) -> Iterator[str]:
+    """The names of what is added as an eps, in an expression."""
+    for each in () if node is None else ast.walk(node):
+        if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Add):
+            for term in (each.right, each.left):
+                name = dotted(term)
+                if name is not None and _EPS.fullmatch(name.rpartition(".")[2]):
+                    yield name
+
+
+CAUSES = (zero_eps,)

@@ -1,0 +1,195 @@
+"""Births in the code of an installed package, which the user had better not change, and an eps that is zero."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from retrograd.anomaly import NaNEvent, diagnose, watch
+from retrograd.anomaly.libraries import is_own, package_of
+from retrograd.anomaly.report import format_event
+from tests.anomaly.both import libraries, mended, only_event, run, runs
+
+PACKAGE = """\
+{imports}
+
+class Norm(torch.nn.Module):
+    def __init__(self, eps):
+        super().__init__()
+        self.variance_epsilon = eps
+
+    def forward(self, x):
+        variance = x.pow(2).mean(-1, keepdim=True)
+        return x * torch.rsqrt(variance + self.variance_epsilon)
+
+
+class Model(torch.nn.Module):
+    def __init__(self, eps):
+        super().__init__()
+        self.first = torch.nn.Linear(2, 2)
+        self.norms = torch.nn.ModuleList([Norm(eps)])
+
+    def forward(self, x):
+        return self.norms[0](self.first(x) * 0.0)
+
+
+def entropy(p):
+    return -(p * torch.log(p)).sum()
+"""
+MODEL = """\
+model = package.Model(0.0)
+loss = model(torch.ones(3, 2)).sum()
+loss.backward()
+"""
+
+
+@pytest.fixture(params=["retrograd", "torch"])
+def library(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def package(library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of a package that lies where pip would put it."""
+    name = f"installed_with_{library}"
+    (tmp_path / "site-packages" / name).mkdir(parents=True)
+    text = PACKAGE.format(imports="import torch" if library == "torch" else "import retrograd as torch")
+    (tmp_path / "site-packages" / name / "__init__.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    importlib.invalidate_caches()
+    yield name
+    sys.modules.pop(name, None)
+
+
+@runs
+def test_an_installed_packages_line_is_told_with_the_one_that_led_there(
+    library: str, package: str, steps: bool
+) -> None:
+    text = f"import {package} as package\np = torch.tensor([0.5, 0.0], requires_grad=True)\n"
+    text += "loss = package.entropy(p)\nloss.backward()"
+    event = only_event(run(library, text, steps))
+    assert (event.op, event.function, event.index) == ("log", "entropy", (1,))
+    if not steps and library == "torch":
+        return  # what has called a function, and no model, is known from a second run
+    assert event.called_from is not None
+    assert (event.called_from["lineno"], event.called_from["code_line"]) == (3, "loss = package.entropy(p)")
+    shown = format_event(event)
+    assert "called    " in shown
+    assert ":3  loss = package.entropy(p)" in shown
+    advice = " ".join(shown.split())
+    assert f"belongs to {package}. Change what line 3 gives it, or its options; else the line as above" in advice
+    assert NaNEvent.from_json(event.to_json()) == event
+
+
+@runs
+def test_a_package_s_eps_is_set_from_outside(library: str, package: str, steps: bool) -> None:
+    event = only_event(run(library, f"import {package} as package\n{MODEL}", steps))
+    assert event.filename is not None
+    assert package in event.filename
+    if library == "torch" and not steps:
+        assert event.op == "mul"
+        return  # what the root was taken of is kept by nobody
+    assert event.called_from is not None
+    assert event.called_from["lineno"] == 3
+    assert event.layer_name == "norms.0"
+    assert event.remedy == 'model.get_submodule("norms.0").variance_epsilon = 1e-5'
+    assert "behind the one that makes the model" in " ".join(format_event(event).split())
+    again = MODEL.replace("\n", f"\n{event.remedy}\n", 1)
+    assert not run(library, f"import {package} as package\n{again}", steps).events
+
+
+def test_the_message_has_the_line_that_led_there(library: str, package: str) -> None:
+    text = f"import {package} as package\n{MODEL}"
+    with pytest.raises(Exception, match=r"called from <program .*>:3\n    loss = model") as raised:
+        run(library, text, True, policy="raise")
+    assert raised.value.event.called_from["lineno"] == 3
+
+
+@pytest.mark.parametrize("library", ["torch"])
+def test_bad_data_are_told_where_the_program_gives_them_to_a_package(package: str) -> None:
+    model = importlib.import_module(package).Model(1.0)
+    data = [(torch.ones(3, 2), torch.ones(3))]
+    data[0][0][1, 0] = torch.nan
+    with watch(policy="record") as w:
+        for a, b in w.steps(data):
+            loss = (model(a).sum(1) - b).sum()
+            loss.backward()
+    event = only_event(w)
+    assert (event.kind, event.code_line) == ("leaf", "loss = (model(a).sum(1) - b).sum()")
+    assert (event.called_from, event.layer_name) == (None, "first")
+    assert event.remedy == "a, b = (each[torch.isfinite(a).reshape(len(a), -1).all(1)] for each in (a, b))"
+
+
+OWN = """\
+class Norm(nn.Module):
+    eps = 0.0
+    def forward(self, x):
+        spread = (x - x.mean(-1, keepdim=True)).pow(2).mean(-1, keepdim=True)
+        {line}
+model = Norm()
+x = torch.ones(2, 3, requires_grad=True)
+y = model(x)
+y.sum().backward()
+"""
+LINES = {
+    "in the line": "return x / torch.sqrt(spread + self.eps)",
+    "as a root": "return x * (spread + self.eps).rsqrt()",
+    "a line before": "below = torch.sqrt(spread + self.eps)\n        return x / below",
+    "a logarithm": "return (self.eps + spread).log()",
+}
+
+
+@libraries
+@pytest.mark.parametrize("name", LINES)
+def test_an_eps_of_the_program_is_set_where_it_is_added(library: str, name: str) -> None:
+    text = OWN.format(line=LINES[name])
+    event = only_event(run(library, text, True))
+    found = diagnose(event)
+    assert found.title == "eps that is zero"
+    assert "self.eps is there to keep" in found.cause
+    assert event.remedy is not None
+    assert event.remedy.startswith("self.eps = 1e-5; ")
+    assert event.called_from is None
+    assert not run(library, mended(text, event), True).events
+
+
+@libraries
+@pytest.mark.parametrize(
+    "line", ["return x / (spread - self.eps + self.small_eps)", "return x / (spread.sub(self.eps) + self.small_eps)"]
+)
+def test_an_eps_that_is_not_zero_is_not_blamed(library: str, line: str) -> None:
+    text = OWN.format(line=line).replace("eps = 0.0", "eps = small_eps = 0.5")
+    event = only_event(run(library, text, True))
+    assert event.op == "div"
+    assert diagnose(event).title != "eps that is zero"
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/usr/lib/python3.11/site-packages/timm/layers/norm.py", "timm"),
+        ("/usr/lib/python3/dist-packages/six.py", "six"),
+        ("C:\\venv\\Lib\\site-packages\\timm\\layers\\norm.py", "timm"),
+        ("/home/me/site-packages-of-mine/train.py", None),
+        ("/home/me/train.py", None),
+        ("<ipython-input-3>", None),
+    ],
+)
+def test_the_package_of_a_file(path: str, name: str | None) -> None:
+    assert package_of(path) == name
+
+
+def test_what_the_author_of_a_program_can_change() -> None:
+    def own() -> None: ...
+
+    assert is_own(own.__code__)
+    module: ModuleType
+    for module in (importlib, pytest, sys.modules["retrograd"]):
+        function = next(each for each in vars(module).values() if hasattr(each, "__code__"))
+        assert not is_own(function.__code__)
