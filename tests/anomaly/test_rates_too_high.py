@@ -49,8 +49,9 @@ def stopped(library: str, text: str) -> NaNEvent:
         (program(SGD.format("20.0"), *EXP), 20.0),
         (program(ADAM.format("30.0"), *EXP), 30.0),
         (program(SGD.format("20.0"), *SQUARE), 20.0),
+        (program(SGD.format("1e25"), *EXP), 1e25),
     ],
-    ids=["sgd", "adam", "squares"],
+    ids=["sgd", "adam", "squares", "far too high"],
 )
 def test_the_update_is_to_blame(library: str, text: str, rate: float) -> None:
     event = stopped(library, text)

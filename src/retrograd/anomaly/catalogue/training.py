@@ -450,7 +450,7 @@ def _smaller(rate: float, grown: Mapping[str, Any] | None) -> float:
     if grown is None:
         return rate / 10
     growth = (grown["now"] / grown["before"]) ** (1 / grown["updates"])  # in each of them
-    least = 1e-6 if grown["updates"] == 1 else 1e-3  # later ones had the gradients of weights that had run away
+    least = 0.0 if grown["updates"] == 1 else 1e-3  # later ones had the gradients of weights that had run away
     wanted = rate * max(min(0.1, 0.01 / growth), least)
     return 10.0 ** math.floor(math.log10(wanted)) if wanted > 0 else rate / 10
 
