@@ -257,6 +257,8 @@ def came_in_with(event: NaNEvent) -> str:
     """What brought in a value that no operation has made: "the parameter fc.weight"."""
     context = context_of(event)
     what = " ".join(str(context[key]) for key in ("leaf", "name") if context.get(key))
+    if context.get("computed_by"):
+        return str(context["name"])
     if what == "batch":
         return "data that has no gradient"
     if what:

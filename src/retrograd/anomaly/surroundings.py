@@ -117,6 +117,8 @@ class Surroundings:
             True if a leaf is a NumPy array, to which other functions apply than to tensors.
         ``"bad_members"``
             The names of the parameters and buffers that are not finite, of modules that may have made a leaf.
+        ``"computed_by"``
+            The modules that were called for a leaf's variable, as they are written, with their classes.
         ``"spoilt"``
             The name of a parameter that is not finite itself any more, where something else was to blame.
         ``"updates"``

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import retrograd as rg
+from retrograd.anomaly.report import format_event
 from retrograd.anomaly.report.growth import remembered
 from tests.anomaly.torch.training import Net
 
@@ -170,3 +171,39 @@ def test_an_error_that_is_dealt_with_is_none() -> None:
             torch.linalg.inv(SINGULAR)
         torch.ones(2, requires_grad=True).sum().backward()
     assert not w.events
+
+
+class Scores(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.log(x) - torch.log(x)
+
+    def sampled(self, x: Tensor) -> Tensor:
+        scores = self.prepared(x)
+        probabilities = scores.softmax(-1)
+        return torch.multinomial(probabilities, 1)
+
+    def prepared(self, x: Tensor) -> Tensor:
+        return self(x)
+
+
+@torch.no_grad()
+def sampled(model: nn.Module, x: Tensor) -> Tensor:
+    call = model.__call__
+    scores = call(x)
+    return torch.multinomial(scores.softmax(-1), 1)
+
+
+@pytest.mark.parametrize("method", [False, True])
+def test_what_a_model_has_computed_without_a_gradient_is_no_data(method: bool) -> None:
+    model, x = Scores(), torch.tensor([[1.0, 0.0]])
+    with pytest.raises(RuntimeError, match="probability tensor"), rg.anomaly.watch() as w:
+        model.sampled(x) if method else sampled(model, x)
+    event = w.event
+    assert event is not None
+    assert "computed" in (event.cause or "")
+    assert f"without a gradient, with {'self' if method else 'call'} (Scores)" in (event.cause or "")
+    assert event.remedy is None
+    assert event.rerun is not None
+    shown = format_event(event)
+    assert "uses it" not in shown
+    assert "NaN came in with scores" in shown

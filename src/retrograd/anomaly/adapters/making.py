@@ -54,6 +54,15 @@ def made(code: CodeType, name: str) -> Made:
     return Made(frozenset(lines), frozenset(wanted - {name}))
 
 
+@lru_cache(maxsize=256)
+def calls_behind(code: CodeType, name: str) -> tuple[str, ...]:
+    """What the statements of :func:`made` call, by the names that are written: ``self.encoder``; the last one first."""
+    lines = made(code, name).lines
+    calls = [node for node in body(code) if isinstance(node, ast.Call) and lines.issuperset(lines_of(node))]
+    written = [ast.unparse(each.func) for each in sorted(calls, key=lambda each: -each.lineno)]
+    return tuple(dict.fromkeys(each for each in written if each.replace(".", "").isidentifier()))
+
+
 @lru_cache(maxsize=1024)
 def sources(code: CodeType, name: str) -> tuple[str, ...]:
     """The variables that those statements read which give one its value."""

@@ -106,3 +106,9 @@ def assignment_above(code: CodeType, lineno: int, name: str) -> tuple[str, int] 
         if pattern.match(line):
             return line, number
     return None
+
+
+def is_variable(code: CodeType, name: str | None) -> bool:
+    """Whether a function has a variable of a name, or reads one; the same of an attribute or an item of one."""
+    first = (name or "").partition(".")[0].partition("[")[0]
+    return first in (*code.co_varnames, *code.co_cellvars, *code.co_freevars, *code.co_names)

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from opcode import opmap
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
 from retrograd.anomaly.adapters.making import made, unpacked_with
@@ -92,6 +92,18 @@ def variables_around(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
     """The :func:`named_variables` of these frames, the innermost first."""
     for each in user_frames(frame):
         yield from named_variables(each)
+
+
+def member_of(frame: FrameType, written: str) -> Any:
+    """What a name with dots in it stands for in a frame, without running any code of its owners; None if unknown."""
+    first, *rest = written.split(".")
+    value = local_variables(frame).get(first, frame.f_globals.get(first))
+    for name in rest:
+        held = getattr(value, "__dict__", {})
+        method = inspect.getattr_static(type(value), name, None)
+        bound = MethodType(method, value) if isinstance(method, FunctionType) else None
+        value = held.get(name, held.get("_modules", {}).get(name, bound))
+    return value
 
 
 def partners_of(frame: FrameType | None, code: CodeType | None, at: int, name: str) -> tuple[str, ...]:

@@ -85,6 +85,13 @@ def bad_batch(scene: Scene) -> Finding | None:
             f"numbers itself, in {_listed(members)}: no operation of this step need be to blame. Look at what was "
             "written there: an update or an average by hand, a load.",
         )
+    if computed := context.get("computed_by"):
+        by = f" in line {assigned[1]}, `{assigned[0]}`," if assigned else ""
+        return Finding(
+            f"{name} holds {bad}. It was computed{by} without a gradient, with {_listed(computed)}, of which nothing "
+            "is kept: such numbers were born in there, or came with what was given. Where every operation is recorded, "
+            "the one is found.",
+        )
     buffers = None if name else context.get("bad_buffers")
     made = "no operation that was watched made them"
     if buffers:

@@ -221,9 +221,11 @@ def advice(event: NaNEvent) -> Iterator[str]:
         yield f"{_what_to_change(event, event.remedy)}, then run again."
     elif _is_state(event):
         yield "Mend where it comes from, then run again."
-    elif event.lineno is not None and event.kind == "leaf":
+    elif event.lineno is None or context_of(event).get("computed_by"):
+        pass  # there is nothing to do at that line
+    elif event.kind == "leaf":
         yield f"Mend it before line {event.lineno} uses it, then run again."
-    elif event.lineno is not None and event.operands and not (_is_unkept(event) or is_derived(event)):
+    elif event.operands and not (_is_unkept(event) or is_derived(event)):
         yield f"Look at the operands above: line {event.lineno} must not meet such values."
     if event.born != "NaN" and event.kind in ("divide", "overflow"):
         yield f'If {event.born} is meant: `with retrograd.anomaly.expect_nonfinite("why"):`'

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.channels import channel_of
 from retrograd.anomaly.adapters.extent import extent
-from retrograd.anomaly.adapters.place import assignment_of, only_argument_at, place_fields, written_where
+from retrograd.anomaly.adapters.place import assignment_of, is_variable, only_argument_at, place_fields, written_where
 from retrograd.anomaly.adapters.shapes import inner_index, selection_along
 from retrograd.anomaly.adapters.torch.again import Made
 from retrograd.anomaly.adapters.torch.calls import (
@@ -332,7 +332,7 @@ class Describer:
             role = "parameter" if tensor.requires_grad else "target" if "target" in argument.name else "batch"
         is_data = role in ("batch", "target")
         call = origin.call
-        if is_data and call.led is not None:  # the program has given it to the package that met it
+        if is_data and call.led is not None and is_variable(call.led[0], name):  # given to the package that met it
             call = replace(call, code=call.led[0], at=call.led[1], led=None)
         context = dict(fields.pop("context", {}))
         context |= {"leaf": role} | self._named(call, argument, name, bool(context.get("untraced")))
@@ -378,6 +378,8 @@ class Describer:
             context["partners"] = partners
         if name is not None and (members := self.names.bad_members_behind(call.code, name)):
             context["bad_members"] = members
+        elif name is not None and (called := self.names.modules_called_for(call.code, name)):
+            context["computed_by"] = called
         return context
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.making import calls_behind
 from retrograd.anomaly.adapters.torch.calls import has_nan, is_bad, node_of
-from retrograd.anomaly.adapters.variables import local_variables, modules_behind, variables_around
-from retrograd.anomaly.libraries import user_frames
+from retrograd.anomaly.adapters.variables import local_variables, member_of, modules_behind, variables_around
+from retrograd.anomaly.libraries import outwards, user_frames
 
 
 class Names:
@@ -86,6 +87,20 @@ class Names:
             for member, value in (*module.named_parameters(), *module.named_buffers())
             if is_bad(value)
         )
+
+    def modules_called_for(self, code: CodeType | None, name: str) -> tuple[str, ...]:
+        """The modules that were called, or a method of which was, for a variable of a function under way."""
+        frame = next((each for each in outwards(self.frame) if each.f_code is code), None)
+        if frame is None:
+            return ()
+        owners: dict[int, str] = {}
+        for written in calls_behind(frame.f_code, name):
+            called = member_of(frame, written)
+            owner = getattr(called, "__self__", called)
+            if isinstance(owner, torch.nn.Module):
+                by = written if owner is called else written.rpartition(".")[0] or written
+                owners.setdefault(id(owner), f"{by} ({type(owner).__name__})")
+        return tuple(owners.values())
 
     def model_name(self) -> str | None:
         """The variable that holds the model: ``"model"``, ``"trainer.model"``; not what its methods call it."""
