@@ -17,7 +17,10 @@ from retrograd.cli.again import Command, set_seeds
 from retrograd.cli.program import ProgramNotFoundError, show_only_own_frames
 
 LIBRARIES = ("retrograd", "torch")
-NOTHING_WATCHED = "retrograd: no backward pass was seen in this process, so there was nothing to watch"
+NOTHING_WATCHED = (
+    "retrograd: no backward pass was seen in this process, so there was nothing to watch; for a model that is only "
+    "evaluated there is retrograd.anomaly.NaNDetector(model)"
+)
 NOTHING_RECORDED = "retrograd: the program ended with step {}, before step {}, from which on it was to be recorded"
 MISPLACED = "retrograd: options that are meant for retrograd go before the script: {}"
 OPTIONS = ("--policy", "--report", "--from-step", "--seed")
