@@ -109,6 +109,24 @@ def test_layers_alone_tell_what_no_second_call_shows() -> None:
     assert event.output_has_nan
 
 
+def test_where_no_second_call_is_possible_the_layer_with_the_first_infinity_is_named() -> None:
+    class Cached(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = named(a=same, b=lambda x: x * 1e38 * 1e38, c=same, d=lambda x: x - x)
+
+        def forward(self, x: Tensor, cache: SimpleNamespace) -> Tensor:
+            cache.used += 1
+            return self.layers(x)
+
+    with torch.no_grad():
+        event = found_in(Cached(), ONES, SimpleNamespace(used=0))
+    assert event is not None
+    assert (event.layer_name, event.input_has_inf, event.output_has_nan) == ("layers.d", True, True)
+    assert "An infinity had come in, and layers.b was the first layer to put one out" in str(event.cause)
+    assert "not in the catalogue" not in str(event.cause)
+
+
 def test_what_remembers_how_often_it_was_used_is_not_used_again() -> None:
     class Cache:
         def __init__(self) -> None:

@@ -10,6 +10,7 @@ last what can be said of any operation.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from retrograd.anomaly.catalogue import (
@@ -160,9 +161,25 @@ def _unknown(scene: Scene) -> Diagnosis:
     if event.kind == "error":
         return Diagnosis(None, "unknown cause", f"{event.op} {_REFUSED}", None)
     happened = f"{event.op} gave {event.born}{f' for {values}' if values else ''}."
+    if (came_in := _came_in(scene)) is not None:
+        return Diagnosis(None, "infinity from another layer", f"{happened} {came_in}", None)
     where = _UNSURE if scene.context.get("unkept") else _WHERE_TO_LOOK.get(event.kind, "")
     cause = f"This pattern is not in the catalogue. {happened} {where}"
     return Diagnosis(None, "unknown cause", cause.strip(), None)
+
+
+def _came_in(scene: Scene) -> str | None:
+    """Which layer was the first to put out an infinity, of which another one has made a NaN."""
+    event, layers = scene.event, scene.context.get("layers")
+    if event.kind != "invalid" or not event.input_has_inf or event.input_has_nan or not layers:
+        return None
+    first = layers[-1]  # the rows end with the first layer that is not finite
+    if not math.isinf(first["absmax"]) or first["layer"] == event.layer_name:
+        return None
+    return (
+        f"An infinity had come in, and {first['layer']} was the first layer to put one out: what went in there, or its "
+        "weights, were too large for the type. Look at that layer."
+    )
 
 
 __all__ = ["CAUSES", "Diagnosis", "diagnose", "explain"]
