@@ -235,6 +235,24 @@ def test_what_cannot_be_run_is_named(tmp_path: Path, arguments: tuple[str, ...],
     assert not done.stdout
 
 
+def test_the_frames_of_installed_packages_are_one_line(tmp_path: Path) -> None:
+    package = tmp_path / "site-packages" / "looping"
+    package.mkdir(parents=True)
+    write(package / "__init__.py", "def fit(step):\n    run(step)\n\n\ndef run(step):\n    step()\n")
+    lines = ["import sys", "sys.path.insert(0, 'site-packages')", "import looping, retrograd as rg", "def step():"]
+    lines += ["    rg.log(rg.zeros(1, requires_grad=True)).sum().backward()", "looping.fit(step)"]
+    write(tmp_path / "script.py", "\n".join(lines))
+    trace = retrograd("run", "script.py", cwd=tmp_path).stderr.partition("AnomalyError")[0]
+    assert [line.strip() for line in trace.splitlines()] == [
+        "Traceback (most recent call last):",
+        f'File "{tmp_path / "script.py"}", line 6, in <module>',
+        "looping.fit(step)",
+        "... in looping",
+        f'File "{tmp_path / "script.py"}", line 5, in step',
+        "rg.log(rg.zeros(1, requires_grad=True)).sum().backward()",
+    ]
+
+
 def test_a_script_without_a_command(tmp_path: Path) -> None:
     write(tmp_path / "script.py", "print('ran')")
     done = retrograd("script.py", "--lr", "1", cwd=tmp_path)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import sys
 import traceback
-from collections.abc import Callable
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from types import FrameType, TracebackType
 
 from retrograd.anomaly import AnomalyError, Watch, watch
 from retrograd.anomaly.adapters.frameworks import steps_run_again
 from retrograd.anomaly.event import GradEvent, NaNEvent
+from retrograd.anomaly.libraries import is_own, package_of
 from retrograd.anomaly.messages import outcome_of
 from retrograd.anomaly.report import Report
 from retrograd.cli.again import Command, set_seeds
@@ -113,17 +115,25 @@ def _show(failure: BaseException) -> None:
         sys.excepthook(type(failure), failure, failure.__traceback__)
         return
     first_line = str(failure).partition("\n")[0]
-    lines = ["Traceback (most recent call last):\n", *traceback.format_list(_frames(failure.__traceback__))]
+    lines = ["Traceback (most recent call last):\n", *_frames(failure.__traceback__)]
     _say("".join(lines) + f"{type(failure).__qualname__}: {first_line}")
 
 
-def _frames(trace: TracebackType | None) -> traceback.StackSummary:
-    """The frames outside the libraries."""
-    return traceback.StackSummary.extract(
+def _frames(trace: TracebackType | None) -> Iterator[str]:
+    """The frames outside the libraries; of installed packages, which are deep, a line where the program has its own."""
+    frames = [
         (frame, lineno)
         for frame, lineno in traceback.walk_tb(trace)
         if frame.f_globals.get("__name__", "").split(".")[0] not in LIBRARIES
-    )
+    ]
+    has_own = any(is_own(frame.f_code) for frame, _ in frames)
+    for package, group in groupby(frames, lambda each: _left_out(each[0]) if has_own else None):
+        yield from [f"  ... in {package}\n"] if package else traceback.StackSummary.extract(group).format()
+
+
+def _left_out(frame: FrameType) -> str | None:
+    """The package that a frame belongs to, if it is none of the program's own."""
+    return None if is_own(frame.f_code) else package_of(frame.f_code.co_filename) or "Python"
 
 
 def _silent(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
