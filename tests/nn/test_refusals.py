@@ -34,6 +34,8 @@ REFUSED: dict[str, Program] = {
     "importance of other elements": lambda m: m.nn.utils.prune.l1_unstructured(
         m.nn.Linear(2, 2), "weight", 1, importance_scores=m.ones(3)
     ),
+    "no frames": lambda m: m.nn.functional.ctc_loss(m.zeros(0, 1, 3), m.zeros(1, 0, dtype=m.int64), (0,), (0,)),
+    "no sequences": lambda m: m.nn.functional.ctc_loss(m.zeros(4, 0, 3), m.zeros(0, 2, dtype=m.int64), (), ()),
     "no parametrization": lambda m: m.nn.utils.parametrize.ParametrizationList([], m.ones(2)),
     "a model for its parameters": lambda m: m.optim.SGD(m.nn.Linear(1, 1)),
     "a method for what it gives": lambda m: m.optim.SGD(m.nn.Linear(1, 1).parameters),
