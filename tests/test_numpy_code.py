@@ -190,6 +190,20 @@ PRODUCTS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, "int64") for name in PRODUCTS if name not in ("@", "np.linalg.solve")),
+        *((name, "bool") for name in ("np.outer", "np.kron", "np.vecdot")),  # torch has no matrix products of these
+    ],
+)
+def test_products_of_what_has_no_gradient(name: str, dtype: str) -> None:
+    a, b = (np.array(rows, dtype=dtype) for rows in ([[2, 1], [0, 1]], [[1, 1], [3, 0]]))
+    result, expected = PRODUCTS[name](rg.from_numpy(a), rg.from_numpy(b)).numpy(), PRODUCTS[name](a, b)
+    np.testing.assert_array_equal(result, expected)
+    assert result.dtype == expected.dtype
+
+
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize(
     ("left", "right"), [pair for pair in itertools.permutations(DTYPES, 2) if {*pair} != {"bool", "int64"}]
