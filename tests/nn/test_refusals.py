@@ -38,6 +38,13 @@ REFUSED: dict[str, Program] = {
     "an embedding that is no matrix": lambda m: m.nn.functional.embedding_bag(m.zeros(1, 1, dtype=m.int64), m.ones(3)),
     "one number for a bag": lambda m: m.nn.functional.embedding_bag(m.tensor(0), m.ones(3, 2)),
     "maxima without channels": lambda m: m.nn.functional.max_unpool2d(m.ones(2, 2), m.zeros(2, 2, dtype=m.int64), 2),
+    "a mask of integers": lambda m: m.nn.MultiheadAttention(4, 2)(
+        *[m.ones(2, 1, 4)] * 3, key_padding_mask=m.zeros(1, 2, dtype=m.int64)
+    ),
+    "a number among layers": lambda m: m.nn.Sequential(m.nn.ReLU()).insert(0, 3),
+    "a layer added in place to a Sequential": lambda m: m.nn.Sequential().__iadd__(m.nn.ReLU()),
+    "a size to unflatten that is no tuple": lambda m: m.nn.Unflatten(1, 2.5),
+    "channels in too many dimensions": lambda m: m.nn.functional.dropout1d(m.ones(2, 3, 4, 5)),
     "no frames": lambda m: m.nn.functional.ctc_loss(m.zeros(0, 1, 3), m.zeros(1, 0, dtype=m.int64), (0,), (0,)),
     "no sequences": lambda m: m.nn.functional.ctc_loss(m.zeros(4, 0, 3), m.zeros(0, 2, dtype=m.int64), (), ()),
     "no parametrization": lambda m: m.nn.utils.parametrize.ParametrizationList([], m.ones(2)),
