@@ -834,3 +834,28 @@ def test_the_hessian_of_what_a_function_of_ones_own_computes_with_arrays() -> No
         rg.func.jacrev(rg.func.grad(energy))(V)
     hessian = rg.func.jacrev(rg.func.grad(energy), chunk_size=1)(V)
     np.testing.assert_allclose(hessian.numpy(), np.diag(48 * V))
+
+
+AS_NUMPY_REFUSES: dict[str, Callable[[Any], Any]] = {
+    "pad": lambda x: np.pad(x, 1, mode="sideways"),
+    "polyder": lambda x: np.polyder(x[0], -1),
+    "polyint": lambda x: np.polyint(x[0], -1),
+    "roots": lambda x: np.roots(x),
+    "reshape": lambda x: np.reshape(x.T, 6, copy=False),
+    "sliding_window_view": lambda x: np.lib.stride_tricks.sliding_window_view(x, (1, 1, 1)),
+    "convolve": lambda x: np.convolve(x[0], x[1], mode="sideways"),
+    "convolve of nothing": lambda x: np.convolve(x[0, :0], x[1]),
+    "select": lambda x: np.select([x > 0], [x, x]),
+    "apply_along_axis": lambda x: np.apply_along_axis(np.sum, 1, x[:0]),
+    "apply_over_axes": lambda x: np.apply_over_axes(lambda a, axis: a.sum(), x, (0, 1)),
+    "cumulative_sum": lambda x: np.cumulative_sum(x),
+}
+
+
+@pytest.mark.parametrize("name", AS_NUMPY_REFUSES)
+def test_refusals_are_numpys(name: str) -> None:
+    array = np.arange(6.0).reshape(2, 3)
+    with pytest.raises(Exception) as expected:
+        AS_NUMPY_REFUSES[name](array)
+    with pytest.raises(type(expected.value)):
+        AS_NUMPY_REFUSES[name](rg.from_numpy(array))
