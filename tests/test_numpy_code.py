@@ -190,6 +190,20 @@ PRODUCTS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, "int64") for name in PRODUCTS if name not in ("@", "np.linalg.solve")),
+        *((name, "bool") for name in ("np.outer", "np.kron", "np.vecdot")),  # torch has no matrix products of these
+    ],
+)
+def test_products_of_what_has_no_gradient(name: str, dtype: str) -> None:
+    a, b = (np.array(rows, dtype=dtype) for rows in ([[2, 1], [0, 1]], [[1, 1], [3, 0]]))
+    result, expected = PRODUCTS[name](rg.from_numpy(a), rg.from_numpy(b)).numpy(), PRODUCTS[name](a, b)
+    np.testing.assert_array_equal(result, expected)
+    assert result.dtype == expected.dtype
+
+
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize(
     ("left", "right"), [pair for pair in itertools.permutations(DTYPES, 2) if {*pair} != {"bool", "int64"}]
@@ -820,3 +834,28 @@ def test_the_hessian_of_what_a_function_of_ones_own_computes_with_arrays() -> No
         rg.func.jacrev(rg.func.grad(energy))(V)
     hessian = rg.func.jacrev(rg.func.grad(energy), chunk_size=1)(V)
     np.testing.assert_allclose(hessian.numpy(), np.diag(48 * V))
+
+
+AS_NUMPY_REFUSES: dict[str, Callable[[Any], Any]] = {
+    "pad": lambda x: np.pad(x, 1, mode="sideways"),
+    "polyder": lambda x: np.polyder(x[0], -1),
+    "polyint": lambda x: np.polyint(x[0], -1),
+    "roots": lambda x: np.roots(x),
+    "reshape": lambda x: np.reshape(x.T, 6, copy=False),
+    "sliding_window_view": lambda x: np.lib.stride_tricks.sliding_window_view(x, (1, 1, 1)),
+    "convolve": lambda x: np.convolve(x[0], x[1], mode="sideways"),
+    "convolve of nothing": lambda x: np.convolve(x[0, :0], x[1]),
+    "select": lambda x: np.select([x > 0], [x, x]),
+    "apply_along_axis": lambda x: np.apply_along_axis(np.sum, 1, x[:0]),
+    "apply_over_axes": lambda x: np.apply_over_axes(lambda a, axis: a.sum(), x, (0, 1)),
+    "cumulative_sum": lambda x: np.cumulative_sum(x),
+}
+
+
+@pytest.mark.parametrize("name", AS_NUMPY_REFUSES)
+def test_refusals_are_numpys(name: str) -> None:
+    array = np.arange(6.0).reshape(2, 3)
+    with pytest.raises(Exception) as expected:
+        AS_NUMPY_REFUSES[name](array)
+    with pytest.raises(type(expected.value)):
+        AS_NUMPY_REFUSES[name](rg.from_numpy(array))

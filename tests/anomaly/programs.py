@@ -48,6 +48,7 @@ PROGRAMS = [
         "for _ in range(3):\n    y = (torch.log(x) + torch.exp(x)).sum()",
     ),
     *ways(1, leaf("[-1.0, 0.5]"), "y = torch.log1p(x)"),
+    *ways(1, leaf("[1.0, 0.5]"), "y = (-x + 1).log()"),
     *ways(1, leaf("[1.0, 0.0]", "float64"), "if x.sum() > 0: y = torch.log10(x)"),
     *ways(1, leaf("[1.0, 0.0]", HALF), "y = torch.log(x)"),
     *ways(2, leaf("[3.0, -2.0]"), "y = torch.log(x)", "y = (x - 1).log().sum()"),
@@ -174,6 +175,7 @@ PROGRAMS = [
         "s = (x**2).sum()\ny = torch.sqrt(s)",
         "y = (x**2).sum() ** 0.5",
     ),
+    *ways(21, f"{ZERO}; {leaf('[0.5, 0.5]', name='p')}", "y = x**p"),
     *ways(21, ZERO, "y = x**0.5", "y = torch.pow(x, 0.5).sum()", "y = (2 * x) ** 0.25", "y = x.pow(0.5)"),
     *ways(
         33,

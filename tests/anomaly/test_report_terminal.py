@@ -385,3 +385,41 @@ def test_any_event_keeps_to_the_width(
     some = event(cause=cause, code_line=code, path=tuple(path), operands=operands, remedy=None)
     lines = format_event(some, width=width, history=HISTORY).splitlines()
     assert max(map(len, lines)) <= width
+
+
+_OWN_LINE = str(EVENT.code_line).strip()
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"remedy": _OWN_LINE}, "Change line 41 as above"),
+        ({"remedy": "p = probabilities(x)", "remedy_lineno": 30}, "Change line 30 as above"),
+        ({"remedy": f"norm.eps = 1e-5; {_OWN_LINE}"}, "what its first part changes where that is made"),
+        ({"remedy": "norm = torch.nn.LayerNorm(8, eps=1e-3)"}, "Make the layer as above, where it is made"),
+        ({"remedy": "optimizer = Adam(model.parameters(), eps=1e-4)"}, "Make the optimizer as above"),
+        ({"remedy": "lr = lr / 10"}, "Make the steps of the update smaller, as above"),
+        ({"remedy": 'model.get_buffer("mask").zero_()'}, "Run the line above once, after what has written"),
+        ({"remedy": "y = x.clamp(min=0)"}, "Write what line 41 computes in the form above"),
+        ({"remedy": "y = x.clamp(min=0)", "lineno": None}, "Change the code as above"),
+        ({"remedy": "assert x == x, x"}, "Put the line above before line 41, where the value is used"),
+        ({"remedy": "x = x[:1]", "kind": "leaf", "lineno": None}, "put the line above after the model was made"),
+    ],
+)
+def test_what_to_change(facts: dict[str, Any], said: str) -> None:
+    text = " ".join(format_event(replace(EVENT, **facts)).split())
+    assert said in text
+    assert "then run again." in text
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"kind": "error"}, "error in log"),
+        ({"kind": "error", "is_backward": True}, "error in the backward of log"),
+        ({"kind": "underflow"}, "underflow in log"),
+        ({"op": "unknown", "harmed": "loss"}, "-Inf of unknown birth in loss"),
+    ],
+)
+def test_what_is_no_birth(facts: dict[str, Any], said: str) -> None:
+    assert format_event(replace(EVENT, **facts)).splitlines()[1].startswith(said)

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.anomaly import AnomalyError, AnomalyWarning, NaNEvent, Watch, expect_nonfinite
+from retrograd.anomaly import AnomalyError, AnomalyWarning, NaNEvent, Watch, environment, expect_nonfinite
 from retrograd.anomaly.adapters.retrograd import looks
 from retrograd.core import state
 from retrograd.core.registry import composites, operations
@@ -1008,6 +1008,13 @@ def test_a_wrong_value_of_the_variable() -> None:
     result = run("rasie")
     assert result.returncode == 1
     assert "RETROGRAD_WATCH=rasie: set it to 1, or to a policy" in result.stderr
+
+
+@pytest.mark.parametrize("step", ["0", "-1", "last"])
+def test_a_wrong_step_of_the_variable(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    monkeypatch.setenv("RETROGRAD_FROM_STEP", step)
+    with pytest.raises(ValueError, match=f"RETROGRAD_FROM_STEP={step}: set it to the number of a step"):
+        environment.start()
 
 
 def test_the_import_stays_light() -> None:

@@ -120,3 +120,41 @@ h.sum().backward()
     assert operation is not None
     assert [each.name for each in operation.args][:2] == ["input", "other"]
     assert not run(library, mended(program, event), steps).events, event.remedy
+
+
+@pytest.mark.parametrize("write", ["y[:2].sqrt_()", "y[:2].pow_(0.5)"])
+def test_a_birth_in_the_rule_of_a_write_to_a_view(write: str) -> None:
+    """PyTorch shows of such a node nothing that could tell the operation."""
+    program = f"""
+x = torch.tensor([0.0, 2.0, 1.0], requires_grad=True)
+y = x * 1
+{write}  {HERE}
+y.sum().backward()
+"""
+    event = only_event(run("retrograd", program))
+    assert (event.lineno, event.kind, event.index) == (line(program), "divide", (0,))
+    assert not run("retrograd", mended(program, event)).events
+
+
+@libraries
+def test_a_remedy_keeps_the_annotation_of_a_name(library: str) -> None:
+    program = f"""
+x = torch.tensor([200.0, 2.0], requires_grad=True)
+h: torch.Tensor = torch.exp(x)  {HERE}
+h.sum().backward()
+"""
+    event = only_event(run(library, program))
+    assert (event.remedy or "").startswith("h: torch.Tensor = torch.exp(")
+    assert not run(library, mended(program, event)).events
+
+
+@libraries
+@pytest.mark.parametrize("options", ["1", "dim=-1, keepdim=True"])
+def test_the_mean_over_a_dimension_without_elements(library: str, options: str) -> None:
+    program = f"""
+x = torch.ones(3, 0, requires_grad=True)
+x.mean({options}).sum().backward()  {HERE}
+"""
+    event = only_event(run(library, program))
+    assert (event.op, event.lineno) == ("mean", line(program))
+    assert not run(library, mended(program, event)).events

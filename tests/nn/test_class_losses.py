@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -83,6 +84,22 @@ def test_ignored_targets_have_no_part(library: Any) -> Any:
         loss = library.nn.functional.nll_loss(log_probs, target, reduction=reduction)
         loss.sum().backward()
         report += [loss, log_probs.grad]
+    return report
+
+
+@parity
+def test_gradients_that_are_nan_pass_ignored_targets_by(library: Any) -> Any:
+    report = []
+    target, weight = library.tensor([-100, 1, -100]), library.tensor([1.0, 2.0])
+    for name in ("nll_loss", "cross_entropy"):
+        for reduction in ("mean", "sum", "none"):
+            for options in ({}, {"weight": weight}):
+                for create_graph in (False, True):
+                    x = library.tensor([[1.0, 3.0], [0.5, 0.25], [2.0, 1.0]], requires_grad=True)
+                    loss = getattr(library.nn.functional, name)(x, target, reduction=reduction, **options)
+                    arriving = library.full_like(loss, math.nan)
+                    (gradient,) = library.autograd.grad(loss, x, arriving, create_graph=create_graph)
+                    report += [gradient.isnan(), gradient.nan_to_num()]
     return report
 
 

@@ -183,6 +183,12 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
     "ctc frames": lambda L, F: F.ctc_loss(L.zeros(4, 1, 3), L.tensor([[1]]), [5], [1]),
     "ctc labels": lambda L, F: F.ctc_loss(L.zeros(4, 1, 3), L.tensor([[1]]), [4], [2]),
     "ctc joined": lambda L, F: F.ctc_loss(L.zeros(4, 2, 3), L.tensor([1, 2, 1]), [4, 4], [1, 1]),
+    "ctc lengths that are no integers": lambda L, F: F.ctc_loss(
+        L.zeros(4, 1, 3), L.tensor([[1]]), L.tensor([4.0]), L.tensor([1])
+    ),
+    "ctc dimensions": lambda L, F: F.ctc_loss(L.zeros(4), L.tensor([[1]]), [4], [1]),
+    "ctc batch": lambda L, F: F.ctc_loss(L.zeros(4, 1, 3), L.tensor([[1], [1]]), [4], [1]),
+    "nll of a number": lambda L, F: F.nll_loss(L.tensor(1.0), L.tensor(0)),
     "ctc lengths": lambda L, F: F.ctc_loss(L.zeros(4, 2, 3), L.tensor([[1], [2]]), [4], [1, 1]),
 }
 

@@ -34,6 +34,19 @@ REFUSED: dict[str, Program] = {
     "importance of other elements": lambda m: m.nn.utils.prune.l1_unstructured(
         m.nn.Linear(2, 2), "weight", 1, importance_scores=m.ones(3)
     ),
+    "no classes for nothing": lambda m: m.nn.functional.one_hot(m.zeros(0, dtype=m.int64), 0),
+    "an embedding that is no matrix": lambda m: m.nn.functional.embedding_bag(m.zeros(1, 1, dtype=m.int64), m.ones(3)),
+    "one number for a bag": lambda m: m.nn.functional.embedding_bag(m.tensor(0), m.ones(3, 2)),
+    "maxima without channels": lambda m: m.nn.functional.max_unpool2d(m.ones(2, 2), m.zeros(2, 2, dtype=m.int64), 2),
+    "a mask of integers": lambda m: m.nn.MultiheadAttention(4, 2)(
+        *[m.ones(2, 1, 4)] * 3, key_padding_mask=m.zeros(1, 2, dtype=m.int64)
+    ),
+    "a number among layers": lambda m: m.nn.Sequential(m.nn.ReLU()).insert(0, 3),
+    "a layer added in place to a Sequential": lambda m: m.nn.Sequential().__iadd__(m.nn.ReLU()),
+    "a size to unflatten that is no tuple": lambda m: m.nn.Unflatten(1, 2.5),
+    "channels in too many dimensions": lambda m: m.nn.functional.dropout1d(m.ones(2, 3, 4, 5)),
+    "no frames": lambda m: m.nn.functional.ctc_loss(m.zeros(0, 1, 3), m.zeros(1, 0, dtype=m.int64), (0,), (0,)),
+    "no sequences": lambda m: m.nn.functional.ctc_loss(m.zeros(4, 0, 3), m.zeros(0, 2, dtype=m.int64), (), ()),
     "no parametrization": lambda m: m.nn.utils.parametrize.ParametrizationList([], m.ones(2)),
     "a model for its parameters": lambda m: m.optim.SGD(m.nn.Linear(1, 1)),
     "a method for what it gives": lambda m: m.optim.SGD(m.nn.Linear(1, 1).parameters),

@@ -41,6 +41,13 @@ CASES = [
     ("complex", "rg.complex(f, f3)"),
     ("add_", "f.add_(g)"),
     ("mul_", "f.mul_(f3)"),
+    # alpha
+    ("add", "rg.add(f, f, alpha=True)"),
+    ("add", "rg.add(i, i, alpha=1.0)"),
+    ("add", "f.add_(f, alpha=1 + 0j)"),
+    ("sub", "rg.sub(i, i, alpha=1.0)"),
+    ("sub", "f.sub_(f, alpha=False)"),
+    ("sub", "rg.rsub(f, f, alpha=True)"),
     # no tensors
     ("add", "rg.add(f, 'a')"),
     ("add", "rg.add(f, None)"),

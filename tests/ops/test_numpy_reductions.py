@@ -114,9 +114,10 @@ CASES = [
 ]
 if hasattr(np, "cumulative_sum"):
     CASES += [
-        case(function, X, axis=1, include_initial=initial)
+        case(function, x, axis=axis, include_initial=initial)
         for function in (np.cumulative_sum, np.cumulative_prod)
         for initial in (False, True)
+        for x, axis in ((X, 1), (X[0, 0, 0, ...], None))
     ]
 
 A = np.array([[3, 1, 2, 1], [5, 1, 2, 2]])

@@ -62,6 +62,15 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "a gap": (lambda m: m.istft(m.ones(5, 9, dtype=m.complex64), 8, window=m.zeros(8)), "window overlap add min: 0"),
     "no signal": (lambda m: m.istft(m.ones(5, 9, dtype=m.complex64), 8, window=m.ones(8), length=-1), "length > 0"),
+    "no spectra": (lambda m: m.istft(m.ones(0, 3, dtype=m.complex64), 4), r"non-empty.*\[0, 3\]"),
+    "complex from half": (
+        lambda m: m.istft(m.ones(3, 5, dtype=m.complex64), 4, window=m.ones(4), onesided=True, return_complex=True),
+        "onesided",
+    ),
+    "real from a complex window": (
+        lambda m: m.istft(m.ones(4, 5, dtype=m.complex64), 4, window=m.ones(4, dtype=m.complex64), onesided=False),
+        "return_complex=True",
+    ),
     "frames apart": (lambda m: m.istft(m.ones(5, 9, dtype=m.complex64), 8, 9, window=m.ones(8)), "hop_length"),
 }
 

@@ -373,6 +373,8 @@ def _batched(
     from retrograd.vectorize import as_batch, hide, mapping
 
     given = _as_tuple(grad_outputs)
+    if any(gradient is not None and not gradient.ndim for gradient in given):
+        raise IndexError("is_grads_batched: each of grad_outputs needs a first dimension, for the batch; got a number")
     sizes = {len(gradient) for gradient in given if gradient is not None}
     if not sizes:
         raise RuntimeError(

@@ -70,6 +70,11 @@ def _sub_scaled(input, other, alpha: Any):
     return input - _convert_alpha("sub", alpha, input.dtype) * other
 
 
+def _is_one(alpha: Any) -> bool:
+    """Whether ``alpha`` can be left out; True and 1.0 have to suit the dtype as others do."""
+    return type(alpha) is int and alpha == 1
+
+
 def _convert_alpha(name: str, alpha: Any, dtype: np.dtype) -> Any:
     """``alpha`` in the dtype of the result, which must be of the same kind or a higher one."""
     if isinstance(alpha, bool) and dtype.kind != "b":
@@ -85,10 +90,10 @@ def _convert_alpha(name: str, alpha: Any, dtype: np.dtype) -> Any:
     return as_alpha(name, alpha, dtype)
 
 
-def as_alpha(name: str, alpha: Any, dtype: np.dtype) -> Any:
+def as_alpha(name: str, alpha: Any, dtype: np.dtype, argument: str = "alpha") -> Any:
     """``alpha`` in the dtype of what it is multiplied with; negative integers wrap around in unsigned types."""
     if not fits(alpha, dtype):
-        raise RuntimeError(f"{name}: alpha {alpha} cannot be converted to type {dtype} without overflow")
+        raise RuntimeError(f"{name}: {argument} {alpha} cannot be converted to type {dtype} without overflow")
     return np.asarray(alpha).astype(dtype)[()]
 
 
@@ -99,13 +104,13 @@ def add(input: Operand, other: Operand, *, alpha: Any = 1, out: Tensor | None = 
     >>> rg.add(rg.tensor([1., 2.]), rg.tensor([10., 20.]), alpha=0.5)
     tensor([ 6., 12.])
     """
-    return _add(input, other, out=out) if alpha == 1 else _add_scaled(input, other, alpha, out=out)
+    return _add(input, other, out=out) if _is_one(alpha) else _add_scaled(input, other, alpha, out=out)
 
 
 @composite("subtract", reported=False)
 def sub(input: Operand, other: Operand, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """Return ``input - alpha * other``. There is no difference of bool tensors; use ``logical_xor``."""
-    return _sub(input, other, out=out) if alpha == 1 else _sub_scaled(input, other, alpha, out=out)
+    return _sub(input, other, out=out) if _is_one(alpha) else _sub_scaled(input, other, alpha, out=out)
 
 
 subtract = sub
@@ -114,7 +119,7 @@ subtract = sub
 @composite(method=False, reported=False)
 def rsub(input: Operand, other: Operand, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """Return ``other - alpha * input``."""
-    return _rsub(input, other, out=out) if alpha == 1 else _sub_scaled(other, input, alpha, out=out)
+    return _rsub(input, other, out=out) if _is_one(alpha) else _sub_scaled(other, input, alpha, out=out)
 
 
 _add_, _add_scaled_ = inplace(_add.op, "add_"), inplace(_add_scaled.op, "add_")
@@ -123,12 +128,12 @@ _sub_, _sub_scaled_ = inplace(_sub.op, "sub_"), inplace(_sub_scaled.op, "sub_")
 
 def add_(input: Tensor, other: Operand, *, alpha: Any = 1) -> Tensor:
     """In-place form of :func:`retrograd.add`."""
-    return _add_(input, other) if alpha == 1 else _add_scaled_(input, other, alpha)
+    return _add_(input, other) if _is_one(alpha) else _add_scaled_(input, other, alpha)
 
 
 def sub_(input: Tensor, other: Operand, *, alpha: Any = 1) -> Tensor:
     """In-place form of :func:`retrograd.sub`."""
-    return _sub_(input, other) if alpha == 1 else _sub_scaled_(input, other, alpha)
+    return _sub_(input, other) if _is_one(alpha) else _sub_scaled_(input, other, alpha)
 
 
 add_method("add_", add_)

@@ -106,6 +106,12 @@ def _coefficient(weights: Any, reduction: str, count: int) -> Any:
     return weights / np.where(total == 0, 1, total)  # the mean of no losses is NaN, and no logit changes it
 
 
+def _shares(g: Any, coefficient: Any) -> Any:
+    """The gradient of every target's loss: none of what weighs nothing, even if ``g`` is not finite."""
+    shares = g.reshape((-1,)) * coefficient
+    return keep(shares, coefficient != 0) if np.ndim(coefficient) else shares
+
+
 def _reduced(loss: Any, weights: Any, reduction: str, target: Any, input: Any) -> Any:
     """The losses of all targets as ``reduction`` says; what weighs nothing does not count."""
     if weights is not None:
@@ -154,7 +160,7 @@ def _nll_gradient(g, input_shape, target, weight, ignore_index, reduction, class
         number = input_shape[_dim(input_shape)]
         classes, weights = _read(target, number, weight, ignore_index, g.dtype)
         coefficient = _coefficient(weights, reduction, classes.size)
-    return place_classes(g.reshape((-1,)) * -coefficient, classes, input_shape)
+    return place_classes(-_shares(g, coefficient), classes, input_shape)
 
 
 @op(
@@ -238,10 +244,10 @@ def _classes_back(grad: Any, shape: tuple[int, ...]) -> Any:
 def _cross_entropy_gradient(g, input, target, weight, ignore_index, reduction, slopes, scale):
     """The gradient of the logits: softmax minus 1 at the target, times the gradient of the target's loss."""
     if slopes is not None:
-        return _classes_back(slopes * (g.reshape(-1) * scale), input.shape)
+        return _classes_back(slopes * _shares(g, scale), input.shape)
     dim = _dim(input.shape)
     classes, weights = _read(target, input.shape[dim], weight, ignore_index, input.dtype)
-    each = np.broadcast_to(g.reshape((-1,)) * _coefficient(weights, reduction, classes.size), classes.shape)
+    each = np.broadcast_to(_shares(g, _coefficient(weights, reduction, classes.size)), classes.shape)
     across = (*target.shape[:dim], 1, *target.shape[dim:])
     spread_out = each.reshape(across) if input.ndim > 1 else each
     probabilities = softmax(input, dim) if isinstance(input, Tensor) else softmax.op.forward(input, dim)

@@ -87,10 +87,9 @@ def _alphas(emissions: Any, states: _States) -> Any:
     """(T, N, S): the logarithm of the probability of everything up to a state."""
     frames = len(emissions)
     alphas = np.full_like(emissions, NEVER)
-    if frames:
-        alphas[0, :, 0] = emissions[0, :, 0]
-        if emissions.shape[2] > 1:
-            alphas[0, :, 1] = np.where(states.last > 0, emissions[0, :, 1], NEVER)
+    alphas[0, :, 0] = emissions[0, :, 0]
+    if emissions.shape[2] > 1:
+        alphas[0, :, 1] = np.where(states.last > 0, emissions[0, :, 1], NEVER)
     for t in range(1, frames):
         alphas[t] = _forward_step(alphas[t - 1], states.jumps) + emissions[t]
     return alphas
@@ -135,8 +134,8 @@ def _losses(alphas: Any, states: _States, input_lengths: Any) -> Any:
     """Minus the logarithm of the probability of the labels; infinite, where there is no path."""
     samples = np.arange(len(input_lengths))
     empty = np.where(states.last > 0, NEVER, 0.0).astype(alphas.dtype)  # no frames
-    at_end = alphas[np.maximum(input_lengths - 1, 0), samples] if len(alphas) else None
-    losses = -empty if at_end is None else -np.where(input_lengths > 0, _ends(at_end, states), empty)
+    at_end = alphas[np.maximum(input_lengths - 1, 0), samples]
+    losses = -np.where(input_lengths > 0, _ends(at_end, states), empty)
     return np.where(losses >= -NEVER / 2, np.inf, losses)
 
 
@@ -188,7 +187,7 @@ def _lengths(name: str, lengths: Any, count: int, most: int) -> Any:
 
 def _padded(targets: Any, lengths: Any) -> Any:
     """Targets that were joined into a vector, as one row per sample."""
-    rows = np.zeros((len(lengths), int(lengths.max(initial=0))), np.int64, like=targets)
+    rows = np.zeros((len(lengths), int(lengths.max())), np.int64, like=targets)
     rows[np.arange(rows.shape[1]) < lengths[:, None]] = targets
     return rows
 
@@ -241,6 +240,8 @@ def ctc_loss(
         raise RuntimeError(f"ctc_loss: targets must be integral, got {targets.dtype}; convert them with .long()")
     if log_probs.ndim not in (2, 3):
         raise RuntimeError(f"ctc_loss: log_probs must be of shape [T, N, C] or [T, C], got {list(log_probs.shape)}")
+    if 0 in log_probs.shape:
+        raise RuntimeError(f"ctc_loss: log_probs must not be empty, got {list(log_probs.shape)}")
     single = log_probs.ndim == 2
     x = log_probs.unsqueeze(1) if single else log_probs
     frames, count, classes = x.shape

@@ -14,6 +14,7 @@ from retrograd.core.tensor import Tensor
 from retrograd.dtypes import result_dtype
 from retrograd.ops._matrices import adjoint, check_floating, check_same_dtype, rows
 from retrograd.ops._rules import conj, expand_reduced, normalize_dim
+from retrograd.ops.arithmetic import as_alpha
 
 
 def product(name: str, a: Any, b: Any) -> Any:
@@ -205,12 +206,12 @@ def _add_product(name: str, input: Any, added: Any, beta: Any, alpha: Any) -> An
     if added.dtype.kind == "b":
         alpha, beta = bool(alpha), bool(beta)
     if alpha != 1:
-        added *= alpha
+        added *= as_alpha(name, alpha, added.dtype)
     try:
         if beta == 1:
             added += input
         elif beta != 0:
-            added += input * beta
+            added += input * as_alpha(name, beta, added.dtype, "beta")
         else:
             np.broadcast_to(input, added.shape)  # its shape must fit all the same
     except ValueError:

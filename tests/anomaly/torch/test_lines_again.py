@@ -21,6 +21,9 @@ FOUND = {
     "adv = torch.log(zero)": ("log", (1,), {"input": 0.0}),
     "adv = (zero - 1).sqrt()": ("sqrt", (1,), {"input": -1.0}),
     "adv = same * (100 * zero).exp()": ("exp", (0,), {"input": 100.0}),
+    "adv = (-same).sqrt()": ("sqrt", (0,), {"input": -2.0}),
+    "adv = (zero + -2).log()": ("log", (0,), {"input": -1.0}),
+    "adv = same / (zero - zero.max(0).values)": ("div", (2,), {"input": 2.0, "other": 0.0}),
     "adv = 1 / zero**2": ("div", (1,), {"input": 1, "other": 0.0}),
 }
 
@@ -47,6 +50,11 @@ def test_the_operation_that_made_data(made: str) -> None:
 def test_of_several_lines_the_first_that_was_bad() -> None:
     event = event_of("table = same / zero", "adv = table[:3].reshape(3)")
     assert (event.op, event.lineno, event.index) == ("div", 4, (1,))
+
+
+def test_numbers_among_the_variables() -> None:
+    event = event_of("scale = 0.0", "adv = same / scale")
+    assert (event.op, event.lineno, event.operands) == ("div", 5, {"input": 2.0, "other": 0.0})
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,11 @@ def _multi_dot(arrays: Any, *, out: Any = None) -> Any:
 def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1, keepdims: bool = False) -> Any:
     # NumPy counts the axis in each operand, before they are broadcast
     x1, x2 = (np.moveaxis(x, axis, -1) for x in _tensors(x1, x2))
-    result = vecdot(x1, x2) if x1.dtype.kind in "fc" else np.sum(x1 * x2, axis=-1)
+    if x1.dtype.kind in "fc":
+        result = vecdot(x1, x2)
+    else:
+        product = x1 * x2
+        result = (np.any if product.dtype.kind == "b" else np.sum)(product, axis=-1)
     return np.expand_dims(result, axis) if keepdims else result
 
 

@@ -50,6 +50,7 @@ def _cumulative(name: str, function: Callable[..., Any], first: int) -> Callable
     def answer(
         x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None, include_initial: bool = False
     ) -> Any:
+        x = np.atleast_1d(x)
         if axis is None:
             if x.ndim > 1:
                 raise ValueError(f"numpy.{name}: for more than one dimension, the axis must be given")
