@@ -17,8 +17,10 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
+_RUNPY = runpy.run_module.__code__.co_filename
 _servers: list[subprocess.Popen[str]] = []
 
 
@@ -96,16 +98,22 @@ def _become(command: list[str], cwd: str, environment: dict[str, str], folder: s
             runpy.run_module(command[2], run_name="__main__", alter_sys=True)
         else:
             sys.argv[:] = command[1:]
-            sys.path[0] = str(Path(cwd, command[1]).parent)
-            runpy.run_path(command[1], run_name="__main__")
+            path = Path(cwd, command[1])
+            sys.path[0] = str(path.parent)
+            sys.modules["__main__"] = main = ModuleType("__main__")
+            main.__file__ = str(path)
+            exec(compile(path.read_bytes(), path, "exec"), vars(main))
         code = 0
     except SystemExit as asked:
         if asked.code is None or isinstance(asked.code, int):
             code = asked.code or 0
         else:
             print(asked.code, file=sys.stderr)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+    except BaseException as error:
+        frames = error.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename in (__file__, _RUNPY):
+            frames = frames.tb_next
+        sys.excepthook(type(error), error.with_traceback(frames), frames)
     # What the interpreter does in the end, but for taking the libraries to pieces, which takes a second.
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()

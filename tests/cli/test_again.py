@@ -11,8 +11,8 @@ import pytest
 
 from retrograd.anomaly.report import read_runs
 from retrograd.cli.again import called
-from tests import forking
 from tests.test_cli import ENVIRONMENT, SOURCE, write
+from tests.test_cli import forked as python
 
 pytest.importorskip("torch", reason="torch is not installed")  # the programs below import it
 
@@ -43,10 +43,6 @@ x = torch.ones(2, requires_grad=True)
 for _ in range(4):
     (x * 2).sum().backward()
 """
-
-
-def python(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return forking.python(*arguments, cwd=cwd, **{**ENVIRONMENT, "PYTHONPATH": str(SOURCE), **environment})
 
 
 def retrograd(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
