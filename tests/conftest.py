@@ -4,9 +4,10 @@ import gc
 import importlib
 import os
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 import retrograd.ops
@@ -57,10 +58,28 @@ def pytest_pycollect_makemodule(module_path, parent):
     return module
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Tens of thousands of tests stay to the end: collecting garbage need not go through them every time."""
-    gc.collect()
-    gc.freeze()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """A worker tells of a test only what it found, once: most tests take less time than the messages about them."""
+    config = item.config
+    wanted = any(config.getoption(name, None) is not None for name in ("durations", "xmlpath"))  # of the other phases
+    if wanted or not hasattr(config, "workerinput"):
+        return None  # all is told, as by default
+    for report in runtestprotocol(item, nextitem=nextitem, log=False):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import retrograd as rg
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.report import read_runs
 from retrograd.cli.session import NOTHING_WATCHED
+from tests import forking
 
 SOURCE = Path(rg.__file__).parent.parent
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("RANK", "FORCE_COLOR", "COLUMNS")}
@@ -44,6 +45,11 @@ def python(*arguments: str, cwd: Path, text: str = "", **environment: str) -> su
 
 def retrograd(*arguments: str, cwd: Path, text: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     return python("-m", "retrograd", *arguments, cwd=cwd, text=text, **environment)
+
+
+def forked(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same as :func:`python` for a program that imports torch, where that has been imported already."""
+    return forking.python(*arguments, cwd=cwd, **{**ENVIRONMENT, "PYTHONPATH": str(SOURCE), **environment})
 
 
 def write(path: Path, code: str) -> None:
@@ -147,9 +153,9 @@ TORCH_ERRORS = {
 def test_an_error_has_the_traceback_that_it_has_under_python(tmp_path: Path, failing: str) -> None:
     pytest.importorskip("torch")
     (tmp_path / "script.py").write_text(TORCH_PROGRAM.format(TORCH_ERRORS[failing]), encoding="utf-8")
-    expected = python("script.py", cwd=tmp_path)
+    expected = forked("script.py", cwd=tmp_path)
     assert "Traceback" in expected.stderr
-    assert without_note(retrograd("run", "script.py", cwd=tmp_path)) == without_note(expected)
+    assert without_note(forked("-m", "retrograd", "run", "script.py", cwd=tmp_path)) == without_note(expected)
 
 
 @pytest.mark.parametrize("name", ["package", "package.module"])
@@ -362,7 +368,8 @@ def test_a_script_that_leaves_its_loop_because_of_its_loss(
     tmp_path: Path, script: str, place: str, policy: str
 ) -> None:
     write(tmp_path / "script.py", script)
-    done = retrograd("run", "--policy", policy, "script.py", cwd=tmp_path)
+    run = forked if script is not ANOTHER_LOOP else python
+    done = run("-m", "retrograd", "run", "--policy", policy, "script.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (int(policy == "raise"), "done\n")
     assert "Traceback" not in done.stderr
     assert done.stderr.strip().splitlines()[1].startswith(f"-Inf born in log, {place}")

@@ -33,7 +33,8 @@ def test_values_computed_again_are_those_of_the_call(row: Row) -> None:
             if call is None or not isinstance(node, OpNode):
                 continue
             for again, result in zip(graph.compute(node), call.results, strict=False):
-                np.testing.assert_allclose(again, result, err_msg=f"{node.name()} in {sample}")
+                if not np.array_equal(again, result, equal_nan=True):
+                    np.testing.assert_allclose(again, result, err_msg=f"{node.name()} in {sample}")
 
 
 X = rg.tensor([[1.0, 2.0], [3.0, 4.0]])

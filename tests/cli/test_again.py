@@ -11,7 +11,8 @@ import pytest
 
 from retrograd.anomaly.report import read_runs
 from retrograd.cli.again import called
-from tests.test_cli import ENVIRONMENT, SOURCE, python, retrograd, write
+from tests.test_cli import ENVIRONMENT, SOURCE, write
+from tests.test_cli import forked as python
 
 pytest.importorskip("torch", reason="torch is not installed")  # the programs below import it
 
@@ -42,6 +43,10 @@ x = torch.ones(2, requires_grad=True)
 for _ in range(4):
     (x * 2).sum().backward()
 """
+
+
+def retrograd(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return python("-m", "retrograd", *arguments, cwd=cwd, **environment)
 
 
 def shell(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -45,6 +45,14 @@ def content(entry: Any) -> Any:
     return entry._data if isinstance(entry, rg.Tensor) else entry
 
 
+def is_plainly_equal(mine: Any, theirs: Any) -> bool:
+    """Whether :func:`numpy.testing.assert_equal` would pass, which puts all that it compares into words."""
+    if isinstance(mine, np.ndarray):
+        return np.array_equal(mine, theirs, equal_nan=mine.dtype.kind in "fc")
+    plain = all(isinstance(each, int) for each in mine) if isinstance(mine, tuple) else isinstance(mine, (int, str))
+    return mine is theirs or (plain and mine == theirs)
+
+
 def assert_same_record(short: Any, general: Any) -> None:
     assert type(short) is type(general)
     if not isinstance(short, OpNode):
@@ -56,7 +64,8 @@ def assert_same_record(short: Any, general: Any) -> None:
     for mine, theirs in itertools.zip_longest(short.saved or (), general.saved or ()):
         mine, theirs = content(mine), content(theirs)
         assert type(mine) is type(theirs)
-        np.testing.assert_equal(mine, theirs)
+        if not is_plainly_equal(mine, theirs):
+            np.testing.assert_equal(mine, theirs)
 
 
 @pytest.mark.parametrize("grad", [True, False], ids=["recorded", "plain"])

@@ -26,6 +26,7 @@ with warnings.catch_warnings(), mock.patch("torch.backends.disable_global_flags"
     warnings.simplefilter("ignore")
     from torch.testing._internal import common_utils
     from torch.testing._internal.common_methods_invocations import op_db
+    from torch.testing._internal.opinfo import core
 
 # dtype: how many of the samples of an operation, the first ones, and how many derivatives
 DTYPES = {torch.float64: (16, 2), torch.complex128: (8, 2), torch.int64: (8, 0), torch.bool: (8, 0)}
@@ -250,7 +251,8 @@ def derivatives_of(entry: Any, dtype: torch.dtype, most: int) -> int:
 )
 def test_torchs_samples_give_what_torch_gives(entry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # it would look through the stack, and the source of all that is on it, for a test of torch's own
-    monkeypatch.setattr(common_utils, "extract_test_fn", lambda: None)
+    for module in (common_utils, core):
+        monkeypatch.setattr(module, "extract_test_fn", lambda: None)
     call = call_of(entry)
     assert call is not None
     ignored, _ = listed(DIFFERENCES, entry) or ("nothing", "")

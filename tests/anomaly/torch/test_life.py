@@ -24,6 +24,7 @@ from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
 from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.sites import SiteLog
 from tests.anomaly.torch.training import Net, batches, log_of_zero, root_of_zero, train, watched
+from tests.test_cli import forked
 
 OPTIMIZER = sys.modules["torch.optim.optimizer"]
 
@@ -262,7 +263,8 @@ def test_a_script_that_is_not_there(tmp_path: Path) -> None:
 
 def test_an_error_of_linear_algebra_in_a_script_is_explained(tmp_path: Path) -> None:
     script = "import torch\nkernel = torch.ones(3, 3)\nroot = torch.linalg.cholesky(kernel)\n"
-    done = run(script, tmp_path, "-m", "retrograd", "run")
+    (tmp_path / "train.py").write_text(script)
+    done = forked("-m", "retrograd", "run", "train.py", cwd=tmp_path)
     assert done.returncode == 1
     assert "LinAlgError: linalg.cholesky: " in done.stderr
     assert "root = torch.linalg.cholesky(kernel + 1e-5 * torch.eye(" in done.stderr
@@ -270,7 +272,9 @@ def test_an_error_of_linear_algebra_in_a_script_is_explained(tmp_path: Path) -> 
 
 def test_the_script_itself_fails(tmp_path: Path) -> None:
     script = "import torch\nraise ValueError('its own')\n"
-    watched_run, plain = run(script, tmp_path, "-m", "retrograd", "run"), run(script, tmp_path)
+    (tmp_path / "train.py").write_text(script)
+    watched_run = forked("-m", "retrograd", "run", "train.py", cwd=tmp_path)
+    plain = forked("train.py", cwd=tmp_path)
     assert watched_run.returncode == plain.returncode == 1
     assert watched_run.stderr == plain.stderr
 

@@ -15,11 +15,8 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 def body(code: CodeType) -> Iterator[ast.AST]:
     """What stands in a function, but for what stands in functions and classes inside of it."""
-    tree = _parsed("".join(linecache.getlines(code.co_filename)))
-    within: list[ast.AST] = [tree]
-    if code.co_name != "<module>":
-        within = [node for node in ast.walk(tree) if isinstance(node, _SCOPES) and _begin(node) == code.co_firstlineno]
-    for node in within:
+    tree, scopes = _parsed("".join(linecache.getlines(code.co_filename)))
+    for node in [tree] if code.co_name == "<module>" else scopes.get(code.co_firstlineno, ()):
         yield from inside(node)
 
 
@@ -45,11 +42,17 @@ def variables_in(written: ast.AST) -> Iterator[str]:
 
 
 @lru_cache(maxsize=8)
-def _parsed(source: str) -> ast.Module:
+def _parsed(source: str) -> tuple[ast.Module, dict[int, list[ast.AST]]]:
+    """The tree of a file, and its functions and classes by their first line."""
+    scopes: dict[int, list[ast.AST]] = {}
     try:
-        return module_of(source)
+        tree = module_of(source)
     except SyntaxError:  # a notebook's commands
-        return ast.Module([], [])
+        return ast.Module([], []), scopes
+    for node in ast.walk(tree):
+        if isinstance(node, _SCOPES):
+            scopes.setdefault(_begin(node), []).append(node)
+    return tree, scopes
 
 
 def _begin(scope: ast.AST) -> int:
