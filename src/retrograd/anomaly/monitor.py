@@ -457,6 +457,25 @@ class Watch:
         message = f"{message_of(self._completed(event))}\n{ONCE}"
         warnings.warn(message, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
 
+    def in_vain(self, kind: str, event: NaNEvent, remark: str) -> None:
+        """Take over an event that the program has gone on after for so long that it trains no more: that is a warning.
+
+        Parameters
+        ----------
+        kind
+            As for :meth:`found`.
+        event
+            The birth.
+        remark
+            What has come of it.
+        """
+        event = self._completed(event)
+        event = replace(event, note=" ".join(filter(None, (event.note, remark))))
+        action = "record" if self._action(kind, event) == "record" else "warn"
+        self._record(kind, event, action)
+        if action == "warn":
+            warnings.warn(message_of(event), AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
+
     def remember_loss(self, value: float | None) -> None:
         """Begin a step in the histories; how large its gradients are is known later."""
         self.loss_history.append(value)

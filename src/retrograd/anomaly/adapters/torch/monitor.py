@@ -389,6 +389,7 @@ class TorchMonitor:
         self._sites.leave()
         if self._optimizer is not optimizer or not self.updates:
             self._optimizer = optimizer
+            self._by_hand.no_steps()
             self._divisions.see(optimizer)
             if self.watch.rerun_loaders:  # an unmodified script
                 self._meet(optimizer)
