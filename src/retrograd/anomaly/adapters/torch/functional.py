@@ -337,7 +337,7 @@ _NEVER_BACK = (
 
 def is_point(value: Any) -> bool:
     """Whether it is a tensor whose numbers can be read."""
-    return type(value) in _PLAIN and value.layout is torch.strided and can_be_bad(value)
+    return type(value) in _PLAIN and value.layout is torch.strided and value.dtype.itemsize > 1 and can_be_bad(value)
 
 
 def _is_member(owner: Any, name: str) -> bool:
