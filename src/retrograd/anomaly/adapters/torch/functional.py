@@ -81,13 +81,12 @@ class Doubt:
             return True
         asked = zip(points, self.gradients, strict=True)
         pairs = [(point, each) for point, each in asked if each is not None and is_bad(each)]
-        if any(
-            has_nan(each) for _, each in pairs
-        ):  # which goes through all that an update does, as an infinity may not
+        if any(has_nan(each) for _, each in pairs):  # it goes through all that an update does; an infinity may not
             pairs = [(point, torch.where(each.isnan(), each, 0.0)) for point, each in pairs]
-        return all(
-            (reached := bad(point)) is not None and not bool((~each.isfinite() & ~reached).any())
-            for point, each in pairs
+        reached = [(bad(point), ~each.isfinite()) for point, each in pairs]
+        return bool(reached) and all(
+            not bool(wrong.any()) or (there is not None and not bool((wrong & ~there).any()))
+            for there, wrong in reached
         )
 
 
