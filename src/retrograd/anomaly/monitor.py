@@ -17,6 +17,7 @@ from retrograd.anomaly.catalogue import explain
 from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain, with_context
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
+from retrograd.anomaly.left_out import IN_VAIN, LeftOut
 from retrograd.anomaly.libraries import cut_below_user, depth_of_user, is_in_backward, rendered_for_notebooks
 from retrograd.anomaly.messages import (
     CARRIED_OVER,
@@ -88,6 +89,8 @@ class Watch:
         The first step of which every operation is recorded.
     again : callable
         Says for a step how to have the program record every operation from there on.
+    left_out : LeftOut
+        Batches that the program has left out by itself, because it saw that their loss is not finite.
     every_backward : bool
         Whether the gradients are looked at when each backward ends, and not only before an update, which another
         program's loop may do beyond the step that can be run again; to be set before the start.
@@ -144,6 +147,7 @@ class Watch:
         self._started = self._ended = 0.0
         self._replay: SecondRun | None = None
         self._unfinished: tuple[str, NaNEvent] | None = None  # of a step that was left before its second run
+        self.left_out = LeftOut()
         self._checked: tuple[str, NaNEvent] | None = None  # of a loss that the program may leave its loop for
         self._lock = threading.RLock()
         self._warned = Warned()
@@ -175,6 +179,7 @@ class Watch:
         self._own_time = 0.0
         self.step = 0
         self._let_through = LetThrough()
+        self.left_out = LeftOut()
         self.loss_history.clear()
         self.grad_norm_history.clear()
         _stack.append(self)
@@ -253,6 +258,8 @@ class Watch:
     def __repr__(self) -> str:
         state = "observing" if self in _stack else "stopped" if self._started else "not started"
         found = f"{len(self._events)} event{'' if len(self._events) == 1 else 's'}"
+        if self.left_out.total:
+            found += f", {self.left_out.total} left out by the program"
         return f"<{type(self).__name__}: {state}, step {self.step}, {found}, overhead {self.overhead:.2%}>"
 
     @property
@@ -378,7 +385,9 @@ class Watch:
         if not (is_in_backward(error) and self.loss_history):
             self.remember_loss(None)  # of the step that has come to no loss
         for adapter in self._adapters:
-            event = adapter.explain(error) if isinstance(adapter, ExplainsErrors) else None
+            event = None
+            with suppress(Exception):  # one of ours must not take the place of the error that is under way
+                event = adapter.explain(error) if isinstance(adapter, ExplainsErrors) else None
             if event is not None and self.listens_to("nan"):
                 event = self._completed(event if event.step else replace(event, step=self.step + 1))
                 self._record("nan", event, "explain")
@@ -412,19 +421,31 @@ class Watch:
     def goes_on(self) -> None:
         """A derivative is asked for: where the program has checked a bad loss before, it knew what to do about it."""
         self._checked = None
+        self.left_out.goes_on()
 
     @property
     def is_silent(self) -> bool:
         """Whether nothing is to be said of a loss that the program checks now, as one that has been told of."""
-        if self._checked is not None or expected.depth or sys.is_finalizing():
-            return True
-        is_second_run = self._replay is not None and self._replay.first is not None
-        return is_second_run or (bool(self._events) and self._events[-1].step in (self.step, self.step + 1))
+        told = bool(self._events) and self._events[-1].step in (self.step, self.step + 1)
+        return self.is_quiet or self._checked is not None or told
 
-    def checked(self, kind: str, event: NaNEvent) -> None:
-        """Take over the event of a loss that the program checks by itself: if nothing comes after it, that is why."""
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nobody is to look at losses that the program checks now."""
+        is_second_run = self._replay is not None and self._replay.first is not None
+        return is_second_run or bool(expected.depth) or sys.is_finalizing()
+
+    def checked(self, kind: str, event: NaNEvent, in_vain: bool = False) -> None:
+        """Take over the event of a loss that the program checks by itself: if nothing comes after it, that is why.
+
+        ``in_vain`` says that it has left out so many batches in a row that this is to be told.
+        """
         event = replace(event, step=self.step + 1, batch_idx=self.batch_idx)
-        if self.listens_to(kind):
+        if not self.listens_to(kind):
+            return
+        if in_vain:
+            self.in_vain(kind, event, IN_VAIN)
+        else:
             self._checked = kind, self._completed(event)
 
     def found(self, kind: str, event: NaNEvent, *, exact: bool = False) -> str:
@@ -456,6 +477,25 @@ class Watch:
         self.tells_once = False
         message = f"{message_of(self._completed(event))}\n{ONCE}"
         warnings.warn(message, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
+
+    def in_vain(self, kind: str, event: NaNEvent, remark: str) -> None:
+        """Take over an event that the program has gone on after for so long that it trains no more: that is a warning.
+
+        Parameters
+        ----------
+        kind
+            As for :meth:`found`.
+        event
+            The birth.
+        remark
+            What has come of it.
+        """
+        event = self._completed(event)
+        event = replace(event, note=" ".join(filter(None, (event.note, remark))))
+        action = "record" if self._action(kind, event) == "record" else "warn"
+        self._record(kind, event, action)
+        if action == "warn":
+            warnings.warn(message_of(event), AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
 
     def remember_loss(self, value: float | None) -> None:
         """Begin a step in the histories; how large its gradients are is known later."""

@@ -96,6 +96,15 @@ def unpacked_with(code: CodeType | None, at: int, name: str) -> tuple[str, ...]:
     return ()
 
 
+@lru_cache(maxsize=256)
+def left_over(code: CodeType, lineno: int) -> frozenset[str]:
+    """The variables of loops that have ended, where a function is at a line: nothing else gives them a value."""
+    loops = [node for node in body(code) if isinstance(node, (ast.For, ast.AsyncFor))]
+    ended = {name for loop in loops if lineno not in lines_of(loop) for name in _given(loop.target)}
+    heads = {lines_of(loop.iter) for loop in loops}
+    return frozenset(ended.difference(*(each.gives for each in _statements(code) if each.lines not in heads)))
+
+
 def _is_named(written: ast.AST, name: str) -> bool:
     return isinstance(written, ast.Name) and written.id == name
 

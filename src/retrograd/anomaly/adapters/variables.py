@@ -6,16 +6,20 @@ import inspect
 import linecache
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 from opcode import opmap
-from types import CodeType, FrameType, FunctionType, MethodType
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from retrograd.anomaly.adapters.making import made, unpacked_with
+from retrograd.anomaly.adapters.making import left_over, made, unpacked_with
 from retrograd.anomaly.adapters.place import variables_read
 from retrograd.anomaly.libraries import is_library, outwards, user_frames
 
 _MOST = 200  # items of a container that are looked through
+_MOST_HELD = 10_000  # things at one depth that are looked through
+_DEPTH = 4
 _PLAIN = frozenset(("builtins", "numpy", "torch"))  # modules whose objects hold no variables of the user's
 RAISE = opmap["RAISE_VARARGS"]  # what ``raise`` and ``assert`` end with
 _ABOUT_NUMBERS = (ArithmeticError, ValueError, SystemExit)  # as ``int`` raises of a NaN, and what ends a program
@@ -67,13 +71,7 @@ def variables_left_by(error: BaseException, is_internal: Callable[[CodeType], bo
 
 def named_variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
     """The variables of a frame, then what lies in the lists, dictionaries and objects among them, with their names."""
-    variables = local_variables(frame)
-    if frame.f_code.co_name != "<module>":
-        variables |= {
-            name: frame.f_globals[name]
-            for name in frame.f_code.co_names
-            if name in frame.f_globals and name not in variables
-        }
+    variables = _variables_and_globals(frame)
     yield from variables.items()
     for name, value in variables.items():
         if isinstance(value, (list, tuple)):
@@ -86,6 +84,18 @@ def named_variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
         elif type(value).__module__ not in _PLAIN and not isinstance(value, type):
             for key, item in list(getattr(value, "__dict__", {}).items())[:_MOST]:
                 yield f"{name}.{key}", item
+
+
+def _variables_and_globals(frame: FrameType) -> dict[str, Any]:
+    """The variables of a frame, and those of its module that its code names."""
+    variables = local_variables(frame)
+    if frame.f_code.co_name != "<module>":
+        variables |= {
+            name: frame.f_globals[name]
+            for name in frame.f_code.co_names
+            if name in frame.f_globals and name not in variables
+        }
+    return variables
 
 
 def variables_around(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
@@ -104,6 +114,39 @@ def member_of(frame: FrameType, written: str) -> Any:
         bound = MethodType(method, value) if isinstance(method, FunctionType) else None
         value = held.get(name, held.get("_modules", {}).get(name, bound))
     return value
+
+
+def held_around(frame: FrameType | None, is_hidden: Callable[[Any, str], bool]) -> Iterator[Any]:
+    """What the variables of these frames hold, and what lies in that, as far as it is not deep.
+
+    The variable of a loop that has ended holds something by accident. ``is_hidden`` says of an attribute of an object
+    that it does not count.
+    """
+    level = [
+        value
+        for each in user_frames(frame)
+        for name, value in _variables_and_globals(each).items()
+        if name not in left_over(each.f_code, each.f_lineno)
+    ]
+    seen: set[int] = set()
+    for _ in range(_DEPTH):
+        level = [each for each in level if id(each) not in seen][:_MOST_HELD]
+        seen.update(map(id, level))
+        yield from level
+        level = [inner for value in level for inner in _items(value, is_hidden)]
+
+
+def _items(value: Any, is_hidden: Callable[[Any, str], bool]) -> Iterator[Any]:
+    """What a container holds, or an object of the user's."""
+    if isinstance(value, (list, tuple, set, frozenset, deque)):
+        yield from islice(value, _MOST)
+    elif isinstance(value, dict):
+        yield from islice(value.values(), _MOST)
+    elif not isinstance(value, (type, ModuleType, FunctionType)) and type(value).__module__ not in _PLAIN:
+        own = dict(getattr(value, "__dict__", {}))
+        slots = getattr(type(value), "__slots__", ())
+        own |= {name: getattr(value, name, None) for name in ([slots] if isinstance(slots, str) else slots)}
+        yield from (item for name, item in islice(own.items(), _MOST) if not is_hidden(value, name))
 
 
 def partners_of(frame: FrameType | None, code: CodeType | None, at: int, name: str) -> tuple[str, ...]:

@@ -46,17 +46,20 @@ def explanation(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEven
     return _refused_loss(error, watch, inquest) or refused_parameter(error, watch.model, inquest)
 
 
-def look_at_checked(frame: FrameType | None, watch: Watch, inquest: Inquire) -> None:
-    """Tell the watch of a loss that is not finite and that the program checks, having read something in a frame."""
-    if watch.is_silent or not state.local.grad_enabled:
+def look_at_checked(frame: FrameType | None, value: Any, watch: Watch, inquest: Inquire) -> None:
+    """Tell the watch of a loss that is not finite and that the program checks, having read a value in a frame."""
+    if watch.is_quiet or not state.local.grad_enabled:
         return
-    found = checked_loss(sites.user_frame(frame), sites.is_internal, _has_history, lambda loss: is_bad(loss._data))
-    if found is not None:
-        frame, loss = found
+    around, seen = sites.user_frame(frame), watch.left_out
+    found = checked_loss(around, sites.is_internal, _has_history, lambda loss: is_bad(loss._data), seen)
+    if found is None:
+        return
+    loss, in_vain = found.loss, seen.note(found.frame.f_code, found.loss, type(value) is float)
+    if in_vain or (found.leaves and not watch.is_silent):
         with watch.with_loss(loss_of(loss._data)):
-            event = _of_loss(loss, frame, watch, inquest)
+            event = _of_loss(loss, found.frame, watch, inquest)
         if event is not None and event.op not in watch.allow:
-            watch.checked(harm_of([loss._data]), event)
+            watch.checked(harm_of([loss._data]), event, in_vain=in_vain)
 
 
 def _refused_argument(error: BaseException, tensor: Tensor, watch: Watch, inquest: Inquire) -> NaNEvent | None:

@@ -436,7 +436,7 @@ class RetrogradMonitor(Monitor):
 
     def read(self, value: Any) -> None:
         if may_tell_of_one(value):
-            look_at_checked(sys._getframe(2), self.watch, self.inquest)
+            look_at_checked(sys._getframe(2), value, self.watch, self.inquest)
 
     def _report_passing(self, edges: Sequence[Edge]) -> None:
         """Births that did no harm, if somebody wants to know."""

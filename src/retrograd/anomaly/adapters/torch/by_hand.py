@@ -8,6 +8,7 @@ then on it is seen what is written to leaves: in no time at all as long as gradi
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import time
 import weakref
@@ -23,11 +24,13 @@ from torch.utils.weak import WeakIdKeyDictionary
 from retrograd.anomaly.adapters.torch.calls import can_be_bad, is_bad
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.forward import ModelCall
+from retrograd.anomaly.adapters.torch.functional import Asked, Chain, NewTensors, is_point
 from retrograd.anomaly.adapters.torch.gradients import bad_ones, finite_norm, kind_of, loss_is_bad, loss_number
 from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.recording import memory_of, unseen
 from retrograd.anomaly.adapters.torch.recordings import above
 from retrograd.anomaly.adapters.torch.tail import Tail
+from retrograd.anomaly.adapters.weakly import weakly
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 
@@ -38,18 +41,8 @@ _FIRST = 3  # calls that may be for weights although nothing is known of their l
 _SAMPLED = 8  # calls in which a number is read from a leaf, to see writes to ``.data`` that no version tells
 _FOLLOWED = 3  # updates after one that was left out: what the program keeps of it may hold it
 _OLDEST = 8  # calls for which a suspicion is held
-_PLAIN = (Tensor, torch.nn.Parameter)
 
 _graph_task = torch._C._current_graph_task_id
-
-
-@dataclass(eq=False)
-class _Call:
-    """A call of ``autograd.grad``: its loss, the norm of its gradients, and whether it has been counted as a step."""
-
-    loss: float | None
-    norm: float | None = None
-    counted: bool = False
 
 
 @dataclass(eq=False)
@@ -59,7 +52,7 @@ class _Mark:
     version: int
     place: int
     sample: float | None
-    call: _Call
+    call: Asked
 
     def tells(self, leaf: Tensor) -> bool:
         """Whether the leaf has been written to since, by what torch counts."""
@@ -204,6 +197,7 @@ class UpdatesByHand:
     def __init__(self, monitor: TorchMonitor) -> None:
         self._monitor: TorchMonitor = weakref.proxy(monitor)
         self._asked = 0  # how often, for the gradients of leaves
+        self._counted = 0  # of these calls, as steps
         self._unversioned = False  # the program writes to ``.data``
         self._marks: Any = WeakIdKeyDictionary()  # of leaves
         self._told: Any = WeakIdKeyDictionary()  # leaves that are known to be spoilt
@@ -212,15 +206,20 @@ class UpdatesByHand:
         self._writes: _Writes | None = None
         self._keys: tuple[Any, Any] | None = None  # of the dispatcher, where calls of the program's own begin
         self._uncompiled = contextlib.ExitStack()
+        self._new_tensors = NewTensors(
+            monitor, weakly(self._is_open), weakly(self._count_once), weakly(self._step_ended)
+        )
 
     def start(self, patches: Patches) -> None:
+        self._new_tensors.start(patches)
         patches.wrap(torch.autograd, "_engine_run_backward", self._run_backward)
 
     def stop(self) -> None:
         """Let go of everything."""
         self._suspicions = []
         self._see_no_writes()
-        self._asked, self._followed, self._unversioned = 0, 0, False
+        self._new_tensors.stop()
+        self._asked, self._counted, self._followed, self._unversioned = 0, 0, 0, False
         self._marks, self._told = WeakIdKeyDictionary(), WeakIdKeyDictionary()
 
     # --- the gradients --------------------------------------------------------------------------------------------
@@ -232,17 +231,21 @@ class UpdatesByHand:
         withheld = self._settle(asked=True) if self._suspicions and not own else False
         if own or kwargs.get("accumulate_grad", True) or not self._is_boundary(args):
             return original(outputs, *args, **kwargs)
-        leaves = [each for each in args[3] if _is_leaf(each)]
-        if not leaves:  # as where a compiler traces a backward
+        points = [each for each in args[3] if is_point(each)]
+        if not points:  # as where a compiler traces a backward
             return original(outputs, *args, **kwargs)
         began = time.perf_counter()
+        leaves = [each for each in points if each.requires_grad and each.is_leaf]
         known = [leaf for leaf in leaves if leaf in self._marks]
         self._asked += 1
         losses = [each for each in outputs if each.device.type == "cpu" and loss_is_bad(each)]
-        counted = self._count(leaves, outputs)
+        chain = self._new_tensors.at(points)
+        counted = self._count(leaves, outputs, chain)
         may_be_weights = known or self._asked <= _FIRST or any(type(leaf) is torch.nn.Parameter for leaf in leaves)
-        if not (may_be_weights or withheld):
+        if not (may_be_weights or withheld or chain.moves):
             return original(outputs, *args, **kwargs)
+        if losses or chain.doubt or chain.lost_for:
+            withheld |= self._new_tensors.judge(chain, points)
         monitor = self._monitor
         tail = None
         if not (monitor.watch.replaying or monitor._recorder is not None):
@@ -255,7 +258,7 @@ class UpdatesByHand:
         finally:
             if tail is not None:
                 tail.backward_ended()
-        gradients = _of_leaves(args, returned)
+        gradients = _returned(points, args, returned)
         calls = monitor._calls.forget() if counted else monitor._calls.kept()
         if counted:
             self._step_ended(outputs)
@@ -265,30 +268,41 @@ class UpdatesByHand:
             _zero(gradients)
         elif gradients:
             self._followed -= 1
-            if not self._look(gradients, counted) or losses or self._followed >= 0 or monitor._recordings.for_good:
-                self._suspect(gradients, outputs, losses, tail, calls, {id(leaf) for leaf in known})
+            if not self._look(gradients, chain.asked) or losses or self._followed >= 0 or monitor._recordings.for_good:
+                suspicion = self._suspect(gradients, outputs, losses, tail, calls, {id(leaf) for leaf in known})
+                self._doubt(chain, points, suspicion)
         return returned
 
     def _is_boundary(self, args: Sequence[Any]) -> bool:
         """Whether gradients that are returned may go to weights by the program's own hand."""
+        return len(args) >= 4 and not args[2] and self._is_open()
+
+    def _is_open(self) -> bool:
+        """Whether any gradients may that are asked for now."""
         monitor = self._monitor
-        if expected.depth or len(args) < 4 or args[2]:
+        if expected.depth or monitor._agreement.active:
             return False
-        if monitor._optimizer is not None or monitor.watch.optimizer is not None or monitor._agreement.active:
+        if monitor._optimizer is not None or monitor.watch.optimizer is not None:
             return False
         return torch._C._functorch.peek_interpreter_stack() is None and not torch.compiler.is_compiling()
 
-    def _look(self, gradients: Sequence[tuple[Tensor, Tensor]], counted: bool) -> bool:
+    def _doubt(self, chain: Chain, points: Sequence[Tensor], suspicion: _Suspicion) -> None:
+        """Watch for the next point at this place, which may be made of these gradients by new tensors."""
+        known = {id(point): gradient for point, gradient in suspicion.gradients}
+        gradients = [known.get(id(point)) for point in points]
+        explain = functools.partial(self._explain, suspicion) if suspicion.is_bad else None
+        self._new_tensors.doubt(chain, points, gradients, explain)
+
+    def _look(self, gradients: Sequence[tuple[Tensor, Tensor]], asked: Asked) -> bool:
         """Look at gradients, and say whether they are finite."""
         monitor = self._monitor
         if not monitor._is_due():
             return True
         began = time.perf_counter()
         norm = finite_norm([gradient for _, gradient in gradients])
-        if counted:
+        asked.norm = norm
+        if asked.counted:
             monitor._remember(norm)
-        elif not monitor._recordings.rehearsing:
-            self._marks[gradients[0][0]].call.norm = norm
         monitor.watch.spent(monitor._pace.looked(began))
         return norm is not None
 
@@ -300,14 +314,14 @@ class UpdatesByHand:
         tail: Tail | None,
         calls: list[ModelCall],
         known: set[int],
-    ) -> None:
+    ) -> _Suspicion:
         """Gradients may not be finite. So may be leaves already, by what was written to them since the last call."""
         monitor = self._monitor
         with unseen():
             spoilt = {id(leaf): leaf for leaf, _ in gradients if is_bad(leaf)}
             lost = [] if losses else [each for each in outputs if is_bad(each)]
             wrong = bool(bad_ones(gradients))
-        clean = [(leaf, leaf.detach()) for leaf, _ in gradients if id(leaf) not in spoilt]
+        clean = [(leaf, leaf.detach()) for leaf, _ in gradients if leaf.is_leaf and id(leaf) not in spoilt]
         for leaf, _ in clean:
             self._told.pop(leaf, None)
         step = max(monitor.watch.step, 1)
@@ -322,17 +336,22 @@ class UpdatesByHand:
         elif clean and (wrong or self._followed >= 0 or monitor._recordings.for_good):
             self._suspicions.append(suspicion)
             self._see_writes()
+        return suspicion
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
-    def _count(self, leaves: Sequence[Tensor], outputs: Sequence[Tensor]) -> bool:
-        """Count a step if leaves have been written to since their gradients were asked for last: then they are trained
-        by hand, and the call before was a step as well.
+    def _count(self, leaves: Sequence[Tensor], outputs: Sequence[Tensor], chain: Chain) -> bool:
+        """Count a step if leaves have been written to since their gradients were asked for last, or others have come
+        in their place: then they are trained by hand, and the call before was a step as well.
         """
         if self._monitor._recordings.rehearsing:
             return False
         loss = loss_number(outputs[0])
-        call = _Call(loss if isinstance(loss, float) else None)
+        call = Asked(loss if isinstance(loss, float) else None)
+        earlier, chain.asked = chain.asked, call
+        if chain.trains:
+            self._count_once(earlier)
+            self._count_once(call)
         sampled = self._unversioned or self._asked <= _SAMPLED
         for leaf in leaves:
             sample = abs(leaf.detach().sum().item()) if sampled and leaf is leaves[-1] else None
@@ -344,14 +363,25 @@ class UpdatesByHand:
             self._marks[leaf] = _Mark(leaf._version, leaf.data_ptr(), sample, call)
         return call.counted
 
-    def _count_once(self, call: _Call) -> None:
+    def _count_once(self, call: Asked) -> None:
         if not call.counted:
             call.counted = True
+            self._counted += 1
             self._monitor.watch.step += 1
             self._monitor.watch.remember_loss(call.loss)
             self._monitor.watch.remember_grad_norm(call.norm)
 
-    def _step_ended(self, outputs: Sequence[Tensor]) -> None:
+    def no_steps(self) -> None:
+        """An optimizer steps: what has been counted before was an inner loop, or an attack."""
+        watch, counted = self._monitor.watch, self._counted
+        if counted:
+            self._counted = 0
+            watch.step = max(watch.step - counted, 0)
+            for history in (watch.loss_history, watch.grad_norm_history):
+                for _ in range(min(counted, len(history) - 1)):
+                    history.popleft()
+
+    def _step_ended(self, outputs: Sequence[Tensor] = ()) -> None:
         monitor = self._monitor
         monitor._pace.unseen += 1
         monitor._sites.step_ended([each.grad_fn for each in outputs])
@@ -445,21 +475,22 @@ class UpdatesByHand:
             self._see_no_writes()
         return withheld
 
-    def _explain(self, suspicion: _Suspicion) -> None:
+    def _explain(self, suspicion: _Suspicion) -> NaNEvent | None:
         """Find out how bad gradients came about, as long as all is as it was then."""
         monitor = self._monitor
         if suspicion.event is not None or not suspicion.is_bad:
-            return
+            return suspicion.event
         with monitor._at_work(), self._above_autograd(), monitor._calls.of_earlier_step(suspicion.calls):
             findings = monitor._findings(tail=suspicion.tail)
             if suspicion.losses:
                 event = findings.in_forward(suspicion.losses)
             else:
                 event = findings.in_backward(bad_ones(suspicion.gradients), suspicion.lost)
-        self._tell_step(suspicion, event)
+        return self._tell_step(suspicion, event)
 
-    def _tell_step(self, suspicion: _Suspicion, event: NaNEvent) -> None:
+    def _tell_step(self, suspicion: _Suspicion, event: NaNEvent) -> NaNEvent:
         suspicion.event = replace(event, step=suspicion.step, batch_idx=self._monitor.watch.batch_idx)
+        return suspicion.event
 
     def _report(self, kind: str, suspicion: _Suspicion) -> bool:
         self._explain(suspicion)
@@ -489,20 +520,14 @@ class UpdatesByHand:
                 writes.__exit__(None, None, None)
 
 
-def _is_leaf(value: Any) -> bool:
-    """Whether a program may write gradients to it by hand."""
-    if type(value) not in _PLAIN or not (value.is_leaf and value.requires_grad):
-        return False
-    return value.layout is torch.strided and value.device.type != "meta" and can_be_bad(value)
-
-
-def _of_leaves(args: Sequence[Any], returned: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
-    """The leaves among what a backward was asked for, with the gradients that it made for them."""
+def _returned(points: Sequence[Tensor], args: Sequence[Any], returned: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
+    """Those of some points for which a backward has made a gradient, with it."""
     given = {id(each) for each in args[0]}
+    wanted = {id(each) for each in points}
     return [
-        (leaf, each)
-        for leaf, each in zip(args[3], returned, strict=True)
-        if each is not None and _is_leaf(leaf) and id(each) not in given
+        (point, each)
+        for point, each in zip(args[3], returned, strict=True)
+        if each is not None and id(point) in wanted and id(each) not in given
     ]
 
 

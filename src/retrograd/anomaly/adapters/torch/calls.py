@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
@@ -132,8 +132,14 @@ class Call:
                 argument.value = None
 
 
+_PLAIN = (Tensor, torch.nn.Parameter)
+_is_batched = torch._C._functorch.is_batchedtensor
+
+
 def can_be_bad(tensor: Tensor) -> bool:
     """Whether its type has a NaN and its elements are at hand."""
+    if type(tensor).__name__ == "FakeTensor" or _is_batched(tensor):  # whose class is imported late; has samples inside
+        return False
     numbers = tensor.is_floating_point() or tensor.is_complex()
     at_hand = tensor.device.type != "meta" and not is_given_back(tensor)
     if tensor._is_zerotensor():  # zeros without memory, in double backward: to read them in a mode is a crash
@@ -181,25 +187,54 @@ def dense(tensor: Tensor) -> Tensor:
     return tensor.values()
 
 
-def bad(tensor: Any) -> Tensor | None:
-    """Where a tensor is not finite; None if it is finite everywhere or is none."""
+def readable(tensor: Any) -> Tensor | None:
+    """The elements that a tensor has here, in a type with which one can calculate; None where they are not at hand.
+
+    Of a subclass, they are a plain tensor if it has the memory for one.
+    """
     if not isinstance(tensor, Tensor) or not can_be_bad(tensor):
         return None
-    wrong = ~torch.isfinite(dense(tensor))
-    return wrong if bool(wrong.any()) else None
+    if type(tensor) in _PLAIN:
+        return dense(tensor)
+    try:
+        return dense(tensor).as_subclass(Tensor)
+    except Exception:  # subclasses may refuse anything
+        return None
+
+
+def _holds(test: Callable[[Tensor], Tensor], tensor: Any) -> bool:
+    """Whether something is true of an element of a tensor, as far as that can be read."""
+    values = readable(tensor)
+    if values is None or type(values) is Tensor:
+        return values is not None and bool(test(values).any())
+    try:
+        return bool(test(values).any())
+    except Exception:
+        return False
+
+
+def _not_finite(values: Tensor) -> Tensor:
+    return ~torch.isfinite(values)
+
+
+def bad(tensor: Any) -> Tensor | None:
+    """Where a tensor is not finite; None if it is finite everywhere, or if that cannot be read."""
+    values = readable(tensor)
+    wrong = _not_finite(values) if type(values) is Tensor else None
+    return wrong if wrong is not None and bool(wrong.any()) else None
 
 
 def is_bad(tensor: Any) -> bool:
     """Whether a tensor holds a NaN or an infinity."""
-    return bad(tensor) is not None
+    return _holds(_not_finite, tensor)
 
 
 def has_nan(tensor: Any) -> bool:
-    return isinstance(tensor, Tensor) and can_be_bad(tensor) and bool(torch.isnan(dense(tensor)).any())
+    return _holds(torch.isnan, tensor)
 
 
 def has_inf(tensor: Any) -> bool:
-    return isinstance(tensor, Tensor) and can_be_bad(tensor) and bool(torch.isinf(dense(tensor)).any())
+    return _holds(torch.isinf, tensor)
 
 
 def node_of(tensor: Tensor) -> Any:

@@ -20,11 +20,10 @@ from retrograd.anomaly.adapters.torch.calls import (
     Argument,
     Call,
     bad,
-    can_be_bad,
-    dense,
     has_inf,
     has_nan,
     is_given_back,
+    readable,
 )
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.numbers import assignment_of_number
@@ -69,9 +68,9 @@ _MIXING = frozenset(
 
 def statistics(output: Tensor | None) -> dict[str, Any]:
     """The fields of an event that describe the output."""
-    if output is None or not can_be_bad(output):
+    values = readable(output)
+    if values is None or type(values) is not Tensor:
         return {}
-    values = dense(output)
     reals = torch.view_as_real(values.resolve_conj()) if values.is_complex() else values
     finite = reals[torch.isfinite(reals)]
     stats = None
@@ -96,12 +95,12 @@ def statistics(output: Tensor | None) -> dict[str, Any]:
 
 def first_of(where: Tensor | None, output: Tensor | None) -> tuple[int, ...] | None:
     """The first true element; NaNs before infinities."""
-    if where is None and output is not None and can_be_bad(output):
-        where = ~torch.isfinite(dense(output))
+    where = bad(output) if where is None else where
     if where is None:
         return None
-    if output is not None and output.shape == where.shape:
-        nan = torch.isnan(dense(output)) & where
+    values = readable(output)
+    if values is not None and values.shape == where.shape:
+        nan = torch.isnan(values) & where
         where = nan if bool(nan.any()) else where
     places = where.nonzero()
     return tuple(places[0].tolist()) if len(places) else None
@@ -113,7 +112,7 @@ def value_at(value: Any, index: tuple[int, ...] | None, shape: Sequence[int], op
         return value
     if not isinstance(value, Tensor) or value.layout is not torch.strided or value.device.type == "meta":
         return None
-    if is_given_back(value):
+    if is_given_back(value) or not _is_at_hand(value):
         return None
     value = value.detach()
     if value.numel() == 1:
@@ -127,6 +126,12 @@ def value_at(value: Any, index: tuple[int, ...] | None, shape: Sequence[int], op
         return value.expand(tuple(shape))[index].item()
     except RuntimeError:
         return None
+
+
+def _is_at_hand(value: Tensor) -> bool:
+    """Whether an element can be read; a subclass may refuse that, and one without memory has none."""
+    known = (Tensor, torch.nn.Parameter)
+    return type(value) in known or hasattr(value, "to_local") or type(readable(value)) is Tensor
 
 
 def _is_mixed(op: str, name: str) -> bool:

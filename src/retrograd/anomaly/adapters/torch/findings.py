@@ -152,6 +152,18 @@ class Findings:
         origin = origin or self._origin(self._run_model_again(backward=True))
         return None if origin is None else self._event(origin, harmed)
 
+    def in_transform(
+        self, points: Sequence[Tensor], loss: Tensor, run_again: Callable[[], list[tuple[Call, int]]]
+    ) -> NaNEvent:
+        """Why what a transform of ``torch.func`` has returned is not finite, whose function can be run again."""
+        harmed = "loss" if is_bad(loss) else self._gradient_name(points)
+
+        def search() -> NaNEvent | None:
+            origin = self._origin(run_again())
+            return None if origin is None else self._event(origin, harmed)
+
+        return self._found(search) or self._unknown(loss if harmed == "loss" else None, harmed)
+
     def in_update(self, param: Tensor) -> NaNEvent | None:
         """Why an optimizer has made a weight of finite ones that is not, if its operations were recorded."""
         self._context["optimizer"] = self._context.get("optimizer", {}) | {"updating": True}

@@ -43,9 +43,7 @@ class ModelCall:
         self.args = args
         self.kwargs = kwargs
         self.random = RandomState()
-        self.autocast = [
-            (kind, torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)
-        ]
+        self.autocast = autocasts()
         self.gradients: dict[int, Tensor] = {}
         self.nodes: list[int] = []  # that made the outputs, by their sequence numbers
 
@@ -200,6 +198,11 @@ def _cut_off(value: Any) -> Any:
     if isinstance(value, Tensor) and value.grad_fn is not None:
         return value.detach().requires_grad_()
     return value
+
+
+def autocasts() -> list[tuple[str, torch.dtype]]:
+    """The kinds of devices for which autocast is on, with its types."""
+    return [(kind, torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
 
 
 def autocast_as(states: list[tuple[str, torch.dtype]]) -> ExitStack:

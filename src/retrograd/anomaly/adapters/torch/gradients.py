@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import weakref
 from collections.abc import Iterable, Sequence
@@ -10,10 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.calls import can_be_bad, dense, has_nan, is_bad
+from retrograd.anomaly.adapters.torch.calls import can_be_bad, has_nan, is_bad, readable
+from retrograd.anomaly.adapters.torch.norms import norm_of_subclass
 from retrograd.anomaly.adapters.torch.norms import norms as exact_norms
 
 _NARROW = (torch.float16, torch.bfloat16)
+_CPU = torch.device("cpu")
 _LARGEST_ROOT = 1 << 16  # elements of what backward starts from, if it is not one number
 
 
@@ -33,10 +36,10 @@ def finite_norm(gradients: Sequence[Tensor], losses: Sequence[Tensor] = ()) -> f
     One norm per tensor, launched together for each device and type, and read from each device in one go. Norms that are
     finite prove that all elements are; one that is not may have overflowed, so that the elements decide.
     """
-    launched, found = _launched(gradients), []
-    for device in dict.fromkeys([*launched, *(loss.device for loss in losses)]):
+    launched, sums, found = _launched(gradients), sums_of(losses), []
+    for device in dict.fromkeys([*launched, *(each.device for each in sums)]):
         norms = launched.get(device, [])
-        read = numbers_on(device, [*norms, *(loss.abs().sum() for loss in losses if loss.device == device)])
+        read = numbers_on(device, [*norms, *(each for each in sums if each.device == device)])
         if not all(map(math.isfinite, read)):
             is_fine = not any(is_bad(each) for each in (*gradients, *losses))
             return math.hypot(*exact_norms(gradients)) if is_fine else None
@@ -47,15 +50,29 @@ def finite_norm(gradients: Sequence[Tensor], losses: Sequence[Tensor] = ()) -> f
 def _launched(gradients: Sequence[Tensor]) -> dict[torch.device, list[Tensor]]:
     """The norm of each gradient, by device."""
     groups: dict[Any, list[Tensor]] = {}
+    alone: list[Tensor | None] = []
     for gradient in gradients:
         if type(gradient) is not Tensor or gradient.layout is not torch.strided or gradient.requires_grad:
-            gradient = dense(gradient)
+            values = readable(gradient)
+            if type(values) is not Tensor:
+                alone.append(values)
+                continue
+            gradient = values
         groups.setdefault((gradient.device, gradient.dtype), []).append(gradient)
     norms: dict[torch.device, list[Tensor]] = {}
+    norms[_CPU] = [torch.tensor(norm) for norm in map(norm_of_subclass, alone) if norm is not None]
     for (device, dtype), group in groups.items():
+        if device.type == "meta":
+            continue
         wide = torch.float32 if dtype in _NARROW else None
+        group = [each.float() for each in group] if dtype.itemsize == 1 else group
         norms.setdefault(device, []).extend(torch._foreach_norm(group, 2.0, wide))
     return norms
+
+
+def sums_of(losses: Iterable[Tensor]) -> list[Tensor]:
+    """For each loss that can be read a number that is finite only if it is."""
+    return [values.abs().sum() for loss in losses if type(values := readable(loss)) is Tensor]
 
 
 class Seen:
@@ -102,8 +119,15 @@ def loss_is_bad(loss: Tensor) -> bool:
 
 
 def loss_number(loss: Tensor) -> complex | None:
-    """The one number that a loss is; None where that is to be read from a device, or there are several."""
-    return loss.item() if loss.numel() == 1 and loss.device.type == "cpu" else None
+    """The one number that a loss is; None where that is to be read from a device, is not to be had, or several are."""
+    if loss.numel() != 1 or loss.device.type != "cpu":
+        return None
+    values = loss if type(loss) is Tensor else readable(loss)
+    if type(values) is Tensor:
+        return values.item() if can_be_bad(values) else None
+    with contextlib.suppress(Exception):  # subclasses may refuse anything
+        return None if values is None else values.item()
+    return None
 
 
 def bad_ones(gradients: Iterable[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:

@@ -43,7 +43,7 @@ def hold(optimizer: Any, harm: Tensor) -> Hold | None:
 
 def _can_be_put_back(value: Any) -> bool:
     if isinstance(value, Tensor):
-        return value.layout is torch.strided and not hasattr(value, "to_local")
+        return type(value) in (Tensor, torch.nn.Parameter) and value.layout is torch.strided
     return value is None or isinstance(value, (bool, int, float, complex, str))
 
 

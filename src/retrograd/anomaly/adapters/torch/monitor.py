@@ -35,6 +35,7 @@ from retrograd.anomaly.adapters.torch.gradients import (
     loss_is_bad,
     loss_number,
     numbers_on,
+    sums_of,
 )
 from retrograd.anomaly.adapters.torch.graph import leaves_behind
 from retrograd.anomaly.adapters.torch.growth import Growth
@@ -292,7 +293,7 @@ class TorchMonitor:
 
     def _measure(self, roots: Sequence[Tensor]) -> None:
         """Have it judged how large gradients and the last update are."""
-        leaves = [leaf for leaf, _ in self._with_gradient(roots)]
+        leaves = [leaf for leaf, gradient in self._with_gradient(roots) if can_be_bad(gradient)]
         found = self._growth.gradients(leaves, self._names)
         if not found:
             return
@@ -352,7 +353,7 @@ class TorchMonitor:
         parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
         gradients = [(each, each.grad) for each in parameters if each.grad is not None]
         go_on = functools.partial(original, parameters, max_norm, total_norm, *args, **kw)
-        settled = self._scaling.active or self._agreement.active or self._withheld
+        settled = self._scaling.active or self._agreement.active or self._withheld or not can_be_bad(total_norm)
         if self._busy or expected.depth or not gradients or settled:
             go_on()
             return
@@ -362,7 +363,7 @@ class TorchMonitor:
             go_on()
             clipped()
             return
-        losses = [loss.abs().sum() for loss in self._waiting if loss.device == total_norm.device]
+        losses = sums_of(loss for loss in self._waiting if loss.device == total_norm.device)
         norm, *sums = numbers_on(total_norm.device, [total_norm.detach(), *losses])
         if math.isfinite(norm) and all(map(math.isfinite, sums)):
             self._remember(norm)
@@ -389,6 +390,7 @@ class TorchMonitor:
         self._sites.leave()
         if self._optimizer is not optimizer or not self.updates:
             self._optimizer = optimizer
+            self._by_hand.no_steps()
             self._divisions.see(optimizer)
             if self.watch.rerun_loaders:  # an unmodified script
                 self._meet(optimizer)
@@ -490,7 +492,7 @@ class TorchMonitor:
         """Look at gradients without waiting for the result, and say whether that can be done."""
         if not self._reads_later or not gradients:
             return False
-        if expected.depth or not self._is_due():
+        if expected.depth or not self._is_due() or not any(can_be_bad(gradient) for _, gradient in gradients):
             return True
         began = time.perf_counter()
         must_not_pass, watch = self.watch.must_not_pass, self.watch

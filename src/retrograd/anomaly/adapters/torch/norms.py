@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import weakref
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.calls import dense
+from retrograd.anomaly.adapters.torch.calls import can_be_bad, dense, readable
 from retrograd.anomaly.adapters.torch.patches import Patches
 
 _NARROW = (torch.float16, torch.bfloat16)
@@ -18,15 +19,20 @@ _SMALLEST = 1e-15  # below it single precision loses squares
 
 
 def norms(gradients: Sequence[Tensor]) -> list[float]:
-    """The Euclidean norms, also where squares overflow or vanish; NaN or infinite only if an element is.
+    """The Euclidean norms, also where squares overflow or vanish; NaN or infinite only if an element is, 0 if unknown.
 
     They are computed together for each device and type, and read with one synchronisation each.
     """
     groups: dict[Any, list[int]] = {}
-    values = [dense(each.coalesce() if each.layout is torch.sparse_coo else each) for each in gradients]
-    for number, each in enumerate(values):
-        groups.setdefault((each.device, each.dtype), []).append(number)
-    found = [0.0] * len(values)
+    found = [0.0] * len(gradients)
+    values: dict[int, Tensor] = {}
+    for number, gradient in enumerate(gradients):
+        each = readable(gradient.coalesce() if gradient.layout is torch.sparse_coo else gradient)
+        if type(each) is Tensor:
+            values[number] = each
+            groups.setdefault((each.device, each.dtype), []).append(number)
+        else:
+            found[number] = norm_of_subclass(each) or 0.0
     for (_, dtype), numbers in groups.items():
         wide = torch.float32 if dtype in _NARROW else None
         together = torch._foreach_norm([values[number] for number in numbers], 2.0, wide)
@@ -39,7 +45,14 @@ def are_at_hand(tensor: Tensor) -> bool:
     """Whether all elements are in this process and in memory; FSDP frees it until they are wanted again."""
     if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
         return False
-    return tensor.numel() == 0 or tensor.untyped_storage().nbytes() > 0
+    return can_be_bad(tensor)
+
+
+def norm_of_subclass(values: Tensor | None) -> float | None:
+    """The Euclidean norm of a tensor of the program's own class; None if that refuses to compute it."""
+    with contextlib.suppress(Exception):
+        return None if values is None else abs(torch.linalg.vector_norm(values).item())
+    return None
 
 
 def begun_norms(tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -58,21 +58,23 @@ class Reads:
         value = original(tensor)
         if may_tell_of_one(value) and not torch.compiler.is_compiling() and torch.is_grad_enabled():
             monitor = self._monitor
-            if not (monitor._busy or monitor.watch.is_silent):
-                self._look(sys._getframe(2))  # that of the user's
+            if not (monitor._busy or monitor.watch.is_quiet):
+                self._look(sys._getframe(2), value)  # that of the user's
         return value
 
-    def _look(self, frame: Any) -> None:
-        found = checked_loss(frame, is_internal, has_history, self._is_bad)
-        if found is not None:
-            frame, loss = found
-            monitor = self._monitor
-            with monitor._at_work():
-                number = loss_number(loss)
-                with monitor.watch.with_loss(number if isinstance(number, float) else None):
-                    event = born_before(loss, monitor._findings_at(frame))
+    def _look(self, frame: Any, value: Any) -> None:
+        watch = self._monitor.watch
+        found = checked_loss(frame, is_internal, has_history, self._is_bad, watch.left_out)
+        if found is None:
+            return
+        in_vain = watch.left_out.note(found.frame.f_code, found.loss, type(value) is float)
+        if in_vain or (found.leaves and not watch.is_silent):
+            with self._monitor._at_work():
+                number = loss_number(found.loss)
+                with watch.with_loss(number if isinstance(number, float) else None):
+                    event = born_before(found.loss, self._monitor._findings_at(found.frame))
             if event is not None:
-                monitor.watch.checked(kind_of([loss]), event)
+                watch.checked(kind_of([found.loss]), event, in_vain=in_vain)
 
     def _is_bad(self, tensor: Tensor) -> bool:
         if tensor.numel() == 1 and tensor.is_floating_point():  # as quickly as the program has read it

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from retrograd.anomaly.adapters.torch.calls import Argument, Call, bad, is_bad, seq_of
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.frames import frame_in_backward, landmarks
 from retrograd.anomaly.adapters.torch.graph import is_python, saved_by
 from retrograd.anomaly.adapters.variables import variables_at
@@ -163,7 +163,7 @@ class Recorder(TorchDispatchMode):
             made = (writer, 0)
         leaf = value if _is_leaf(value) else None
         if written and memory_of(value) in written and value.numel() <= _COPIED:
-            value, original = value.detach().clone(), value
+            value, original = _copy(value), value
         if made is None:
             return Argument(name, value, leaf=leaf, original=original)
         return Argument(name, value, made[0], made[1], leaf=leaf, original=original)
@@ -176,7 +176,7 @@ class Recorder(TorchDispatchMode):
             if memory_of(tensor) != storage or tensor.numel() > _COPIED:
                 return tensor
             if id(tensor) not in copies:
-                copies[id(tensor)] = tensor.detach().clone()
+                copies[id(tensor)] = _copy(tensor)
             return copies[id(tensor)]
 
         for call in self._holders.pop(storage, ()):
@@ -305,6 +305,14 @@ class Recorder(TorchDispatchMode):
         return result
 
 
+def _copy(tensor: Tensor) -> Tensor:
+    """What a tensor holds now; itself where its class refuses to be copied."""
+    try:
+        return tensor.detach().clone()
+    except (NotImplementedError, TypeError):
+        return tensor
+
+
 def _is_leaf(tensor: Tensor) -> bool:
     """Whether gradients are gathered in a tensor."""
     try:
@@ -414,7 +422,7 @@ class Backward:
         """A gradient that came to a node, and what made it: one node, or the sum of what several made."""
         sources = self._arriving.pop((node, nr), [])
         parts = [Argument("grad", call.outputs[output], call, output) for call, output in sources]
-        wrong = bad(grad) is not None
+        wrong = is_bad(grad)
         if not parts or (len(parts) == 1 and (not wrong or is_bad(parts[0].value))):
             return Argument("grad", grad, *(sources[0] if sources else (None, 0)))
         name = "accumulate_grad" if len(parts) > 1 else "gradient_hook"

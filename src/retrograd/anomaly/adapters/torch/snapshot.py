@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import random
 from collections.abc import Iterable
@@ -30,11 +31,13 @@ class RandomState:
 
 
 def copied(tensors: list[Tensor]) -> list[Tensor]:
-    """Copies of tensors without history, made together: on a GPU in one go."""
-    made = [torch.empty_like(each) for each in tensors]
+    """Copies of tensors without history, the plain ones made together: on a GPU in one go."""
+    plain = [each for each in tensors if type(each) in (Tensor, torch.nn.Parameter)]
+    made = [torch.empty_like(each) for each in plain]
     if made:
-        torch._foreach_copy_(made, tensors)
-    return made
+        torch._foreach_copy_(made, plain)
+    copies = dict(zip(map(id, plain), made, strict=True))
+    return [copies[id(each)] if id(each) in copies else each.clone() for each in tensors]
 
 
 class Copies:
@@ -46,7 +49,8 @@ class Copies:
 
     def restore(self) -> None:
         for tensor, kept in zip(self._tensors, self._kept, strict=True):
-            tensor.copy_(kept)
+            with contextlib.suppress(RuntimeError):  # what cannot be written to, as an expanded leaf, is what it was
+                tensor.copy_(kept)
 
 
 class Snapshot:

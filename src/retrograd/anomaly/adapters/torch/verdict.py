@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.calls import can_be_bad, dense
+from retrograd.anomaly.adapters.torch.calls import can_be_bad, readable
 
 _HARMFUL: dict[tuple[str, ...], Callable[[Tensor], Tensor]] = {
     (): lambda numbers: torch.zeros_like(numbers, dtype=torch.bool),
@@ -42,9 +42,9 @@ class Verdict:
     def __init__(self, gradients: Sequence[Tensor], losses: Sequence[Tensor], harmful: Sequence[str]) -> None:
         self._gradients = len(gradients)
         self._order: list[int] = []  # of the gradients, in the numbers
-        device = gradients[0].device
+        device = next((each.device for each in gradients if can_be_bad(each)), torch.device("cpu"))
         wide = torch.float32 if device.type == "mps" else torch.float64
-        parts = [*self._largest(gradients), *map(_number, losses)]
+        parts = [torch.zeros(0, device=device), *self._largest(gradients), *map(_number, losses)]
         numbers = torch.cat([each.to(device, wide, non_blocking=True) for each in parts])
         self.harm = _HARMFUL[tuple(harmful)](numbers).any()
         numbers = torch.cat([self.harm.to(wide).reshape(1), numbers])
@@ -62,8 +62,8 @@ class Verdict:
         """The largest absolute values, for each device and type one tensor."""
         groups: dict[tuple[torch.device, torch.dtype], dict[int, Tensor]] = {}
         for place, gradient in enumerate(gradients):
-            elements = dense(gradient)
-            if elements.numel() and can_be_bad(elements):
+            elements = readable(gradient)
+            if elements is not None and type(elements) is Tensor and elements.numel():
                 groups.setdefault((elements.device, elements.dtype), {})[place] = elements
         for group in groups.values():
             self._order += group
@@ -82,6 +82,9 @@ class Verdict:
 
 def _number(loss: Tensor) -> Tensor:
     """A loss as one real number, or the largest absolute value of several."""
-    if loss.numel() == 1 and not loss.is_complex():
-        return loss.detach().reshape(1)
-    return loss.detach().abs().amax().reshape(1) if loss.numel() else torch.zeros(1, device=loss.device)
+    values = readable(loss)
+    if values is None or type(values) is not Tensor or not values.numel():
+        return torch.zeros(1, device=loss.device)
+    if values.numel() == 1 and not values.is_complex():
+        return values.reshape(1)
+    return values.abs().amax().reshape(1)

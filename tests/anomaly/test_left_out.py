@@ -1,0 +1,107 @@
+"""Batches that a program leaves out by itself: now and then is its own affair, all of them are training in vain."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+import retrograd as rg
+from retrograd.anomaly import AnomalyWarning, expect_nonfinite, watch
+
+both = pytest.mark.parametrize("module", [rg, torch], ids=["retrograd", "torch"])
+
+
+def loss_of(module: ModuleType, weight: Any, factor: float) -> Any:
+    return module.log(weight * factor).mean()  # born here
+
+
+def by_continue(module: ModuleType, weight: Any, factor: float) -> bool:
+    for _ in range(1):
+        loss = loss_of(module, weight, factor)
+        if module.isnan(loss) or module.isinf(loss):
+            continue
+        loss.backward()
+        return True
+    return False
+
+
+def by_number(module: ModuleType, weight: Any, factor: float) -> bool:
+    for _ in range(1):
+        loss = loss_of(module, weight, factor)
+        value = loss.item()
+        if not math.isfinite(value):
+            continue
+        loss.backward()
+        return True
+    return False
+
+
+def by_a_condition(module: ModuleType, weight: Any, factor: float) -> bool:
+    loss = loss_of(module, weight, factor)
+    done = False
+    if module.isfinite(loss):
+        loss.backward()
+        done = True
+    return done
+
+
+FORMS = pytest.mark.parametrize("form", [by_continue, by_number, by_a_condition])
+
+
+def run(module: ModuleType, form: Any, factors: list[float], policy: str = "raise") -> tuple[Any, list[Any]]:
+    weight = module.tensor([1.0, 2.0], requires_grad=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with watch(policy=policy) as w:
+            for factor in factors:
+                assert form(module, weight, factor) == (factor > 0)
+    return w, [each for each in caught if each.category is AnomalyWarning]
+
+
+@both
+@FORMS
+@pytest.mark.parametrize("policy", ["raise", "skip_step", "warn"])
+def test_all_from_some_batch_on(module: ModuleType, form: Any, policy: str) -> None:
+    w, told = run(module, form, [1.0] * 3 + [0.0] * 20, policy)
+    (warning,) = told
+    assert "left out 8 batches in a row" in str(warning.message)
+    (event,) = w.events
+    assert (event.op, event.code_line) == ("log", "return module.log(weight * factor).mean()  # born here")
+    assert w.left_out.total == 20
+    assert "20 left out by the program" in repr(w)
+
+
+@both
+@FORMS
+def test_now_and_then(module: ModuleType, form: Any) -> None:
+    w, told = run(module, form, [1.0, 0.0, 0.0] * 8)
+    assert not told
+    assert not w.events
+    assert w.left_out.total == 16
+
+
+@both
+def test_only_recorded(module: ModuleType) -> None:
+    w, told = run(module, by_continue, [0.0] * 10, "record")
+    assert not told
+    assert [event.op for event in w.events] == ["log"]
+
+
+@both
+def test_said_again_after_a_batch_that_was_fine(module: ModuleType) -> None:
+    _, told = run(module, by_continue, [*[0.0] * 10, 1.0, *[0.0] * 10])
+    assert len(told) == 2
+
+
+@both
+def test_what_is_meant(module: ModuleType) -> None:
+    weight = module.tensor([1.0, 2.0], requires_grad=True)
+    with watch() as w, expect_nonfinite("a test"):
+        for _ in range(10):
+            by_continue(module, weight, 0.0)
+    assert not w.events
