@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrograd.batching import unbatched
+from retrograd.core.looking import is_finite
 from retrograd.core.sites import format_trace, parent_of, warn_user
 from retrograd.core.tensor import Tensor
 
@@ -122,15 +122,6 @@ def _array(value: Any) -> Any:
 
 def _arrays(g: Any) -> list[Any]:
     return [_array(value) for value in (g if isinstance(g, list) else [g]) if value is not None]
-
-
-def is_finite(array: Any) -> bool:
-    """Whether every element is finite; one pass without a temporary in the usual case."""
-    # a sum of squares is finite only if every term is; if it is not, it may just have overflowed
-    suits = array.dtype.kind == "f" and array.dtype.itemsize > 2 and type(array) is np.ndarray
-    if array.dtype.kind not in "fc":
-        return True
-    return (suits and math.isfinite(np.vdot(array, array))) or bool(np.isfinite(unbatched(array)).all())
 
 
 def _leads_to(origin: Node, leaf: Node) -> bool:

@@ -22,6 +22,7 @@ from retrograd.core.errors import is_torchs, two_libraries
 from retrograd.core.half import HALF, exact_numbers
 from retrograd.core.leading_calls import leading_caller
 from retrograd.core.leaving import no_operand_of
+from retrograd.core.looking import copied, show
 from retrograd.core.node import Node, OpNode
 from retrograd.core.observer import observed_operation
 from retrograd.core.record import (
@@ -39,7 +40,7 @@ from retrograd.core.saved import save_result, save_tensor
 from retrograd.core.several_calls import several_caller
 from retrograd.core.sites import LAST, caller_of, note
 from retrograd.core.slots import save_argument
-from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
+from retrograd.core.state import NO_GRAD, SITES, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.gpu import DeviceArray
 from retrograd.unresolved import UnresolvedArray
@@ -109,6 +110,8 @@ def _product(op: Op, operator: bool) -> Callable[..., Any]:
             edge = input._resolve_edge()
         if other_edge is None and other._meta is not None:
             other_edge = other._resolve_edge()
+        if mode > SITES:
+            show((input, other), result)
         if mode == NO_GRAD or (edge is None and other_edge is None):
             return tensor
         if node_class is None:
@@ -193,6 +196,8 @@ def _unary(op: Op) -> Callable[..., Any]:
         tensor = _new(Tensor)
         tensor._data = result
         tensor._cell = tensor._meta = tensor._grad = None
+        if mode > SITES:
+            show((input,), result)
         if edge is None or mode == NO_GRAD or not differentiable:
             tensor._edge = None
             return tensor
@@ -277,6 +282,8 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
         tensor = _new(Tensor)
         tensor._data = result
         tensor._cell = tensor._meta = tensor._grad = None
+        if mode > SITES:
+            show((input, other), result)
         if (edge is None and other_edge is None) or mode == NO_GRAD or not differentiable:
             tensor._edge = None
             return tensor
@@ -376,7 +383,7 @@ def _is_as_it_should_be(number: Any, dtype: Any) -> bool:
 def _write_unrecorded(op: Op, target: Any, other: Any) -> bool:
     """The short path of ``parameter -= step``: one ufunc call, if nothing needs recording, checking or promoting."""
     mode = local.mode
-    if type(target) is not Tensor or mode == WATCHED:
+    if type(target) is not Tensor or mode == WATCHED or mode > SITES:
         return False
     data = target._data
     if type(other) is Tensor:
@@ -424,8 +431,11 @@ def apply_inplace(op: Op, name: str, bound: list[Any]) -> Tensor:
     node = _inplace_node(op, bound, arrays, old) if local.grad_enabled else None
     if node is not None and local.before_write is not None:
         local.before_write(target)  # again: the node may have saved it just now, as another operand
+    before = copied(target._data)
     _write(op, name, target, forward, operands)
     bump(target)
+    if before is not None:
+        show([before if each is target._data else each for each in arrays], target._data)
     if node is not None:
         if op.result_slot is not None and isinstance(node, OpNode) and node.saved:
             # arguments were saved before the write, the result can be only now

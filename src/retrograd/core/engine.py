@@ -17,6 +17,7 @@ from retrograd.core import sites, state
 from retrograd.core.backward_hooks import as_carried, as_tensor, run_posthooks, run_prehooks, run_tensor_hooks
 from retrograd.core.blocks import LARGE, run_blocked
 from retrograd.core.fit import fit
+from retrograd.core.looking import checks, show_sum
 from retrograd.core.node import FREED, AccumulateGrad, Node, OpNode
 from retrograd.core.observer import observed_node
 from retrograd.core.tensor import Edge, Tensor, wrap
@@ -241,7 +242,7 @@ def _loop(
             heappush(ready, (-node.seq, node))
 
     observer = state.local.observer
-    anomaly = state.local.anomaly
+    anomaly = checks()
     plain = not on_tensors and observer is None
     recording = state.local.grad_enabled
     # where gradients go, if not everywhere
@@ -516,16 +517,23 @@ def _is_array_of(entry: Any, array: Any) -> bool:
 def _add(arrived: dict[Node, Any], owned: set[Node], node: Node, gi: Any, on_tensors: bool) -> None:
     """Add a second gradient, or a later one, to what has arrived at ``node``."""
     old = arrived[node]
+    looks = state.monitor is not None and state.monitor.looks
     if on_tensors:
         arrived[node] = old + gi
     elif node in owned and type(old) is type(gi) is np.ndarray:
+        before = old.copy() if looks else None
         if old.size < LARGE:
             np.add(old, gi, out=old)
         else:
             run_blocked(np.add, old, gi, out=old)
+        if looks:
+            show_sum(node, before, gi, old)
     else:
-        arrived[node] = old + gi if type(old) is not np.ndarray or old.size < LARGE else run_blocked(np.add, old, gi)
+        total = old + gi if type(old) is not np.ndarray or old.size < LARGE else run_blocked(np.add, old, gi)
+        arrived[node] = total
         owned.add(node)
+        if looks:
+            show_sum(node, old, gi, total)
 
 
 def _add_to_output(arrived: dict[Node, Any], node: Node, nr: int, gi: Any) -> None:
@@ -533,7 +541,10 @@ def _add_to_output(arrived: dict[Node, Any], node: Node, nr: int, gi: Any) -> No
     grads = arrived.get(node)
     if grads is None:
         grads = arrived[node] = [None] * node.outputs
-    grads[nr] = gi if grads[nr] is None else grads[nr] + gi
+    old = grads[nr]
+    grads[nr] = gi if old is None else old + gi
+    if old is not None and state.monitor is not None and state.monitor.looks:
+        show_sum(node, old, gi, grads[nr])
 
 
 def _accumulate(node: AccumulateGrad, g: Any, owned: bool, on_tensors: bool) -> None:

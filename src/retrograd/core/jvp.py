@@ -26,6 +26,7 @@ from retrograd.core.blocks import run_blocked
 from retrograd.core.engine import run
 from retrograd.core.fit import fit
 from retrograd.core.half import HALF
+from retrograd.core.looking import show
 from retrograd.core.node import MultiOpNode, Node
 from retrograd.core.record import apply, settle
 from retrograd.core.slots import Keeping, Saver, compile_saver
@@ -61,7 +62,9 @@ def jvp(op: Op, bound: list[Any], results: list[Tensor], tangents: Tangents) -> 
         found = [_of_product(op, bound, tangents)]
     else:
         found = _of_transposed_rules(op, bound, results, live, tangents)
-    return [tangent if wanted else None for tangent, wanted in zip(found, live, strict=True)]
+    made = [tangent if wanted else None for tangent, wanted in zip(found, live, strict=True)]
+    show([*bound, *tangents], [tangent._data for tangent in made if tangent is not None])
+    return made
 
 
 # --- linear operations ------------------------------------------------------------------------------------------------

@@ -23,7 +23,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Monitor:
-    """What may be done at the boundaries of a training step; every method does what is done without a monitor."""
+    """What may be done at the boundaries of a training step; every method does what is done without a monitor.
+
+    Attributes
+    ----------
+    looks : bool
+        Whether to show it every result and every gradient that is not finite, because there are no flags to hear of.
+    """
+
+    looks = False
 
     def before_backward(self, outputs: Sequence[Tensor], is_step: bool = True) -> bool:
         """Look at what a backward starts from, and say whether it may start.
@@ -74,6 +82,12 @@ class Monitor:
     def look_backward(self, node: Node, g: Any, grads: Any) -> None:
         """Look at the gradients of a node whose rules set no flags."""
 
+    def look_at_gradient(self, node: Node, g: Any, gi: Any) -> None:
+        """Look at a gradient that is not finite, which a rule of ``node`` made from ``g``."""
+
+    def look_at_sum(self, node: Node, old: Any, new: Any, total: Any) -> None:
+        """Look at the sum of two gradients of what ``node`` has made."""
+
     def flag(self, kind: str) -> None:
         """Take note of a floating-point flag that was raised where NumPy does not look."""
 
@@ -88,7 +102,7 @@ def looked_at(function: F) -> F:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         result = silent(*args, **kwargs)
-        if state.monitor is not None:
+        if state.monitor is not None and not state.monitor.looks:  # else whoever runs the operation shows it
             state.monitor.look(args, result)
         return result
 

@@ -13,6 +13,7 @@ import numpy as np
 from retrograd.core import state
 from retrograd.core.blocks import LARGE, run_blocked
 from retrograd.core.hooks import Hooks, RemovableHandle
+from retrograd.core.looking import show_sum
 from retrograd.core.saved import Packed, SavedList, SavedTensor, Versioned, as_given, as_variable, saved_value
 from retrograd.core.sites import caller_of, note
 from retrograd.core.state import local, next_sequence_nr
@@ -408,6 +409,8 @@ class AccumulateGrad(Node):
             else:
                 if local.before_write is not None:
                     local.before_write(grad)
+                looks = state.monitor is not None and state.monitor.looks
+                before = grad._data.copy() if looks else None
                 try:
                     if type(g) is not np.ndarray or g.size < LARGE:
                         grad._data += g
@@ -425,6 +428,8 @@ class AccumulateGrad(Node):
                     check_writable(grad, "adding to .grad")
                     grad._data += g
                 bump(grad)
+                if looks:
+                    show_sum(self, before, g, grad._data)
 
     def accumulate_recorded(self, g: Tensor) -> None:
         """Add a gradient that is a Tensor, because it has a graph of its own or a tangent.

@@ -20,6 +20,7 @@ from retrograd.core import state
 from retrograd.core.errors import check_plain, explain, is_torchs, kind_name, no_tensor
 from retrograd.core.half import HALF, SINGLE, computes_in_single, exact_numbers, rounded
 from retrograd.core.layout import dense_copy
+from retrograd.core.looking import show
 from retrograd.core.observer import observed_operation
 from retrograd.core.sites import caller_of, note
 from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
@@ -133,6 +134,8 @@ def apply(op: Op, bound: list[Any], out: Tensor | None = None) -> Any:
         result = forward(*operands)
     except Exception:
         result = run_forward(op, operands, forward)  # once more, to explain what is wrong
+    if state.monitor is not None and state.monitor.looks:
+        show(arrays, result)
     if forward is not op.in_blocks:
         bound = exact_numbers(bound)
     made = finish(op, bound, arrays, result, out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from retrograd.batching import unbatched
 from retrograd.core.errors import LinAlgError, kind_name
 from retrograd.core.op import kernel, op, without_flags
 from retrograd.ops._rules import conj
+from retrograd.processor import keeps_flags
 
 lapack: Any = without_flags(op)
 lapack_kernel: Any = without_flags(kernel)
@@ -140,6 +142,24 @@ def check_info(name: str, info: Any, complaint: str) -> None:
         element = int(np.flatnonzero(info)[0])
         which = f"(Batch element {element}): " if info.ndim else ""
         raise LinAlgError(f"{name}: {which}{complaint.format(info=info.flat[element])}")
+
+
+def numpys(function: Callable[..., Any], A: Any, *others: Any, **options: Any) -> Any:
+    """What one of NumPy's functions of matrices gives.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If LAPACK fails, of which NumPy hears by a floating-point flag. Without flags a matrix of NaN is all that tells.
+    """
+    made = function(A, *others, **options)
+    if not keeps_flags():
+        nan = np.isnan(unbatched(made[0] if isinstance(made, tuple) else made))
+        matrices = unbatched(A)
+        # of several the caller looks at each by itself; a single number may be what was given
+        if nan.any() if matrices.ndim > 2 else nan.size and nan.all() and (nan.size > 1 or np.isfinite(matrices).all()):
+            raise np.linalg.LinAlgError("LAPACK has failed")
+    return made
 
 
 def epsilon(dtype: Any) -> float:

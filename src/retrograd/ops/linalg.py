@@ -24,6 +24,7 @@ from retrograd.ops._matrices import (
     has_nan,
     lapack,
     lapack_kernel,
+    numpys,
 )
 from retrograd.ops._rules import conj, everywhere
 from retrograd.ops.linalg_lu import first_zero_pivot
@@ -44,12 +45,12 @@ def _invert(A: Any) -> tuple[Any, Any]:
     """
     info = np.zeros(A.shape[:-2], np.int32, like=A)
     try:
-        return np.linalg.inv(A), info
+        return numpys(np.linalg.inv, A), info
     except np.linalg.LinAlgError:
         inverse = np.full_like(A, np.nan)
         for index in np.ndindex(info.shape):
             try:
-                inverse[index] = np.linalg.inv(A[index])
+                inverse[index] = numpys(np.linalg.inv, A[index])
             except np.linalg.LinAlgError:
                 if not has_nan(A[index]):
                     info[index] = first_zero_pivot(A[index])
@@ -270,7 +271,7 @@ def solve_vector(A, b):
 
 def _quotient(A: Any, B: Any) -> Any:
     try:
-        return np.linalg.solve(A, B)
+        return numpys(np.linalg.solve, A, B)
     except np.linalg.LinAlgError:
         inverse, info = _invert(A)
         check_info("linalg.solve", info, "The solver failed because the input matrix is singular.")

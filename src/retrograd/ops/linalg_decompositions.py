@@ -29,6 +29,7 @@ from retrograd.ops._matrices import (
     lapack,
     lapack_kernel,
     lower_triangle,
+    numpys,
 )
 from retrograd.ops._rules import conj
 from retrograd.ops.linalg_triangular import substitute
@@ -107,7 +108,7 @@ def _factorise(A: Any, upper: bool) -> tuple[Any, Any]:
     """Cholesky factors, and for each matrix the order of its first minor that is not positive definite, or 0."""
     info = np.zeros(A.shape[:-2], np.int32, like=A)
     try:
-        factor = np.linalg.cholesky(A, upper=upper)
+        factor = numpys(np.linalg.cholesky, A, upper=upper)
     except np.linalg.LinAlgError:
         factor = np.full_like(A, np.nan)
         for index in np.ndindex(info.shape):
@@ -131,7 +132,7 @@ def _factorise(A: Any, upper: bool) -> tuple[Any, Any]:
 
 def _is_positive(A: Any, upper: bool) -> bool:
     try:
-        np.linalg.cholesky(A, upper=upper)
+        numpys(np.linalg.cholesky, A, upper=upper)
     except np.linalg.LinAlgError:
         return False
     return True
@@ -283,7 +284,7 @@ def decomposed(name: str, function: Callable[..., Any], A: Any, *arguments: Any)
             f"{name}: The algorithm failed to converge because the input matrix contained non-finite values."
         )
     try:
-        return function(A, *arguments)
+        return numpys(function, A, *arguments)
     except np.linalg.LinAlgError:
         raise LinAlgError(
             f"{name}: The algorithm failed to converge because the input matrix is ill-conditioned or has too many "

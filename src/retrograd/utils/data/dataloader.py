@@ -200,9 +200,17 @@ class DataLoader(Generic[T_co]):
 
         context = self.multiprocessing_context or multiprocessing.get_context()
         prefetch = self.prefetch_factor or 2
-        return Workers(
-            self._plan(), self.worker_init_fn, self.num_workers, context, prefetch, self.timeout, self.in_order
-        )
+        try:
+            return Workers(
+                self._plan(), self.worker_init_fn, self.num_workers, context, prefetch, self.timeout, self.in_order
+            )
+        except ModuleNotFoundError as error:
+            if error.name not in ("_multiprocessing", "_posixsubprocess", "_posixshmem"):
+                raise
+            raise RuntimeError(
+                f"DataLoader: this platform has no processes for num_workers={self.num_workers} (no module "
+                f"{error.name}); give num_workers=0"
+            ) from None
 
     def _plan(self) -> Plan:
         return Plan(self.dataset, self.collate_fn, self.batch_sampler is not None, self.batch_size, self.drop_last)

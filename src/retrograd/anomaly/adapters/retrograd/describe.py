@@ -132,7 +132,7 @@ class Describer:
         if function is not operation:
             operation, name, operands = function, function.op, known_values(function)
         return NaNEvent(
-            kind=kind_of(birth.kinds, output, index, op, birth.operands),
+            kind=kind_of(birth.kinds, output, index, op, list(arguments.values())),
             op=name,
             index=index,
             operands=operands,
@@ -159,11 +159,13 @@ class Describer:
         arguments = named(op, birth.operands)
         if op is None or birth.call is not None:
             return arguments
-        if birth.inplace:
+        if birth.inplace and birth.operands[0] is birth.result:
             first = op.params[0]  # overwritten by now
             old = UNKNOWN if node is None else self.graph.arguments(node).get(first, UNKNOWN)
             arguments[first] = UNKNOWN if old is output else old
-        if "invalid" in birth.kinds and op.kind == "elementwise":  # no flag is raised for what is NaN already
+        if op.kind == "elementwise" and (
+            not birth.kinds or "invalid" in birth.kinds
+        ):  # what is NaN already gives birth to none
             overwritten = [name for name, value in arguments.items() if _is_nan_at(value, index, output.shape)]
             arguments |= dict.fromkeys(overwritten, UNKNOWN)
         return arguments
@@ -203,7 +205,7 @@ class Describer:
             note = "It happened inside its backward, at {filename}:{lineno}.".format(**inside)
             operation, operands = self._inside(birth.inside, birth.variables, full, shape)
         return NaNEvent(
-            kind=kind_of(birth.kinds, output, index),
+            kind=self._kind_in_rule(birth, node, unfitted, full),
             op=birth.name,
             is_backward=True,
             index=index,
@@ -237,6 +239,23 @@ class Describer:
         incoming, *values = arrays_of(_op_of(ran), [g, *saved.values()])
         hides = any(type(each) is BatchedArray for each in (g, *saved.values()))
         return _Rule(incoming, dict(zip(saved, values, strict=True)), grads, hides)
+
+    def _kind_in_rule(self, birth: Birth, node: Node, unfitted: ndarray, full: Index) -> str:
+        """How a gradient was born of what a node had saved."""
+        inside = birth.inside
+        if inside is not None and inside.op is not None and (made := result_of(inside)) is not None and is_bad(made):
+            return kind_of(birth.kinds, made, first_not_finite(made), inside.op, inside.operands)
+        ran = ran_by(node)
+        saved = self.saved_by(birth, ran, entry_of)
+        g = entry_of(birth.g)
+        if isinstance(node, CopySlices):
+            g = replay(g, node.steps)
+
+        def again(values: Sequence[Any]) -> Any:
+            grads = _gradients(ran, birth.rule, g, dict(zip(saved, values, strict=True)))
+            return next(each for each in grads if np.shape(each) == unfitted.shape)
+
+        return kind_of(birth.kinds, unfitted, full, None, list(saved.values()), again)
 
     def saved_by(self, birth: Birth, node: Node, read: Callable[[Any], Any] = raw) -> dict[str, Any]:
         """What a node saved, by name."""

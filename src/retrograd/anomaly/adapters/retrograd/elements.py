@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.channels import channel_of
-from retrograd.core.anomaly import is_finite
+from retrograd.core.looking import is_finite
 from retrograd.core.op import Op
 from retrograd.core.record import compute
 
@@ -27,6 +28,15 @@ def named(op: Op | None, operands: Sequence[Any]) -> dict[str, Any]:
     """Operands by the names of the operation's parameters, or by their places in a user-written Function."""
     params = op.params if op is not None else tuple(f"args[{k}]" for k in range(len(operands)))
     return dict(zip(params, operands, strict=False))
+
+
+def flat(operands: Iterable[Any]) -> Iterator[Any]:
+    """Operands, with the items of those that are lists."""
+    for operand in operands:
+        if isinstance(operand, list):
+            yield from flat(operand)
+        else:
+            yield operand
 
 
 def is_bad(value: Any) -> bool:
@@ -80,7 +90,7 @@ def is_born(op: Op | None, output: ndarray, operands: Sequence[Any], flags: Sequ
 
     A NaN that it was given as a plain number was nowhere before.
     """
-    operands = [each for each in operands if isinstance(each, ndarray) or not holds_nan(each)]
+    operands = [each for each in flat(operands) if isinstance(each, ndarray) or not holds_nan(each)]
     numbers = _numbers(operands)
     if not is_bad(operands):
         return True
@@ -98,6 +108,11 @@ def _born(output: ndarray, operands: Sequence[Any]) -> Any:
     for operand in operands:
         nan, infinite = nan & ~np.isnan(operand), infinite & np.isfinite(operand)
     return nan | infinite
+
+
+def are_born_of(g: Any, grads: Sequence[Any]) -> bool:
+    """Whether a rule made bad gradients of its own: a NaN of no NaN that arrived, or an infinity of finite numbers."""
+    return not is_bad(g) or (holds_nan(grads) and not holds_nan(g))
 
 
 def first_bad(
@@ -159,48 +174,80 @@ def value_at(operand: Any, index: tuple[int, ...] | None, shape: tuple[int, ...]
 
 
 def kind_of(
-    kinds: Sequence[str], output: ndarray, index: Any, op: Op | None = None, operands: Sequence[Any] = ()
+    kinds: Sequence[str],
+    output: ndarray,
+    index: Any,
+    op: Op | None = None,
+    operands: Sequence[Any] = (),
+    again: Again | None = None,
 ) -> str:
-    """How the value at an element was born, by the flags of the whole operation and those of this element alone."""
+    """How the value at an element was born, by the flags of the whole operation and those of this element alone.
+
+    Where there are no flags, an infinity is a division by zero if there are finite numbers beside it. ``again`` is what
+    computes the array from other ``operands``; without it, ``op`` does.
+    """
     if index is None or not is_bad(output):
         return kinds[0] if kinds else "overflow"
     if np.isnan(output[index]):
         return "invalid"
     possible = [kind for kind in kinds if kind in ("divide", "overflow")]
-    if len(possible) != 1 and op is not None and op.kind == "elementwise":
-        possible = _flags_at(op, operands, index, output.shape) or possible
-    return possible[0] if possible else "overflow"
+    elementwise = op is not None and op.kind == "elementwise"
+    if len(possible) != 1 and elementwise:
+        operands = [_single(each, index, output) for each in operands]
+        possible = _flags_in(op, operands) or possible  # type: ignore[arg-type]
+    if possible:
+        return possible[0]
+    if again is None and op is not None:
+        again = partial(_results_of, op, (1,) if elementwise else output.shape)
+    return "divide" if again is not None and is_pole(again, operands, (0,) if elementwise else index) else "overflow"
 
 
-def _flags_at(op: Op, operands: Sequence[Any], index: tuple[int, ...], shape: tuple[int, ...]) -> list[str]:
-    """The flags that the operation raises for one element; for one without flags, "divide" at a pole."""
-    single = [
-        np.full(1, value_at(each, index, shape), each.dtype) if isinstance(each, ndarray) else each for each in operands
-    ]
+Again = Callable[[Sequence[Any]], Any]
+
+
+def _single(operand: Any, index: tuple[int, ...], output: ndarray) -> Any:
+    """The element of an operand, in an array of its own; a zero that was given as a number, too."""
+    if isinstance(operand, ndarray):
+        return np.full(1, value_at(operand, index, output.shape), operand.dtype)
+    return np.zeros(1, output.dtype) if type(operand) in (int, float) and operand == 0 else operand
+
+
+def _flags_in(op: Op, operands: Sequence[Any]) -> list[str]:
+    """The flags that an operation raises."""
     raised: list[str] = []
     try:
         with np.errstate(all="call", call=lambda error, flag: raised.append(error)):
-            compute(op, single)
-        if not raised and _is_pole(op, single):
-            return ["divide"]
+            compute(op, list(operands))
     except Exception:
         return []
     return [kind for word, kind in (("divide by zero", "divide"), ("overflow", "overflow")) if word in raised]
 
 
-def _is_pole(op: Op, single: Sequence[Any]) -> bool:
-    """Whether the result is finite a little beside the element: beyond the type's range it would not be."""
+def _results_of(op: Op, shape: tuple[int, ...], operands: Sequence[Any]) -> Any:
+    """The sum, finite where all are, of the arrays that an operation gives in some shape."""
+    made = compute(op, list(operands))
+    return sum(each for each in (made if isinstance(made, (tuple, list)) else [made]) if np.shape(each) == shape)
+
+
+def is_pole(again: Again, operands: Sequence[Any], index: tuple[int, ...]) -> bool:
+    """Whether the result is finite a little beside the operands: beyond the type's range it would not be."""
     for sign in (-1, 1):
-        beside = [
-            each + sign * np.sqrt(np.finfo(each.dtype).eps) * np.maximum(abs(each), 1)
-            if isinstance(each, ndarray) and each.dtype.kind == "f"
-            else each
-            for each in single
-        ]
-        with np.errstate(all="ignore"):
-            if not is_bad(np.asarray(compute(op, beside))):
-                return True
+        try:
+            with np.errstate(all="ignore"):
+                if np.isfinite(np.asarray(again([_moved(each, sign) for each in operands]))[index]):
+                    return True
+        except Exception:  # something that it needs is lost
+            return False
     return False
+
+
+def _moved(value: Any, sign: int) -> Any:
+    """Numbers a little beside others."""
+    if isinstance(value, (list, tuple)):
+        return [_moved(each, sign) for each in value]
+    if not hasattr(value, "dtype") or value.dtype.kind not in "fc":
+        return value
+    return value + (sign * np.finfo(value.dtype).eps ** 0.5 * np.maximum(abs(value), 1)).astype(value.dtype)
 
 
 def statistics(array: ndarray) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from retrograd.anomaly.adapters.retrograd.births import Birth, as_array, public_
 from retrograd.anomaly.adapters.retrograd.describe import Describer, result_of
 from retrograd.anomaly.adapters.retrograd.elements import (
     first_not_finite,
+    flat,
     holds_infinity,
     holds_nan,
     is_bad,
@@ -26,7 +27,7 @@ from retrograd.anomaly.adapters.retrograd.elements import (
 from retrograd.anomaly.adapters.retrograd.gradients import GradientSearch
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.lost import Lost, lost_data
-from retrograd.anomaly.adapters.retrograd.replay import birth_of_call, flat
+from retrograd.anomaly.adapters.retrograd.replay import birth_of_call
 from retrograd.anomaly.adapters.retrograd.source import is_number_given, text_given
 from retrograd.anomaly.adapters.retrograd.unflagged import given_numbers, told_of_hooks, without_flag
 from retrograd.anomaly.adapters.retrograd.unrecorded import explains, is_ruled_out, maker_of, same_places

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import BatchedArray
-from retrograd.core.anomaly import is_finite
+from retrograd.core.looking import is_finite
 from retrograd.core.node import AccumulateGrad, Node
 from retrograd.core.tensor import Edge, Tensor
 

@@ -7,6 +7,7 @@ import math
 import sys
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -25,13 +26,11 @@ from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.retrograd.births import (
     Birth,
     all_samples,
-    as_array,
     birth_at,
     in_helper_thread,
     ran_by,
-    saved_before,
 )
-from retrograd.anomaly.adapters.retrograd.elements import harm_of, is_bad, is_born
+from retrograd.anomaly.adapters.retrograd.elements import harm_of, is_bad
 from retrograd.anomaly.adapters.retrograd.failures import explanation, look_at_checked
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.looks import (
@@ -45,6 +44,7 @@ from retrograd.anomaly.adapters.retrograd.looks import (
 )
 from retrograd.anomaly.adapters.retrograd.norms import Growth, leaf_norms, norm
 from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot
+from retrograd.anomaly.adapters.retrograd.shown import in_result, in_rule, in_rules, in_sum
 from retrograd.anomaly.adapters.retrograd.suspects import Suspects
 from retrograd.anomaly.adapters.retrograd.tangents import TangentInquest
 from retrograd.anomaly.adapters.retrograd.updates import Updates
@@ -53,14 +53,16 @@ from retrograd.anomaly.adapters.weakly import weakly
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.flags import Flags
-from retrograd.anomaly.monitor import Watch
+from retrograd.anomaly.libraries import depth_of_user
+from retrograd.anomaly.monitor import AnomalyWarning, Watch
 from retrograd.anomaly.names import canonical, is_normalisation
 from retrograd.anomaly.policies import are_among
 from retrograd.core import observer, sites, state
-from retrograd.core.anomaly import is_finite
+from retrograd.core.looking import is_finite
 from retrograd.core.monitor import Monitor
 from retrograd.core.node import Node
 from retrograd.core.tensor import Edge, Tensor, accumulator_of, wrap
+from retrograd.processor import keeps_flags
 
 LOOKS = 0.1  # of the watch's budget; noting lines and NumPy's reading of flags take the rest
 
@@ -109,6 +111,9 @@ class RetrogradMonitor(Monitor):
         self._clear()
         self._is_counted = False
         self._running = True
+        self.looks = not keeps_flags()
+        if self.looks and self.watch.listens_to("underflow"):
+            warnings.warn(_NO_UNDERFLOW, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
         self._pace.begin()
         self._lets_pass = False
         self._outer = state.set_monitor(self)
@@ -196,26 +201,29 @@ class RetrogradMonitor(Monitor):
         self._pending.clear()
 
     def look(self, operands: Sequence[Any], result: Any) -> None:
-        if self._recorder is not None:
+        if self._recorder is not None and not self.looks:
             return
-        arrays = as_array(list(operands))
-        for output in result if isinstance(result, (tuple, list)) else (result,):
-            output = as_array(output)
-            if is_bad(output) and is_born(None, output, arrays):
-                birth = birth_at("invalid" if np.isnan(output).any() else "overflow", sys._getframe(1))
-                if birth is not None:
-                    birth.kinds, birth.result = [], output
-                    self._keep_looked_at(birth)
-                return
+        birth = in_result(operands, result, sys._getframe(1), self.looks, self._recorder is not None)
+        if birth is not None:
+            self._steps.note(birth)
+            self._keep_looked_at(birth)
 
     def look_backward(self, node: Node, g: Any, grads: Any) -> None:
-        if self._recorder is not None or not may_tell_no_flags(ran_by(node)):
+        if self._recorder is not None or not (self.looks or may_tell_no_flags(ran_by(node))):
             return
-        g, grads = as_array(g), as_array(list(grads or ()))
-        if is_bad(grads) and not is_bad(g):
-            birth = Birth([], node.name(), node=node, g=g, saved=getattr(node, "saved", None), grads=grads)
-            birth.before = saved_before(node)
+        birth = in_rules(node, g, grads, self.looks)
+        if birth is not None:
             self._keep_looked_at(birth)
+
+    def look_at_gradient(self, node: Node, g: Any, gi: Any) -> None:
+        birth = in_rule(node, g, gi, sys._getframe(1)) if self._recorder is None else None
+        if birth is not None:
+            self._keep(birth)
+
+    def look_at_sum(self, node: Node, old: Any, new: Any, total: Any) -> None:
+        birth = in_sum(node, old, new, total)
+        if birth is not None:
+            self._keep(birth)
 
     def _keep_looked_at(self, birth: Birth) -> None:
         """Keep a birth whose result is known, together with what a flag raised inside told before."""
@@ -441,14 +449,15 @@ class RetrogradMonitor(Monitor):
     def _report_passing(self, edges: Sequence[Edge]) -> None:
         """Births that did no harm, if somebody wants to know."""
         for birth in list(self._births):
-            kind = next((kind for kind in ("overflow", "underflow") if kind in birth.kinds), None)
+            kinds = birth.kinds or ["overflow"]
+            kind = next((kind for kind in ("overflow", "underflow") if kind in kinds), None)
             if kind is not None and self.watch.listens_to(kind):
                 event = self.inquest(edges, births=[birth]).of_passing(birth)
-                if event is not None:
+                if event is not None and (birth.kinds or event.kind == kind):
                     self.watch.found(kind, event)
             elif kind == "overflow" and is_normalisation(birth.name) and not birth.excused:
                 event = self.inquest(edges, births=[birth]).of_passing(birth) if self.watch.tells_once else None
-                if event is not None:
+                if event is not None and (birth.kinds or event.kind == kind):
                     self.watch.tell_once(event)
 
     def scaling(self, is_scaled: bool) -> None:
@@ -541,7 +550,7 @@ class RetrogradMonitor(Monitor):
         """Record every operation from here on, and nothing of what was recorded before."""
         if self._recorder is not None:
             observer.pop(self._recorder)
-        self._recorder = Recorder(self.excuses)
+        self._recorder = Recorder(self.excuses, self.looks)
         observer.push(self._recorder)
 
     # --- words ----------------------------------------------------------------------------------------------------
@@ -568,6 +577,12 @@ class RetrogradMonitor(Monitor):
             yield
         finally:
             self.watch.spent(time.perf_counter() - start)
+
+
+_NO_UNDERFLOW = (
+    "The policy for 'underflow' has no effect: this processor keeps no floating-point flags, which alone tell of one. "
+    "Leave it away, or look at what is suspected with (x == 0).any()."
+)
 
 
 def _on_flag(kind: str, frame: FrameType, function: str) -> bool:

@@ -27,7 +27,7 @@ from retrograd.anomaly.adapters.retrograd.births import (
     public_name,
     ran_by,
 )
-from retrograd.anomaly.adapters.retrograd.elements import is_bad, is_born, named
+from retrograd.anomaly.adapters.retrograd.elements import are_born_of, flat, is_bad, is_born, named
 from retrograd.anomaly.libraries import own_frame, user_frame
 from retrograd.autograd.function import BackwardCFunction
 from retrograd.core.inplace import CopySlices
@@ -172,6 +172,8 @@ class Recorder(Observer):
     ----------
     excuses
         Whether a birth is meant.
+    looks
+        Whether no flags will tell of births.
 
     Attributes
     ----------
@@ -185,8 +187,9 @@ class Recorder(Observer):
         What a node passed on.
     """
 
-    def __init__(self, excuses: Callable[[Birth], bool]) -> None:
+    def __init__(self, excuses: Callable[[Birth], bool], looks: bool = False) -> None:
         self.births: list[Birth] = []
+        self._looks = looks
         self._excuses = excuses
         self.calls: list[Call] = []
         self.by_node: dict[Node, Call] = {}
@@ -261,7 +264,8 @@ class Recorder(Observer):
             self._writers[id(memory)] = memory, call
         if bad is None:
             return
-        if not (is_born(call.op, bad, call.operands, call.flags) or _is_given_in_a_hook(call)):
+        flags = ["invalid"] if self._looks else call.flags
+        if not (is_born(call.op, bad, call.operands, flags) or _is_given_in_a_hook(call)):
             return
         if call.within is not None and call.within.is_backward:  # of a node, whose birth it will be
             if not call.within.is_function:
@@ -303,7 +307,8 @@ class Recorder(Observer):
         # copies of the bad ones, to which others may be added in place
         grads = [each.copy() if is_bad(each) else each for each in map(as_array, grads or ())]
         self.gradients[node] = grads
-        if is_bad(grads) and (call.flags or not is_bad(call.operands)):
+        is_born_here = call.flags or not is_bad(call.operands) or (self._looks and are_born_of(call.operands, grads))
+        if is_bad(grads) and is_born_here:
             birth = Birth(call.flags, ran_by(node).name(), node=node, g=call.g, saved=token, grads=grads)
             birth.code, birth.at, birth.inside, birth.variables = call.code, call.at, call.inside, call.variables
             birth.excused = self._excuses(birth)
@@ -389,12 +394,3 @@ def _memory(array: Any) -> Any:
     while isinstance(array, ndarray) and isinstance(array.base, ndarray):
         array = array.base
     return array
-
-
-def flat(operands: Iterable[Any]) -> Iterator[Any]:
-    """Operands, with the items of those that are lists."""
-    for operand in operands:
-        if isinstance(operand, list):
-            yield from flat(operand)
-        else:
-            yield operand

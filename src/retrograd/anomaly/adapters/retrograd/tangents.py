@@ -25,7 +25,9 @@ from retrograd.anomaly.adapters.retrograd.replay import Call
 from retrograd.anomaly.event import NaNEvent
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.core.jvp import jvp
+from retrograd.core.record import apply
 from retrograd.core.state import local, set_dual_level
+from retrograd.core.tensor import Tensor, wrap
 
 HARMED = "a tangent"
 _FIRST_OF_SEVERAL = (
@@ -69,13 +71,22 @@ class TangentInquest(Inquest):
         if output is None:
             return None
         index = first_not_finite(output)
+
+        def again(values: Sequence[Any]) -> Any:
+            moved = [
+                wrap(value) if isinstance(old, Tensor) else value for old, value in zip(bound, values, strict=True)
+            ]
+            made = _unobserved(apply, op, moved)
+            found = _unobserved(jvp, op, moved, [made] if isinstance(made, Tensor) else list(made), tangents)
+            return next(each for each in map(as_array, found) if np.shape(each) == output.shape)
+
         names, data = (*op.params, *op.results[: len(results)]), data_of([*bound, *results])
         known = dict(zip(names, arrays_of(op, data), strict=False))
         operands = [known[name] for name in op.params]
         call = Call(birth.name, op, operands, birth.code, birth.at, results=[output], hidden=birth.hidden)
         surroundings = self.describer.surroundings(self.describer.operations.of_call(call, index), ())
         return NaNEvent(
-            kind=kind_of(birth.kinds, output, index),
+            kind=kind_of(birth.kinds, output, index, None, data_of(bound), again),
             op=REVERSED.get(op.label, birth.name),
             is_backward=True,
             index=index,

@@ -30,6 +30,7 @@ from retrograd.anomaly.adapters.retrograd.elements import (
     unravelled,
     value_at,
 )
+from retrograd.anomaly.adapters.retrograd.formula import flags_of_formula
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.event import NaNEvent, with_context
 from retrograd.anomaly.expected import expected
@@ -38,6 +39,7 @@ from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 from retrograd.core import sites
 from retrograd.core.tensor import Tensor, bump
+from retrograd.optim._elementwise import ElementwiseOptimizer
 
 if TYPE_CHECKING:
     from retrograd.anomaly.adapters.retrograd.monitor import RetrogradMonitor
@@ -82,6 +84,8 @@ class Update:
         Whose step it is.
     caller
         The frame that called it: the user's, or one of ours that he called.
+    looks
+        Whether no flags will tell of it.
 
     Attributes
     ----------
@@ -91,7 +95,7 @@ class Update:
         What was born in operations on tensors: in an optimizer of the user's.
     """
 
-    def __init__(self, optimizer: Any, caller: FrameType) -> None:
+    def __init__(self, optimizer: Any, caller: FrameType, looks: bool = False) -> None:
         self.optimizer = optimizer
         self._caller = caller
         self.flags: list[tuple[str, str]] = []
@@ -99,7 +103,7 @@ class Update:
         self._lock = threading.RLock()
         self._weights: list[tuple[Tensor, ndarray]] | None = None
         self._state: dict[Any, dict[str, Any]] = {}
-        self.is_complete = _may_divide_by_zero(optimizer)  # whether it can be undone as a whole
+        self.is_complete = looks or _may_divide_by_zero(optimizer)  # whether it can be undone as a whole
         self.is_clipped = False  # whether some of the weights were lost, and the largest numbers are in their places
         if self.is_complete:
             self._copy()
@@ -183,7 +187,8 @@ class Update:
         """The event of a birth in the optimizer's formula."""
         nan = bool(np.isnan(harm.array[harm.index]))
         wanted = ("invalid",) if nan else ("divide", "overflow")
-        kind, function = next((flag for flag in self.flags if flag[0] in wanted), self.flags[0])
+        flags = self.flags or self._flags_unheard(harm) or [("overflow", "")]
+        kind, function = next((flag for flag in flags if flag[0] in wanted), flags[0])
         op = canonical(function) if function else f"{type(self.optimizer).__name__}.step"
         operands = self._operands(harm)
         place = {} if self.frame is None else place_fields(self.frame.f_code, self.frame.f_lasti)
@@ -220,6 +225,15 @@ class Update:
         )
         return replace(with_context(event, unseen=True), note=note, **place)
 
+    def _flags_unheard(self, harm: Harm) -> list[tuple[str, str]]:
+        """The flags of the formula at the element, where there are none to hear."""
+        param = harm.param
+        before = next((kept for each, kept in self._weights or () if each is param), None)
+        if before is None or param._grad is None or harm.array.shape != param._data.shape:
+            return []
+        state = self._state.get(param, {})
+        return flags_of_formula(self.optimizer, harm.group, before, param._grad._data, state, harm.index)
+
     def _operands(self, harm: Harm) -> dict[str, Any]:
         """The numbers of the formula at the element, as they were when it happened, and its settings."""
         param, shape = harm.param, harm.array.shape
@@ -227,13 +241,18 @@ class Update:
         arrays = {"param": before}
         if param._grad is not None:
             arrays["grad"] = param._grad._data
-        kept = dict(_arrays(self._state.get(param, {})))
+        kept = dict(_arrays(self._state.get(param) or self._beginning(harm)))
         for key, array in _arrays(self.optimizer.state.get(param, {})):
             if array.shape == shape:
                 arrays[key] = kept.get(key, array) if is_bad(array[harm.index]) else array
         found = {key: value_at(array, harm.index, shape) for key, array in arrays.items()}
         settings = {key: harm.group[key] for key in ("lr", "eps") if isinstance(harm.group.get(key), float)}
         return {key: value for key, value in found.items() if value is not None} | settings
+
+    def _beginning(self, harm: Harm) -> dict[str, Any]:
+        """What is remembered of a parameter before its first step."""
+        optimizer = self.optimizer
+        return optimizer._new_state(harm.group, harm.param) if isinstance(optimizer, ElementwiseOptimizer) else {}
 
     @staticmethod
     def _name(harm: Harm, names: Names) -> str:
@@ -280,7 +299,7 @@ class Updates:
         watch = self._monitor.watch
         if not (watch.listens_to("nan") or watch.listens_to("inf")):
             return step()
-        update = Update(optimizer, sys._getframe(1))
+        update = Update(optimizer, sys._getframe(1), self._monitor.looks)
         this = threading.get_ident()
         outer = self._by_thread.get(this)
         self._by_thread[this] = update
@@ -291,7 +310,7 @@ class Updates:
                 del self._by_thread[this]
             else:
                 self._by_thread[this] = outer
-        if update.flags and not expected.depth:
+        if (update.flags or self._monitor.looks) and not expected.depth:
             self._judge(update)
         return result
 
@@ -310,7 +329,7 @@ class Updates:
         """Take note of a birth in an operation on tensors that nothing recorded: in an optimizer of the user's."""
         update = self._by_thread.get(threading.get_ident())
         if update is not None and birth.sources is None and not birth.is_backward and "underflow" not in birth.kinds:
-            update.flag(birth.kinds[0], "", birth)
+            update.flag(birth.kinds[0] if birth.kinds else "overflow", "", birth)
 
     def _judge(self, update: Update) -> None:
         harms = update.harms()
