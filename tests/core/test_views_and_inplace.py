@@ -455,3 +455,19 @@ def test_a_step_that_is_written_beside_the_one_it_was_computed_from() -> None:
     y.mul_(2)
     with pytest.raises(RuntimeError, match="Hint: write out of place instead"):
         y.sum().backward()
+
+
+@parity
+def test_comparisons_in_place_pass_no_gradient_on(library: Any) -> Any:
+    report = []
+    for part in (slice(None), slice(1)):
+        for create_graph in (False, True):
+            x = library.tensor([0.25, 0.75], requires_grad=True)
+            y = x * 2
+            y[part].gt_(0.5) if part.stop else y.gt_(0.5)
+            report += [
+                y,
+                y.grad_fn.name().rsplit("::")[-1],
+                *library.autograd.grad(y.sum(), x, create_graph=create_graph),
+            ]
+    return report
