@@ -40,7 +40,7 @@ from retrograd.core.saved import save_result, save_tensor
 from retrograd.core.several_calls import several_caller
 from retrograd.core.sites import LAST, caller_of, note
 from retrograd.core.slots import save_argument
-from retrograd.core.state import NO_GRAD, SITES, WATCHED, local, next_sequence_nr
+from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Tensor, bump, wrap
 from retrograd.gpu import DeviceArray
 from retrograd.unresolved import UnresolvedArray
@@ -110,8 +110,6 @@ def _product(op: Op, operator: bool) -> Callable[..., Any]:
             edge = input._resolve_edge()
         if other_edge is None and other._meta is not None:
             other_edge = other._resolve_edge()
-        if mode > SITES:
-            show((input, other), result)
         if mode == NO_GRAD or (edge is None and other_edge is None):
             return tensor
         if node_class is None:
@@ -196,8 +194,6 @@ def _unary(op: Op) -> Callable[..., Any]:
         tensor = _new(Tensor)
         tensor._data = result
         tensor._cell = tensor._meta = tensor._grad = None
-        if mode > SITES:
-            show((input,), result)
         if edge is None or mode == NO_GRAD or not differentiable:
             tensor._edge = None
             return tensor
@@ -282,8 +278,6 @@ def _binary(op: Op, operator: bool) -> Callable[..., Any]:
         tensor = _new(Tensor)
         tensor._data = result
         tensor._cell = tensor._meta = tensor._grad = None
-        if mode > SITES:
-            show((input, other), result)
         if (edge is None and other_edge is None) or mode == NO_GRAD or not differentiable:
             tensor._edge = None
             return tensor
@@ -383,7 +377,7 @@ def _is_as_it_should_be(number: Any, dtype: Any) -> bool:
 def _write_unrecorded(op: Op, target: Any, other: Any) -> bool:
     """The short path of ``parameter -= step``: one ufunc call, if nothing needs recording, checking or promoting."""
     mode = local.mode
-    if type(target) is not Tensor or mode == WATCHED or mode > SITES:
+    if type(target) is not Tensor or mode == WATCHED:
         return False
     data = target._data
     if type(other) is Tensor:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from numpy import ndarray
 
 from retrograd.core.half import HALF
-from retrograd.core.looking import show
 from retrograd.core.record import PLAIN, holds_tensor, settle
 from retrograd.core.saved import save_tensor
 from retrograd.core.sites import LAST, caller_of, note
-from retrograd.core.state import NO_GRAD, SITES, WATCHED, local, next_sequence_nr
+from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Meta, Tensor
 from retrograd.core.views import NO_GRAD_VIEW, View, shares_memory
 from retrograd.gpu import DeviceArray
@@ -119,8 +118,6 @@ def leading_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
             edge = input._resolve_edge()
         if mode == NO_GRAD or not differentiable or result.dtype.kind not in "fc":
             edge = None
-        if mode > SITES:
-            show([input, *arguments], result if not has_byproducts else [result, *byproducts])
         if edge is not None:
             if node_class is not None:
                 node = _new_node(node_class)

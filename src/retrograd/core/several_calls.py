@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
-from retrograd.core.looking import show
 from retrograd.core.record import PLAIN, holds_tensor, settle
 from retrograd.core.sites import LAST, caller_of, note
 from retrograd.core.slots import (
@@ -26,7 +25,7 @@ from retrograd.core.slots import (
     save_argument,
     shape_of,
 )
-from retrograd.core.state import NO_GRAD, SITES, WATCHED, local, next_sequence_nr
+from retrograd.core.state import NO_GRAD, WATCHED, local, next_sequence_nr
 from retrograd.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -96,8 +95,6 @@ def several_caller(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
         tensor = _new(Tensor)
         tensor._data = result
         tensor._edge = tensor._cell = tensor._meta = tensor._grad = None
-        if mode > SITES:
-            show(bound, result if not has_byproducts else [result, *byproducts])
         if mode == NO_GRAD or result.dtype.kind not in "fc":
             return tensor
         edges: list[Any] = []

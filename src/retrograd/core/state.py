@@ -4,9 +4,9 @@
 
 * ``RECORD``: gradients are recorded and nobody watches. The usual case.
 * ``NO_GRAD``: nothing is recorded and nobody watches.
-* ``WATCHED``: something else is going on (inference mode, saved-tensor hooks, an observer); the general path asks what.
+* ``WATCHED``: something else is going on (inference mode, saved-tensor hooks, an observer, a monitor that looks at each
+  result because there are no floating-point flags); the general path asks what.
 * ``SITES``: as ``RECORD``, and every node notes where it was called, because of anomaly mode or a monitor.
-* ``LOOKS``: as ``SITES``, and a monitor looks at every result, because nothing tells it of floating-point flags.
 
 The other fields say what that is. Whoever changes one calls :func:`refresh`.
 """
@@ -22,7 +22,6 @@ RECORD = 0
 NO_GRAD = 1
 WATCHED = 2
 SITES = 3
-LOOKS = 4
 
 # What keeps all threads under observation, or None; see retrograd.anomaly. The engine tells it about every backward.
 monitor: Any = None
@@ -79,10 +78,14 @@ def refresh() -> None:
     if local.dual_level is not None:
         local.tangents = local.dual_level if local.forward_enabled and not local.inference else None
     watched = local.saved_hooks is not None or local.tangents is not None or local.observer is not None
-    if local.inference or watched or local.before_write is not None or local.lift is not None:
+    if (
+        local.inference
+        or watched
+        or local.before_write is not None
+        or local.lift is not None
+        or (monitor is not None and monitor.looks)
+    ):
         local.mode = WATCHED
-    elif monitor is not None and monitor.looks:
-        local.mode = LOOKS if local.grad_enabled else WATCHED
     elif not local.grad_enabled:
         local.mode = NO_GRAD
     else:
@@ -96,7 +99,7 @@ def set_monitor(new: Any) -> Any:
     """
     global monitor
     previous, monitor = monitor, new
-    _Local.mode = RECORD if new is None else LOOKS if new.looks else SITES
+    _Local.mode = RECORD if new is None else WATCHED if new.looks else SITES
     refresh()
     return previous
 
