@@ -27,8 +27,12 @@ _servers: list[subprocess.Popen[str]] = []
 def python(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """What ``python arguments...`` prints and returns, run in a directory with some environment.
 
-    The arguments are those of a script, or of a module behind ``-m``.
+    The arguments are those of a script, or of a module behind ``-m``. Where torch is not installed, the test is
+    skipped.
     """
+    import pytest  # not in the processes that this file runs as well
+
+    pytest.importorskip("torch", reason="torch is not installed")
     command = [sys.executable, *arguments]
     environment = {"PYTHONIOENCODING": "utf-8", **environment}
     if not hasattr(os, "fork"):
