@@ -86,11 +86,10 @@ def user_frames(frame: FrameType | None) -> Iterator[FrameType]:
     return (each for each in outwards(frame) if not is_between(each.f_code))
 
 
-def own_frame(frame: FrameType | None) -> FrameType | None:
-    """The program's own innermost frame, from ``frame`` outwards."""
-    while frame is not None and not is_own(frame.f_code):
-        frame = frame.f_back
-    return frame
+def led_to(frame: FrameType) -> tuple[CodeType, int] | None:
+    """The program's own innermost line around a frame, where that one is not the program's own."""
+    own = next((each for each in outwards(frame) if is_own(each.f_code)), None)
+    return None if own is None or own is frame else (own.f_code, own.f_lasti)
 
 
 def depth_of_user(frame: FrameType | None) -> int:

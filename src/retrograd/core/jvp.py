@@ -63,7 +63,8 @@ def jvp(op: Op, bound: list[Any], results: list[Tensor], tangents: Tangents) -> 
     else:
         found = _of_transposed_rules(op, bound, results, live, tangents)
     made = [tangent if wanted else None for tangent, wanted in zip(found, live, strict=True)]
-    show([*bound, *tangents], [tangent._data for tangent in made if tangent is not None])
+    if state.monitor is not None and state.monitor.looks:
+        show([*bound, *tangents], [tangent._data for tangent in made if tangent is not None])
     return made
 
 

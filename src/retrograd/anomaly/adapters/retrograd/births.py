@@ -18,7 +18,7 @@ import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.variables import variables_at
-from retrograd.anomaly.libraries import frames_between, is_between, outwards, own_frame
+from retrograd.anomaly.libraries import frames_between, is_between, led_to, outwards
 from retrograd.anomaly.names import canonical, is_normalisation
 from retrograd.autograd import function as _function
 from retrograd.batching import BatchedArray
@@ -353,8 +353,7 @@ def _birth(kinds: list[str], found: _Landmarks) -> Birth | None:
         birth.clipping = {"total_norm": float(values["total_norm"]), "max_norm": float(values["max_norm"])}
     if found.user is not None:
         birth.code, birth.at = found.user.f_code, found.at
-        own = own_frame(found.user)
-        birth.led = None if own is None or own is found.user else (own.f_code, own.f_lasti)
+        birth.led = led_to(found.user)
     return birth
 
 

@@ -28,7 +28,7 @@ from retrograd.anomaly.adapters.retrograd.births import (
     ran_by,
 )
 from retrograd.anomaly.adapters.retrograd.elements import are_born_of, flat, is_bad, is_born, named
-from retrograd.anomaly.libraries import own_frame, user_frame
+from retrograd.anomaly.libraries import led_to, user_frame
 from retrograd.autograd.function import BackwardCFunction
 from retrograd.core.inplace import CopySlices
 from retrograd.core.node import Node
@@ -224,8 +224,7 @@ class Recorder(Observer):
         user = user_frame(frame)
         if user is not None:
             call.code, call.at = user.f_code, user.f_lasti
-            own = own_frame(user)
-            call.led = None if own is None or own is user else (own.f_code, own.f_lasti)
+            call.led = led_to(user)
         self._under_way.append(call)
         return call
 

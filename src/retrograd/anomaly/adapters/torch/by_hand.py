@@ -24,7 +24,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from retrograd.anomaly.adapters.torch.calls import can_be_bad, is_bad
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.forward import ModelCall
-from retrograd.anomaly.adapters.torch.functional import Asked, Chain, NewTensors, is_point
+from retrograd.anomaly.adapters.torch.functional import FOLLOWED, Asked, Chain, NewTensors, is_point
 from retrograd.anomaly.adapters.torch.gradients import bad_ones, finite_norm, kind_of, loss_is_bad, loss_number
 from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.recording import memory_of, unseen
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 _FIRST = 3  # calls that may be for weights although nothing is known of their leaves
 _SAMPLED = 8  # calls in which a number is read from a leaf, to see writes to ``.data`` that no version tells
-_FOLLOWED = 3  # updates after one that was left out: what the program keeps of it may hold it
 _OLDEST = 8  # calls for which a suspicion is held
 
 _graph_task = torch._C._current_graph_task_id
@@ -446,7 +445,7 @@ class UpdatesByHand:
             if not suspicion.withheld:
                 self._suspicions = [each for each in self._suspicions if each is not suspicion]
         if suspicion.withheld:
-            self._followed = _FOLLOWED
+            self._followed = FOLLOWED
             _zero(suspicion.gradients)
             for tensor, before in suspicion.spread:
                 tensor.copy_(before)

@@ -19,7 +19,7 @@ from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.refusals import refusal
 from retrograd.anomaly.adapters.variables import named_variables, variables_left_by
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.libraries import own_frame
+from retrograd.anomaly.libraries import led_to
 from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operation, Surroundings
@@ -88,8 +88,7 @@ def _refused_argument(error: BaseException, findings_at: Callable[[FrameType], F
     if event is None and (held := refused.first_held()) is not None:
         call = Call("leaf", [Argument(held.name, held.value.detach(), original=held.value)], [None], 0)
         call.code, call.at = held.frame.f_code, held.at
-        own = own_frame(held.frame)
-        call.led = None if own is None or own is held.frame else (own.f_code, own.f_lasti)
+        call.led = led_to(held.frame)
         event = findings_at(held.frame).of_argument(call)
     return None if event is None else replace(event, harmed=f"an argument of what raised {_kind_of(error)}")
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _PLACES = 64  # at which gradients are asked for, of which the latest points are known
 _AT_ONCE = 3  # bad gradients that are explained before it is known what comes of them, while all is at hand
 _OLDEST = 8  # calls at other places, for which a doubt is held
-_FOLLOWED = 3  # updates after one that was left out: what the program keeps of it may hold it
+FOLLOWED = 3  # updates after one that was left out: what the program keeps of it may hold it
 PATIENCE = 100  # gradients in a row at points that are not finite, in a program that could go back
 _PLAIN = (Tensor, torch.nn.Parameter)
 
@@ -274,7 +274,7 @@ class NewTensors:
         for point, before in zip(points, doubt.points, strict=True):
             point.data.copy_(before.detach())
         if self._monitor.watch.found(kind, event, exact=True) == "withhold":
-            chain.followed, chain.lost_for = _FOLLOWED, 0
+            chain.followed, chain.lost_for = FOLLOWED, 0
             return True
         for point, value in zip(points, became, strict=True):
             point.data.copy_(value)
