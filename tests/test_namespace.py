@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import pickle
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
@@ -192,6 +193,17 @@ def test_in_place_forms_are_functions() -> None:
     x = rg.ones(2)
     assert rg.neg_(x) is x
     assert x.tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("space", [rg, rg.Tensor, rg.linalg, rg.fft, rg.special, rg.nn.functional, rg.func])
+def test_functions_and_methods_can_be_pickled(space: Any) -> None:
+    """As they are handed to worker processes, and kept in what describes a model."""
+    functions = [value for name in dir(space) if inspect.isroutine(value := getattr(space, name, None))]
+    assert len(functions) >= 10
+    strange = [
+        each for each in functions if pickle.loads(pickle.dumps(each)) not in (each, getattr(each, "__func__", 0))
+    ]
+    assert not strange
 
 
 def test_special_is_imported_when_first_used() -> None:

@@ -127,6 +127,8 @@ class Surroundings:
             The number of an earlier step whose update went on with a bad gradient, because the policy lets it.
         ``"returned"``
             How often gradients were returned instead, as by ``autograd.grad``.
+        ``"asked"``
+            True if the gradients were asked for, as by ``autograd.grad``: nothing is harmed by that alone.
         ``"uninitialised"``
             True if the leaf is known to have been made by ``empty`` or ``to_empty`` and never written.
         ``"clip_grad_norm"``

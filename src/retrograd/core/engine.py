@@ -101,7 +101,9 @@ def run(
         if monitor is not None or state.local.anomaly is not None:
             sites.forget()
     if monitor is not None and values_matter:
-        monitor.after_backward(roots, None if accumulate else results, reached or ())
+        monitor.after_backward(
+            roots, None if accumulate else results, reached or (), () if accumulate else inputs or ()
+        )
     return results
 
 

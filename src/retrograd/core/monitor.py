@@ -53,8 +53,12 @@ class Monitor:
         roots: Sequence[tuple[Edge, Tensor]],
         results: Sequence[Tensor | None] | None,
         leaves: Sequence[Tensor],
+        inputs: Sequence[Edge] = (),
     ) -> None:
-        """Look at the gradients, in the leaves that it reached or returned, before the caller sees them."""
+        """Look at the gradients, in the leaves that it reached or returned, before the caller sees them.
+
+        ``inputs`` are what those that are returned belong to.
+        """
 
     def after_forward(self, outputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> None:
         """Look at the tangents of outputs, before the caller sees them."""

@@ -387,6 +387,8 @@ def _register(
     if method:
         for alias in (op.name, *aliases):
             registry.add_method(alias, function)
+            if not public:
+                registry.found_in_tensor(function, op.name)
             if inplace:
                 registry.add_method(f"{alias}_", calls.inplace(op, f"{alias}_"))
     if op.ufunc is not None and op.ufunc not in registry.numpy_functions:

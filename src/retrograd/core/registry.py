@@ -43,10 +43,14 @@ def add_method(name: str, function: Any) -> None:
     written = function
     while hasattr(written, "__wrapped__"):
         written = written.__wrapped__
-    if isinstance(written, FunctionType) and "<locals>" in written.__code__.co_qualname:
-        # made by a function, for this; pickle looks for it where it says that it is
-        function.__module__, function.__qualname__ = Tensor.__module__, f"Tensor.{name}"
+    if isinstance(written, FunctionType) and "<locals>" in written.__code__.co_qualname:  # made by a function, for this
+        found_in_tensor(function, name)
     setattr(Tensor, name, function)
+
+
+def found_in_tensor(function: Any, name: str) -> None:
+    """Have a method that no module has under its name say where it is: pickle looks there."""
+    function.__module__, function.__qualname__ = Tensor.__module__, f"Tensor.{name}"
 
 
 class LateMethod:
@@ -177,6 +181,8 @@ def for_users(kernel: F) -> F:
             args, kwargs = _with_tensors(op.name, op.params, args, kwargs)
         return kernel(*args, **kwargs)
 
+    if getattr(Tensor, op.name, None) is kernel:
+        found_in_tensor(kernel, op.name)
     return call  # type: ignore[return-value]
 
 

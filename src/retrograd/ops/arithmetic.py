@@ -136,9 +136,10 @@ def sub_(input: Tensor, other: Operand, *, alpha: Any = 1) -> Tensor:
     return _sub_(input, other) if _is_one(alpha) else _sub_scaled_(input, other, alpha)
 
 
+subtract_ = renamed(sub_, "subtract_")
 add_method("add_", add_)
 add_method("sub_", sub_)
-add_method("subtract_", renamed(sub_, "subtract_"))
+add_method("subtract_", subtract_)
 
 
 # --- products and quotients -------------------------------------------------------------------------------------------
@@ -243,8 +244,9 @@ def div_(input: Tensor, other: Operand, *, rounding_mode: str | None = None) -> 
 
 
 divide = div
+divide_ = renamed(div_, "divide_")
 add_method("div_", div_)
-add_method("divide_", renamed(div_, "divide_"))
+add_method("divide_", divide_)
 
 
 @composite(reported=False)
@@ -379,8 +381,9 @@ def abs_(input: Tensor) -> Tensor:
     return _abs_(input)
 
 
+absolute_ = renamed(abs_, "absolute_")
 add_method("abs_", abs_)
-add_method("absolute_", renamed(abs_, "absolute_"))
+add_method("absolute_", absolute_)
 
 
 @implements(np.fabs)

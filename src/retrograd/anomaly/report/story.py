@@ -26,6 +26,7 @@ from retrograd.anomaly.report.layers import Rows, layers_of
 from retrograd.anomaly.report.source import SourceLine, excerpt, guilty_span
 
 TAB = 4
+_DECLARED = '`with retrograd.anomaly.expect_nonfinite("why"):`'
 _SAME_LINE = 4  # characters, with which a line that was rewritten begins as before
 _MEMBER_CHANGED = re.compile(r"[\w.]+\.get_(?:parameter|buffer|submodule)\(")
 _OPTION_SET = re.compile(r"[\w.]+\.get_submodule\([^()]*\)\.\w+ = ")
@@ -228,7 +229,9 @@ def advice(event: NaNEvent) -> Iterator[str]:
     elif event.operands and not (_is_unkept(event) or is_derived(event)):
         yield f"Look at the operands above: line {event.lineno} must not meet such values."
     if event.born != "NaN" and event.kind in ("divide", "overflow"):
-        yield f'If {event.born} is meant: `with retrograd.anomaly.expect_nonfinite("why"):`'
+        yield f"If {event.born} is meant: {_DECLARED}"
+    elif context_of(event).get("asked"):
+        yield f"If the program leaves such a point by itself, as a sampler does: {_DECLARED}"
 
 
 def _what_to_change(event: NaNEvent, remedy: str) -> str:

@@ -23,6 +23,7 @@ from retrograd.anomaly.adapters.leaves import LeafNames
 from retrograd.anomaly.adapters.pace import LONGEST_PAUSE, Pace
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
+from retrograd.anomaly.adapters.retrograd.asked import Asked, all_leaves
 from retrograd.anomaly.adapters.retrograd.births import (
     Birth,
     all_samples,
@@ -64,6 +65,8 @@ from retrograd.core.node import Node
 from retrograd.core.tensor import Edge, Tensor, accumulator_of, wrap
 from retrograd.processor import keeps_flags
 
+Root = tuple[Edge, Tensor]
+Returned = Sequence[Tensor | None]
 LOOKS = 0.1  # of the watch's budget; noting lines and NumPy's reading of flags take the rest
 
 
@@ -94,7 +97,7 @@ class RetrogradMonitor(Monitor):
         self._growth = Growth()
         self._beginnings = Beginnings(leaf_norms)
         self._steps = Updates(weakref.proxy(self))
-        self._returned = 0  # how often gradients were returned
+        self._asked = Asked(watch)
         self._is_counted = False  # whether the present step is in watch.step already
         self._pace = Pace(watch, LOOKS, LONGEST_PAUSE if products_raise_flags() else 1)
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
@@ -267,7 +270,7 @@ class RetrogradMonitor(Monitor):
         goes_on = False
         try:
             with self._timed():
-                goes_on = self._bad_loss(bad) != "withhold"
+                goes_on = self._bad_loss(bad, asked=not is_step) != "withhold"
         finally:
             if counts and not goes_on:
                 self.watch.step += 1  # there will be no end of backward to do it
@@ -276,18 +279,18 @@ class RetrogradMonitor(Monitor):
             self._told_losses.add(threading.current_thread())
         return goes_on
 
-    def _bad_loss(self, outputs: Sequence[Tensor]) -> str:
+    def _bad_loss(self, outputs: Sequence[Tensor], asked: bool) -> str:
         arrays = [all_samples(each._data) for each in outputs]
         kind = harm_of(arrays)
-        if not self.watch.listens_to(kind):
+        if not self.watch.listens_to(kind) or (asked and self._asked.is_left_alone()):
             return "go on"
         edges = [edge for each in outputs if (edge := each._resolve_edge()) is not None]
-        event = self.inquest(edges).of_loss(arrays[0])
+        event = self.inquest(edges, asked=asked).of_loss(arrays[0])
         present = self.watch.step + (not self._rehearsing)  # backward has not been counted, but in the second run
         event = replace(event, step=present, batch_idx=self.watch.batch_idx)
         self._forget()
         self._keep_weights(edges)
-        action = self.watch.found(kind, event, exact=self._is_exact)
+        action = (self._asked if asked else self.watch).found(kind, event, exact=self._is_exact)
         if action == "withhold":
             self._withhold(edges)
         return action
@@ -296,14 +299,11 @@ class RetrogradMonitor(Monitor):
         return [] if self._snapshot is None or not self.watch.replaying else Noted(self._snapshot)
 
     def after_backward(
-        self,
-        roots: Sequence[tuple[Edge, Tensor]],
-        results: Sequence[Tensor | None] | None,
-        leaves: Sequence[Tensor],
+        self, roots: Sequence[Root], results: Returned | None, leaves: Sequence[Tensor], inputs: Sequence[Edge] = ()
     ) -> None:
         # what is done in every step, however short it is, comes first
         if results is not None:
-            self._returned += 1
+            self._asked.returned += 1
         elif not self._rehearsing and state.local.graph_task is None:
             self.watch.step += 1
             self._is_counted = True
@@ -320,7 +320,7 @@ class RetrogradMonitor(Monitor):
             if told:
                 self._told.add(leaves)
             elif not expected.depth:
-                self._lets_pass = self._look_at_gradients(roots, results, leaves)
+                self._lets_pass = self._look_at_gradients(roots, results, leaves, inputs)
             self._forget()
         finally:
             self.watch.spent(time.perf_counter() - start)
@@ -353,7 +353,7 @@ class RetrogradMonitor(Monitor):
         return told
 
     def _look_at_gradients(
-        self, roots: Sequence[tuple[Edge, Tensor]], results: Sequence[Tensor | None] | None, reached: Sequence[Tensor]
+        self, roots: Sequence[Root], results: Returned | None, reached: Sequence[Tensor], inputs: Sequence[Edge]
     ) -> bool:
         """Look at the gradients that a backward returned, or accumulated in the leaves it reached.
 
@@ -361,7 +361,7 @@ class RetrogradMonitor(Monitor):
         """
         if results is None:
             leaves = [leaf for leaf in reached if leaf._grad is not None and leaf.requires_grad]
-            grads: Sequence[Tensor | None] = [leaf._grad for leaf in leaves]
+            grads: Returned = [leaf._grad for leaf in leaves]
         else:
             leaves, grads = [], results
         arrays = [all_samples(each._data) for each in grads if each is not None]
@@ -383,26 +383,28 @@ class RetrogradMonitor(Monitor):
                 return True
         if threading.current_thread() in self._scaled:  # the scaler leaves the update out and scales by less
             return False
-        return self._bad_gradients(roots, [leaves[place] for place in bad if leaves], [arrays[place] for place in bad])
+        nodes: list[Any] = [accumulator_of(leaf) for leaf in leaves]
+        if results is not None:
+            nodes = [node for (node, _), each in zip(inputs, results, strict=True) if each is not None]
+        nodes, arrays = [nodes[place] for place in bad], [arrays[place] for place in bad]
+        return self._bad_gradients(roots, nodes, arrays, asked=results is not None)
 
-    def _bad_gradients(
-        self, roots: Sequence[tuple[Edge, Tensor]], leaves: Sequence[Tensor], arrays: Sequence[ndarray]
-    ) -> bool:
-        """Report gradients that are not finite, of some leaves or else returned; say whether they were let pass."""
+    def _bad_gradients(self, roots: Sequence[Root], nodes: list[Node], arrays: Sequence[ndarray], asked: bool) -> bool:
+        """Report gradients that are not finite, of some leaves or those asked for; say whether they were let pass."""
         kind = harm_of(arrays)
-        if not self.watch.listens_to(kind):
+        if not self.watch.listens_to(kind) or (asked and self._asked.is_left_alone()):
             return True
         edges = [edge for edge, _ in roots]
         given = [all_samples(each._data) for _, each in roots]
-        nodes: list[Any] = [accumulator_of(leaf) for leaf in leaves]
-        event = self.inquest(edges).of_gradients(nodes, arrays, given)
+        leaves = all_leaves(nodes)
+        event = self.inquest(edges, asked=asked).of_gradients(leaves, arrays, given)
         inside = state.local.graph_task is not None
-        if (inside or not leaves) and not self._rehearsing:  # grad() counts no step, nor does a part run again
+        if (inside or asked) and not self._rehearsing:  # grad() counts no step, nor does a part run again
             event = replace(event, step=self.watch.step + 1, batch_idx=self.watch.batch_idx)
         self._forget()
         self._keep_weights(edges)
-        if self.watch.found(kind, event, exact=self._is_exact) != "withhold":
-            self._told.add(leaves)
+        if (self._asked if asked else self.watch).found(kind, event, exact=self._is_exact) != "withhold":
+            self._told.add(leaf.variable for leaf in leaves if not asked)
             if inside:
                 self._told_losses.add(threading.current_thread())  # what comes of it is no news, either
             return True
@@ -418,15 +420,20 @@ class RetrogradMonitor(Monitor):
             self._withhold(edges)
 
     def inquest(
-        self, edges: Sequence[Edge], names: Names | None = None, births: Sequence[Birth] | None = None
+        self,
+        edges: Sequence[Edge],
+        names: Names | None = None,
+        births: Sequence[Birth] | None = None,
+        asked: bool = False,
     ) -> TangentInquest:
-        """Prepare to look for the cause of something behind some edges."""
+        """Prepare to look for the cause of something behind some edges, whose gradients may have been asked for."""
         if births is None:
             births = self._births
         kept = {node: saved for birth in births for node, saved in birth.before.items()}
         names = names or self._names()
         graph = Graph(edges, kept, self._recorder, frame=names.frame)
-        return TangentInquest(graph, births, names, self.context(), self.excuses, self._suspects.before)
+        context = self.context() | (self._asked.context() if asked else {})
+        return TangentInquest(graph, births, names, context, self.excuses, self._suspects.before)
 
     @property
     def _is_exact(self) -> bool:
@@ -566,8 +573,8 @@ class RetrogradMonitor(Monitor):
         """What else is known, for the surroundings of an event."""
         context = {**progress(self.watch), "updates": (updates := self.watch.step - self._is_counted)}
         context |= self._beginnings.told(updates, self._find_name())
-        if self._returned:
-            context["returned"] = self._returned
+        if self._asked.returned:
+            context["returned"] = self._asked.returned
         return context | self._steps.optimizer_context(self.watch.optimizer, sites.user_frame(sys._getframe(1)))
 
     @contextlib.contextmanager

@@ -1,0 +1,84 @@
+"""Gradients that the program has asked for, with own tensors: they are told at once, and what a library asks once."""
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.anomaly import AnomalyError, AnomalyWarning, NaNEvent, watch
+from retrograd.anomaly.report import format_event
+
+
+def told(program: object, *arguments: object) -> NaNEvent:
+    with watch() as w, pytest.raises(AnomalyError):
+        program(*arguments)  # type: ignore[operator]
+    assert len(w.events) == 1
+    return w.events[0]
+
+
+def test_the_gradient_is_that_of_a_variable() -> None:
+    point = rg.tensor([1.0, 0.0], requires_grad=True)
+    event = told(lambda: rg.autograd.grad(rg.sqrt(point).sum(), point))
+    assert (event.op, event.index, event.harmed) == ("SqrtBackward0", (1,), "the gradient of point")
+
+
+def test_of_a_function_of_arrays() -> None:
+    event = told(rg.func.grad(lambda q: np.sqrt(q).sum()), np.array([1.0, 0.0]))
+    assert (event.op, event.index, event.harmed) == ("SqrtBackward0", (1,), "a returned gradient")
+
+
+def test_the_one_of_several_that_is_not_finite() -> None:
+    slope, offset = (rg.tensor([value], requires_grad=True) for value in (1.0, 0.0))
+    event = told(lambda: rg.autograd.grad((slope * 2 + rg.sqrt(offset)).sum(), [slope, offset]))
+    assert event.harmed == "the gradient of offset"
+
+
+def test_what_is_no_leaf_has_no_name_of_its_own() -> None:
+    x = rg.tensor([0.0], requires_grad=True)
+    middle = x * 2
+    assert told(lambda: rg.autograd.grad(rg.sqrt(middle).sum(), middle)).harmed == "a returned gradient"
+
+
+def test_a_sampler_is_told_how_to_say_that_it_leaves_such_points() -> None:
+    def density(start: list[float]) -> object:
+        q = rg.tensor(start, requires_grad=True)
+        return rg.autograd.grad((2 * rg.log(q) - q).sum(), q)
+
+    event = told(density, [-0.2, 1.0])
+    assert "If the program leaves such a point by itself, as a sampler does" in format_event(event, width=200)
+    with watch() as w, rg.anomaly.expect_nonfinite("a proposal out of the support is rejected"):
+        density([-0.2, 1.0])
+    assert not w.events
+
+
+def test_a_loss_is_not_left_by_itself() -> None:
+    w = rg.tensor([-1.0], requires_grad=True)
+    event = told(lambda: rg.log(w).sum().backward())
+    assert "by itself" not in format_event(event, width=200)
+
+
+@pytest.mark.parametrize("policy", ["raise", "record"])
+def test_a_line_search_of_scipys_goes_on(policy: str) -> None:
+    """It goes to a negative scale once, and comes back."""
+    minimize = pytest.importorskip("scipy.optimize").minimize
+    seen = []
+
+    def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
+        x = rg.tensor(point, requires_grad=True)
+        value = (x - 2 * rg.log(x)).sum()
+        (g,) = rg.autograd.grad(value, x)
+        seen.append(value.item())
+        return value.item(), g.numpy()
+
+    plain = minimize(loss, [10.0], jac=True, method="TNC")
+    assert np.isnan(seen).any()
+    seen.clear()
+    with watch(policy=policy) as w:
+        if policy == "raise":
+            with pytest.warns(AnomalyWarning, match="SciPy was given this"):
+                watched = minimize(loss, [10.0], jac=True, method="TNC")
+        else:
+            watched = minimize(loss, [10.0], jac=True, method="TNC")
+    assert np.isnan(seen).any()
+    assert watched.x == plain.x
+    assert [event.op for event in w.events] == ["log"]
+    assert "by itself" not in format_event(w.events[0], width=200)
