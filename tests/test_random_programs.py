@@ -35,7 +35,8 @@ UNARY = words("""
 2-{a}  {a}**2  {a}.mean()  {a}.cumsum(0)  {a}.to(lib.float64)  {a}.to(lib.complex128)
 {a}.flip(0)  {a}.detach()  {a}.data  {a}.detach().clone().requires_grad_()  lib.cat([{a},{a}])  lib.stack([{a},{a}])
 {a}[lib.tensor([0])]  {a}[lib.ones_like({a},dtype=bool)]  {a}.masked_fill({a}==2,1.0)  {a}.tril()  {a}.requires_grad_()
-{a}.index_select(0,lib.tensor([0,0]))  {a}.repeat(2)
+{a}.index_select(0,lib.tensor([0,0]))  {a}.repeat(2)  {a}.t().contiguous()  {a}.transpose(0,-1).clone()
+{a}.transpose(0,-1).contiguous()
 Square.apply({a})  SaveOut.apply({a})  Dirty.apply({a})  Same.apply({a})  ViewOf.apply({a})  Two.apply({a})[0]
 Two.apply({a})[1]
 """)
@@ -50,7 +51,7 @@ VIEWS = words("""
 {a}.squeeze()  {a}.t()  {a}.T  {a}.transpose(0,1)  {a}.diagonal()  {a}.expand(2,*{a}.shape)  {a}.view_as({a})
 {a}.unbind(0)[0]  {a}.split(1)[-1]  {a}.chunk(2)[0]  {a}.real  {a}.imag  lib.view_as_real({a})  {a}.narrow(0,0,1)
 {a}.as_strided((2,),(1,))  {a}.as_strided((1,2),(2,1))  {a}.as_strided((1,),(1,),1)  {a}.movedim(0,-1)
-{a}.reshape(2,-1)  {a}.detach()
+{a}.reshape(2,-1)  {a}.detach()  {a}.reshape(-1)  {a}.flatten()  {a}.ravel()
 """)
 
 WRITES = words("""
@@ -58,7 +59,7 @@ WRITES = words("""
 {a}.exp_()  {a}.sin_()  {a}.tanh_()  {a}.square_()  {a}.pow_(2)  {a}.copy_({b})  {a}[...]={b}  {a}[0]={b}  {a}[1:]={b}
 {a}[...,0]={b}  {a}[lib.tensor([0])]=2.0  {a}[[0]]=0.5  {a}[lib.ones_like({a},dtype=bool)]=2.0  {a}[:1]*=3.0
 {a}.masked_fill_({a}==2,1.0)  {a}.index_fill_(0,lib.tensor([0]),2.0)  {a}[0].mul_(2)  {a}.view(-1)[1:].exp_()
-{a}.t().mul_(3.0)  {a}.diagonal().add_(1.0)  {a}.unbind(0)[0].mul_(2)  {a}.data.mul_(1)  {a}.detach().mul_(2)
+{a}.t().mul_(3.0)  {a}.reshape(-1)[1:].mul_(3)  {a}.t().reshape(-1)[:2].exp_()  {a}.diagonal().add_(1.0)  {a}.unbind(0)[0].mul_(2)  {a}.data.mul_(1)  {a}.detach().mul_(2)
 {a}.requires_grad=True  {a}.t_()  {a}.transpose_(0,1)  {a}.unsqueeze_(0)
 {a}.data={a}.data.clone()  {a}.clamp_(-1,1)  {a}.index_copy_(0,lib.tensor([0]),{a}[-1:].clone())  {a}.grad=None
 {a}.scatter_(0,lib.zeros({a}.shape,dtype=lib.int64),2.0)  {a}.sub_({a}.clone())

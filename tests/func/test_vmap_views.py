@@ -50,3 +50,46 @@ def test_elements_of_other_samples_are_out_of_reach() -> None:
     assert rg.vmap(lambda a: a.contiguous().as_strided((2, 2), (4, 1)), in_dims=2)(x).equal(x[:2, :2].permute(2, 0, 1))
     with pytest.raises(RuntimeError, match="out of bounds for a sample of 8 elements"):
         rg.vmap(lambda a: a.as_strided((3, 3), (4, 1)))(x)
+
+
+OPERATIONS: dict[str, Callable[[Any], Any]] = {
+    "exp": lambda x: x.exp(),
+    "product": lambda x: x * x,
+    "float": lambda x: x.float(),
+    "clone": lambda x: x.clone(),
+    "cumsum": lambda x: x.cumsum(0),
+    "softmax": lambda x: x.softmax(-1),
+    "cat": lambda x: rg.cat([x, x]),
+    "stack": lambda x: rg.stack([x, x], 1),
+    "sum": lambda x: rg.stack([x, x]).sum(0),
+    "where": lambda x: rg.where(x > 0, x, -x),
+    "masked_fill": lambda x: x.masked_fill(x > 0, 1.0),
+    "tril": lambda x: x.tril(),
+    "sort": lambda x: x.sort(-1)[0],
+    "roll": lambda x: x.roll(1, 0),
+    "matmul": lambda x: x @ x.T,
+}
+
+
+@pytest.mark.parametrize("in_dims", [0, 1, 2])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_what_is_new_can_be_viewed_whichever_dimension_the_samples_lie_along(name: str, in_dims: int) -> None:
+    x = rg.arange(24.0, dtype=rg.float64).reshape(2, 3, 4) / 7
+    one = OPERATIONS[name]
+    parts = rg.vmap(lambda x: one(x).view(-1).sin(), in_dims=in_dims)(x)
+    for part, sample in zip(parts, x.unbind(in_dims), strict=True):
+        rg.testing.assert_close(part, one(sample.contiguous()).view(-1).sin())
+
+
+def test_a_view_of_what_is_new_is_written_to() -> None:
+    @parity
+    def compare(lib: Any) -> Any:
+        def f(x: Any) -> Any:
+            y = lib.cat([x, x * x]).clone()
+            y.view(-1)[1:].tanh_()
+            return y
+
+        x = lib.arange(6.0, dtype=lib.float64).reshape(2, 3) / 5
+        return lib.func.jacfwd(lambda x: lib.func.vmap(f, in_dims=1)(lib.stack([x, x * 0.5], 1)))(x)
+
+    compare()

@@ -246,11 +246,11 @@ class BatchedArray(ArrayMethods):
         self, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: Any = True, copy: bool = True
     ) -> Any:
         made = self.array.astype(dtype, order, casting, subok, copy)
-        return self if made is self.array else self._with(made)
+        return self if made is self.array else samples_apart(self._with(made))
 
     def copy(self, order: Any = "C") -> BatchedArray:
         """A copy to write to: with room for every sample."""
-        return self._with(np.broadcast_to(self.array, full_sizes(self.levels) + self.shape).copy(order))
+        return samples_apart(self._with(np.broadcast_to(self.array, full_sizes(self.levels) + self.shape).copy(order)))
 
     def view(self, dtype: Any = None) -> BatchedArray:
         return self._with(self.array.view() if dtype is None else self.array.view(dtype))
@@ -345,6 +345,24 @@ def batched(result: Any, levels: Levels) -> Any:
         parts = [batched(part, levels) for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
     return None if result is None else BatchedArray(result, levels)
+
+
+def samples_apart(result: Any) -> Any:
+    """What an operation has made, with every sample in one piece of memory, as it is without a batch.
+
+    NumPy lays new arrays out as their operands are, among which the hidden axes may be the inner ones. A view stays.
+    """
+    if type(result) is BatchedArray:
+        array = result.array
+        if type(array) is np.ndarray and array.base is None and not array.flags.c_contiguous:
+            k, steps = len(result.levels), array.strides
+            if min(steps[:k], default=0) < max(steps[k:], default=0):
+                order = [*range(k), *sorted(range(k, array.ndim), key=lambda axis: -steps[axis])]
+                result.array = np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
+    elif type(result) in (tuple, list):
+        for part in result:
+            samples_apart(part)
+    return result
 
 
 def unbatched(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.batching import arranging, axes  # noqa: F401 (they fill the table)
-from retrograd.batching.array import BatchedArray
+from retrograd.batching.array import BatchedArray, samples_apart
 from retrograd.batching.samples import per_sample
 from retrograd.batching.table import RULES
 
@@ -29,5 +29,5 @@ def batched_function(
     if answer is not None:
         result = answer(*args, **kwargs)
         if result is not NotImplemented:
-            return result
+            return samples_apart(result)
     return per_sample(function, args, kwargs)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from retrograd.batching.array import BatchedArray, Levels, batched, has_room, levels_of, with_levels
+from retrograd.batching.array import BatchedArray, Levels, batched, has_room, levels_of, samples_apart, with_levels
 from retrograd.batching.products import matmul
 from retrograd.batching.samples import change_samples, is_ours, per_sample
 
@@ -23,11 +23,11 @@ def batched_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs:
     if method == "__call__":
         if "out" in kwargs or "where" in kwargs:
             return _with_targets(ufunc, inputs, **kwargs)
-        return _call(ufunc, inputs, kwargs)
+        return samples_apart(_call(ufunc, inputs, kwargs))
     if method == "reduce":
-        return _reduce(ufunc, *inputs, **kwargs)
+        return samples_apart(_reduce(ufunc, *inputs, **kwargs))
     if method == "accumulate":
-        return _accumulate(ufunc, *inputs, **kwargs)
+        return samples_apart(_accumulate(ufunc, *inputs, **kwargs))
     if method == "at":
         return _at(ufunc, *inputs)
     if method == "outer":

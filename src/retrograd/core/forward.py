@@ -9,6 +9,7 @@ import numpy as np
 
 from retrograd.batching import has_room, with_room
 from retrograd.core.jvp import Tangents, jvp, zeros_like
+from retrograd.core.layout import copy_in_memory_order, in_memory_order, memory_order
 from retrograd.core.node import Node, OpNode
 from retrograd.core.record import apply
 from retrograd.core.saved import Packed
@@ -284,7 +285,8 @@ class Level:
         """Give ``owner`` a tangent of which every sample can be written to, and let those of its views be made anew."""
         tangent = self.tangent(owner)
         assert tangent is not None
-        self.set(owner, wrap(with_room(tangent._data, target, written)).copy_(tangent))
+        made = copy_in_memory_order(with_room(tangent._data, target, written), memory_order(owner._data))
+        self.set(owner, wrap(made).copy_(tangent))
         for key, entry in self._of_tensors.items():
             if entry.origin is not None and entry.origin[0] is owner:
                 self._of_tensors[key] = entry._replace(tangent=None)
@@ -322,7 +324,9 @@ def laid_out_as(tangent: Tensor, tensor: Tensor) -> Tensor:
     if data.dtype != like.dtype:
         tangent = tangent.to(tensor.dtype)
         data = tangent._data
-    if type(data) is not np.ndarray or type(like) is not np.ndarray or data.strides == like.strides:
+    if type(data) is not np.ndarray or type(like) is not np.ndarray:
+        return in_memory_order(tangent, memory_order(like))
+    if data.strides == like.strides:
         return tangent
     if all(n < 2 or a == b for n, a, b in zip(data.shape, data.strides, like.strides, strict=True)):
         return tangent

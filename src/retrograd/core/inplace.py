@@ -11,6 +11,7 @@ import numpy as np
 from retrograd.batching import has_room, with_room
 from retrograd.core.array_face import storage_of, storage_offset_of
 from retrograd.core.errors import no_tensor
+from retrograd.core.layout import copy_in_memory_order, in_memory_order, memory_order
 from retrograd.core.node import Node
 from retrograd.core.sites import warn_user
 from retrograd.core.state import local
@@ -283,28 +284,18 @@ class CopySlices(Node):
         self.fn = fn
         self.shared = False
         self.steps = steps
-        # how the dimensions of the base follow each other in memory, if there are steps that go by strides
-        strided = any(op.name == "as_strided" for op, _, _ in steps)
-        self.order = sorted(range(len(self.shape)), key=lambda k: -base._data.strides[k]) if strided else None
-
-    def _in_order(self, g: Any) -> Any:
-        """The gradient as an array; a copy that lies in memory as the base does if that matters."""
-        if isinstance(g, np.generic):  # a 0-d array that went through a ufunc
-            return np.array(g)
-        if self.order is None:
-            return g
-        ordered = np.transpose(g, self.order)
-        return np.transpose(ordered.copy(order="C"), np.argsort(self.order).tolist())
+        self.order = memory_order(base._data)  # whether a step, a reshape say, gives a view depends on it
 
     def backward(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
-        g = self._in_order(g)
+        # a 0-d array that went through a ufunc is a number
+        g = np.array(g) if isinstance(g, np.generic) else in_memory_order(g, self.order)
         part = replay(g, self.steps)
         first, *others = self._passed(self.fn.backward(part, edges))
         if edges[0] is None:
             return [None, *others]
         if first is not None and not has_room(g, [first]):  # a row of a Jacobian: the same for all samples of a batch
             g = with_room(g, g, first)
-        rest = g.copy() if self.order is None else self._in_order(g)
+        rest = copy_in_memory_order(g, self.order)
         written = replay(rest, self.steps)
         if not written.flags.writeable:
             written = _writable(written)
@@ -312,15 +303,16 @@ class CopySlices(Node):
         return [rest, *others]
 
     def backward_recorded(self, g: Any, edges: tuple[Edge | None, ...]) -> list[Any]:
-        g = self._in_order(g)
+        g = in_memory_order(g, self.order)
         part = replay(g, self.steps)
         self.shared = True  # a result that fn has saved becomes a tensor that fn has computed
         first, *others = self._passed(self.fn.backward_recorded(part, edges))
         if edges[0] is None:
             return [None, *others]
-        rest = g.clone()
-        if first is not None and not has_room(g._data, [first._data]):
-            rest = wrap(with_room(g._data, g._data, first._data)).copy_(g)
+        if first is None or has_room(g._data, [first._data]):
+            rest = copy_in_memory_order(g, self.order)
+        else:
+            rest = wrap(copy_in_memory_order(with_room(g._data, g._data, first._data), self.order)).copy_(g)
         replay(rest, self.steps).copy_(wrap(np.zeros_like(part._data)) if first is None else first)
         return [rest, *others]
 

@@ -6,10 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.batching import BatchedArray
+
 
 def row_major(x: Any) -> Any:
-    """An array whose elements lie in index order: ``x`` itself, if they do, else a copy."""
-    return np.ascontiguousarray(x) if type(x) is np.ndarray and not x.flags.c_contiguous else x
+    """An array whose elements lie in index order, in every sample: ``x`` itself, if they do, else a copy."""
+    if type(x) is np.ndarray:
+        return x if x.flags.c_contiguous else np.ascontiguousarray(x)
+    if type(x) is BatchedArray and not x.flags.c_contiguous:
+        return BatchedArray(np.ascontiguousarray(x.array), x.levels)
+    return x
 
 
 def _is_expanded(x: Any) -> bool:
@@ -23,6 +29,29 @@ def laid_out_as(like: Any, x: Any) -> Any:
     copy = dense_like(like, x.dtype)
     copy[...] = x
     return copy
+
+
+def memory_order(data: Any) -> list[int] | None:
+    """The dimensions of an array as they follow each other in memory, the outermost first; None if as usual."""
+    if type(data) is np.ndarray and data.flags.c_contiguous:
+        return None
+    order = sorted(range(data.ndim), key=lambda k: -abs(data.strides[k]))
+    return None if order == list(range(data.ndim)) else order
+
+
+def in_memory_order(x: Any, order: list[int] | None) -> Any:
+    """``x``, an array or a Tensor, if it lies without gaps in this :func:`memory_order`, else a copy that does."""
+    ordered = x if order is None else np.transpose(x, order)
+    return x if getattr(ordered, "_data", ordered).flags.c_contiguous else _back(ordered.copy(order="C"), order)
+
+
+def copy_in_memory_order(x: Any, order: list[int] | None) -> Any:
+    """The same, in memory of its own."""
+    return x.copy(order="C") if order is None else _back(np.transpose(x, order).copy(order="C"), order)
+
+
+def _back(ordered: Any, order: list[int] | None) -> Any:
+    return ordered if order is None else np.transpose(ordered, np.argsort(order).tolist())
 
 
 def unexpanded(x: Any) -> Any:
