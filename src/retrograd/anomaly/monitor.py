@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
 from retrograd.anomaly.catalogue import explain
-from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain, with_context
+from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain, was_given_bad, with_context
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
 from retrograd.anomaly.left_out import IN_VAIN, LeftOut
@@ -354,7 +354,7 @@ class Watch:
         kind, event = replay.tripped or first
         if replay.tripped is None:
             event = replace(event, reproducible=False, note=NOT_AGAIN)
-        elif is_certain(first[1]) and not (first[1].input_has_nan or first[1].input_has_inf) and not is_birth(event):
+        elif is_certain(first[1]) and not was_given_bad(first[1]) and not is_birth(event):
             kind, event = first[0], replace(first[1], reproducible=False, note=CARRIED_OVER)
         else:
             event = replace(event, reproducible=True)

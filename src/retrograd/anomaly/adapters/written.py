@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from retrograd.anomaly.adapters.place import assignment_of, place_fields
 from retrograd.anomaly.adapters.variables import named_variables
-from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.catalogue._code import Line, number_written
 from retrograd.anomaly.libraries import outwards
 
 
@@ -43,8 +43,7 @@ def argument_written(code: CodeType | None, at: int, op: str, params: Sequence[s
     node, is_own = line.given_at((place["col"], place["end_col"]), op, params, param)
     if node is None:
         return None
-    number = next((number for constant, number in line.constants() if constant is node), None)
-    return Written(line.text(node), number, is_own)
+    return Written(line.text(node), number_written(node), is_own)
 
 
 def assigned_to(code: CodeType | None, at: int, op: str, params: Sequence[str], odd: Sequence[str]) -> dict[str, Any]:

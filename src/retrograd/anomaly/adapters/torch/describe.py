@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import cmath
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -436,7 +436,7 @@ def _is_operand(argument: Argument) -> bool:
 def _kind(own: Call, output: Tensor | None, index: tuple[int, ...] | None, shape: Sequence[int]) -> str:
     """Which of the IEEE 754 exceptions the birth is."""
     made = value_at(output, index, shape)
-    if made is None or (isinstance(made, complex) or math.isnan(made)):
+    if made is None or cmath.isnan(made):
         return "invalid"
     op = canonical(own.name)
     values = {each.name: value_at(each.value, index, shape) for each in own.args}
