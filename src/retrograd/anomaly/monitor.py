@@ -223,7 +223,7 @@ class Watch:
         if isinstance(error, GeneratorExit):
             return
         if isinstance(error, AnomalyError):
-            cut_below_user(error.__traceback__)
+            cut_below_user(error)
         self.explain(error)
         self._unfinished = self._checked = None
         with suppress(AnomalyError):  # it is recorded; the error that is under way comes first
@@ -476,7 +476,7 @@ class Watch:
         """Warn of an overflow that did no harm but makes training pointless, once, if no policy was given for these."""
         self.tells_once = False
         message = f"{message_of(self._completed(event))}\n{ONCE}"
-        warnings.warn(message, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
+        warnings.warn(message, AnomalyWarning, stacklevel=depth_of_user())
 
     def in_vain(self, kind: str, event: NaNEvent, remark: str) -> None:
         """Take over an event that the program has gone on after for so long that it trains no more: that is a warning.
@@ -495,7 +495,7 @@ class Watch:
         action = "record" if self._action(kind, event) == "record" else "warn"
         self._record(kind, event, action)
         if action == "warn":
-            warnings.warn(message_of(event), AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
+            warnings.warn(message_of(event), AnomalyWarning, stacklevel=depth_of_user())
 
     def remember_loss(self, value: float | None) -> None:
         """Begin a step in the histories; how large its gradients are is known later."""
@@ -596,5 +596,5 @@ class Watch:
         if action == "warn":
             text = self._warned.text(event)
             if text is not None:
-                warnings.warn(text, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
+                warnings.warn(text, AnomalyWarning, stacklevel=depth_of_user())
         return "withhold" if action == "skip_step" else "go on"

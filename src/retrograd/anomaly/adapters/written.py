@@ -10,7 +10,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from retrograd.anomaly.adapters.place import assignment_of, place_fields
-from retrograd.anomaly.adapters.variables import named_variables
+from retrograd.anomaly.adapters.variables import named_variables, value_of
 from retrograd.anomaly.catalogue._code import Line, number_written
 from retrograd.anomaly.libraries import outwards
 
@@ -92,14 +92,5 @@ def _number_in(code: CodeType, text: str, frame: FrameType | None) -> Any:
         if each.f_code is code:
             return next((value for name, value in named_variables(each) if name == text), None)
         if not is_local and each.f_globals.get("__file__") == code.co_filename:
-            return _path_from(each.f_globals, text)
+            return value_of(each.f_globals, text)
     return None
-
-
-def _path_from(variables: dict[str, Any], text: str) -> Any:
-    """What a name with dots leads to, through what objects hold themselves."""
-    first, *rest = text.split(".")
-    found = variables.get(first)
-    for name in rest:
-        found = getattr(found, "__dict__", {}).get(name)
-    return found

@@ -113,7 +113,7 @@ class RetrogradMonitor(Monitor):
         self._running = True
         self.looks = not keeps_flags()
         if self.looks and self.watch.listens_to("underflow"):
-            warnings.warn(_NO_UNDERFLOW, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
+            warnings.warn(_NO_UNDERFLOW, AnomalyWarning, stacklevel=depth_of_user())
         self._pace.begin()
         self._lets_pass = False
         self._outer = state.set_monitor(self)

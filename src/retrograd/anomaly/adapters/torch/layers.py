@@ -69,7 +69,7 @@ class TorchLayers:
     answers = staticmethod(read)
 
     def describe(self, tensor: Tensor) -> dict[str, Any]:
-        return {**statistics(tensor), "index": first_of(None, tensor)}
+        return {**statistics(tensor), "index": first_of(tensor)}
 
     # --- modules --------------------------------------------------------------------------------------------------
 
