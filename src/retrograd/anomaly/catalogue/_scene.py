@@ -116,6 +116,11 @@ class Scene:
             if operation.op not in through and operation.op not in ops:
                 return
 
+    def gave(self, op: str, *more: str) -> str:
+        """What an operation gave for what numbers, the event's and more: ``"log gave -Inf for input=0.0"``."""
+        given = ", ".join((*(f"{name}={value}" for name, value in self.event.operands.items()), *more))
+        return f"{op} gave {self.event.born}{f' for {given}' if given else ''}"
+
     @cached_property
     def later(self) -> tuple[str, ...]:
         """The names of the operations after the birth."""
