@@ -98,8 +98,6 @@ class Scene:
             normal(consumer if isinstance(consumer, Operation) else Operation(op=consumer))
             for consumer in self.surroundings.consumers
         ]
-        if self.event.is_backward and not self.backward and consumers and consumers[0].op == self.op:
-            consumers = []  # the way of the gradient, not of the value
         site = None if consumers else find(self.birth)
         chain = [self.birth]
         for consumer in enclosing(site, self.birth) if site is not None else consumers:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.branches import same_in_other_branches
 from retrograd.anomaly.adapters.leaves import nameless
-from retrograd.anomaly.adapters.place import own_line, place_fields
+from retrograd.anomaly.adapters.place import own_line, place_fields, place_of
 from retrograd.anomaly.adapters.torch.again import Made, made_again
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.describe import Describer, first_of, statistics
@@ -307,10 +307,9 @@ class Findings:
 
     def _where_instead(self, event: NaNEvent) -> str | None:
         """Where backward or the optimizer was called, if the line of the operation is not known."""
-        frame = self.names.frame
-        if event.lineno is not None or frame is None:
+        if event.lineno is not None or self.names.frame is None:
             return None
-        place = place_fields(frame.f_code, frame.f_lasti)
+        place = place_of(self.names.frame)
         return (
             "The line of this operation was not noted, as in other threads than that of the watch, in programs that "
             "compile, and in a step that calls other operations than those before it; the step was at "
@@ -326,7 +325,6 @@ class Findings:
 
     def _unknown(self, tensor: Tensor | None, harmed: str, leaves: Sequence[Tensor] = ()) -> NaNEvent:
         """Nothing was found: say what is known."""
-        frame = self.names.frame
         clipping = "clip_grad_norm" in self._context
         return NaNEvent(
             kind="overflow" if tensor is not None and not has_nan(tensor) else "invalid",
@@ -337,7 +335,7 @@ class Findings:
             cause=None if clipping else self._what_is_known(harmed, leaves),
             note=" ".join(filter(None, (self._trouble or GONE, self._note))),
             surroundings=Surroundings(library="torch", context=self._settled_context() | {"unseen": True}),
-            **(place_fields(frame.f_code, frame.f_lasti) if frame is not None else {}),
+            **place_of(self.names.frame),
             **statistics(tensor),
         )
 
