@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from types import FrameType
 from typing import Any
 
 from torch import Tensor
@@ -259,11 +260,7 @@ class Findings:
         found = self._bad_parameter()
         if found is None:
             return None
-        call = Call("leaf", [], [found[1]], 0)
-        frame = self.names.frame
-        if frame is not None:
-            call.code, call.at = frame.f_code, frame.f_lasti
-        return Origin(call, leaf=Argument("weight", found[1].detach(), leaf=found[1]))
+        return met_at(self.names.frame, Argument("weight", found[1].detach(), leaf=found[1]))
 
     # --- words ----------------------------------------------------------------------------------------------------
 
@@ -374,6 +371,14 @@ class Findings:
             if name is not None:
                 return f"the gradient of {name}"
         return f"the gradient of {nameless(leaves[0])}" if leaves else "a gradient"
+
+
+def met_at(frame: FrameType | None, argument: Argument) -> Origin:
+    """The origin of a harm that no operation is to blame for: what came in so, met where a frame is."""
+    call = Call("leaf", [], [argument.value], 0)
+    if frame is not None:
+        call.code, call.at = frame.f_code, frame.f_lasti
+    return Origin(call, leaf=argument)
 
 
 def _hooks_of(leaves: Sequence[Tensor]) -> str:
