@@ -577,3 +577,21 @@ def test_the_equation_of_an_einsum_is_not_widened() -> None:
         loss.backward()
     assert w.event is not None
     assert w.event.remedy == 'loss = rg.einsum("i,i->", x.float(), x.float())'
+
+
+def test_complex_numbers_across_the_layout() -> None:
+    x = rg.tensor([[1 + 1j, 2 + 2j, 3j], [0j, 1 + 0j, 2j]], requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        rg.log(x.T).abs().sum().backward()
+    assert w.event is not None
+    assert (w.event.op, w.event.index, w.event.neginf_count, w.event.size) == ("log", (0, 1), 1, 6)
+    assert w.event.output_stats is not None
+    assert w.event.output_stats["max"] == pytest.approx(np.pi / 2)
+
+
+def test_one_complex_number_whose_imaginary_part_is_infinite() -> None:
+    x = rg.tensor(1 + 3e38j, requires_grad=True)
+    with rg.anomaly.watch(policy="record") as w:
+        (x * 10).imag.backward()
+    assert w.event is not None
+    assert (w.event.op, w.event.posinf_count, w.event.output_has_inf) == ("mul", 1, True)

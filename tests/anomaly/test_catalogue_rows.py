@@ -407,6 +407,13 @@ def respelled(code: str, setup: str, lines: dict[str, str]) -> NaNEvent:
             "y = np.log(np.prod(x))",
             "y = np.log(np.maximum(x, 1e-30)).sum()",
         ),
+        (
+            36,
+            "[[1e20, 1.0]]",
+            "y = torch.sqrt((x**2).sum(1, keepdim=True))",
+            "y = np.sqrt(np.sum(x**2, axis=1, keepdims=True))",
+            "y = np.linalg.norm(x.astype(np.float64), axis=1, keepdims=True)",
+        ),
     ],
 )
 def test_numpy_and_retrograd_spellings(row: int, values: str, torch_line: str, line: str, remedy: str) -> None:

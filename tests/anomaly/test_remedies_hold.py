@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import retrograd as rg
-from retrograd.anomaly import NaNEvent
+from retrograd.anomaly import AnomalyWarning, NaNEvent
 from tests.anomaly.both import libraries, mended, run
 
 BACKWARD = "y.sum().backward()"
@@ -286,3 +286,21 @@ def test_no_samples_are_dropped_of_a_single_number(library: str) -> None:
     event = run(library, text).event
     assert event is not None
     assert "isfinite" not in (event.remedy or "")
+
+
+@libraries
+def test_the_range_of_a_complex_type_is_that_of_its_parts(library: str) -> None:
+    single = first_event(library, Fault(leaf("[100 + 0j]", "complex64"), "y = torch.exp(x).abs()"))
+    assert "exp ends at x = 88.7)" in str(single.cause)
+    double = assert_held(library, Fault(leaf("[1 + 1j, 800 + 0j]", "complex128"), "y = torch.exp(x).abs()"))
+    assert "exp ends at x = 709.8)" in str(double.cause)
+    assert "max=700.0" in str(double.remedy)
+    product = first_event(library, Fault(leaf("[1e308 + 0j]", "complex128"), "y = (x * 1e10).abs()"))
+    assert "the largest complex128, 1.8e+308: x is 1e+308" in str(product.cause)
+
+
+def test_squares_that_overflow_in_double_precision() -> None:
+    fault = Fault(leaf("[[1e200, 2.0, 3.0]]", "float64"), "y = F.layer_norm(x, (3,))")
+    assert "the square is beyond float64" in str(first_event("torch", fault).cause)
+    with pytest.warns(AnomalyWarning, match="the square is beyond float64"):
+        run("retrograd", f"{fault.setup}\n{fault.code}\n{BACKWARD}")

@@ -537,6 +537,26 @@ def test_steps_goes_on_after_a_bad_batch() -> None:
     assert watch.event.batch_idx == 1
 
 
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_watch_that_is_stopped_in_a_step_that_has_tripped(leaves: bool) -> None:
+    """Nothing is left to run the step again with; what it has found is told all the same."""
+    watch = rg.anomaly.watch(policy="record").start()
+    x, seen = leaf(1.0, 0.0), []
+    for batch in watch.steps([1.0, 2.0]):
+        seen.append(batch)
+        if batch == 1.0:
+            rg.log(x * batch).sum().backward()
+            watch.stop()
+            assert not watch.events
+            if leaves:
+                break
+    assert seen == ([1.0] if leaves else [1.0, 2.0])
+    assert [event.op for event in watch.events] == ["log"]
+    watch.start()
+    watch.stop()
+    assert len(watch.events) == 1
+
+
 def test_a_loop_left_in_the_middle_does_not_disturb_the_next() -> None:
     x = leaf(1.0)
     watch = rg.anomaly.watch(policy="record")

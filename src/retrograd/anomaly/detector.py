@@ -155,7 +155,7 @@ class NaNDetector:
                     self._own_watch.stop()
                 self._watch = self._own_watch = None
         if blind:
-            warnings.warn(_BLIND, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
+            warnings.warn(_BLIND, AnomalyWarning, stacklevel=depth_of_user())
 
     def __enter__(self) -> NaNDetector:
         return self.attach()

@@ -235,6 +235,11 @@ def is_certain(event: NaNEvent) -> bool:
     return is_birth(event) and not (context.get("unkept") or context.get("inferred") or is_derived(event))
 
 
+def was_given_bad(event: NaNEvent) -> bool:
+    """Whether something that went into the operation was not finite."""
+    return event.input_has_nan or event.input_has_inf
+
+
 def is_tangent(event: NaNEvent) -> bool:
     """Whether it was born in forward mode, in the tangent of an operation's result."""
     return bool(context_of(event).get("forward_mode"))

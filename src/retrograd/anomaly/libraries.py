@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import takewhile
-from traceback import walk_tb
 from types import CodeType, FrameType, TracebackType
 
 OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -92,22 +91,24 @@ def led_to(frame: FrameType) -> tuple[CodeType, int] | None:
     return None if own is None or own is frame else (own.f_code, own.f_lasti)
 
 
-def depth_of_user(frame: FrameType | None) -> int:
-    """How many frames lie between ``frame`` and the user's innermost one, both included; for ``stacklevel``."""
-    return 1 + sum(1 for _ in frames_between(frame))
+def depth_of_user() -> int:
+    """How many frames lie between the caller's and the user's innermost one, both included; for ``stacklevel``."""
+    return 1 + sum(1 for _ in frames_between(sys._getframe(1)))
 
 
-def cut_below_user(trace: TracebackType | None) -> None:
+def cut_below_user(error: BaseException) -> None:
     """Let a traceback end at the user's innermost frame: with the line that called a library, not with the library."""
     last = None
-    for each in _links(trace):
+    for each in trace_of(error):
         if not is_between(each.tb_frame.f_code):
             last = each
     if last is not None:
         last.tb_next = None
 
 
-def _links(trace: TracebackType | None) -> Iterator[TracebackType]:
+def trace_of(error: BaseException) -> Iterator[TracebackType]:
+    """The traceback of an error, from the frame that has caught it to the one that raised it."""
+    trace = error.__traceback__
     while trace is not None:
         yield trace
         trace = trace.tb_next
@@ -115,11 +116,11 @@ def _links(trace: TracebackType | None) -> Iterator[TracebackType]:
 
 def rendered_for_notebooks(error: BaseException) -> list[str]:
     """What IPython is to show of an error: its usual traceback, down to the user's line. It calls this itself."""
-    cut_below_user(error.__traceback__)
+    cut_below_user(error)
     shell = sys.modules["IPython"].get_ipython()
     return shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
 
 
 def is_in_backward(error: BaseException) -> bool:
     """Whether an error was raised within a backward pass."""
-    return any(frame.f_code.co_name == "backward" for frame, _ in walk_tb(error.__traceback__))
+    return any(each.tb_frame.f_code.co_name == "backward" for each in trace_of(error))

@@ -14,14 +14,12 @@ from typing import Any, TypeVar
 
 from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
 from retrograd.anomaly.catalogue import explain
-from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, is_certain, with_context
+from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, with_context
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
 from retrograd.anomaly.left_out import IN_VAIN, LeftOut
 from retrograd.anomaly.libraries import cut_below_user, depth_of_user, is_in_backward, rendered_for_notebooks
 from retrograd.anomaly.messages import (
-    CARRIED_OVER,
-    NOT_AGAIN,
     ONCE,
     Warned,
     check_args,
@@ -223,7 +221,7 @@ class Watch:
         if isinstance(error, GeneratorExit):
             return
         if isinstance(error, AnomalyError):
-            cut_below_user(error.__traceback__)
+            cut_below_user(error)
         self.explain(error)
         self._unfinished = self._checked = None
         with suppress(AnomalyError):  # it is recorded; the error that is under way comes first
@@ -325,44 +323,34 @@ class Watch:
         for number, batch in enumerate(batches_of(loader)):
             self.batch_idx = number
             self.withheld = False
-            self._replay = replay = SecondRun([adapter.snapshot() for adapter in self._adapters])
+            self._replay = replay = SecondRun(self._adapters)
             try:
                 yield batch
                 if replay.tripped is not None:
                     yield from self._again(batch, replay)
             except GeneratorExit:  # the loop was left, perhaps because the program saw it, too
-                self._unfinished = replay.tripped or replay.first
+                left = replay.tripped or replay.first
+                if replay.adapters is self._adapters:
+                    self._unfinished = left
+                elif left is not None:  # it has stopped the watch before
+                    self._record(*left, "explain")
                 raise
             finally:
                 if self._replay is replay:  # else the loop was left by an exception, and another one is under way
                     self._replay = None
 
     def _again(self, batch: Any, replay: SecondRun) -> Iterator[Any]:
-        first = replay.first = replay.tripped
-        assert first is not None
-        self._put_back(replay)
-        self.withheld = False
-        for adapter in self._adapters:
-            adapter.record_everything()
-        try:
-            with replay.counted_as_the_first(self):
+        if replay.adapters is self._adapters:
+            self.withheld = False
+            with replay.under_way(self):
                 yield batch
-        finally:
-            for adapter in self._adapters:
-                adapter.stop_recording()
-        self._put_back(replay)
-        kind, event = replay.tripped or first
-        if replay.tripped is None:
-            event = replace(event, reproducible=False, note=NOT_AGAIN)
-        elif is_certain(first[1]) and not (first[1].input_has_nan or first[1].input_has_inf) and not is_birth(event):
-            kind, event = first[0], replace(first[1], reproducible=False, note=CARRIED_OVER)
-        else:
-            event = replace(event, reproducible=True)
-        self._carry_out(kind, event, twice=True)
-
-    def _put_back(self, replay: SecondRun) -> None:
-        for adapter, snapshot in zip(self._adapters, replay.snapshots, strict=True):
-            adapter.restore(snapshot)
+        if replay.adapters is self._adapters:
+            replay.put_back()
+            self._carry_out(*replay.outcome(), twice=True)
+        else:  # the watch was stopped in one of the runs
+            unfinished = replay.tripped or replay.first
+            assert unfinished is not None
+            self._carry_out(*unfinished, told_as="explain")
 
     def explain(self, error: BaseException) -> None:
         """Add cause and remedy to an error that is about to leave, if it is about numbers that are not finite.
@@ -476,7 +464,7 @@ class Watch:
         """Warn of an overflow that did no harm but makes training pointless, once, if no policy was given for these."""
         self.tells_once = False
         message = f"{message_of(self._completed(event))}\n{ONCE}"
-        warnings.warn(message, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
+        warnings.warn(message, AnomalyWarning, stacklevel=depth_of_user())
 
     def in_vain(self, kind: str, event: NaNEvent, remark: str) -> None:
         """Take over an event that the program has gone on after for so long that it trains no more: that is a warning.
@@ -495,7 +483,7 @@ class Watch:
         action = "record" if self._action(kind, event) == "record" else "warn"
         self._record(kind, event, action)
         if action == "warn":
-            warnings.warn(message_of(event), AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
+            warnings.warn(message_of(event), AnomalyWarning, stacklevel=depth_of_user())
 
     def remember_loss(self, value: float | None) -> None:
         """Begin a step in the histories; how large its gradients are is known later."""
@@ -596,5 +584,5 @@ class Watch:
         if action == "warn":
             text = self._warned.text(event)
             if text is not None:
-                warnings.warn(text, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
+                warnings.warn(text, AnomalyWarning, stacklevel=depth_of_user())
         return "withhold" if action == "skip_step" else "go on"

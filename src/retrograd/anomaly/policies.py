@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -60,7 +59,7 @@ def operations_allowed(names: str | Iterable[str]) -> frozenset[str]:
         warnings.warn(
             f"{problem} It is allowed if a Function of that name is defined later",
             UserWarning,
-            stacklevel=depth_of_user(sys._getframe()),
+            stacklevel=depth_of_user(),
         )
     return given | {canonical(name) for name in given}
 

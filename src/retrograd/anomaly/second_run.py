@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.adapter import Adapter
+from retrograd.anomaly.event import NaNEvent, is_birth, is_certain, was_given_bad
+from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN
 
 if TYPE_CHECKING:
     from retrograd.anomaly.monitor import Watch
@@ -17,19 +20,22 @@ class SecondRun:
 
     Parameters
     ----------
-    snapshots
-        What each adapter puts back before it.
+    adapters
+        Of the watch, each of which puts back what it has to.
 
     Attributes
     ----------
+    adapters
+        The same list: another one, once the watch has been stopped.
     tripped : tuple of str and NaNEvent, or None
         What the run that is under way has tripped over, and the kind of its harm.
     first : tuple of str and NaNEvent, or None
         What the first run has tripped over, once the second has begun.
     """
 
-    def __init__(self, snapshots: Sequence[Any]) -> None:
-        self.snapshots = snapshots
+    def __init__(self, adapters: Sequence[Adapter]) -> None:
+        self.adapters = adapters
+        self._snapshots = [adapter.snapshot() for adapter in adapters]
         self.tripped: tuple[str, NaNEvent] | None = None
         self.first: tuple[str, NaNEvent] | None = None
         self._progress: tuple[Any, ...] = ()  # when the first run has tripped
@@ -40,19 +46,41 @@ class SecondRun:
             self.tripped = kind, event
             self._progress = event.step, tuple(watch.loss_history), tuple(watch.grad_norm_history)
 
-    @contextmanager
-    def counted_as_the_first(self, watch: Watch) -> Iterator[None]:
-        """A context in which the watch has come as far as when the first run tripped, although that went on since.
+    def put_back(self) -> None:
+        """Put back what the run under way has changed."""
+        for adapter, snapshot in zip(self.adapters, self._snapshots, strict=True):
+            adapter.restore(snapshot)
 
-        A loop body may hold several backward passes, and the harm is often in one before the last.
+    @contextmanager
+    def under_way(self, watch: Watch) -> Iterator[None]:
+        """A context for the second run, in which every operation is recorded.
+
+        The watch has come as far there as when the first run tripped, although that went on since: a loop body may hold
+        several backward passes, and the harm is often in one before the last.
         """
-        self.tripped = None
+        self.first, self.tripped = self.tripped, None
+        self.put_back()
+        for adapter in self.adapters:
+            adapter.record_everything()
         reached = watch.step, tuple(watch.loss_history), tuple(watch.grad_norm_history)
         _set_progress(watch, *self._progress)
         try:
             yield
         finally:
             _set_progress(watch, *reached)
+            for adapter in self.adapters:
+                adapter.stop_recording()
+
+    def outcome(self) -> tuple[str, NaNEvent]:
+        """What both runs together have come to."""
+        assert self.first is not None
+        kind, event = self.tripped or self.first
+        first_kind, first = self.first
+        if self.tripped is None:
+            return kind, replace(event, reproducible=False, note=NOT_AGAIN)
+        if is_certain(first) and not was_given_bad(first) and not is_birth(event):
+            return first_kind, replace(first, reproducible=False, note=CARRIED_OVER)
+        return kind, replace(event, reproducible=True)
 
 
 def _set_progress(watch: Watch, step: int, losses: Sequence[float | None], norms: Sequence[float | None]) -> None:

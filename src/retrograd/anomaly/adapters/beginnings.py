@@ -7,6 +7,8 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from retrograd.anomaly.adapters.leaves import nameless
+
 FIRST = 3  # steps in which leaves are measured that were not there before
 _LAST = 16  # updates after which a change is no longer laid at the door of the first ones
 _GREW = 10.0  # so many times as large: more than a first update does
@@ -54,5 +56,5 @@ class Beginnings:
         if not found:
             return {}
         _, before, size, leaf = max(found, key=lambda each: each[0])
-        name = name_of(leaf) or f"a leaf of shape {list(leaf.shape)}"
+        name = name_of(leaf) or nameless(leaf)
         return {"grown": {"name": name, "before": before, "now": size, "updates": updates}}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator, Sequence
 from types import CodeType
 
+from retrograd.anomaly.adapters.syntax import file_of
 from retrograd.anomaly.names import canonical
-from retrograd.anomaly.parsing import module_of
 from retrograd.core import sites
 
 _OPERATORS = {"add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "pow": ast.Pow, "matmul": ast.MatMult}
@@ -26,12 +25,8 @@ def same_in_other_branches(code: CodeType | None, at: int, op: str) -> list[int]
     """
     if code is None:
         return []
-    try:
-        tree = module_of("".join(linecache.getlines(code.co_filename)))
-    except SyntaxError:  # a cell of a notebook, with commands of its own
-        return []
     lineno, found = sites.line_of(code, at), set()
-    for node in ast.walk(tree):
+    for node in ast.walk(file_of(code)):
         branches = list(_branches(node))
         if any(lineno in _lines(branch) for branch in branches):
             others = [branch for branch in branches if lineno not in _lines(branch)]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from retrograd.anomaly.adapters.making import sources
 from retrograd.anomaly.adapters.syntax import body, inside, variables_in
-from retrograd.anomaly.adapters.variables import local_variables
+from retrograd.anomaly.adapters.variables import local_variables, value_of
 from retrograd.anomaly.left_out import LeftOut
 from retrograd.anomaly.libraries import outwards
 
@@ -148,17 +148,8 @@ def _values(frame: FrameType, names: Iterable[str], has_history: Callable[[Any],
         return
     variables = local_variables(frame)
     for name in names:  # which grow
-        value = _value(name, frame, variables)
+        value = value_of(variables if name.partition(".")[0] in variables else frame.f_globals, name)
         if has_history(value):
             yield value
         else:
             names += (each for each in sources(frame.f_code, name) if each not in names)
-
-
-def _value(name: str, frame: FrameType, variables: dict[str, Any]) -> Any:
-    """What a variable holds, or an attribute of an object's own; nothing is computed for it."""
-    first, *attributes = name.split(".")
-    value = variables[first] if first in variables else frame.f_globals.get(first)
-    for each in attributes:
-        value = getattr(value, "__dict__", {}).get(each)
-    return value

@@ -7,6 +7,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 
+def nameless(leaf: Any) -> str:
+    """What a leaf is called that has no name."""
+    return f"a leaf of shape {list(leaf.shape)}"
+
+
 class LeafNames:
     """The names of leaves, of whatever library: each is found once, and kept as long as the leaf lives."""
 
@@ -28,6 +33,6 @@ class LeafNames:
     def _new(self, name: str | None, leaf: Any) -> str:
         self._known = {key: each for key, each in self._known.items() if each[0]() is not None}
         taken = {each for _, each in self._known.values()}
-        name = name or f"a leaf of shape {list(leaf.shape)}"
+        name = name or nameless(leaf)
         names = (name, *(f"{name} ({number})" for number in range(2, len(taken) + 3)))
         return next(each for each in names if each not in taken)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
@@ -109,8 +109,13 @@ def _is_named(written: ast.AST, name: str) -> bool:
     return isinstance(written, ast.Name) and written.id == name
 
 
-def _statements(code: CodeType) -> Iterator[_Statement]:
-    for node in body(code):
+@lru_cache(maxsize=256)
+def _statements(code: CodeType) -> tuple[_Statement, ...]:
+    return tuple(_statements_in(body(code)))
+
+
+def _statements_in(nodes: Iterable[ast.AST]) -> Iterator[_Statement]:
+    for node in nodes:
         match node:
             case ast.Assign(targets=targets, value=value):
                 yield _statement(node, targets, [value])

@@ -38,10 +38,6 @@ class Pace:
         self._share = share
         self._longest_pause = longest_pause
         self._step_time = self._look_time = 0.0
-        self.begin()
-
-    def begin(self) -> None:
-        """Take the time from now on, and have the next step looked at."""
         self.due_in = self.unseen = 0
         self._looked = time.perf_counter()  # when the last look ended
 

@@ -8,7 +8,7 @@ import linecache
 import re
 import tokenize
 from functools import lru_cache
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from retrograd.anomaly.parsing import expression_of
@@ -39,6 +39,11 @@ def place_fields(code: CodeType | None, at: int, led: tuple[CodeType, int] | Non
         fields["col"] = len(lines[0].encode()[: site.col].decode()) - indent
         fields["end_col"] = len(fields["code_line"]) - rest
     return fields
+
+
+def place_of(frame: FrameType | None) -> dict[str, Any]:
+    """The same of the instruction that a frame is at; nothing without a frame."""
+    return {} if frame is None else place_fields(frame.f_code, frame.f_lasti)
 
 
 def own_line(code: CodeType, at: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.place import place_of
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.libraries import user_frame
@@ -36,7 +36,6 @@ def rates_pass(watch: Watch, optimizer: Any, context: Callable[[], Mapping[str, 
     kind = "nan" if math.isnan(rate) else "inf"
     if expected.depth or not watch.listens_to(kind):
         return True
-    frame = user_frame(sys._getframe(1))
     event = NaNEvent(
         kind="leaf",
         op="leaf",
@@ -50,6 +49,6 @@ def rates_pass(watch: Watch, optimizer: Any, context: Callable[[], Mapping[str, 
             library=type(optimizer).__module__.partition(".")[0],
             context={**context(), "leaf": "setting", "name": "lr"},
         ),
-        **({} if frame is None else place_fields(frame.f_code, frame.f_lasti)),
+        **place_of(user_frame(sys._getframe(1))),
     )
     return watch.found(kind, event, exact=True) != "withhold"

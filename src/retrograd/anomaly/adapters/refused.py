@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from retrograd.anomaly.adapters.making import made
 from retrograd.anomaly.adapters.place import place_fields, variables_read, written_at
 from retrograd.anomaly.adapters.variables import RAISE, named_variables
+from retrograd.anomaly.libraries import trace_of
 from retrograd.anomaly.names import canonical
 
 
@@ -67,15 +68,13 @@ class Refused:
         self._frames: list[tuple[FrameType, int]] = []  # the user's, the outermost first
         self._called: FrameType | None = None
         self._innermost: FrameType | None = None
-        trace = error.__traceback__
-        while trace is not None:
-            self._innermost = trace.tb_frame
-            if not is_internal(trace.tb_frame.f_code):
-                self._frames.append((trace.tb_frame, trace.tb_lasti))
+        for each in trace_of(error):
+            self._innermost = each.tb_frame
+            if not is_internal(each.tb_frame.f_code):
+                self._frames.append((each.tb_frame, each.tb_lasti))
                 self._called = None
             else:
-                self._called = self._called or trace.tb_frame
-            trace = trace.tb_next
+                self._called = self._called or each.tb_frame
 
     @property
     def frame(self) -> FrameType | None:
@@ -89,9 +88,7 @@ class Refused:
         """
         if not self._is_about_values or (self._called is None and self._has_raised()):
             return None
-        given = [] if self._called is None else list(self._called.f_locals.values())
-        for value in list(given):
-            given += value if isinstance(value, (tuple, list)) else value.values() if isinstance(value, dict) else ()
+        given = arguments_in(self._called)
         read = (each.value for each in self._read())
         return next((each for each in (*given, *read) if self._holds_nan(each)), None)
 
@@ -150,6 +147,14 @@ class Refused:
                 break
             found = earlier
         return found
+
+
+def arguments_in(called: FrameType | None) -> list[Any]:
+    """What a function was given, as far as its variables tell, and what lies in the lists and dictionaries among it."""
+    given = [] if called is None else list(called.f_locals.values())
+    for value in list(given):
+        given += value if isinstance(value, (tuple, list)) else value.values() if isinstance(value, dict) else ()
+    return given
 
 
 _UNDERFLOW = ("div", "exp", "exp2", "mul", "pow", "prod", "sigmoid", "softmax", "softplus", "square")

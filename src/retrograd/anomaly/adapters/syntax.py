@@ -15,9 +15,14 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 def body(code: CodeType) -> Iterator[ast.AST]:
     """What stands in a function, but for what stands in functions and classes inside of it."""
-    tree, scopes = _parsed("".join(linecache.getlines(code.co_filename)))
+    tree, scopes = _file_of(code)
     for node in [tree] if code.co_name == "<module>" else scopes.get(code.co_firstlineno, ()):
         yield from inside(node)
+
+
+def file_of(code: CodeType) -> ast.Module:
+    """What stands in the file of a function; nothing where that is no Python, as a cell of a notebook with commands."""
+    return _file_of(code)[0]
 
 
 def inside(node: ast.AST) -> Iterator[ast.AST]:
@@ -39,6 +44,10 @@ def lines_of(node: ast.AST) -> range:
 def variables_in(written: ast.AST) -> Iterator[str]:
     """The variables, and attributes of such, in what is written."""
     return (ast.unparse(each) for each in ast.walk(written) if isinstance(each, (ast.Name, ast.Attribute)))
+
+
+def _file_of(code: CodeType) -> tuple[ast.Module, dict[int, list[ast.AST]]]:
+    return _parsed("".join(linecache.getlines(code.co_filename)))
 
 
 @lru_cache(maxsize=8)

@@ -7,7 +7,7 @@ import linecache
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from opcode import opmap
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
@@ -15,7 +15,7 @@ from typing import Any
 
 from retrograd.anomaly.adapters.making import left_over, made, unpacked_with
 from retrograd.anomaly.adapters.place import variables_read
-from retrograd.anomaly.libraries import is_library, outwards, user_frames
+from retrograd.anomaly.libraries import is_library, outwards, trace_of, user_frames
 
 _MOST = 200  # items of a container that are looked through
 _MOST_HELD = 10_000  # things at one depth that are looked through
@@ -51,11 +51,7 @@ def variables_left_by(error: BaseException, is_internal: Callable[[CodeType], bo
 
     None of an error that internal code has raised, nor of one of a function in C that is not about numbers.
     """
-    places = []
-    traceback = error.__traceback__
-    while traceback is not None:
-        places.append((traceback.tb_frame, traceback.tb_lasti))
-        traceback = traceback.tb_next
+    places = [(each.tb_frame, each.tb_lasti) for each in trace_of(error)]
     if not places:
         return
     frame, at = places[-1]
@@ -149,9 +145,29 @@ def _items(value: Any, is_hidden: Callable[[Any, str], bool]) -> Iterator[Any]:
         yield from (item for name, item in islice(own.items(), _MOST) if not is_hidden(value, name))
 
 
+def under_way(frame: FrameType | None, code: CodeType | None) -> FrameType | None:
+    """The innermost call of a function that is under way, from a frame outwards."""
+    return next((each for each in outwards(frame) if each.f_code is code), None)
+
+
+def value_of(variables: Mapping[str, Any], written: str) -> Any:
+    """What a name with dots in it leads to, through what objects hold themselves; nothing is computed for it."""
+    first, *rest = written.split(".")
+    value = variables.get(first)
+    for name in rest:
+        value = getattr(value, "__dict__", {}).get(name)
+    return value
+
+
+def members_of(module: Any) -> Iterator[tuple[str, Any]]:
+    """The parameters of a module, and then its buffers, with their names."""
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+
+
 def partners_of(frame: FrameType | None, code: CodeType | None, at: int, name: str) -> tuple[str, ...]:
     """The variables that were unpacked together with one of a function under way, if all have as many samples."""
-    frame = next((each for each in outwards(frame) if each.f_code is code), None)
+    frame = under_way(frame, code)
     names = unpacked_with(code, at, name) if frame is not None else ()
     if frame is None or len(names) < 2:
         return ()
@@ -165,7 +181,7 @@ def modules_behind(frame: FrameType | None, code: CodeType | None, name: str) ->
 
     Any object that has parameters with names is one.
     """
-    frame = next((each for each in outwards(frame) if each.f_code is code), None)
+    frame = under_way(frame, code)
     read = made(frame.f_code, name).variables if frame is not None else frozenset()
     if frame is not None and read:
         for variable, value in named_variables(frame):

@@ -10,8 +10,8 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from retrograd.anomaly.adapters.place import assignment_of, place_fields
-from retrograd.anomaly.adapters.variables import named_variables
-from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.adapters.variables import named_variables, value_of
+from retrograd.anomaly.catalogue._code import Line, number_written
 from retrograd.anomaly.libraries import outwards
 
 
@@ -43,8 +43,7 @@ def argument_written(code: CodeType | None, at: int, op: str, params: Sequence[s
     node, is_own = line.given_at((place["col"], place["end_col"]), op, params, param)
     if node is None:
         return None
-    number = next((number for constant, number in line.constants() if constant is node), None)
-    return Written(line.text(node), number, is_own)
+    return Written(line.text(node), number_written(node), is_own)
 
 
 def assigned_to(code: CodeType | None, at: int, op: str, params: Sequence[str], odd: Sequence[str]) -> dict[str, Any]:
@@ -93,14 +92,5 @@ def _number_in(code: CodeType, text: str, frame: FrameType | None) -> Any:
         if each.f_code is code:
             return next((value for name, value in named_variables(each) if name == text), None)
         if not is_local and each.f_globals.get("__file__") == code.co_filename:
-            return _path_from(each.f_globals, text)
+            return value_of(each.f_globals, text)
     return None
-
-
-def _path_from(variables: dict[str, Any], text: str) -> Any:
-    """What a name with dots leads to, through what objects hold themselves."""
-    first, *rest = text.split(".")
-    found = variables.get(first)
-    for name in rest:
-        found = getattr(found, "__dict__", {}).get(name)
-    return found

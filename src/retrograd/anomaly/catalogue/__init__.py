@@ -152,15 +152,12 @@ _UNSURE = "Not all that it was given is known, so that one of its inputs may hav
 
 def _unknown(scene: Scene) -> Diagnosis:
     event = scene.event
-    given = dict(event.operands)
-    if event.is_backward and scene.grad is not None:
-        given["incoming gradient"] = scene.grad
-    values = ", ".join(f"{name}={value}" for name, value in given.items())
+    arrived = [f"incoming gradient={scene.grad}"] if event.is_backward and scene.grad is not None else []
     if event.op == "unknown":
         return Diagnosis(None, "unknown cause", f"Where this {event.born} was born is not known.", None)
     if event.kind == "error":
         return Diagnosis(None, "unknown cause", f"{event.op} {_REFUSED}", None)
-    happened = f"{event.op} gave {event.born}{f' for {values}' if values else ''}."
+    happened = f"{scene.gave(event.op, *arrived)}."
     if (came_in := _came_in(scene)) is not None:
         return Diagnosis(None, "infinity from another layer", f"{happened} {came_in}", None)
     where = _UNSURE if scene.context.get("unkept") else _WHERE_TO_LOOK.get(event.kind, "")

@@ -5,23 +5,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from retrograd.anomaly.catalogue._code import Line, Written
-from retrograd.anomaly.catalogue._expression import DIVISIONS
+from retrograd.anomaly.catalogue._code import Line, Written, number_written
+from retrograd.anomaly.catalogue._expression import DIVISIONS, EXPONENTIALS, LOGS
 
-_LOGS = frozenset(("log", "log2", "log10"))
-_POLES = _LOGS | {"sqrt", "rsqrt", "reciprocal"}
-_EXPONENTIALS = frozenset(("exp", "exp2", "expm1", "sinh", "cosh"))
+_POLES = (*LOGS, "sqrt", "rsqrt", "reciprocal")
 
 
 def decisive(written: Written) -> ast.expr | None:
     """The argument at whose zero, or large value, an operation has its fault; None if it has none."""
-    if written.op in _POLES or written.op in _EXPONENTIALS:
+    if written.op in _POLES or written.op in EXPONENTIALS:
         return written.argument(0, "input")
     if written.op in DIVISIONS:
         return written.argument(1, "other", "divisor", "x2")
-    exponent = written.argument(1, "exponent") if written.op == "pow" else None
-    constants = [number for node, number in written.line.constants() if node is exponent]
-    return written.argument(0, "input") if constants and not constants[0] >= 1 else None
+    exponent = number_written(written.argument(1, "exponent")) if written.op == "pow" else None
+    return written.argument(0, "input") if exponent is not None and not exponent >= 1 else None
 
 
 def alike(line: Line, written: Written, *, complements: bool = False) -> Iterator[ast.expr]:
@@ -37,13 +34,13 @@ def alike(line: Line, written: Written, *, complements: bool = False) -> Iterato
         argument = decisive(other)
         if argument is None or other.node is written.node or line.inside(node, argument) or line.inside(argument, node):
             continue
-        if (written.op in _EXPONENTIALS) != (other.op in _EXPONENTIALS):
+        if (written.op in EXPONENTIALS) != (other.op in EXPONENTIALS):
             continue
-        if written.op in _EXPONENTIALS:
+        if written.op in EXPONENTIALS:
             belongs = bool(_names(node) & _names(argument))
         else:
             belongs = ast.dump(_base(node)) == ast.dump(_base(argument))
-            both = complements and written.op in _LOGS and other.op in _LOGS
+            both = complements and written.op in LOGS and other.op in LOGS
             belongs |= both and (_is_complement(node, argument) or _is_complement(argument, node))
         if belongs:
             yield argument

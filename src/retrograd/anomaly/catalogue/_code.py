@@ -275,6 +275,15 @@ class Line:
         start, end = self._span(node)
         return self.column(node), self.column(node) + len(self._encoded[start:end].decode())
 
+    def operation_at(self, node: ast.AST | None) -> Written | None:
+        """The operation that an expression is."""
+        return next((written for written in self.operations if written.node is node), None)
+
+    def only(self, op: str) -> Written | None:
+        """The one operation of a kind; None if the line has none, or several."""
+        found = [written for written in self.operations if written.op == op]
+        return found[0] if len(found) == 1 else None
+
     def called_at(self, column: int) -> str | None:
         """The name of the function or layer whose call begins at a column, dots included."""
         calls = (node for node in ast.walk(self._tree) if isinstance(node, ast.Call))
@@ -294,12 +303,10 @@ class Line:
         return (node for node in ast.walk(self._tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
 
     def constants(self) -> Iterator[tuple[ast.expr, float]]:
-        """The numbers written in the line, a minus sign included: ``-1``, ``float("-inf")``, ``-math.inf``."""
+        """The numbers written in the line, with what :func:`number_written` tells of them."""
         for node in ast.walk(self._tree):
-            inner = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
-            known = _number(inner)
-            if known is not None and isinstance(node, ast.expr):
-                yield node, -known if inner is not node else known
+            if isinstance(node, ast.expr) and (known := number_written(node)) is not None:
+                yield node, known
 
     def is_item(self, node: ast.AST) -> bool:
         """Whether an expression is one of a list's, as data are written."""
@@ -374,7 +381,15 @@ class Line:
         return Written(self, node, op, (base, *arguments), keywords, "method")
 
 
-def _number(node: ast.AST) -> float | None:
+def number_written(node: ast.AST | None) -> float | None:
+    """The number that an expression is, a minus sign included: ``-1``, ``float("-inf")``, ``-math.inf``."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        known = _number(node.operand)
+        return None if known is None else -known
+    return _number(node)
+
+
+def _number(node: ast.AST | None) -> float | None:
     """The number that an expression without a sign is, infinity and NaN by any of their names."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, (int, float)) else None
@@ -514,17 +529,15 @@ def _fits(line: Line, node: ast.expr, operand: Operand, depth: int) -> float:
     if operand.text is not None and operand.text == line.text(node):
         return 2.0
     if operand.constant:
-        values = [value for constant, value in line.constants() if constant is node]
-        if operand.value is None or not values:
-            return 1.0 if values else 0.0
-        return (
-            2.0 if values[0] == operand.value or (values[0] != values[0] and operand.value != operand.value) else -2.0
-        )
+        known = number_written(node)
+        if operand.value is None or known is None:
+            return 0.0 if known is None else 1.0
+        return 2.0 if known == operand.value or (known != known and operand.value != operand.value) else -2.0
     core = bare(node)
     producer = operand.producer
     while producer is not None and producer.op in TRANSPARENT and producer.args:
         producer = producer.args[0].producer
-    name, inner = dotted(node), next((written for written in line.operations if written.node is core), None)
+    name, inner = dotted(node), line.operation_at(core)
     if producer is None:
         if operand.leaf_name is None:
             return 0.0

@@ -14,6 +14,8 @@ _SECOND = {"pow": "exponent"}
 _DEPTH = 8
 
 DIVISIONS = ("div", "remainder", "fmod", "floor_divide")
+LOGS = ("log", "log2", "log10")
+EXPONENTIALS = ("exp", "exp2", "expm1", "sinh", "cosh")
 
 
 def normal(operation: Operation, depth: int = 0) -> Operation:
@@ -91,7 +93,8 @@ def value(operand: Operand | None) -> float | None:
 
 def size_of(operand: Operand) -> float | None:
     """The largest absolute value that went in, as far as is known."""
-    known = map(number, (operand.value, operand.min, operand.max))
+    given = (operand.value, operand.min, operand.max)
+    known = (each if isinstance(each, complex) else number(each) for each in given)
     return max((abs(each) for each in known if each is not None), default=None)
 
 

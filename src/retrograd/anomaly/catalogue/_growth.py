@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from retrograd.anomaly.catalogue._expression import first, maker, named, second, size_of, value
+from retrograd.anomaly.catalogue._expression import EXPONENTIALS, first, maker, named, second, size_of, value
 from retrograd.anomaly.surroundings import Operand, Operation
 
-_EXPONENTIALS = frozenset(("exp", "exp2", "expm1", "sinh", "cosh"))
 _SQUARES = frozenset(("square", "mse_loss", "norm", "std", "var"))
 _SUMS = frozenset(("sum", "mean", "cumsum", "linear", "matmul", "dot", "convolution", "einsum", *_SQUARES - {"square"}))
 _BOUNDED = frozenset(
@@ -43,7 +42,7 @@ def _before(operation: Operation, before: Operation, most: float, limit: float) 
     """How large the operand of an operation may be whose result may be no larger than ``most``."""
     if operation.op in _BOUNDED:
         return limit
-    if operation.op in _EXPONENTIALS:
+    if operation.op in EXPONENTIALS:
         return math.log(max(most, 1.0))
     if operation.op in ("mul", "div"):
         return _before_product(operation, before, most)

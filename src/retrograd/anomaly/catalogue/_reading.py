@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from retrograd.anomaly.catalogue._code import Line, Site, Written, bare, find, in_order
+from retrograd.anomaly.catalogue._code import Line, Site, Written, bare, find, in_order, number_written
 from retrograd.anomaly.names import KNOWN
 from retrograd.anomaly.surroundings import Operand, Operation
 
@@ -61,14 +61,13 @@ def _operands(operation: Operation, written: Written) -> tuple[ast.expr, ...]:
 
 def _told(operand: Operand, node: ast.expr, line: Line, user: Operation, depth: int) -> Operand:
     """An operand with what its expression tells."""
-    number = next((number for constant, number in line.constants() if constant is node), None)
+    number = number_written(node)
     if number is not None:
         if not math.isfinite(number):  # written by one of its names, which a remedy repeats
             operand = replace(operand, text=operand.text or line.text(node))
         known = operand.value is not None or operand.producer is not None
         return operand if known else replace(operand, value=number, constant=True)
-    core = bare(node)
-    inner = next((written for written in line.operations if written.node is core), None)
+    inner = line.operation_at(bare(node))
     if operand.producer is not None:
         if depth == 0:
             return operand

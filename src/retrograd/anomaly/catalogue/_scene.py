@@ -23,6 +23,9 @@ _NOT_ELEMENTWISE = frozenset(
     ("sum", "mean", "prod", "matmul", "linear", "norm", "softmax", "log_softmax", "std", "var", "dot", "einsum")
 )
 
+_HALF = ("float16", "half")
+_DOUBLE = ("float64", "double", "complex128")
+_LARGEST_EXPONENTS = (11.09, 88.72, 709.78)  # in half, single and double precision
 _MARGIN = 3.0  # of a gradient over its loss
 _ADAPTIVE = frozenset(("adam", "adamw", "nadam", "radam", "adamax", "sparseadam", "rmsprop", "adagrad", "adadelta"))
 
@@ -95,8 +98,6 @@ class Scene:
             normal(consumer if isinstance(consumer, Operation) else Operation(op=consumer))
             for consumer in self.surroundings.consumers
         ]
-        if self.event.is_backward and not self.backward and consumers and consumers[0].op == self.op:
-            consumers = []  # the way of the gradient, not of the value
         site = None if consumers else find(self.birth)
         chain = [self.birth]
         for consumer in enclosing(site, self.birth) if site is not None else consumers:
@@ -112,6 +113,11 @@ class Scene:
                 yield operation
             if operation.op not in through and operation.op not in ops:
                 return
+
+    def gave(self, op: str, *more: str) -> str:
+        """What an operation gave for what numbers, the event's and more: ``"log gave -Inf for input=0.0"``."""
+        given = ", ".join((*(f"{name}={value}" for name, value in self.event.operands.items()), *more))
+        return f"{op} gave {self.event.born}{f' for {given}' if given else ''}"
 
     @cached_property
     def later(self) -> tuple[str, ...]:
@@ -133,7 +139,16 @@ class Scene:
 
     @property
     def half(self) -> bool:
-        return self.dtype in ("float16", "half")
+        return self.dtype in _HALF
+
+    @property
+    def double(self) -> bool:
+        return self.dtype in _DOUBLE
+
+    @property
+    def precision(self) -> int:
+        """Half, single or double: 0, 1 or 2. The range of a type goes by it, also of a complex one."""
+        return 0 if self.half else 2 if self.double else 1
 
     @property
     def complex(self) -> bool:
@@ -143,8 +158,7 @@ class Scene:
     @cached_property
     def largest(self) -> float:
         """The natural logarithm of the largest number of the type."""
-        ends = {"float16": 11.09, "half": 11.09, "float64": 709.78, "double": 709.78, "complex128": 709.78}
-        return ends.get(self.dtype, 88.72)
+        return _LARGEST_EXPONENTS[self.precision]
 
     @property
     def squares_gradients(self) -> bool:
@@ -182,10 +196,12 @@ class Scene:
         return "1e-4" if self.half else "1e-12"
 
     @property
-    def column(self) -> int | None:
-        """Where in the (stripped) line the birth is called, if known."""
-        text = self.event.code_line
-        return None if self.event.col is None or text is None else self.event.col - len(text) + len(text.lstrip())
+    def called_there(self) -> str | None:
+        """The name of the layer or function that the line calls where the event is, if that is known."""
+        text, line = self.event.code_line, Line.parse(self.birth.code_line)
+        if self.event.col is None or text is None or line is None:
+            return None
+        return line.called_at(self.event.col - len(text) + len(text.lstrip()))
 
     def site(self, operation: Operation, inside: Site | None = None) -> Site | None:
         """Where an operation is written."""
@@ -252,10 +268,10 @@ class Scene:
         if site is None or site.written.op not in DIVISIONS:
             return self.replaced(site, 0, change, "input", within=within)
         below = site.written.argument(1, "other", "divisor", "x2")
-        for written in site.line.operations:
-            inner = written.argument(0, "input")
-            if site.node is site.written.node and written.node is below and written.op == "sqrt" and inner is not None:
-                return site.line.replaced({inner: change(site.line.text(inner), self.spelling(site))})
+        root = site.line.operation_at(below) if site.node is site.written.node else None
+        inner = root.argument(0, "input") if root is not None and root.op == "sqrt" else None
+        if inner is not None:
+            return site.line.replaced({inner: change(site.line.text(inner), self.spelling(site))})
         return self.replaced(site, 1, change, "other", "divisor", "x2", within=within)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import (
     DIVISIONS,
+    EXPONENTIALS,
+    LOGS,
     denominator,
     first,
     is_number,
@@ -22,10 +24,9 @@ from retrograd.anomaly.catalogue._expression import (
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.surroundings import Operand, Operation
 
-_LOGS = ("log", "log2", "log10")
 # The largest exponents worth computing with in half, single and double precision.
-_EXPONENTIALS = dict.fromkeys(("exp", "expm1", "sinh", "cosh"), (10.0, 80.0, 700.0))
-_EXPONENTIALS["exp2"] = 15.0, 120.0, 1000.0
+_LARGEST = dict.fromkeys(EXPONENTIALS, (10.0, 80.0, 700.0)) | {"exp2": (15.0, 120.0, 1000.0)}
+_ENDS = ("11.09", "88.7", "709.8")  # of exp
 _EDGE = 1e-3  # this close outside a domain it is rounding
 
 
@@ -35,9 +36,9 @@ def _clamped(scene: Scene, low: str | None, high: str | None = None) -> str | No
     )
 
 
-def _general(scene: Scene, low: str | None, high: str | None = None, op: str | None = None) -> str:
+def _general(scene: Scene, low: str | None, high: str | None = None) -> str:
     spelling = scene.spelling()
-    return f"y = {spelling.call(op or scene.op, spelling.clamp(scene.called(first(scene.birth), 'x'), low, high))}"
+    return f"y = {spelling.call(scene.op, spelling.clamp(scene.called(first(scene.birth), 'x'), low, high))}"
 
 
 def _near_one(scene: Scene) -> str:
@@ -110,8 +111,8 @@ def _given_to_log_prob(scene: Scene, low: str, high: str) -> str | None:
     line = Line.parse(scene.birth.code_line)
     if scene.op != "atanh" or line is None or scene.site(scene.birth) is not None:
         return None
-    calls = [each for each in line.operations if each.op == "log_prob" and each.form == "method"]
-    node = calls[0].argument(1, "value") if len(calls) == 1 else None
+    call = line.only("log_prob")
+    node = call.argument(1, "value") if call is not None and call.form == "method" else None
     return None if node is None else line.replaced({node: scene.spelling().clamp(line.text(node), low, high)})
 
 
@@ -207,11 +208,11 @@ def difference_of_infinities(scene: Scene) -> Finding | None:
     if operation is None:
         return None
     site = scene.site(operation)
-    logs = [made_from(operand, *_LOGS) for operand in operation.args[:2] if value(operand) == -math.inf]
+    logs = [made_from(operand, *LOGS) for operand in operation.args[:2] if value(operand) == -math.inf]
     if len(logs) == 2 and None not in logs:
         return _difference_of_logarithms(scene, operation, [log for log in logs if log is not None])
     exps = [found for operand in operation.args[:2] if (found := made_from(operand, "exp"))]
-    limit = str(_EXPONENTIALS["exp"][_width(scene)])
+    limit = str(_LARGEST["exp"][scene.precision])
     spelling = scene.spelling(site)
     a, b = (scene.called(first(exp), name) for exp, name in zip((*exps, scene.birth, scene.birth), "xy", strict=False))
     left, right = (scene.at(operand, "inf") for operand in (*operation.args[:2], None, None)[:2])
@@ -289,10 +290,6 @@ def _finite(known: object) -> bool:
     return isinstance(known, (int, float)) and math.isfinite(known)
 
 
-def _width(scene: Scene) -> int:
-    return 0 if scene.half else 2 if scene.dtype in ("float64", "double") else 1
-
-
 def _is_factor(scene: Scene) -> bool:
     """Whether something computed is multiplied by the result, as by the scale of a flow's layer, on the way to more."""
     used = scene.chain[1] if len(scene.chain) > 1 and not scene.event.is_backward else None
@@ -308,7 +305,7 @@ _SUFFICIENT = 1.0  # below, a bound would leave nothing of an exponential
 
 def _exponent_limit(scene: Scene) -> float:
     """The largest exponent with which what follows stays in range."""
-    usual = _EXPONENTIALS[scene.op][_width(scene)]
+    usual = _LARGEST[scene.op][scene.precision]
     if _is_factor(scene) and not scene.half:
         return 0.125 * usual
     most = scene.allowed - (0.5 if scene.half else 1.0)
@@ -319,7 +316,7 @@ def _exponent_limit(scene: Scene) -> float:
 @cause(27, "exponential out of range")
 def exponential(scene: Scene) -> Finding | None:
     overflowed = scene.event.operands.get("result") == math.inf  # and meets a gradient of zero
-    if scene.op not in _EXPONENTIALS or (scene.backward and not overflowed):
+    if scene.op not in EXPONENTIALS or (scene.backward and not overflowed):
         return None
     if scene.kind == "underflow":
         return Finding(
@@ -327,9 +324,9 @@ def exponential(scene: Scene) -> Finding | None:
             "no harm by itself: look at what divides by it or takes its log."
         )
     limit = _exponent_limit(scene)
-    ends = {0: "11.09", 1: "88.7", 2: "709.8"}[_width(scene)]
     happened = (
-        f"{scene.op}({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype} (exp ends at x = {ends})"
+        f"{scene.op}({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype} "
+        f"(exp ends at x = {_ENDS[scene.precision]})"
     )
     if limit < _SUFFICIENT:
         return Finding(
@@ -338,7 +335,7 @@ def exponential(scene: Scene) -> Finding | None:
         )
     if _is_factor(scene):
         lower = ", the more so as factors multiply from layer to layer"
-    elif limit < _EXPONENTIALS[scene.op][_width(scene)]:
+    elif limit < _LARGEST[scene.op][scene.precision]:
         lower = f"; {limit:g} leaves room for what is computed of it further on"
     else:
         lower = ""
@@ -356,7 +353,7 @@ def underflowed_exponential(scene: Scene) -> Finding | None:
     exp, power = _underflowed(below)
     if exp is None or value(below) != 0:
         return None
-    largest = _EXPONENTIALS["exp"][_width(scene)]
+    largest = _LARGEST["exp"][scene.precision]
     low = f"-{largest if power == 1 else largest / (4 * power):g}"
     low += "" if "." in low else ".0"
     site = scene.site(exp, scene.site(scene.birth)) or scene.site(exp)
@@ -471,7 +468,7 @@ def gamma_overflow(scene: Scene) -> Finding | None:
 
 @cause(2, "logarithm of a negative number")
 def negative_logarithm(scene: Scene) -> Finding | None:
-    if scene.op not in (*_LOGS, "log1p") or scene.complex:
+    if scene.op not in (*LOGS, "log1p") or scene.complex:
         return None
     known = value(first(scene.birth))
     edge = -1.0 if scene.op == "log1p" else 0.0
@@ -517,7 +514,7 @@ def outside_domain(scene: Scene) -> Finding | None:
 
 @cause(1, "logarithm of zero")
 def zero_logarithm(scene: Scene) -> Finding | None:
-    if scene.op not in (*_LOGS, "log1p"):
+    if scene.op not in (*LOGS, "log1p"):
         return None
     known = first(scene.birth).value if scene.complex else value(first(scene.birth))
     edge = -1.0 if scene.op == "log1p" else 0.0

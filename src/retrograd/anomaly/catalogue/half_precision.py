@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
-from retrograd.anomaly.catalogue._code import Line, Site, atom
+from retrograd.anomaly.catalogue._code import Line, Site, atom, number_written
 from retrograd.anomaly.catalogue._expression import denominator, first, maker, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.half import ROUNDS_TO_ZERO
 from retrograd.anomaly.parsing import module_of
-from retrograd.anomaly.surroundings import Operand, Operation
+from retrograd.anomaly.surroundings import Operation
 
 _LARGEST = 65504.0
 
@@ -102,7 +102,7 @@ def vanished_eps(scene: Scene) -> Finding | None:
     if not scene.half:
         return None
     below = denominator(scene.birth) if scene.op not in ("rsqrt", "log", "sqrt") else first(scene.birth)
-    if below is None or not (scene.zero(below) or value(below) == 0):
+    if below is None or not scene.zero(below):
         return None
     made = maker(below, "add", "clamp", "sqrt")
     found = _with_constant(made, 0.0, ROUNDS_TO_ZERO) if made else None
@@ -130,7 +130,7 @@ def overflow(scene: Scene) -> Finding | None:
         tensors = [
             node
             for node, operand in zip(_operands(site), scene.birth.args, strict=False)
-            if not operand.constant and node not in [constant for constant, _ in site.line.constants()]
+            if not operand.constant and number_written(node) is None
         ]
         if site.written.op in ("einsum", "linear", "matmul"):
             tensors = _operands(site)
@@ -201,13 +201,9 @@ def _is_simple(code: str) -> bool:
 
 
 def _values(scene: Scene) -> Iterator[tuple[str, str]]:
-    def tell(operand: Operand) -> str | None:
-        known = value(operand)
-        return None if known is None else f"{known:g}"
-
     for operand in scene.birth.args[:2]:
-        if text := tell(operand):
-            yield operand.name, text
+        if (known := value(operand)) is not None:
+            yield operand.name, f"{known:g}"
 
 
 def _conversion(scene: Scene) -> Site | None:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Iterable
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom
-from retrograd.anomaly.catalogue._expression import first, made_from, named, number, shown
+from retrograd.anomaly.catalogue._expression import LOGS, first, made_from, named, number, shown
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue.safeguards import set_before, usual_eps
+from retrograd.anomaly.event import was_given_bad
 from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.names import is_normalisation
 from retrograd.anomaly.surroundings import Operand
@@ -38,8 +39,7 @@ def ctc(scene: Scene) -> Finding | None:
 
 def _ctc_layer(scene: Scene) -> str | None:
     """The layer made anew, where the line calls one."""
-    line = Line.parse(scene.birth.code_line)
-    name = line.called_at(scene.column) if line is not None and scene.column is not None else None
+    name = scene.called_there
     if name is None or scene.event.module_type not in ("CTCLoss", None, ""):
         return None
     blank = named(scene.birth, "blank")
@@ -69,10 +69,9 @@ def empty_logsumexp(scene: Scene) -> Finding | None:
 
 @cause(None, "normalisation without an eps")
 def bare_normalisation(scene: Scene) -> Finding | None:
-    event = scene.event
     inside, is_rms = _normalisation_around(scene)
     op = "rms_norm" if is_rms else scene.op
-    if not is_normalisation(op) or scene.backward or event.input_has_nan or event.input_has_inf:
+    if not is_normalisation(op) or scene.backward or was_given_bad(scene.event):
         return None
     eps = named(scene.birth, "eps")
     known = None if eps is None else number(eps.value)
@@ -95,8 +94,8 @@ def _normalisation_around(scene: Scene) -> tuple[Site | None, bool]:
     if scene.op != "rsqrt" or scene.kind != "divide" or scene.site(scene.birth) is not None:
         return None, False
     line = Line.parse(scene.birth.code_line)
-    calls = [each for each in line.operations if each.op == "rms_norm"] if line is not None else []
-    site = Site(calls[0].line, calls[0].node, calls[0], scene.birth.lineno) if len(calls) == 1 else None
+    call = line.only("rms_norm") if line is not None else None
+    site = None if call is None else Site(call.line, call.node, call, scene.birth.lineno)
     return site, site is not None or scene.event.module_type == "RMSNorm"
 
 
@@ -112,8 +111,7 @@ def _with_eps(site: Site, eps: str) -> str | None:
 
 def _layer_with_eps(scene: Scene, eps: str) -> str | None:
     """The line that calls a layer by its name, behind one that gives the layer an eps."""
-    line = Line.parse(scene.birth.code_line)
-    name = line.called_at(scene.column) if line is not None and scene.column is not None else None
+    line, name = Line.parse(scene.birth.code_line), scene.called_there
     is_layer = name is not None and (scene.event.module_type or "").endswith("Norm")
     if not is_layer or line is None or not line.is_simple:
         return None
@@ -125,7 +123,7 @@ def zero_direction(scene: Scene) -> Finding | None:
     direction = named(scene.birth, "v")
     if not scene.op.startswith("weight_norm") or direction is None or scene.kind == "overflow":
         return None
-    if scene.event.input_has_nan or scene.event.input_has_inf:
+    if was_given_bad(scene.event):
         return None
     row = f" (here that of [{scene.event.index[0]}])" if scene.event.index and not scene.backward else ""
     name = direction.leaf_name or "parametrizations.weight.original1"
@@ -156,7 +154,7 @@ def all_ignored(scene: Scene) -> Finding | None:
     labels_known = [each for each in (target.value, target.min, target.max) if each is not None] if target else []
     if any(each != ignore for each in labels_known):
         return None
-    if scene.event.input_has_nan or scene.event.input_has_inf:
+    if was_given_bad(scene.event):
         return None
     site = scene.site(scene.birth)
     rewritten = None
@@ -182,7 +180,7 @@ def weightless(scene: Scene) -> Finding | None:
     weight = named(scene.birth, "weight")
     if scene.op not in ("cross_entropy", "nll_loss") or scene.kind != "invalid" or scene.backward:
         return None
-    if weight is None or weight.shape is None or scene.event.input_has_nan or scene.event.input_has_inf:
+    if weight is None or weight.shape is None or was_given_bad(scene.event):
         return None
     if weight.min is not None and not weight.min <= 0:
         return None
@@ -203,7 +201,7 @@ def singular(scene: Scene) -> Finding | None:
         return None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
-    jitter = "1e-3" if scene.half else "1e-8" if scene.dtype in ("float64", "double") else "1e-5"
+    jitter = "1e-3" if scene.half else "1e-8" if scene.double else "1e-5"
 
     def regular(a: str) -> str:
         kind = f", dtype={atom(a)}.dtype"
@@ -245,7 +243,7 @@ def negative_determinant(scene: Scene) -> Finding | None:
         matrix = operand
     else:
         known, parts = number(operand.value), made_from(operand, "det", "slogdet", depth=2)
-        if scene.op not in ("log", "log2", "log10") or parts is None:
+        if scene.op not in LOGS or parts is None:
             return None
         matrix = first(parts)
     if (
@@ -281,7 +279,7 @@ def degenerate(scene: Scene) -> Finding | None:
 
     many = len(first(scene.birth).shape or ()) > 2
     eigh = scene.op == "eigh"
-    step = "1e-8" if scene.dtype in ("float64", "double", "complex128") else "1e-4"
+    step = "1e-8" if scene.double else "1e-4"
 
     def spread(a: str) -> str:
         kind = f"dtype={atom(a)}.dtype"

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 
 from retrograd.anomaly.catalogue._code import Site, atom, bare
-from retrograd.anomaly.catalogue._expression import first, maker, number, second, value
+from retrograd.anomaly.catalogue._expression import LOGS, first, maker, number, second, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.logarithms import inner_site, merged
 from retrograd.anomaly.surroundings import Operand, Operation
-
-_LOGS = ("log", "log2", "log10")
 
 # --- densities --------------------------------------------------------------------------------------------------------
 
@@ -50,7 +48,7 @@ def _added_densities(operand: Operand | None, depth: int = 6) -> list[Operation]
 
 @cause(None, "log of a density that underflowed")
 def log_of_density(scene: Scene) -> Finding | None:
-    for log in scene.roots(*_LOGS):
+    for log in scene.roots(*LOGS):
         if not scene.zero(first(log)) or value(first(log)) is None:
             continue
         exp = _factor(first(log), "exp")
@@ -100,7 +98,7 @@ def _logarithm(formula: ast.AST, exp: Site, spelling: Spelling, log: str) -> str
     line = exp.line
     if formula is exp.node:
         return exp.written.text(0, "input")
-    written = next((w for w in line.operations if w.node is formula), None)
+    written = line.operation_at(formula)
     if written is None or written.form != "operator" or written.op not in ("mul", "div"):
         return spelling.call("log", line.text(formula))
     above, below = (_logarithm(each, exp, spelling, log) for each in written.arguments)
@@ -135,7 +133,7 @@ def _log_of_several(scene: Scene, log: Operation, exps: list[Operation]) -> Find
 def determinant_out_of_range(scene: Scene) -> Finding | None:
     if scene.backward or (scene.op == "det") != (scene.kind == "overflow"):
         return None
-    for log in scene.roots(*_LOGS, through=("det", "mul", "div")):
+    for log in scene.roots(*LOGS, through=("det", "mul", "div")):
         det = _factor(first(log), "det")
         if det is None or not (scene.op == "det" or value(first(log)) == 0):
             continue

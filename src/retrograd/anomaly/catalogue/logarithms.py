@@ -281,9 +281,7 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
     for log in scene.roots("log", through=("exp", "mul", "sum", "cumsum")):
         total = maker(first(log), "sum", "cumsum")
         exp, product, weight = _summands(total)
-        if total is None:
-            continue
-        if exp is None:
+        if total is None or exp is None:
             continue
         outer = scene.site(log)
         spelling = scene.spelling(outer)
@@ -353,8 +351,7 @@ def _differences_of_logs(log: Site, texts: tuple[str, str], scene: Scene, spelli
     """The line with the log of a quotient as a difference, and all others of its kind with it."""
     edits: dict[ast.AST, str] = {log.node: _difference_of_logs(texts, scene, spelling)}
     for written in log.line.operations if log.node is log.written.node else ():
-        inside = written.argument(0, "input") if written.op == "log" else None
-        quotient = next((each for each in log.line.operations if each.node is inside and each.op == "div"), None)
+        quotient = log.line.operation_at(written.argument(0, "input")) if written.op == "log" else None
         both = _both(None if quotient is None else Site(log.line, quotient.node, quotient, log.lineno))
         if both is not None:
             edits[written.node] = _difference_of_logs(both, scene, spelling)

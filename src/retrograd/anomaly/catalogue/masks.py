@@ -8,7 +8,17 @@ from dataclasses import dataclass
 
 from retrograd.anomaly.catalogue._alike import alike
 from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name
-from retrograd.anomaly.catalogue._expression import denominator, first, maker, named, number, same, second, value
+from retrograd.anomaly.catalogue._expression import (
+    LOGS,
+    denominator,
+    first,
+    maker,
+    named,
+    number,
+    same,
+    second,
+    value,
+)
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.names import canonical
@@ -28,8 +38,7 @@ _SAFE = {
 }
 _GUARDED = frozenset((*_SAFE, "sqrt", "rsqrt", "log", "log2", "log10", "log1p", "pow", "div", "reciprocal", "norm"))
 
-_LOGS = ("log", "log2", "log10")
-_POLES = (*_LOGS, "log1p", "reciprocal", "div", "sqrt", "rsqrt")
+_POLES = (*LOGS, "log1p", "reciprocal", "div", "sqrt", "rsqrt")
 
 
 @dataclass(frozen=True)
@@ -176,7 +185,7 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         return None
     decisive = denominator(pole) or first(pole)
     argument = value(first(pole))
-    if argument is not None and argument < 0 and pole.op in (*_LOGS, "sqrt", "rsqrt"):
+    if argument is not None and argument < 0 and pole.op in (*LOGS, "sqrt", "rsqrt"):
         return None  # outside of the domain, mask or not
     nan = scene.op != "mul" and scene.kind == "invalid"  # what is NaN already needs no 0 to become so
     factors = ((product, operand) for product in products for operand in product.args[:2])
@@ -191,7 +200,7 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         return None  # a plain factor: the other side, which the pole is in, has been taken for a mask
     safe = _SAFE.get(pole.op, "1.0")
     rewritten = None
-    if pole.op in _LOGS and site is not None and any(alike(site.line, site.written, complements=True)):
+    if pole.op in LOGS and site is not None and any(alike(site.line, site.written, complements=True)):
         floor = scene.floor  # p and 1 - p, or both factors of a cross entropy
         rewritten = scene.replaced(site, 0, lambda x, spelling: spelling.clamp(x, floor), "input", complements=True)
     elif text is not None and _may_stand_at(site, text, mask, decisive):

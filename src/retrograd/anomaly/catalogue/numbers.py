@@ -6,7 +6,7 @@ import ast
 import math
 from collections.abc import Callable
 
-from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.catalogue._code import Line, is_name
 from retrograd.anomaly.catalogue._expression import named, normal
 from retrograd.anomaly.catalogue._reading import completed
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
@@ -41,7 +41,7 @@ def nan_number(scene: Scene) -> Finding | None:
         )
     if (made := _made_nan(scene)) is not None:
         return made
-    if scene.context.get("untraced") and not _is_name(text):
+    if scene.context.get("untraced") and not is_name(text):
         return Finding(
             f"{op.op} was given NaN ({text}). Whether an operation of this step made it is not known: of what is "
             "computed without a gradient nothing is kept. Look at what is written there, or at where it got its value.",
@@ -49,7 +49,7 @@ def nan_number(scene: Scene) -> Finding | None:
     return Finding(
         f"{_was_given(op.op)} the number NaN ({text}); no operation of this step made it. {_origin(scene)}",
         None,
-        f"assert {text} == {text}, {text}" if _is_name(text) and not scene.context.get("inferred") else None,
+        f"assert {text} == {text}, {text}" if is_name(text) and not scene.context.get("inferred") else None,
         op.lineno,
     )
 
@@ -72,7 +72,7 @@ def infinite_number(scene: Scene) -> Finding | None:
         f"{_was_given(op.op)} the number {_SHOWN[given.value]} ({text}); no operation of this step made it. "
         f"{_origin(scene)}",
         None,
-        f'assert abs({text}) < float("inf"), {text}' if _is_name(text) else None,
+        f'assert abs({text}) < float("inf"), {text}' if is_name(text) else None,
         op.lineno,
     )
 
@@ -155,10 +155,6 @@ def _origin(scene: Scene) -> str:
     if assigned:
         return f"It got its value at line {assigned[1]}, `{assigned[0]}`: look there."
     return f"{_FROM_ELSEWHERE} Look at where it got its value."
-
-
-def _is_name(text: str) -> bool:
-    return text.replace(".", "").isidentifier()
 
 
 CAUSES = (nan_number, infinite_number, nan_in_data)

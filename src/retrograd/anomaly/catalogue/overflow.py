@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 from retrograd.anomaly.catalogue._code import Line, atom
 from retrograd.anomaly.catalogue._expression import first, normal, same, size_of, source
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.event import was_given_bad
 from retrograd.anomaly.names import is_normalisation
 from retrograd.anomaly.surroundings import Operand, Operation
 
 _PRODUCTS = frozenset(("matmul", "linear", "mul", "einsum"))
 _STEPS = _PRODUCTS | frozenset(("pow", "square", "add"))
 _LAYERS = frozenset(("rnn_relu", "rnn_tanh", "lstm", "gru"))
-_LARGEST = {"float16": 65504.0, "half": 65504.0, "float64": 1.8e308, "double": 1.8e308}
+_LARGEST = (65504.0, 3.4e38, sys.float_info.max)  # in half, single and double precision
 _DEPTH = 4  # operations between two runs of a line
 
 
 def _largest(scene: Scene) -> float:
-    return _LARGEST.get(scene.dtype, 3.4e38)
+    return _LARGEST[scene.precision]
 
 
 # --- recurrences ------------------------------------------------------------------------------------------------------
@@ -148,7 +150,7 @@ def overflowing_variance(scene: Scene) -> Finding | None:
 
     def scaled(x: str) -> str:
         largest = f"{atom(x)}.detach().abs().{'amax(-1, keepdim=True)' if per_row else 'max()'}.clamp(min=1)"
-        return f"{x} / {largest}" if atom(x) == x else f"{atom(x)} / {largest}"
+        return f"{atom(x)} / {largest}"
 
     name = scene.called(operand, "x")
     functional = spelling.functional(scene.op, scaled(name), "shape")
@@ -203,7 +205,7 @@ def too_large(scene: Scene) -> Finding | None:
     cancelled = scene.kind == "invalid" and scene.op in _SUMS and not scene.backward
     if not (scene.kind == "overflow" or cancelled) or scene.op not in _ARITHMETIC:
         return None
-    if scene.event.input_has_inf or scene.event.input_has_nan:
+    if was_given_bad(scene.event):
         return None
     operands = [each for each in scene.birth.args if each.shape is not None or each.name in _CALCULATED]
     sizes = [(size, operand) for operand in operands if (size := size_of(operand)) is not None and math.isfinite(size)]

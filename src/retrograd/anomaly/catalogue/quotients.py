@@ -146,10 +146,8 @@ def cosine(scene: Scene) -> Finding | None:
         where = "dim=0"
         if pair.op == "sum":
             where = dims(place, None) or where
-            inner = next(
-                (w for w in pair.line.operations if w.node is pair.argument(0, "input") and w.op == "mul"), None
-            )
-            texts = (inner.text(0), inner.text(1)) if inner else (None, None)
+            inner = pair.line.operation_at(pair.argument(0, "input"))
+            texts = (inner.text(0), inner.text(1)) if inner is not None and inner.op == "mul" else (None, None)
         elif all(len(each.shape or ()) < 2 for each in dot.args[:2]):  # and no products of several rows
             texts = (pair.text(0), pair.text(1, "other"))
         else:

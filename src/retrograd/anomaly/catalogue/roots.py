@@ -24,17 +24,17 @@ def _summed_square(operand: Operand | None) -> tuple[Operation, Operand] | None:
     return None if inner is None else (total, inner)
 
 
+_SQUARES = ("pow", "square", "mul")
+
+
 def _norm(scene: Scene, site: Site | None, total: Operation) -> tuple[str, str] | None:
     """What is squared and summed, as the user wrote it, and the dimensions."""
     summed = scene.site(total, site) if site else None
     if summed is None or summed.written.op != "sum":
         return None
-    square = summed.written.argument(0, "input")
-    written = next(
-        (w for w in summed.written.line.operations if w.node is square and w.op in ("pow", "square", "mul")), None
-    )
-    text = written.text(0) if written else None
-    return None if text is None else (text, dims(summed, None, numpy=False))
+    square = summed.written.line.operation_at(summed.written.argument(0, "input"))
+    text = square.text(0) if square is not None and square.op in _SQUARES else None
+    return None if text is None else (text, dims(summed, None, numpy=scene.spelling(site).numpy))
 
 
 @cause(33, "square root of a variance lost in rounding: E[x^2] - E[x]^2")
@@ -81,7 +81,7 @@ def overflowing_norm(scene: Scene) -> Finding | None:
             total, x = found
             return _long_vector(scene, outer, x, site, _norm(scene, site, total))
         pair = addends(inside)
-        if pair is None or ((sides := [squared(side) for side in pair]) and None in sides):
+        if pair is None or None in (sides := [squared(side) for side in pair]):
             continue
         a, b = sides
         texts = _squared_texts(scene, site, inside)
@@ -127,8 +127,8 @@ def _squared_texts(scene: Scene, site: Site | None, inside: Operand) -> tuple[st
     if place is None:
         return None
     line = place.written.line
-    squares = [next((w for w in line.operations if w.node is part), None) for part in place.written.arguments[:2]]
-    texts = [w.text(0) for w in squares if w and w.op in ("pow", "square", "mul")]
+    squares = map(line.operation_at, place.written.arguments[:2])
+    texts = [square.text(0) for square in squares if square is not None and square.op in _SQUARES]
     return (texts[0], texts[1]) if len(texts) == 2 and texts[0] and texts[1] else None
 
 
@@ -198,14 +198,6 @@ def written_out_norm(scene: Scene) -> Finding | None:
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
     written = _norm(scene, site, total)
-    new = None
-    if site and written:
-        text, where = written
-        if spelling.numpy:
-            where = where.replace("keepdim=", "keepdims=").replace("dim=", "axis=")
-            new = site.replaced(spelling.call("linalg.norm", text, where))
-        else:
-            new = site.replaced(spelling.tensor_call("linalg.vector_norm", text, where))
     if scene.event.harmed == "loss":  # and not a gradient: what the derivative gave goes on
         return Finding(
             "All of x is 0, so the root is taken of 0, whose derivative 1/(2*0) is inf. This derivative is a part of "
@@ -214,13 +206,18 @@ def written_out_norm(scene: Scene) -> Finding | None:
             scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input"),
             f"y = {_smooth(scene.called(x, 'x'), '', spelling, scene.eps)}",
         )
-    name = scene.called(x, "x")
-    general = spelling.call("linalg.norm", name) if spelling.numpy else spelling.tensor_call("linalg.vector_norm", name)
+
+    def norm(*arguments: str) -> str:
+        if spelling.numpy:
+            return spelling.call("linalg.norm", *arguments)
+        return spelling.tensor_call("linalg.vector_norm", *arguments)
+
+    new = site.replaced(norm(*written)) if site and written else None
     return Finding(
         "All of x is 0, so the root is taken of 0: its derivative 1/(2*0) is inf, and inf times the derivative 2*0 "
         "of the square is NaN. The built-in norm defines its derivative at 0 as 0.",
         new or scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input"),
-        f"y = {general}",
+        f"y = {norm(scene.called(x, 'x'))}",
     )
 
 
@@ -232,17 +229,17 @@ def _smooth(x: str, where: str, spelling: Spelling, eps: str) -> str:
 def smoothed(code_line: str | None, scene: Scene) -> str | None:
     """A line with the Euclidean norm in it as a root with a small number under it; None if there is not one such."""
     line = Line.parse(code_line)
-    norms = [each for each in line.operations if each.op == "norm"] if line is not None else []
-    text = norms[0].text(0, "input", "x", "A") if len(norms) == 1 else None
-    if line is None or text is None:
+    norm = line.only("norm") if line is not None else None
+    text = norm.text(0, "input", "x", "A") if norm is not None else None
+    if line is None or norm is None or text is None:
         return None
-    order = norms[0].text(1, "p", "ord")
+    order = norm.text(1, "p", "ord")
     if order not in (None, "None", "2", "2.0", '"fro"', "'fro'"):
         return None
-    given = (("dim", norms[0].text(2, "dim", "axis")), ("keepdim", norms[0].text(3, "keepdim")))
+    given = (("dim", norm.text(2, "dim", "axis")), ("keepdim", norm.text(3, "keepdim")))
     where = ", ".join(f"{name}={known}" for name, known in given if known not in (None, "None"))
     spelling = Spelling.of(scene.surroundings.library, line)
-    return line.replaced({norms[0].node: _smooth(text, where, spelling, scene.eps)})
+    return line.replaced({norm.node: _smooth(text, where, spelling, scene.eps)})
 
 
 @cause(None, "second derivative of a norm at zero")

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator
 
 from retrograd.anomaly.catalogue._code import Line, dotted
-from retrograd.anomaly.catalogue._expression import denominator, first, is_number, value
+from retrograd.anomaly.catalogue._expression import LOGS, denominator, first, is_number, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.libraries import package_of
 from retrograd.anomaly.surroundings import Operand, Operation
 
 _EPS = re.compile(r"(?:\w*_)?(?:eps|epsilon)", re.IGNORECASE)
-_FROM_ZERO = frozenset(("rsqrt", "log", "log2", "log10", "sqrt"))
+_FROM_ZERO = (*LOGS, "rsqrt", "sqrt")
 _STEPS = 3  # operations back to the one that takes the eps
 
 

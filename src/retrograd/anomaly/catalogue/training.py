@@ -154,7 +154,8 @@ def _quotient(text: str, lineno: int) -> Operation | None:
     made = line.assignment[1] if line is not None and line.assignment is not None else None
     if line is None or not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Div):
         return None
-    if not any(each.node is made.right and each.op in _MAY_BE_ZERO for each in line.operations):
+    divisor = line.operation_at(made.right)
+    if divisor is None or divisor.op not in _MAY_BE_ZERO:
         return None
     zeros = (Operand(name="input", value=0.0), Operand(name="other", value=0.0))
     return Operation(op="div", args=zeros, code_line=text, lineno=lineno)

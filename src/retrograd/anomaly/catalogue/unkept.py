@@ -19,14 +19,13 @@ def derived_operation(scene: Scene) -> Finding | None:
     if not scene.context.get("derived"):
         return None
     op = f"{'The backward of ' if scene.backward else ''}{scene.op}"
-    given = ", ".join(f"{name}={value}" for name, value in scene.event.operands.items())
     line = "the line" if scene.event.lineno is None else f"line {scene.event.lineno}"
     before = _before(scene)
     made = "" if before is None else f" The 0 was made of what line {before[0]}, `{before[1]}`, gave."
     rewritten = None if before is None or scene.op != "div" else smoothed(before[1], scene)
     advice = "" if rewritten is None else " If it is the norm there, the line below is smooth at 0."
     return Finding(
-        f"{op} gave {scene.event.born}{f' for {given}' if given else ''}. It is not written on {line}, which computes "
+        f"{scene.gave(op)}. It is not written on {line}, which computes "
         "a derivative that can be differentiated again: that derivative has called it, and nothing has kept whose it "
         f"was.{made} Look for an operation whose derivative has a pole: a root or a norm at 0, a quotient, a log. "
         f"A small number inside keeps it finite.{advice}",
@@ -54,12 +53,11 @@ def second_derivative(scene: Scene) -> Finding | None:
     if not scene.context.get("second_derivative") or scene.kind == "overflow" or scene.site(scene.birth) is not None:
         return None
     op = f"{'the backward of ' if scene.backward else ''}{scene.op}"
-    given = ", ".join(f"{name}={value}" for name, value in scene.event.operands.items())
     line = "this line" if scene.event.lineno is None else f"line {scene.event.lineno}"
     return Finding(
-        f"The derivative of what {line} computes is differentiated again, and in it {op} gave {scene.event.born}"
-        f"{f' for {given}' if given else ''}. Look for an operation there whose derivatives have a pole: a root, a "
-        "power or a norm at 0, a quotient, a log. A small number inside keeps them finite.",
+        f"The derivative of what {line} computes is differentiated again, and in it {scene.gave(op)}. Look for an "
+        "operation there whose derivatives have a pole: a root, a power or a norm at 0, a quotient, a log. A small "
+        "number inside keeps them finite.",
     )
 
 

@@ -249,7 +249,7 @@ def warn_unwritten(path: Path | None, error: OSError) -> None:
     warnings.warn(
         f"{path} could not be written ({error.strerror}); what was found is kept in memory",
         RuntimeWarning,
-        stacklevel=depth_of_user(sys._getframe()),
+        stacklevel=depth_of_user(),
     )
 
 

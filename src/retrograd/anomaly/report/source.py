@@ -47,11 +47,11 @@ def guilty_span(event: NaNEvent, text: str) -> tuple[int, int] | None:
         if 0 <= span[0] < span[1]:
             return span
     line = Line.parse(text)
-    written = [found for found in line.operations if found.op == canonical(event.op)] if line else []
-    if line is None or len(written) != 1:
+    written = line.only(canonical(event.op)) if line else None
+    if line is None or written is None:
         return None
-    start = _indent(text) + line.column(written[0].node)
-    return start, start + len(line.text(written[0].node))
+    start = _indent(text) + line.column(written.node)
+    return start, start + len(line.text(written.node))
 
 
 def _indent(text: str) -> int:

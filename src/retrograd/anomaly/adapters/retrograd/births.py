@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.refused import arguments_in
 from retrograd.anomaly.adapters.variables import variables_at
-from retrograd.anomaly.libraries import frames_between, is_between, led_to, outwards
+from retrograd.anomaly.libraries import frames_between, is_between, led_to, outwards, trace_of
 from retrograd.anomaly.names import canonical, is_normalisation
 from retrograd.autograd import function as _function
 from retrograd.batching import BatchedArray
@@ -193,33 +194,21 @@ def birth_at(kind: str, frame: FrameType) -> Birth | None:
 
 def birth_of(error: BaseException) -> Birth | None:
     """Read from its traceback in which operation an exception was raised; None if in none."""
-    steps = []
-    trace = error.__traceback__
-    while trace is not None:
-        steps.append((trace.tb_frame, trace.tb_lasti))
-        trace = trace.tb_next
+    steps = [(each.tb_frame, each.tb_lasti) for each in trace_of(error)]
     return _birth(["invalid"], _landmarks(reversed(steps)))
 
 
 def arguments_of(error: BaseException) -> list[Tensor]:
     """Read from its traceback what tensors the user gave to the function of ours that raised an exception."""
-    trace = error.__traceback__
     called: FrameType | None = None
     by_user = False
-    while trace is not None:
-        code = trace.tb_frame.f_code
+    for each in trace_of(error):
+        code = each.tb_frame.f_code
         if not sites.is_internal(code):
             by_user = not is_between(code)
         elif by_user:
-            called, by_user = trace.tb_frame, False
-        trace = trace.tb_next
-    found: list[Any] = [] if called is None else list(called.f_locals.values())
-    for value in list(found):
-        if isinstance(value, (tuple, list)):
-            found += value
-        elif isinstance(value, dict):
-            found += value.values()
-    return [value for value in found if isinstance(value, Tensor)]
+            called, by_user = each.tb_frame, False
+    return [value for value in arguments_in(called) if isinstance(value, Tensor)]
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,12 +62,28 @@ def in_order(op: Op | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Rule(NamedTuple):
-    """What a rule was given and what it gave."""
+    """What a rule was given and what it gave.
 
-    incoming: Any  # the gradient
+    Attributes
+    ----------
+    incoming, saved
+        The gradient, and what the node had saved, by name: arrays of all samples.
+    g, entries
+        The same as the rule has them, under vmap with the samples hidden in them.
+    grads
+        What it gave.
+    """
+
+    incoming: Any
     saved: dict[str, Any]
+    g: Any
+    entries: dict[str, Any]
     grads: Sequence[Any]
-    hides: bool  # whether samples were hidden in what it was given
+
+    @property
+    def hides(self) -> bool:
+        """Whether samples were hidden in what it was given."""
+        return any(type(each) is BatchedArray for each in (self.g, *self.entries.values()))
 
 
 class Describer:
@@ -205,7 +222,7 @@ class Describer:
             note = "It happened inside its backward, at {filename}:{lineno}.".format(**inside)
             operation, operands = self._inside(birth.inside, birth.variables, full, shape)
         return NaNEvent(
-            kind=self._kind_in_rule(birth, node, unfitted, full),
+            kind=_kind_in_rule(birth, ran, rule, unfitted, full),
             op=birth.name,
             is_backward=True,
             index=index,
@@ -218,7 +235,7 @@ class Describer:
                 self.operations.before(node) if birth.inside is None else (),
                 None if one is None else value_at(one, full, shape),
                 node=ran,
-                called_in_backward=birth.inside is not None,
+                context={} if birth.inside is None else {"called_in_backward": True},
                 library="numpy" if birth.inside is not None and birth.inside.op is None else "retrograd",
             ),
             **input_statistics([*rule.saved.values(), one]),
@@ -230,32 +247,14 @@ class Describer:
 
     def _rerun(self, birth: Birth, node: Node, ran: Node) -> _Rule:
         """The rule in which a birth happened, run once more unless it is known what it gave."""
-        saved = self.saved_by(birth, ran, entry_of)
+        entries = self.saved_by(birth, ran, entry_of)
         g, grads = entry_of(birth.g), birth.grads
         if isinstance(node, CopySlices):
             g, grads = replay(g, node.steps), None
         if grads is None:
-            grads = _gradients(ran, birth.rule, g, saved)
-        incoming, *values = arrays_of(_op_of(ran), [g, *saved.values()])
-        hides = any(type(each) is BatchedArray for each in (g, *saved.values()))
-        return _Rule(incoming, dict(zip(saved, values, strict=True)), grads, hides)
-
-    def _kind_in_rule(self, birth: Birth, node: Node, unfitted: ndarray, full: Index) -> str:
-        """How a gradient was born of what a node had saved."""
-        inside = birth.inside
-        if inside is not None and inside.op is not None and (made := result_of(inside)) is not None and is_bad(made):
-            return kind_of(birth.kinds, made, first_not_finite(made), inside.op, inside.operands)
-        ran = ran_by(node)
-        saved = self.saved_by(birth, ran, entry_of)
-        g = entry_of(birth.g)
-        if isinstance(node, CopySlices):
-            g = replay(g, node.steps)
-
-        def again(values: Sequence[Any]) -> Any:
-            grads = _gradients(ran, birth.rule, g, dict(zip(saved, values, strict=True)))
-            return next(each for each in grads if np.shape(each) == unfitted.shape)
-
-        return kind_of(birth.kinds, unfitted, full, None, list(saved.values()), again)
+            grads = _gradients(ran, birth.rule, g, entries)
+        incoming, *values = arrays_of(_op_of(ran), [g, *entries.values()])
+        return _Rule(incoming, dict(zip(entries, values, strict=True)), g, entries, grads)
 
     def saved_by(self, birth: Birth, node: Node, read: Callable[[Any], Any] = raw) -> dict[str, Any]:
         """What a node saved, by name."""
@@ -350,9 +349,7 @@ class Describer:
         text = known or (None if consumer is None or name is None else text_given(consumer, name))
         if role in ("batch", "target") and text and (assigned := assignment_of(*at, text)):
             context["assigned"] = assigned
-        if consumer is not None and (
-            partners := partners_of(self.names.frame, *sites.position_of(consumer), known or "")
-        ):
+        if partners := partners_of(self.names.frame, *at, known or ""):
             context["partners"] = partners
         return NaNEvent(
             kind="leaf",
@@ -365,7 +362,7 @@ class Describer:
                 library="retrograd",
                 context={**self.context, **context},
             ),
-            **({} if consumer is None else place_fields(*sites.position_of(consumer))),
+            **place_fields(*at),
             **statistics(data),
             **fields,
         )
@@ -400,21 +397,18 @@ class Describer:
         operation: Operation,
         consumers: tuple[Operation, ...],
         grad_value: Any = None,
-        called_in_backward: bool = False,
         node: Node | None = None,
         library: str = "retrograd",
-        context: Mapping[str, Any] | None = None,
+        context: Mapping[str, Any] = MappingProxyType({}),
     ) -> Surroundings:
         """What is known around a birth in ``operation``, to whose result ``consumers`` were applied."""
-        context = dict(context or {}) | ({"called_in_backward": True} if called_in_backward else {})
-        if sites.is_derived(node):
-            context["second_derivative"] = True
+        derived = {"second_derivative": True} if sites.is_derived(node) else {}
         return Surroundings(
             operation=operation,
             consumers=consumers,
             grad_value=grad_value,
             library=library,
-            context={**self.context, **context},
+            context={**self.context, **context, **derived},
         )
 
     def _inside(
@@ -477,6 +471,19 @@ def _told_gradient(
         if is_bad(fitted) or (underflows(kinds, fitted) and not fitted.all()):
             found.append((target is not wanted, fitted, unfitted))
     return min(found, key=lambda each: each[0])[1:] if found else None
+
+
+def _kind_in_rule(birth: Birth, ran: Node, rule: _Rule, unfitted: ndarray, full: Index) -> str:
+    """How a gradient was born of what a node had saved."""
+    inside = birth.inside
+    if inside is not None and inside.op is not None and (made := result_of(inside)) is not None and is_bad(made):
+        return kind_of(birth.kinds, made, first_not_finite(made), inside.op, inside.operands)
+
+    def again(values: Sequence[Any]) -> Any:
+        grads = _gradients(ran, birth.rule, rule.g, dict(zip(rule.entries, values, strict=True)))
+        return next(each for each in grads if np.shape(each) == unfitted.shape)
+
+    return kind_of(birth.kinds, unfitted, full, None, list(rule.entries.values()), again)
 
 
 def _gradients(node: Node, only: Any, g: Any, known: Mapping[str, Any]) -> list[Any]:

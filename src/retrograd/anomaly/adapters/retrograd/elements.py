@@ -250,9 +250,14 @@ def _moved(value: Any, sign: int) -> Any:
     return value + (sign * np.finfo(value.dtype).eps ** 0.5 * np.maximum(abs(value), 1)).astype(value.dtype)
 
 
+def reals(array: ndarray) -> ndarray:
+    """The elements as real numbers: of complex ones both parts."""
+    return np.stack((array.real, array.imag)) if array.dtype.kind == "c" else array
+
+
 def statistics(array: ndarray) -> dict[str, Any]:
     """The fields of an event that describe the output."""
-    floats = array.view(array.real.dtype) if array.dtype.kind == "c" and array.ndim else array.real
+    floats = reals(array)
     finite = floats[np.isfinite(floats)].astype(np.float64)
     with np.errstate(all="ignore"):
         stats = (

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from types import CodeType
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.leaves import nameless
 from retrograd.anomaly.adapters.place import place_fields
 from retrograd.anomaly.adapters.retrograd.births import Birth, as_array, public_name, ran_by
 from retrograd.anomaly.adapters.retrograd.describe import Describer, result_of
@@ -98,7 +100,7 @@ class Inquest:
         if any(map(holds_infinity, birth.operands)) and (of_data := self._lost(holds_infinity)) is not None:
             return of_data
         earlier = itertools.takewhile(lambda each: each is not birth, self.births)
-        first = next((each for each in earlier if each in self.unrecorded() and is_bad(result_of(each))), None)
+        first = next((each for each in earlier if each in self.unrecorded and is_bad(result_of(each))), None)
         place = {} if first is None else place_fields(first.code, first.at)
         if first is None or "filename" not in place:
             return event
@@ -137,16 +139,17 @@ class Inquest:
 
     def _written(self, data: ndarray, path: list[Node]) -> NaNEvent | None:
         """The birth that an update by hand has written to a leaf since the last backward."""
-        for birth in self.unrecorded():
+        for birth in self.unrecorded:
             result = result_of(birth)
             if result is data or (result is not None and is_bad(result) and same_places(result, data)):
                 event = self.describer.forward(birth, None, path, harmed="loss")
                 if event is not None:
-                    name = self.names.array(data) or f"a leaf of shape {list(data.shape)}"
+                    name = self.names.array(data) or nameless(data)
                     note = f"It was written to {name} when that was updated by hand."
                     return replace(with_context(event, spoilt=name), note=note)
         return None
 
+    @cached_property
     def unrecorded(self) -> list[Birth]:
         """The births in operations that nothing recorded."""
         return [each for each in self.births if not each.is_backward and each.made_node(self.graph.nodes) is None]
@@ -171,27 +174,37 @@ class Inquest:
 
     def made_unrecorded(self, user: Node | Birth, data: ndarray, path: list[Node], harmed: str) -> NaNEvent | None:
         """The birth without a gradient of which an array was made before an operation took it."""
+        made = self._unrecorded_maker(user, data)
+        if made is None:
+            return None
+        birth, note, spoilt = made
+        event = self.describer.forward(birth, None, path, harmed=harmed)
+        if event is not None and spoilt is not None:
+            event = with_context(event, spoilt=spoilt)
+        return None if event is None else replace(event, note=note)
+
+    def _unrecorded_maker(self, user: Node | Birth, data: ndarray) -> tuple[Birth, str, str | None] | None:
+        """That birth, with what is to be said of it, and the name of the parameter that it was written to, if one."""
         if self.graph.recorder is not None:
             return None
         place = (user.code, user.at) if isinstance(user, Birth) else sites.position_of(user)
-        until = itertools.takewhile(lambda each: each is not user, self.unrecorded())
+        until = itertools.takewhile(lambda each: each is not user, self.unrecorded)
         births = [birth for birth in until if birth.seq <= getattr(user, "seq", 0) and explains(birth, data)]
-        birth, note = None, ""
+        if not births and not self.before:
+            return None
         maker = maker_of(data, place, births, self.names, self.before)
         if maker is not None:
-            birth, note = maker.birth, maker.note
-        if birth is None and holds_nan(data) and self.names.array(data) is None:
-            birth, note = next((each for each in births if holds_nan(result_of(each))), None), _WITHOUT_GRADIENT
-        event = None if birth is None else self.describer.forward(birth, None, path, harmed=harmed)
-        if event is not None and maker is not None and maker.is_written:
-            event = with_context(event, spoilt=maker.name)
-        return None if event is None else replace(event, note=note)
+            return maker.birth, maker.note, maker.name if maker.is_written else None
+        birth = None
+        if holds_nan(data) and self.names.array(data) is None:
+            birth = next((each for each in births if holds_nan(result_of(each))), None)
+        return None if birth is None else (birth, _WITHOUT_GRADIENT, None)
 
     def of_held(self, name: str, data: ndarray, code: CodeType, at: int) -> NaNEvent:
         """Why a variable without a gradient is NaN, in a function that is at some instruction."""
 
         def search() -> NaNEvent | None:
-            births = [birth for birth in self.unrecorded() if explains(birth, data)]
+            births = [birth for birth in self.unrecorded if explains(birth, data)]
             maker = maker_of(data, (code, at), births, self.names, self.before)
             event = None if maker is None else self.describer.forward(maker.birth, None, [])
             if event is not None and maker is not None:
@@ -224,9 +237,10 @@ class Inquest:
     def _suspected(self, loss: ndarray) -> NaNEvent | None:
         """The birth without a gradient in a line that was given something which nobody kept."""
         for node, _ in self.graph.lost():
-            event = self.made_unrecorded(node, loss, self.graph.path(node), "loss")
-            if event is not None:
-                return event
+            if self._unrecorded_maker(node, loss) is not None:
+                event = self.made_unrecorded(node, loss, self.graph.path(node), "loss")
+                if event is not None:
+                    return event
         return None
 
     def _only_lost(self, loss: ndarray) -> NaNEvent | None:
@@ -349,7 +363,7 @@ class Inquest:
     # --- gradients ------------------------------------------------------------------------------------------------
 
     def of_gradients(
-        self, leaves: Sequence[AccumulateGrad], arrays: Sequence[ndarray], given: Iterable[ndarray] = ()
+        self, leaves: Sequence[AccumulateGrad], arrays: Sequence[ndarray], given: Iterable[ndarray]
     ) -> NaNEvent:
         """Why gradients are not finite although the loss is: the first birth that reached one of them.
 
@@ -369,10 +383,10 @@ class Inquest:
     def of_update(self, leaves: Sequence[Tensor]) -> NaNEvent:
         """Why gradients are not finite although backward made them finite: what was done to them by hand since."""
         arrays = [leaf._grad._data for leaf in leaves if leaf._grad is not None]
-        harmed = f"the gradient of {self.names.array(leaves[0]._data) or f'a leaf of shape {list(leaves[0].shape)}'}"
+        harmed = f"the gradient of {self.names.array(leaves[0]._data) or nameless(leaves[0])}"
 
         def search() -> NaNEvent | None:
-            births = [birth for birth in self.unrecorded() if is_bad(result_of(birth))]
+            births = [birth for birth in self.unrecorded if is_bad(result_of(birth))]
             last = [birth for birth in births if any(result_of(birth) is array for array in arrays)]
             for birth in [*births, *last] if not last or last[0].clipping is None else last:
                 event = self.describer.forward(birth, None, [], harmed=harmed)

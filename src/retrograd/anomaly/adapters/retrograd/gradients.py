@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.leaves import nameless
 from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, as_array
 from retrograd.anomaly.adapters.retrograd.describe import result_of
 from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad, same
@@ -78,10 +79,11 @@ class GradientSearch:
 
         A BLAS library may keep its flags to itself; whatever else gives birth has told, hooks aside.
         """
-        hooks = any(node.extras is not None for node in self._graph.nodes)
-        for node in self._graph.nodes if self._leaves and not hooks else ():
-            is_product = isinstance(node, OpNode) and node.op.factors and node.op.kind != "elementwise"
-            if is_product and all(self._graph.way(node, leaf) is not None for leaf in self._leaves):
+        if not self._leaves or any(node.extras is not None for node in self._graph.nodes):
+            return None
+        both = self._graph.leading_to(self._leaves[0]) & self._graph.leading_to(self._leaves[-1])
+        for node in (each for each in self._graph.nodes if each in both and _is_product(each)):
+            if self._graph.behind(node).issuperset(self._leaves):
                 way = self._graph.way(node, self._leaves[0]) or []
                 return self._describer.product(node, data, way, harmed=self.harmed())
         return None
@@ -101,11 +103,14 @@ class GradientSearch:
 
         Zero times NaN is NaN, and raises no flag.
         """
+        spoilt = self._graph.leading_to(*self._leaves) if self._leaves else set(self._graph.nodes)
         for birth in self._inquest.last_those_meant(births):
             made = self._graph.holder(birth.made_node(self._graph.nodes))
-            for node in self._graph.nodes if made is not None and condition(result_of(birth)) else ():
-                back = self._graph.way(node, made) if _saves_numbers(node) else None  # type: ignore[arg-type]
-                way = None if back is None else self._way(node)
+            if made is None or not condition(result_of(birth)):
+                continue
+            after = self._graph.leading_to(made) & spoilt
+            for node in (each for each in self._graph.nodes if each in after and _saves_numbers(each)):
+                back, way = self._graph.way(node, made), self._way(node)
                 if back is not None and way is not None:
                     path = [*back[:0:-1], *way]
                     return self._describer.forward(birth, made, path, harmed=self.harmed())
@@ -125,10 +130,7 @@ class GradientSearch:
         """The shortest way of a gradient from a node to one of the leaves."""
         recorder = self._graph.recorder
         passes = None if recorder is None else recorder.passes
-        if not self._leaves:
-            return [node]
-        ways = [way for leaf in self._leaves if (way := self._graph.way(node, leaf, passes)) is not None]
-        return min(ways, key=len, default=None)
+        return self._graph.way(node, *self._leaves, open_at=passes) if self._leaves else [node]
 
     def _origin(self, birth: Birth, way: list[Node], harmed: str) -> NaNEvent | None:
         """The forward birth, the leaf or the data of an operand that a node had saved and that was not finite any more.
@@ -169,7 +171,7 @@ class GradientSearch:
 
     def _came_in(self, node: Node, param: str, data: ndarray, way: list[Node], harmed: str) -> NaNEvent | None:
         """The event of a NaN in something without gradient: in data, or from an operation that nothing recorded."""
-        for birth in self._inquest.unrecorded():
+        for birth in self._inquest.unrecorded:
             if same(result_of(birth), data):
                 return self._describer.forward(birth, None, way, harmed=harmed)
         event = self._inquest.made_unrecorded(node, data, way, harmed)
@@ -190,8 +192,13 @@ class GradientSearch:
             if name is not None:
                 return f"the gradient of {name}"
         if self._leaves:
-            return f"the gradient of a leaf of shape {list(self._leaves[0].variable.shape)}"
+            return f"the gradient of {nameless(self._leaves[0].variable)}"
         return "a returned gradient"
+
+
+def _is_product(node: Node) -> bool:
+    """Whether it is that of an operation which BLAS computes."""
+    return isinstance(node, OpNode) and bool(node.op.factors) and node.op.kind != "elementwise"
 
 
 def _saves_numbers(node: Node) -> bool:

@@ -339,22 +339,34 @@ class Graph:
 
     # --- ways -----------------------------------------------------------------------------------------------------
 
-    def way(self, start: Node, goal: Node, open_at: Callable[[Node, int], bool] | None = None) -> list[Node] | None:
-        """The shortest way that gradients take from ``start`` to ``goal``; None if there is none.
+    def leading_to(self, *goals: Node) -> set[Node]:
+        """The nodes from which gradients come to one of some nodes, these among them."""
+        return _reached(goals, lambda node: self.consumers.get(node, ()))
+
+    def behind(self, start: Node) -> set[Node]:
+        """The nodes to which gradients come from one, itself among them."""
+        return _reached([start], lambda node: (edge[0] for edge in node.next if edge is not None))
+
+    def way(self, start: Node, *goals: Node, open_at: Callable[[Node, int], bool] | None = None) -> list[Node] | None:
+        """The shortest way that gradients take from a node to one of some others; None if there is none.
 
         ``open_at`` says of a later node and one of its edges whether what is looked for may have passed there.
         """
         before: dict[Node, Node | None] = {start: None}
-        queue = [start]
+        steps = {start: 0}
+        queue, wanted = [start], set(goals)
+        nearest: set[Node] = set()
         for node in queue:
-            if node is goal:
-                return _traced(before, node)
+            if nearest and steps[node] > steps[next(iter(nearest))]:
+                break
+            if node in wanted:
+                nearest.add(node)
             for nr, edge in enumerate(node.next):
                 passes = open_at is None or node is start or open_at(node, nr)
                 if edge is not None and edge[0] not in before and passes:
-                    before[edge[0]] = node
+                    before[edge[0]], steps[edge[0]] = node, steps[node] + 1
                     queue.append(edge[0])
-        return None
+        return next((_traced(before, goal) for goal in goals if goal in nearest), None)
 
     def path(self, node: Node) -> list[Node]:
         """From a node to a root, along its consumers."""
@@ -432,6 +444,17 @@ class Graph:
             ]
             arguments[param] = items if param == op.sequence else items[0]
         return self.compute(node, arguments)
+
+
+def _reached(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> set[Node]:
+    """Some nodes, those that follow on them, and so on."""
+    found = set(starts)
+    queue = list(found)
+    for node in queue:
+        new = [each for each in following(node) if each not in found]
+        found.update(new)
+        queue += new
+    return found
 
 
 def _traced(before: Mapping[Node, Node | None], node: Node) -> list[Node]:

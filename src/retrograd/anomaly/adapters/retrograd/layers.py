@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.retrograd.births import Birth
 from retrograd.anomaly.adapters.retrograd.describe import result_of
-from retrograd.anomaly.adapters.retrograd.elements import first_not_finite, is_bad, same, statistics
+from retrograd.anomaly.adapters.retrograd.elements import first_not_finite, is_bad, reals, same, statistics
 from retrograd.anomaly.adapters.retrograd.findings import Inquest
 from retrograd.anomaly.adapters.retrograd.graph import Graph
 from retrograd.anomaly.adapters.retrograd.monitor import RetrogradMonitor
@@ -135,7 +135,5 @@ def _maker(births: Sequence[Birth], data: Any) -> Birth | None:
 
 
 def _reals(data: ndarray) -> ndarray:
-    """The real and imaginary parts of complex numbers; of half precision the same in single, which is much faster."""
-    if data.dtype.kind == "c":
-        return np.stack((data.real, data.imag))
-    return data.astype(np.float32) if data.dtype.itemsize == 2 else data
+    """The elements as real numbers; those of half precision in single, which is much faster."""
+    return data.astype(np.float32) if data.dtype.itemsize == 2 else reals(data)

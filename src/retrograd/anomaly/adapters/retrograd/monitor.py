@@ -81,44 +81,28 @@ class RetrogradMonitor(Monitor):
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
-        self._flags = Flags(weakly(self.on_flag))
-        self._suspects = Suspects()
-        self._pending: set[str] = set()
+        self._flags = Flags(weakly(self.on_flag), underflow=watch.listens_to("underflow"))
         self._running = False
         self._recorder: Recorder | None = None
-        self._withheld: dict[int, Tensor] = {}
-        self._tangent_withheld = False
-        self._snapshot: Snapshot | None = None  # of the step that may be run again
         self._rehearsing = False  # whether it is the record of a second run, in which nothing is counted
         self._rehearsed = False  # whether the second run of a step has begun
-        self._kept: list[tuple[Tensor, ndarray]] = []
         self._outer: Monitor | None = None
-        self._leaf_names = LeafNames()
-        self._growth = Growth()
-        self._beginnings = Beginnings(leaf_norms)
         self._steps = Updates(weakref.proxy(self))
         self._asked = Asked(watch)
         self._is_counted = False  # whether the present step is in watch.step already
         self._pace = Pace(watch, LOOKS, LONGEST_PAUSE if products_raise_flags() else 1)
         self._lets_pass = False  # whether the gradients seen last were bad, and the policy let them pass
-        self._told = Told()  # of the bad gradients
-        self._told_losses: set[threading.Thread] = set()  # threads in a backward whose bad loss was told of
-        self._scaled: set[threading.Thread] = set()  # threads in which a gradient scaler looks at the gradients
+        self._clear()
 
     # --- life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._flags = Flags(weakly(self.on_flag), underflow=self.watch.listens_to("underflow"))
         self._flags.set_in_this_thread()
         state.local.listens = True
-        self._clear()
-        self._is_counted = False
         self._running = True
         self.looks = not keeps_flags()
         if self.looks and self.watch.listens_to("underflow"):
-            warnings.warn(_NO_UNDERFLOW, AnomalyWarning, stacklevel=depth_of_user(sys._getframe()))
-        self._pace.begin()
-        self._lets_pass = False
+            warnings.warn(_NO_UNDERFLOW, AnomalyWarning, stacklevel=depth_of_user())
         self._outer = state.set_monitor(self)
 
     def stop(self) -> None:
@@ -138,17 +122,17 @@ class RetrogradMonitor(Monitor):
         self._clear()
 
     def _clear(self) -> None:
-        """Let go of everything."""
-        self._suspects.clear()
-        self._pending.clear()
-        self._withheld.clear()
+        """Know of no tensor, to begin with and in the end."""
+        self._suspects = Suspects()
+        self._pending: set[str] = set()  # kinds of flags that were raised in helper threads
+        self._withheld: dict[int, Tensor] = {}  # the leaves whose gradients have been made zero
         self._tangent_withheld = False
-        self._told = Told()
-        self._told_losses.clear()
-        self._snapshot = None
-        self._kept = []
+        self._told = Told()  # of the bad gradients
+        self._told_losses: set[threading.Thread] = set()  # threads in a backward whose bad loss was told of
+        self._scaled: set[threading.Thread] = set()  # threads in which a gradient scaler looks at the gradients
+        self._snapshot: Snapshot | None = None  # of the step that may be run again
+        self._kept: list[tuple[Tensor, ndarray]] = []  # the weights before its second run
         self._growth, self._leaf_names, self._beginnings = Growth(), LeafNames(), Beginnings(leaf_norms)
-        self._scaled.clear()
         sites.forget()
 
     def _forget(self) -> None:

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 import numpy as np
 from numpy import ndarray
 
+from retrograd.anomaly.adapters.retrograd.elements import reals
 from retrograd.core.tensor import Tensor
 
 
 def norm(array: ndarray) -> float:
     """The Euclidean norm, also where the squares overflow or vanish; NaN or infinite only if an element is."""
-    if array.dtype.kind == "c":
-        array = np.stack((array.real, array.imag))
+    array = reals(array)
     flat = array.reshape(-1)
     if array.dtype.itemsize >= 4:
         square = float(np.vdot(flat, flat))  # raises no flags

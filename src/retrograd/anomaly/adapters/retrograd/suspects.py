@@ -64,10 +64,3 @@ class Suspects:
                 len(self._before) > MOST_BIRTHS or sum(map(size_of, self._before.values())) > MOST_BYTES_BEFORE
             ):
                 del self._before[next(iter(self._before))]
-
-    def clear(self) -> None:
-        """Let go of everything."""
-        with self._lock:
-            self.births = []
-            self._bytes = 0
-            self._before = {}

@@ -20,7 +20,7 @@ import numpy as np
 from numpy import ndarray
 
 from retrograd.anomaly.adapters.optimizers import described, only_one_held
-from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.place import place_of
 from retrograd.anomaly.adapters.retrograd.births import Birth
 from retrograd.anomaly.adapters.retrograd.describe import Describer, result_of
 from retrograd.anomaly.adapters.retrograd.elements import (
@@ -191,7 +191,7 @@ class Update:
         kind, function = next((flag for flag in flags if flag[0] in wanted), flags[0])
         op = canonical(function) if function else f"{type(self.optimizer).__name__}.step"
         operands = self._operands(harm)
-        place = {} if self.frame is None else place_fields(self.frame.f_code, self.frame.f_lasti)
+        place = place_of(self.frame)
         operation = Operation(
             op=op,
             args=tuple(
@@ -217,13 +217,12 @@ class Update:
 
     def _of_gradient(self, grad: ndarray, name: str, harmed: str, describer: Describer) -> NaNEvent:
         """The event of a gradient that came in non-finite although no flag had told of it."""
-        place = {} if self.frame is None else place_fields(self.frame.f_code, self.frame.f_lasti)
         event = describer.leaf(grad, "gradient", name, [], harmed=harmed)
         note = (
             "It was seen only now because no flag was raised: a gradient like that was born within the BLAS "
             "library, or written by hand."
         )
-        return replace(with_context(event, unseen=True), note=note, **place)
+        return replace(with_context(event, unseen=True), note=note, **place_of(self.frame))
 
     def _flags_unheard(self, harm: Harm) -> list[tuple[str, str]]:
         """The flags of the formula at the element, where there are none to hear."""

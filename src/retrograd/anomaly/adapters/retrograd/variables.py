@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.retrograd.births import as_array
 from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad
-from retrograd.anomaly.adapters.variables import modules_behind, named_variables, variables_around
+from retrograd.anomaly.adapters.variables import members_of, modules_behind, named_variables, variables_around
 from retrograd.anomaly.libraries import user_frames
 from retrograd.core.tensor import Tensor
 
@@ -33,8 +33,7 @@ class Names:
         self._parameters: dict[int, str] = {}
         self._held: list[_Held] = []  # of the frames that were looked at so far
         if model is not None:
-            members = [*model.named_parameters(), *model.named_buffers()]
-            self._parameters = {id(member._data): name for name, member in members}
+            self._parameters = {id(member._data): name for name, member in members_of(model)}
 
     def array(self, array: Any) -> str | None:
         """The name of the tensor with these elements; None if it has none."""
@@ -63,7 +62,7 @@ class Names:
 
     def is_state(self, array: ndarray) -> bool:
         """Whether these are the elements of a parameter or buffer of a module."""
-        return any(_member(module, array) is not None for module in self._modules())
+        return any(member._data is array for module in self._modules() for _, member in members_of(module))
 
     def bad_buffers(self) -> tuple[str, ...]:
         """The names of the buffers of models with numbers that are NaN."""
@@ -145,7 +144,7 @@ class _Held:
         found: dict[int, str] = {}
         for _, module in named_variables(self._frame):
             if _is_module(module):
-                for name, member in (*module.named_parameters(), *module.named_buffers()):
+                for name, member in members_of(module):
                     found.setdefault(id(member._data), name)
         return found
 
@@ -159,17 +158,9 @@ def _is_module(value: Any) -> bool:
     return hasattr(type(value), "named_modules")
 
 
-def _member(model: Any, array: Any) -> str | None:
-    """The name of the parameter or buffer of a module with these elements."""
-    if not _is_module(model):
-        return None
-    members = [*model.named_parameters(), *model.named_buffers()]
-    return next((name for name, member in members if member._data is array), None)
-
-
 def bad_members(variable: str, model: Any) -> Iterator[tuple[str, ndarray]]:
     """The parameters and buffers of a module that are not finite, named after the variable that holds it."""
-    for name, member in (*model.named_parameters(), *model.named_buffers()):
+    for name, member in members_of(model):
         array = as_array(member)
         if isinstance(array, ndarray) and is_bad(array):
             yield f"{variable}.{name}", array

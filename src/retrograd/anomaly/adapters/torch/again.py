@@ -7,6 +7,7 @@ birth is found by computing the line once more. It counts only if the outcome is
 from __future__ import annotations
 
 import ast
+import operator
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,12 +24,12 @@ from retrograd.anomaly.parsing import module_of
 
 _LARGEST = 1 << 22  # elements
 _DEPTH = 4  # lines, of which each has made what the next one reads
-_BINARY = {
-    ast.Add: ("add", "other"),
-    ast.Sub: ("sub", "other"),
-    ast.Mult: ("mul", "other"),
-    ast.Div: ("div", "other"),
-    ast.Pow: ("pow", "exponent"),
+_BINARY: dict[type, tuple[str, str, Callable[[Any, Any], Any]]] = {
+    ast.Add: ("add", "other", operator.add),
+    ast.Sub: ("sub", "other", operator.sub),
+    ast.Mult: ("mul", "other", operator.mul),
+    ast.Div: ("div", "other", operator.truediv),
+    ast.Pow: ("pow", "exponent", operator.pow),
 }
 _PURE = frozenset(  # without side effects, nor a random number
     (
@@ -72,7 +73,7 @@ class _Line:
             case ast.Constant(value=int() | float() | bool() | None):
                 return node.value
             case ast.UnaryOp(op=ast.USub(), operand=inner):
-                return self._made(node, "neg", lambda x: -x, [("input", self.value(inner))])
+                return self._made(node, "neg", operator.neg, [("input", self.value(inner))])
             case ast.Name(id=name) if name in self.variables:
                 value = self.variables[name]
                 if isinstance(value, Tensor) and value.numel() > _LARGEST:
@@ -83,9 +84,8 @@ class _Line:
                 if isinstance(value, (int, float)):
                     return value
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-                name, second = _BINARY[type(op)]
-                given = [("input", self.value(left)), (second, self.value(right))]
-                return self._made(node, name, _operator(type(op)), given)
+                name, second, function = _BINARY[type(op)]
+                return self._made(node, name, function, [("input", self.value(left)), (second, self.value(right))])
             case ast.Attribute(value=owner, attr=name) if name in _MEMBERS:
                 return getattr(self.value(owner), name)
             case ast.Subscript(value=owner, slice=index):
@@ -173,13 +173,3 @@ def _same(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and bool(
         torch.eq(one, other.detach()).logical_or(one.isnan() & other.isnan()).all()
     )
-
-
-def _operator(kind: type[ast.operator]) -> Callable[[Any, Any], Any]:
-    return {
-        ast.Add: lambda a, b: a + b,
-        ast.Sub: lambda a, b: a - b,
-        ast.Mult: lambda a, b: a * b,
-        ast.Div: lambda a, b: a / b,
-        ast.Pow: lambda a, b: a**b,
-    }[kind]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import cmath
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -93,8 +93,8 @@ def statistics(output: Tensor | None) -> dict[str, Any]:
     }
 
 
-def first_of(where: Tensor | None, output: Tensor | None) -> tuple[int, ...] | None:
-    """The first true element; NaNs before infinities."""
+def first_of(output: Tensor | None, where: Tensor | None = None) -> tuple[int, ...] | None:
+    """The first element that is not finite, or one of those in ``where``; NaNs before infinities."""
     where = bad(output) if where is None else where
     if where is None:
         return None
@@ -216,7 +216,7 @@ class Describer:
             return self._leaf(origin, origin.leaf, **fields)
         call = origin.call
         output = call.outputs[origin.output]
-        index = first_of(origin.where, output)
+        index = first_of(output, origin.where)
         shape = tuple(output.shape) if output is not None else ()
         own = call.forward or call
         operands = {}
@@ -310,7 +310,7 @@ class Describer:
     def _inside(self, call: Call, operands: dict[str, Any]) -> tuple[str, Operation, dict[str, Any]]:
         """What a line of the user's own called in backward, with the kind of the birth and the variables' numbers."""
         output = call.outputs[0]
-        index, shape = first_of(None, output), tuple(output.shape)
+        index, shape = first_of(output), tuple(output.shape)
         known = {name: value_at(value, index, shape) for name, value in call.variables.items()}
         numbers = {name: value for name, value in known.items() if value is not None and not isinstance(value, bool)}
         return _kind(call, output, index, shape), self.operation(call, index, shape), numbers or operands
@@ -344,7 +344,7 @@ class Describer:
         if is_data:
             context |= self._of_data(call, tensor, name)
         layer = {"layer_name": member.rpartition(".")[0]} if member is not None and "." in member else {}
-        index = first_of(None, tensor)
+        index = first_of(tensor)
         place = self.names.layer(call.modules) | layer
         return NaNEvent(
             kind="leaf",
@@ -436,7 +436,7 @@ def _is_operand(argument: Argument) -> bool:
 def _kind(own: Call, output: Tensor | None, index: tuple[int, ...] | None, shape: Sequence[int]) -> str:
     """Which of the IEEE 754 exceptions the birth is."""
     made = value_at(output, index, shape)
-    if made is None or (isinstance(made, complex) or math.isnan(made)):
+    if made is None or cmath.isnan(made):
         return "invalid"
     op = canonical(own.name)
     values = {each.name: value_at(each.value, index, shape) for each in own.args}

@@ -17,9 +17,9 @@ from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.frames import MODULE_CALL, is_internal
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.refusals import refusal
-from retrograd.anomaly.adapters.variables import named_variables, variables_left_by
+from retrograd.anomaly.adapters.variables import members_of, named_variables, variables_left_by
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.libraries import led_to
+from retrograd.anomaly.libraries import led_to, trace_of
 from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operation, Surroundings
@@ -115,8 +115,7 @@ def _tensors(frame: FrameType) -> Iterator[tuple[str, torch.Tensor]]:
         if isinstance(value, torch.Tensor):
             yield name, value
         elif isinstance(value, torch.nn.Module):
-            for path, member in (*value.named_parameters(), *value.named_buffers()):
-                yield f"{name}.{path}", member
+            yield from ((f"{name}.{path}", member) for path, member in members_of(value))
 
 
 def born_before(value: torch.Tensor, findings: Findings) -> NaNEvent | None:
@@ -139,15 +138,13 @@ def _places_of(error: BaseException) -> tuple[tuple[FrameType, int] | None, Fram
     """The user's innermost frame with the instruction in it, the innermost frame at all, and the modules under way."""
     user: tuple[FrameType, int] | None = None
     modules: list[Any] = []
-    trace = error.__traceback__
     frame = None
-    while trace is not None:
-        frame = trace.tb_frame
+    for each in trace_of(error):
+        frame = each.tb_frame
         if frame.f_code is MODULE_CALL:
             modules.insert(0, frame.f_locals["self"])
         elif not is_internal(frame.f_code):
-            user = frame, trace.tb_lasti
-        trace = trace.tb_next
+            user = frame, each.tb_lasti
     return user, frame, modules
 
 

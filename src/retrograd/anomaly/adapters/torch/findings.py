@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from types import FrameType
 from typing import Any
 
 from torch import Tensor
 
 from retrograd.anomaly.adapters.branches import same_in_other_branches
-from retrograd.anomaly.adapters.place import own_line, place_fields
+from retrograd.anomaly.adapters.leaves import nameless
+from retrograd.anomaly.adapters.place import own_line, place_fields, place_of
 from retrograd.anomaly.adapters.torch.again import Made, made_again
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.describe import Describer, first_of, statistics
@@ -22,6 +24,7 @@ from retrograd.anomaly.adapters.torch.origin import Origin, origin_of
 from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.sites import SiteLog
 from retrograd.anomaly.adapters.torch.tail import Tail
+from retrograd.anomaly.adapters.variables import under_way
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.libraries import is_own, package_of
 from retrograd.anomaly.surroundings import Surroundings
@@ -175,7 +178,7 @@ class Findings:
         return event if event.op != "unknown" else replace(event, is_backward=False, cause=BY_HAND)
 
     def _update_name(self, param: Tensor) -> str:
-        return f"the update of {self.names.tensor(param) or f'a leaf of shape {list(param.shape)}'}"
+        return f"the update of {self.names.tensor(param) or nameless(param)}"
 
     def _of_update(self, param: Tensor) -> NaNEvent | None:
         harmed = self._update_name(param)
@@ -249,7 +252,7 @@ class Findings:
     def _spoilt(self) -> tuple[str, Tensor] | None:
         """The same, or a leaf of the step that belongs to no model, as where the program updates it by hand."""
         leaf = next(filter(is_bad, self._leaves), None)
-        name = None if leaf is None else self.names.tensor(leaf) or f"a leaf of shape {list(leaf.shape)}"
+        name = None if leaf is None else self.names.tensor(leaf) or nameless(leaf)
         return self._bad_parameter() or (None if leaf is None or name is None else (name, leaf))
 
     def _bad_member(self) -> Origin | None:
@@ -257,11 +260,7 @@ class Findings:
         found = self._bad_parameter()
         if found is None:
             return None
-        call = Call("leaf", [], [found[1]], 0)
-        frame = self.names.frame
-        if frame is not None:
-            call.code, call.at = frame.f_code, frame.f_lasti
-        return Origin(call, leaf=Argument("weight", found[1].detach(), leaf=found[1]))
+        return met_at(self.names.frame, Argument("weight", found[1].detach(), leaf=found[1]))
 
     # --- words ----------------------------------------------------------------------------------------------------
 
@@ -295,21 +294,19 @@ class Findings:
 
     def _made_again(self, origin: Origin) -> Made | None:
         """The operation that has made the data which an origin is, if the line that did can be computed again."""
-        leaf, call, frame = origin.leaf, origin.call, self.names.frame
+        leaf, call = origin.leaf, origin.call
+        frame = under_way(self.names.frame, call.code)
         data = None if leaf is None or leaf.leaf is not None else leaf.itself
         name = None if data is None or data.requires_grad else self.names.tensor(data)
-        while frame is not None and frame.f_code is not call.code:
-            frame = frame.f_back
         if data is None or name is None or frame is None or self._recorder is not None:
             return None
         return made_again(frame, name, data, line_of(frame.f_code, call.at))
 
     def _where_instead(self, event: NaNEvent) -> str | None:
         """Where backward or the optimizer was called, if the line of the operation is not known."""
-        frame = self.names.frame
-        if event.lineno is not None or frame is None:
+        if event.lineno is not None or self.names.frame is None:
             return None
-        place = place_fields(frame.f_code, frame.f_lasti)
+        place = place_of(self.names.frame)
         return (
             "The line of this operation was not noted, as in other threads than that of the watch, in programs that "
             "compile, and in a step that calls other operations than those before it; the step was at "
@@ -325,18 +322,17 @@ class Findings:
 
     def _unknown(self, tensor: Tensor | None, harmed: str, leaves: Sequence[Tensor] = ()) -> NaNEvent:
         """Nothing was found: say what is known."""
-        frame = self.names.frame
         clipping = "clip_grad_norm" in self._context
         return NaNEvent(
             kind="overflow" if tensor is not None and not has_nan(tensor) else "invalid",
             op="clip_grad_norm_" if clipping else "unknown",
             is_backward=harmed != "loss",
-            index=first_of(None, tensor),
+            index=first_of(tensor),
             harmed=harmed,
             cause=None if clipping else self._what_is_known(harmed, leaves),
             note=" ".join(filter(None, (self._trouble or GONE, self._note))),
             surroundings=Surroundings(library="torch", context=self._settled_context() | {"unseen": True}),
-            **(place_fields(frame.f_code, frame.f_lasti) if frame is not None else {}),
+            **place_of(self.names.frame),
             **statistics(tensor),
         )
 
@@ -374,7 +370,15 @@ class Findings:
             name = self.names.tensor(leaf)
             if name is not None:
                 return f"the gradient of {name}"
-        return f"the gradient of a leaf of shape {list(leaves[0].shape)}" if leaves else "a gradient"
+        return f"the gradient of {nameless(leaves[0])}" if leaves else "a gradient"
+
+
+def met_at(frame: FrameType | None, argument: Argument) -> Origin:
+    """The origin of a harm that no operation is to blame for: what came in so, met where a frame is."""
+    call = Call("leaf", [], [argument.value], 0)
+    if frame is not None:
+        call.code, call.at = frame.f_code, frame.f_lasti
+    return Origin(call, leaf=argument)
 
 
 def _hooks_of(leaves: Sequence[Tensor]) -> str:

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import can_be_bad, has_nan, is_bad, readable
-from retrograd.anomaly.adapters.torch.norms import norm_of_subclass
+from retrograd.anomaly.adapters.torch.norms import NARROW, norm_of_subclass
 from retrograd.anomaly.adapters.torch.norms import norms as exact_norms
 
-_NARROW = (torch.float16, torch.bfloat16)
 _CPU = torch.device("cpu")
 _LARGEST_ROOT = 1 << 16  # elements of what backward starts from, if it is not one number
 
@@ -64,7 +63,7 @@ def _launched(gradients: Sequence[Tensor]) -> dict[torch.device, list[Tensor]]:
     for (device, dtype), group in groups.items():
         if device.type == "meta":
             continue
-        wide = torch.float32 if dtype in _NARROW else None
+        wide = torch.float32 if dtype in NARROW else None
         group = [each.float() for each in group] if dtype.itemsize == 1 else group
         norms.setdefault(device, []).extend(torch._foreach_norm(group, 2.0, wide))
     return norms

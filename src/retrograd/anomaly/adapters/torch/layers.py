@@ -20,11 +20,11 @@ from retrograd.anomaly.adapters.torch.compiling import in_use
 from retrograd.anomaly.adapters.torch.describe import Describer, first_of, statistics
 from retrograd.anomaly.adapters.torch.distributed import is_sharded
 from retrograd.anomaly.adapters.torch.extremes import Tally, absmin, extremes, has_elements, look, read
-from retrograd.anomaly.adapters.torch.findings import NOT_SURE
+from retrograd.anomaly.adapters.torch.findings import NOT_SURE, met_at
 from retrograd.anomaly.adapters.torch.graph import read as read_graph
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.norms import GradientScale, norms
-from retrograd.anomaly.adapters.torch.origin import Origin, origin_of
+from retrograd.anomaly.adapters.torch.origin import origin_of
 from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.rehearsal import Given, version
 from retrograd.anomaly.adapters.torch.unhooked import Hook
@@ -69,7 +69,7 @@ class TorchLayers:
     answers = staticmethod(read)
 
     def describe(self, tensor: Tensor) -> dict[str, Any]:
-        return {**statistics(tensor), "index": first_of(None, tensor)}
+        return {**statistics(tensor), "index": first_of(tensor)}
 
     # --- modules --------------------------------------------------------------------------------------------------
 
@@ -153,10 +153,7 @@ class TorchLayers:
         names = Names(self._model, user_frame(sys._getframe(1)))
         origin = origin_of(self._harmed(tensor), self._is_meant)
         if origin is None and came_in:
-            call = Call("leaf", [], [tensor], 0)
-            if names.frame is not None:
-                call.code, call.at = names.frame.f_code, names.frame.f_lasti
-            origin = Origin(call, leaf=Argument("input", tensor.detach()))
+            origin = met_at(names.frame, Argument("input", tensor.detach()))
         if origin is None:
             return None
         event = Describer(names).event(origin)

@@ -114,7 +114,6 @@ class TorchMonitor:
 
     def start(self) -> None:
         check_watchable(self.model, self.watch.optimizer)
-        self._patches = Patches()
         leave_out(self._patches)
         self._patches.wrap(torch.autograd, "backward", self._backward)
         self._patches.wrap(Tensor, "backward", self._without_notes)
@@ -139,7 +138,6 @@ class TorchMonitor:
         self._by_hand.start(self._patches)
         self._reads.start()
         self._recordings.start(self._patches)
-        self._pace.begin()
 
     def stop(self) -> None:
         self._by_hand.stop()

@@ -12,8 +12,15 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.making import calls_behind
 from retrograd.anomaly.adapters.torch.calls import has_nan, is_bad, node_of
-from retrograd.anomaly.adapters.variables import local_variables, member_of, modules_behind, variables_around
-from retrograd.anomaly.libraries import outwards, user_frames
+from retrograd.anomaly.adapters.variables import (
+    local_variables,
+    member_of,
+    members_of,
+    modules_behind,
+    under_way,
+    variables_around,
+)
+from retrograd.anomaly.libraries import user_frames
 
 
 class Names:
@@ -30,7 +37,7 @@ class Names:
     def __init__(self, model: Any, frame: FrameType | None) -> None:
         self.frame = frame
         self.model = model if isinstance(model, torch.nn.Module) else next(_modules(frame), None)
-        members = [] if self.model is None else [*self.model.named_parameters(), *self.model.named_buffers()]
+        members = [] if self.model is None else list(members_of(self.model))
         self._members = {id(member): name for name, member in members}
         self._by_storage = {_key(member): name for name, member in members}
         self._modules = {} if self.model is None else {module: name for name, module in self.model.named_modules()}
@@ -57,7 +64,7 @@ class Names:
         names: dict[Any, str] = {}
         for variable, module in self._variables():
             if isinstance(module, torch.nn.Module) and module is not self.model:
-                for name, member in (*module.named_parameters(), *module.named_buffers()):
+                for name, member in members_of(module):
                     names.setdefault(_key(member), f"{variable}.{name}")
         return names
 
@@ -74,7 +81,7 @@ class Names:
                 yield value
 
     def bad_buffers(self) -> tuple[str, ...]:
-        """The names of the model's buffers with numbers that are not finite."""
+        """The names of the model's buffers with numbers that are NaN."""
         if self.model is None:
             return ()
         return tuple(name for name, buffer in self.model.named_buffers() if has_nan(buffer))
@@ -84,13 +91,13 @@ class Names:
         return tuple(
             f"{variable}.{member}"
             for variable, module in modules_behind(self.frame, code, name)
-            for member, value in (*module.named_parameters(), *module.named_buffers())
+            for member, value in members_of(module)
             if is_bad(value)
         )
 
     def modules_called_for(self, code: CodeType | None, name: str) -> tuple[str, ...]:
         """The modules that were called, or a method of which was, for a variable of a function under way."""
-        frame = next((each for each in outwards(self.frame) if each.f_code is code), None)
+        frame = under_way(self.frame, code)
         if frame is None:
             return ()
         owners: dict[int, str] = {}

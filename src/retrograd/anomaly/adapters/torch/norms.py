@@ -14,7 +14,7 @@ from torch import Tensor
 from retrograd.anomaly.adapters.torch.calls import can_be_bad, dense, readable
 from retrograd.anomaly.adapters.torch.patches import Patches
 
-_NARROW = (torch.float16, torch.bfloat16)
+NARROW = (torch.float16, torch.bfloat16)
 _SMALLEST = 1e-15  # below it single precision loses squares
 
 
@@ -34,7 +34,7 @@ def norms(gradients: Sequence[Tensor]) -> list[float]:
         else:
             found[number] = norm_of_subclass(each) or 0.0
     for (_, dtype), numbers in groups.items():
-        wide = torch.float32 if dtype in _NARROW else None
+        wide = torch.float32 if dtype in NARROW else None
         together = torch._foreach_norm([values[number] for number in numbers], 2.0, wide)
         for number, norm in zip(numbers, torch.stack(together).tolist(), strict=True):
             found[number] = norm if _SMALLEST < norm < math.inf else _exact_norm(values[number])
@@ -58,7 +58,7 @@ def norm_of_subclass(values: Tensor | None) -> float | None:
 def begun_norms(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The same, of a single precision's range and not waited for."""
     values = [dense(each.detach()) for each in tensors]
-    wide = [torch.float32 if each.dtype in _NARROW else None for each in values]
+    wide = [torch.float32 if each.dtype in NARROW else None for each in values]
     return [torch.linalg.vector_norm(each, dtype=dtype) for each, dtype in zip(values, wide, strict=True)]
 
 

@@ -55,7 +55,7 @@ class _Visit:
 
 def origin_of(
     harmed: Sequence[tuple[Call, int]],
-    is_meant: Callable[[Call], bool] = lambda call: False,
+    is_meant: Callable[[Call], bool],
     lost_data: Callable[[Call, Argument], Tensor | None] = lambda call, argument: None,
 ) -> Origin | None:
     """The first cause of a non-finite result: the earliest birth, or argument that came in bad, that leads to it.

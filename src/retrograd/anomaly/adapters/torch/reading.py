@@ -41,7 +41,6 @@ class Reads:
         self._patches = Patches()
 
     def start(self) -> None:
-        self._patches = Patches()
         if not in_use():
             self._patches.wrap(torch, "compile", self._compile)
             for name in _READ_BY:

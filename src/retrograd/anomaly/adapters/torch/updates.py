@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.leaves import nameless
 from retrograd.anomaly.adapters.optimizers import described, only_one_held
-from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.place import place_of
 from retrograd.anomaly.adapters.torch.calls import is_bad
 from retrograd.anomaly.adapters.torch.describe import first_of, statistics, value_at
 from retrograd.anomaly.adapters.torch.findings import Findings
@@ -105,10 +106,10 @@ class Divisions:
     def _of_division(self, optimizer: Any, param: Tensor, before: Tensor) -> NaNEvent:
         frame = user_frame(sys._getframe(1))
         names = Names(self._watch.model, frame)
-        name = names.tensor(param) or f"a leaf of shape {list(param.shape)}"
+        name = names.tensor(param) or nameless(param)
         group = next(each for each in optimizer.param_groups if any(param is own for own in each["params"]))
-        place = {} if frame is None else place_fields(frame.f_code, frame.f_lasti)
-        index = first_of(None, param)
+        place = place_of(frame)
+        index = first_of(param)
         known = {"param": before, "grad": param.grad, "lr": group.get("lr"), "eps": group.get("eps")}
         numbers = {key: value_at(value, index, param.shape) for key, value in known.items()}
         operands = {key: value for key, value in numbers.items() if value is not None}
