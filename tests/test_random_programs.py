@@ -59,7 +59,8 @@ WRITES = words("""
 {a}.exp_()  {a}.sin_()  {a}.tanh_()  {a}.square_()  {a}.pow_(2)  {a}.copy_({b})  {a}[...]={b}  {a}[0]={b}  {a}[1:]={b}
 {a}[...,0]={b}  {a}[lib.tensor([0])]=2.0  {a}[[0]]=0.5  {a}[lib.ones_like({a},dtype=bool)]=2.0  {a}[:1]*=3.0
 {a}.masked_fill_({a}==2,1.0)  {a}.index_fill_(0,lib.tensor([0]),2.0)  {a}[0].mul_(2)  {a}.view(-1)[1:].exp_()
-{a}.t().mul_(3.0)  {a}.reshape(-1)[1:].mul_(3)  {a}.t().reshape(-1)[:2].exp_()  {a}.diagonal().add_(1.0)  {a}.unbind(0)[0].mul_(2)  {a}.data.mul_(1)  {a}.detach().mul_(2)
+{a}.t().mul_(3.0)  {a}.reshape(-1)[1:].mul_(3)  {a}.t().reshape(-1)[:2].exp_()
+{a}.diagonal().add_(1.0)  {a}.unbind(0)[0].mul_(2)  {a}.data.mul_(1)  {a}.detach().mul_(2)
 {a}.requires_grad=True  {a}.t_()  {a}.transpose_(0,1)  {a}.unsqueeze_(0)
 {a}.data={a}.data.clone()  {a}.clamp_(-1,1)  {a}.index_copy_(0,lib.tensor([0]),{a}[-1:].clone())  {a}.grad=None
 {a}.scatter_(0,lib.zeros({a}.shape,dtype=lib.int64),2.0)  {a}.sub_({a}.clone())
