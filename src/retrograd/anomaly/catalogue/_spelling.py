@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom
-from retrograd.anomaly.catalogue._imports import is_module, module_called, name_of
+from retrograd.anomaly.catalogue._imports import imported, is_module, module_called, name_of
 
 _LIBRARIES = {"torch": "torch", "retrograd": "rg", "numpy": "np"}
 _NUMPY = ("numpy", "jax.numpy")
@@ -31,7 +31,10 @@ class Spelling:
         usual = _LIBRARIES.get(library, "torch")
         own = name_of(module_called(usual), usual)
         modules = [] if line is None else list(line.modules())
-        module = next((name for name in modules if module_called(name) in _ROOTS), own)
+        module = next((name for name in modules if module_called(name) in _ROOTS), None)
+        if module is None:  # the file knows NumPy only, where tensors come in as arguments
+            written_for_arrays = not imported(module_called(usual)) and (site is None or site.written.form != "method")
+            module = next(iter(imported("numpy")), own) if written_for_arrays else own
         if site is not None and site.written.form == "function":
             root = site.written.prefix.split(".")[0]
             if root and (not is_module(root) or module_called(root) in _ROOTS):

@@ -36,7 +36,7 @@ from retrograd.anomaly.event import NaNEvent, with_context
 from retrograd.anomaly.names import is_normalisation
 from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core import sites
-from retrograd.core.node import AccumulateGrad, Node
+from retrograd.core.node import AccumulateGrad, Node, OpNode
 from retrograd.core.tensor import Tensor
 
 
@@ -229,10 +229,22 @@ class Inquest:
                 return event
         return None
 
+    def _lost_to_blame(self, loss: ndarray) -> list[tuple[OpNode, str]]:
+        """The arguments that nobody has kept and that may have been bad.
+
+        Those of the first operation whose result is known to be bad, or else of all whose result is not finite as far
+        as is known.
+        """
+        lost = [(node, param) for node, param in self.graph.lost() if not is_number_given(node, param)]
+        wanted = holds_nan if holds_nan(loss) else is_bad
+        first = next((node for node in self.graph.nodes if wanted(self.graph.results(node))), None)
+        of_first = [(node, param) for node, param in lost if node is first]
+        return of_first or [each for each in lost if is_bad(results := self.graph.results(each[0])) or not results]
+
     def _only_lost(self, loss: ndarray) -> NaNEvent | None:
         """The one argument that nobody has kept, where nothing else is not known to have been finite."""
         number = np.nan if holds_nan(loss) else np.inf
-        found = [(node, param) for node, param in self.graph.lost() if not is_number_given(node, param)]
+        found = self._lost_to_blame(loss)
         for node, param in found if len(found) == 1 else ():
             trial = self.graph.supposing(node, param, number)
             path, text = trial.spreads(node, trial.results(node)), text_given(node, param)
@@ -398,7 +410,7 @@ class Inquest:
     def _unknown(self, data: ndarray, harmed: str, leaves: Sequence[AccumulateGrad] = ()) -> NaNEvent:
         """Nothing was found: say what is known, the last place before the harm among it."""
         users = [node for leaf in leaves[:1] for node in self.graph.consumers[leaf]]
-        unkept, param = next(self.graph.lost(), (None, "")) if harmed == "loss" else (None, "")
+        unkept, param = next(iter(self._lost_to_blame(data)), (None, "")) if harmed == "loss" else (None, "")
         last = users or ([edge[0] for edge in self.graph.roots] if unkept is None else [unkept])
         hint = (
             "" if unkept is None else _UNKEPT.format(public_name(unkept.op), text_given(unkept, param) or "something")
@@ -423,8 +435,8 @@ class Inquest:
 
 _UNKEPT = "{} was given {} that nobody kept: if that is data, look there first. "
 _ONLY_LOST = (
-    "Nothing has kept {}, and it is the only thing in this step of which nothing is known: so that it was not finite "
-    "is an inference."
+    "Nothing has kept {}, and it is the only thing of which nothing is known where the first such number appears: so "
+    "that it was not finite is an inference."
 )
 _AMONG_VARIABLES = (
     "Nothing has kept what this operation was given; this is the only variable with such numbers that fits there."
