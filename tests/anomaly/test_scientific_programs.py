@@ -188,6 +188,24 @@ def test_a_step_of_an_integration_that_is_too_long() -> None:
     assert not run("retrograd", GROWTH.replace("1.0 * rate", "0.01 * rate")).events
 
 
+REACTION = """
+import numpy as np
+rate = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
+u = v = np.array([2.0])
+for _ in range(20):
+    gain = rate * v * v  # born here
+    u, v = u - gain, v + gain
+v.sum().backward()
+"""
+
+
+def test_a_reaction_that_explodes() -> None:
+    """No weight of a recurrent layer has made it."""
+    event = event_of(REACTION)
+    assert "smaller steps" in (event.cause or "")
+    assert "tanh" not in (event.remedy or "")
+
+
 @pytest.mark.parametrize("text", ["y = a * b * a * b", "y = a * b * (a * b) * a", "y = (a * b) * (a * b)"])
 def test_products_in_one_line_are_no_loop(text: str) -> None:
     program = f"a, b = (torch.tensor(1e100, dtype=torch.float64, requires_grad=True) for _ in 'ab')\n{text}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -119,7 +120,7 @@ def recurrence(scene: Scene) -> Finding | None:
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
     line = Line.parse(scene.birth.code_line)
-    if scene.op in _PRODUCTS and line is not None and line.is_increment:
+    if scene.op in _PRODUCTS and line is not None and (line.is_increment or not _is_own_factor(scene.op, line)):
         return Finding(f"{happened} {_STEP}")
     if scene.op not in _PRODUCTS:
         return Finding(
@@ -137,10 +138,17 @@ def recurrence(scene: Scene) -> Finding | None:
     )
 
 
+def _is_own_factor(op: str, line: Line) -> bool:
+    """Whether a product with a number for each element is one of what the line assigns to: ``h = h * w``."""
+    name, assigned = line.assignment or (None, None)
+    names = [] if assigned is None else [node.id for node in ast.walk(assigned) if isinstance(node, ast.Name)]
+    return op != "mul" or name is None or name in names
+
+
 _STEP = (
-    "It is a step that adds to the state what it makes of the state. Of an integration, take smaller steps: an "
-    "explicit scheme explodes beyond a bound (Euler's for diffusion at dt > dx**2 / (2 * D)), an implicit one not. "
-    "Of a layer, keep its weight small, or normalise the state at every step."
+    "Of an integration, take smaller steps: an explicit scheme explodes beyond a bound (Euler's for diffusion at "
+    "dt > dx**2 / (2 * D)), an implicit one does not. Of a layer, keep its weight small, or normalise the state at "
+    "every step."
 )
 _RADIUS = (
     "A step that multiplies by more than 1 explodes in the end: keep the weight's largest singular value at 1 or below "
