@@ -633,6 +633,8 @@ ADVICE: dict[str, tuple[Callable[..., Any], str]] = {
     "polynomial": (lambda x: np.polynomial.chebyshev.chebval(0.5, x), r"numpy\.polynomial takes.*chebvander\(x, n\)"),
     "points of one": (lambda x: np.polynomial.legendre.legvander(x, 3), r"numpy\.stack\(\[chebval\(x, e\) for e in"),
     "vectorize": (lambda x: np.vectorize(np.sin)(x), r"retrograd\.vmap"),
+    "ndenumerate": (lambda x: list(np.ndenumerate(x)), r"numpy\.ndindex\(x\.shape\)"),
+    "as_strided": (lambda x: np.lib.stride_tricks.as_strided(x, (2, 2), (8, 8)), r"x\.as_strided\(size, stride\)"),
     "a list in r_": (lambda x: np.r_[x, 1.0], r"in place of a list of tensors give .*numpy\.concatenate"),
     "a list in diag": (lambda x: np.diag([x[0], x[1]]), r"in place of a list of tensors give numpy\.stack"),
     "rows": (lambda x: np.array([[x[0], x[1]], [0.0, 1.0]]), r"np\.block for rows of rows"),

@@ -206,6 +206,26 @@ def test_a_reaction_that_explodes() -> None:
     assert "tanh" not in (event.remedy or "")
 
 
+ARRAYS = """
+import numpy as np
+state = np.array([3.0, -2.0])
+with np.errstate(over="ignore"):
+    for _ in range(12):
+        state = state + 0.5 * state**3
+gain = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+loss = ({}).sum()
+loss.backward()
+"""
+
+
+@pytest.mark.parametrize("text", ["gain * state", "2 * (gain * state) + 1", "np.where(state == 0, 0.0, gain * state)"])
+def test_an_array_that_was_infinite_before_it_met_a_tensor(text: str) -> None:
+    """The sum, in which infinities of both signs meet, is not to blame."""
+    event = only_event(run("retrograd", ARRAYS.format(text)))
+    assert (event.kind, event.lineno) == ("leaf", 8)
+    assert "(state)" in (event.cause or "")
+
+
 @pytest.mark.parametrize("text", ["y = a * b * a * b", "y = a * b * (a * b) * a", "y = (a * b) * (a * b)"])
 def test_products_in_one_line_are_no_loop(text: str) -> None:
     program = f"a, b = (torch.tensor(1e100, dtype=torch.float64, requires_grad=True) for _ in 'ab')\n{text}\n"

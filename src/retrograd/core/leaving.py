@@ -31,8 +31,13 @@ _IN_PLACE_OF = (
         "an array x with a tensor c, and numpy.stack([chebval(x, e) for e in numpy.eye(n + 1)], -1) @ c two tensors",
     ),
     (
+        "numpy.lib._stride_tricks_impl",
+        "sliding_window_view takes tensors, and so does x.as_strided(size, stride), whose strides count elements",
+    ),
+    (
         "numpy.lib",
         "for numpy.vectorize(f)(x) write retrograd.vmap(f)(x), or numpy.where for its conditions; "
+        "for numpy.ndenumerate(x) loop over numpy.ndindex(x.shape); "
         "in place of a list of tensors give numpy.stack([a, b]), numpy.concatenate or numpy.block",
     ),
     ("numpy.ma", "select with x[~mask] or numpy.where(mask, 0, x)"),

@@ -95,8 +95,10 @@ class Inquest:
         """The event of a birth; of one that was given an infinity, that of data with one, or a note of its birth."""
         if not event.input_has_inf or event.kind == "leaf" or event.note:
             return event
-        if any(map(holds_infinity, birth.operands)) and (of_data := self._lost(holds_infinity)) is not None:
-            return of_data
+        if any(map(holds_infinity, birth.operands)):
+            of_data = self._lost(holds_infinity) or self._data(holds_infinity, "loss")
+            if of_data is not None:
+                return of_data
         earlier = itertools.takewhile(lambda each: each is not birth, self.births)
         first = next((each for each in earlier if each in self.unrecorded() and is_bad(result_of(each))), None)
         place = {} if first is None else place_fields(first.code, first.at)
