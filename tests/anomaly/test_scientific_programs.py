@@ -248,3 +248,9 @@ def test_remedies_are_numpys_where_the_file_knows_nothing_else() -> None:
     event = event_of(DISTANCES)
     assert "np.where(" in (event.remedy or "")
     assert "rg." not in (event.remedy or "")
+
+
+def test_remedies_for_torch_are_torchs_whatever_the_file_imports() -> None:
+    """NumPy's functions refuse PyTorch's tensors."""
+    event = only_event(run("torch", DISTANCES))
+    assert "torch.where(" in (event.remedy or "")

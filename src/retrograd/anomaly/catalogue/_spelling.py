@@ -32,9 +32,10 @@ class Spelling:
         own = name_of(module_called(usual), usual)
         modules = [] if line is None else list(line.modules())
         module = next((name for name in modules if module_called(name) in _ROOTS), None)
-        if module is None:  # the file knows NumPy only, where tensors come in as arguments
-            written_for_arrays = not imported(module_called(usual)) and (site is None or site.written.form != "method")
-            module = next(iter(imported("numpy")), own) if written_for_arrays else own
+        if module is None:  # NumPy's functions take retrograd's tensors, in files that import nothing else
+            is_method = site is not None and site.written.form == "method"
+            for_arrays = library == "retrograd" and not is_method and not imported("retrograd")
+            module = next(iter(imported("numpy")), own) if for_arrays else own
         if site is not None and site.written.form == "function":
             root = site.written.prefix.split(".")[0]
             if root and (not is_module(root) or module_called(root) in _ROOTS):
