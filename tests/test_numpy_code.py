@@ -104,6 +104,7 @@ def heat(u: Any, steps: int = 10) -> Any:
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(6, 3)), np.array([1.0, -1, 1, 1, -1, -1])
 F = rng.normal(size=(3, 3)) + 2 * np.eye(3)
+W = np.linspace(-1, 1, 18)
 CODE: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "logistic regression": (lambda w, b: logistic_loss(w, b, X, Y), (V, np.array(0.3))),
     "rbf kernel": (lambda x, y, length: rbf_kernel(x, y, length).sum(), (X, M, np.array(1.3))),
@@ -114,6 +115,10 @@ CODE: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "Welch": (lambda s: np.log(welch_power(s)).sum(), (rng.normal(size=24),)),
     "heat": (lambda u: (heat(u) ** 2).sum(), (rng.normal(size=9),)),
     "polynomial": (lambda c: np.trapezoid(np.polyval(c, np.linspace(0, 1, 9)) ** 2, dx=1 / 8), (V,)),
+    "Chebyshev series": (
+        lambda x, c: np.stack([np.polynomial.chebyshev.chebval(x, e) for e in np.eye(3)], -1).reshape((-1, 3)) @ c @ W,
+        (X, V),
+    ),
     "polynomial class": (lambda x: np.polynomial.chebyshev.chebval(x, [1.0, -2.0, 0.5, 3.0]).sum(), (X,)),
     "huber": (lambda r: np.where(np.abs(r) < 1, 0.5 * r**2, np.abs(r) - 0.5).sum(), (X,)),
     "einsum attention": (lambda q, k: np.einsum("qk,kd->qd", softmax(q @ k.T), k).mean(axis=0) @ V, (X, F)),
@@ -626,7 +631,10 @@ ADVICE: dict[str, tuple[Callable[..., Any], str]] = {
         r"pandas takes arrays only.*to_numpy\(\)",
     ),
     "polynomial": (lambda x: np.polynomial.chebyshev.chebval(0.5, x), r"numpy\.polynomial takes.*chebvander\(x, n\)"),
+    "points of one": (lambda x: np.polynomial.legendre.legvander(x, 3), r"numpy\.stack\(\[chebval\(x, e\) for e in"),
     "vectorize": (lambda x: np.vectorize(np.sin)(x), r"retrograd\.vmap"),
+    "ndenumerate": (lambda x: list(np.ndenumerate(x)), r"numpy\.ndindex\(x\.shape\)"),
+    "as_strided": (lambda x: np.lib.stride_tricks.as_strided(x, (2, 2), (8, 8)), r"x\.as_strided\(size, stride\)"),
     "a list in r_": (lambda x: np.r_[x, 1.0], r"in place of a list of tensors give .*numpy\.concatenate"),
     "a list in diag": (lambda x: np.diag([x[0], x[1]]), r"in place of a list of tensors give numpy\.stack"),
     "rows": (lambda x: np.array([[x[0], x[1]], [0.0, 1.0]]), r"np\.block for rows of rows"),

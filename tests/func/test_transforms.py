@@ -198,6 +198,11 @@ def squares_but_the_first(x: Any) -> Any:
     return y
 
 
+def hermitian(lib: Any) -> Any:
+    matrix = lib.tensor([[0.0, 1.0, 2.0], [0.0, 0.0, 1.5], [0.0, 0.0, 0.0]], dtype=lib.float64) * (1 + 0.5j)
+    return matrix + matrix.conj().mT
+
+
 COMPOSED = {
     "grad of grad": lambda lib, f: f.grad(lambda x: f.grad(lambda y: (y**3).sum())(x).sum())(lib.tensor(V)),
     "an inner variable is not the outer one": lambda lib, f: f.grad(
@@ -256,6 +261,9 @@ COMPOSED = {
     "grad of hessian": lambda lib, f: f.grad(lambda x: f.hessian(lambda y: (y**4).sum() * x.sum())(x).sum())(
         lib.tensor(V)
     ),
+    "hessian of what eigenvectors of complex matrices hold": lambda lib, f: f.hessian(
+        lambda x: (lib.linalg.eigh(lib.diag(x) + hermitian(lib))[1].abs() ** 4).sum()
+    )(lib.tensor(V)),
     "three gradients": lambda lib, f: f.grad(f.grad(f.grad(lambda x: lib.sin(x) * x**3)))(lib.tensor(0.7)),
 }
 

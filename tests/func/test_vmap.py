@@ -251,6 +251,7 @@ INTERPOLATED = {
     "at": lambda x: np.interp(x, [-1.0, 0.0, 0.5], [1.0, 2.0, 5.0]),
     "between": lambda x: np.interp([0.2, 0.7], np.sort(x), [1.0, 2.0, 5.0], right=0.0),
     "partition": lambda x: np.partition(x, 1) * np.arange(3),
+    "piecewise": lambda x: np.piecewise(x, [x < 0, x > 1], [2.0, -1.0, 0.5]) * x,
     "poly": np.poly,
     "take": lambda x: np.take(np.outer(x, x), np.argmax(x), axis=1),
 }
@@ -263,6 +264,18 @@ def test_numpys_functions_that_look_at_values_work_inside(name: str) -> None:
     jacobians = [rg.func.jacrev(function)(row).numpy() for row in A]
     for derivative in (rg.func.jacrev, rg.func.jacfwd):
         np.testing.assert_allclose(rg.vmap(derivative(function))(A).numpy(), np.stack(jacobians))
+
+
+def test_functions_by_pieces_whose_samples_differ_are_led_to_where() -> None:
+    """Each function is given the elements concerned, which are as many in one sample and others in the next."""
+    for edge in (0.0, 9.0):
+        with pytest.raises(RuntimeError, match=r"where\("):
+            rg.vmap(lambda x, edge=edge: np.piecewise(x, [x < edge], [np.exp, np.sin]))(A)
+
+
+def test_an_array_is_not_picked_from_at_an_index_that_differs() -> None:
+    with pytest.raises(RuntimeError, match=r"pick elements.*from_numpy\(array\)"):
+        rg.vmap(lambda i: np.arange(3.0)[i])(np.array([0, 2]))
 
 
 def test_counts_at_places_that_are_the_same_for_all() -> None:

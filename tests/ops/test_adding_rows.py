@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import retrograd as rg
 from retrograd.ops import _positions
-from retrograd.ops._positions import add_rows
+from retrograd.ops._positions import ALL, add_picked, add_rows
 
 DRAWS = {
     "evenly": lambda rng, length, count: rng.integers(0, length, count),
@@ -57,6 +57,32 @@ def test_all_ways_from_many_to_few(numbers: list[int], few: int) -> None:
         done = add_rows(target, index, rows)
     assert done == bool(numbers)
     np.testing.assert_array_equal(target, expected if done else 0)
+
+
+PICKED: dict[str, tuple[Any, ...]] = {
+    "one dimension": (np.array([0, -1, 0, 2]),),
+    "two": (np.array([[0, 0], [-3, 2]]), np.array([3, 3])),
+    "the last": (ALL, np.array([1, 1, 0])),
+    "apart": (np.array([1, 1]), ALL, np.array([0, 0])),
+    "a mask": (np.array([True, False, True]), ALL, np.array([1, 0])),
+    "nothing": (np.array([], int),),
+}
+
+
+@pytest.mark.parametrize("several", [0, 10**6])
+@pytest.mark.parametrize("dtype", ["float16", "float64", "complex128", "int64", "bool"])
+@pytest.mark.parametrize("name", PICKED)
+def test_elements_are_added_alike_whether_few_or_many(
+    name: str, dtype: str, several: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_positions, "_SEVERAL", several)
+    indices = PICKED[name]
+    target = (np.arange(24).reshape(3, 4, 2) % 3).astype(dtype)
+    values = np.arange(target[indices].size).reshape(target[indices].shape).astype(dtype)
+    expected = target.copy()
+    np.add.at(expected, indices, values)
+    add_picked(target, indices, values)
+    np.testing.assert_array_equal(target, expected)
 
 
 @pytest.mark.parametrize("padding", [None, 3])

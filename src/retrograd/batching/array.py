@@ -166,9 +166,9 @@ class BatchedArray(ArrayMethods):
     def data(self) -> Any:
         raise RuntimeError(
             "vmap: a tensor with a value for every sample of the batch has no memory of its own. It cannot become a "
-            "NumPy array, nor be written into a tensor that is not batched. Return it from the mapped function, or "
-            "write out of place. A custom Function that computes with arrays has a method vmap for it, or is taken "
-            "sample by sample: jacrev(f, chunk_size=1)."
+            "NumPy array, nor pick elements of one, nor be written into a tensor that is not batched. Return it from "
+            "the mapped function, pick from retrograd.from_numpy(array), or write out of place. A custom Function that "
+            "computes with arrays has a method vmap for it, or is taken sample by sample: jacrev(f, chunk_size=1)."
         )
 
     __array_interface__ = data

@@ -25,10 +25,19 @@ _IN_PLACE_OF = (
     ("scipy", "give it a derivative with a retrograd.autograd.Function"),
     ("pandas", "give tensors the arrays of columns and tables, column.to_numpy() * x"),
     ("xarray", "give tensors the arrays of variables, data.to_numpy() * x"),
-    ("numpy.polynomial", "numpy.polyval takes tensors, and polyvander(x, n) @ c, chebvander(x, n) @ c and so on"),
+    (
+        "numpy.polynomial",
+        "numpy.polyval takes tensors; chebval(x, c) and its like take a tensor x with an array c, chebvander(x, n) @ c "
+        "an array x with a tensor c, and numpy.stack([chebval(x, e) for e in numpy.eye(n + 1)], -1) @ c two tensors",
+    ),
+    (
+        "numpy.lib._stride_tricks_impl",
+        "sliding_window_view takes tensors, and so does x.as_strided(size, stride), whose strides count elements",
+    ),
     (
         "numpy.lib",
         "for numpy.vectorize(f)(x) write retrograd.vmap(f)(x), or numpy.where for its conditions; "
+        "for numpy.ndenumerate(x) loop over numpy.ndindex(x.shape); "
         "in place of a list of tensors give numpy.stack([a, b]), numpy.concatenate or numpy.block",
     ),
     ("numpy.ma", "select with x[~mask] or numpy.where(mask, 0, x)"),

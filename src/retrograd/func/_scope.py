@@ -115,25 +115,30 @@ class Scope:
         seen = set(stack)
         while stack:
             node = stack.pop()
-            if node.is_leaf or (isinstance(node, Argument) and node.scope is not self and node.scope.running):
+            if node.is_leaf or (type(node) is Argument and node.scope is not self and node.scope.running):
                 return True
             for edge in node.next:
-                if edge is not None and edge[0] not in seen:
-                    seen.add(edge[0])
-                    stack.append(edge[0])
+                if edge is not None and (source := edge[0]) not in seen:
+                    seen.add(source)
+                    stack.append(source)
         return False
 
     def released(self, value: Any) -> Any:
         """What to hand out: a tensor without its history, if that leads to the arguments only."""
-        if not isinstance(value, Tensor) or not value.requires_grad or self.depends_on_outside([value]):
-            return value
-        plain = wrap(value._data, None, value._cell)
-        if state.local.dual_level is not None:
-            state.local.dual_level.move(value, plain)
-        return plain
+        return plain(value) if isinstance(value, Tensor) and not self.depends_on_outside([value]) else value
 
     def released_tree(self, tree: Any) -> Any:
         return tree_map(self.released, tree)
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """A tensor of the same values without a history; itself, if it has none."""
+    if not tensor.requires_grad:
+        return tensor
+    alone = wrap(tensor._data, None, tensor._cell)
+    if state.local.dual_level is not None:
+        state.local.dual_level.move(tensor, alone)
+    return alone
 
 
 def as_tensors(tree: Any) -> Any:

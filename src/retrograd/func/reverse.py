@@ -19,6 +19,7 @@ from retrograd.func._scope import (
     check_real,
     check_tensors,
     chosen,
+    plain,
     replaced,
     split_aux,
     without_history,
@@ -122,9 +123,10 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
                     "Maybe you wanted to use the vjp or jacrev APIs instead?"
                 )
             leaves, structure = flatten(arguments)
-            gradients = pulled_back(scope, [value], leaves, None, scope.depends_on_outside([value]), False)
+            further = scope.depends_on_outside([value])
+            gradients = pulled_back(scope, [value], leaves, None, further, False)
             result = unflatten(structure, gradients)
-            value, aux = scope.released(value), scope.released_tree(aux)
+            value, aux = value if further else plain(value), scope.released_tree(aux)
         return result, ((value, aux) if has_aux else value)
 
     return differentiated

@@ -21,7 +21,7 @@ from retrograd.core.registry import add_method
 from retrograd.core.sites import warn_user
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
-from retrograd.ops._positions import ALL, add_rows, along, combine_at, of_index
+from retrograd.ops._positions import ALL, add_picked, add_rows, along
 from retrograd.ops._rules import normalize_dim
 from retrograd.ops.copying import cast, fill_value, write
 
@@ -86,7 +86,7 @@ def add_at(grad, shape: tuple[int, ...], indices: Sequence[Any]):
     if whole and indices[0].dtype.kind == "b":  # a mask repeats nothing
         result[indices[0]] = grad
     elif not (whole and add_rows(result, indices[0], grad)):
-        combine_at(np.add, result, of_index(indices, shape), grad)
+        add_picked(result, indices, grad)
     return result
 
 
@@ -172,7 +172,7 @@ def _put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fal
     try:
         if accumulate:
             values = np.broadcast_to(values, input[indices].shape)
-            combine_at(np.add, input, of_index(indices, input.shape), values)
+            add_picked(input, indices, values)
         else:
             input[indices] = values
     except (ValueError, TypeError):

@@ -27,11 +27,10 @@ from retrograd.ops._matrices import (
     check_square,
     columns_times,
     lapack,
-    lapack_kernel,
     lower_triangle,
     numpys,
 )
-from retrograd.ops._rules import conj
+from retrograd.ops._rules import conj, everywhere
 from retrograd.ops.linalg_triangular import substitute
 
 if TYPE_CHECKING:
@@ -85,15 +84,9 @@ def _diagonal(matrix: Any) -> Any:
     return np.diagonal(matrix, 0, -2, -1)
 
 
-@lapack_kernel(public=False, method=False)
-def largest_imaginary(values):
-    """The largest modulus of an imaginary part."""
-    return np.abs(np.imag(values)).max(initial=0)
-
-
 def _check_phase(name: str, products: Any) -> None:
     """Raise if a loss depends on the phases of complex vectors, which are arbitrary."""
-    if products.dtype.kind == "c" and largest_imaginary(_diagonal(products)) > 1e-2:
+    if products.dtype.kind == "c" and not everywhere(~(np.abs(np.imag(_diagonal(products))) > 1e-2)):
         raise RuntimeError(
             f"{name}: The singular vectors or eigenvectors in the complex case are specified up to multiplication by "
             "e^{i phi}. The specified loss function depends on this phase term, making it ill-defined."

@@ -12,7 +12,7 @@ from retrograd.core.op import kernel, linear
 from retrograd.core.registry import add_method, composite, method
 from retrograd.core.tensor import Tensor
 from retrograd.core.tensor import wrap as wrap_array
-from retrograd.ops._positions import ALL, along, apart, combine_at, of_index
+from retrograd.ops._positions import ALL, add_picked, along, apart, combine_at
 from retrograd.ops._reducing import checked_dim
 from retrograd.ops._rules import is_tensor, normalize_dim
 from retrograd.ops.arithmetic import as_alpha
@@ -76,7 +76,7 @@ def _index_add(input: Any, dim: int, index: Any, source: Any, alpha: float = 1) 
     index, source = _check_source("index_add", input, dim, index, source, outside=outside)
     added = source if alpha == 1 else source * as_alpha("index_add", alpha, input.dtype)
     target = input.reshape(1) if input.ndim == 0 else input
-    combine_at(np.add, target, of_index(_rows(dim, input.ndim, index), target.shape), added)
+    add_picked(target, _rows(dim, input.ndim, index), added)
 
 
 @linear(

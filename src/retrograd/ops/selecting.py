@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any, Literal, overload
@@ -16,7 +17,7 @@ from retrograd.core.record import settle
 from retrograd.core.registry import composite, for_users
 from retrograd.core.tensor import Tensor, wrap
 from retrograd.ops._checks import check_tensors
-from retrograd.ops._positions import ALL, along, along_dim, combine_at, of_index
+from retrograd.ops._positions import ALL, add_picked, along, along_dim, combine_at
 from retrograd.ops._rules import normalize_dim
 from retrograd.ops.indexing import add_at, slice_
 
@@ -274,9 +275,9 @@ take = for_users(flat_elements_at)
 @kernel(public=False, method=False, grad=lambda g, index: flat_elements_at(g, index))
 def take_back(grad, shape: tuple[int, ...], index):
     """Zeros of ``shape`` with ``grad`` added at flat positions: the adjoint of take."""
-    result = np.zeros_like(grad, shape=shape, order="C")
-    combine_at(np.add, result, of_index((index,), (result.size,)), grad)
-    return result
+    result = np.zeros_like(grad, shape=math.prod(shape))
+    add_picked(result, (index,), grad)
+    return result.reshape(shape)
 
 
 def check_mask(name: str, mask: Any) -> Any:

@@ -351,6 +351,19 @@ class Line:
             return statement.target.id, statement.value
         return None
 
+    @property
+    def is_increment(self) -> bool:
+        """Whether the line adds something to a variable or takes it away: ``u += v`` or ``u = u - v``."""
+        statement = self._tree.body[0] if len(self._tree.body) == 1 else None
+        if isinstance(statement, ast.AugAssign):
+            return isinstance(statement.op, (ast.Add, ast.Sub))
+        name, sum_ = self.assignment or (None, None)
+        terms = [] if sum_ is None else [sum_]
+        for term in terms:
+            if isinstance(term, ast.BinOp) and isinstance(term.op, (ast.Add, ast.Sub)):
+                terms += [term.left, term.right] if isinstance(term.op, ast.Add) else [term.left]
+        return len(terms) > 1 and any(isinstance(term, ast.Name) and term.id == name for term in terms)
+
     @cached_property
     def operations(self) -> list[Written]:
         """Every operation in the line, outermost and leftmost first."""

@@ -51,8 +51,13 @@ def module_called(name: str) -> str:
 
 def name_of(module: str, usual: str) -> str:
     """What the file calls a module; the usual name, if it does not import it."""
-    known = [name for name, target in _imports.get().items() if target == module]
+    known = imported(module)
     return usual if usual in known or not known else known[0]
+
+
+def imported(module: str) -> list[str]:
+    """The names under which the file imports a module."""
+    return [name for name, target in _imports.get().items() if target == module]
 
 
 @lru_cache(maxsize=64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom
-from retrograd.anomaly.catalogue._imports import is_module, module_called, name_of
+from retrograd.anomaly.catalogue._imports import imported, is_module, module_called, name_of
 
 _LIBRARIES = {"torch": "torch", "retrograd": "rg", "numpy": "np"}
 _NUMPY = ("numpy", "jax.numpy")
@@ -31,7 +31,11 @@ class Spelling:
         usual = _LIBRARIES.get(library, "torch")
         own = name_of(module_called(usual), usual)
         modules = [] if line is None else list(line.modules())
-        module = next((name for name in modules if module_called(name) in _ROOTS), own)
+        module = next((name for name in modules if module_called(name) in _ROOTS), None)
+        if module is None:  # NumPy's functions take retrograd's tensors, in files that import nothing else
+            is_method = site is not None and site.written.form == "method"
+            for_arrays = library == "retrograd" and not is_method and not imported("retrograd")
+            module = next(iter(imported("numpy")), own) if for_arrays else own
         if site is not None and site.written.form == "function":
             root = site.written.prefix.split(".")[0]
             if root and (not is_module(root) or module_called(root) in _ROOTS):

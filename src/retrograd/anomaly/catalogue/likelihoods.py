@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import ast
 
-from retrograd.anomaly.catalogue._code import Site, atom, bare
-from retrograd.anomaly.catalogue._expression import LOGS, first, maker, number, second, value
+from retrograd.anomaly.catalogue._code import Line, Site, atom, bare
+from retrograd.anomaly.catalogue._expression import LOGS, first, maker, number, second, size_of, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue.logarithms import inner_site, merged
+from retrograd.anomaly.catalogue.overflow import is_loop, runs_of
 from retrograd.anomaly.surroundings import Operand, Operation
 
 # --- densities --------------------------------------------------------------------------------------------------------
 
 
 def _factor(operand: Operand | None, op: str, depth: int = 4) -> Operation | None:
-    """The operation of this kind whose result an operand is but for factors and divisors."""
+    """The operation of this kind whose result an operand is but for factors and divisors.
+
+    Of exponentials, one that has underflowed as far as is known.
+    """
+    least = None if operand is None else number(operand.value if operand.min is None else operand.min)
+    if op == "exp" and least is not None and least > 0:
+        return None
     found = maker(operand, op)
     product = None if found is not None or not depth else maker(operand, "mul", "div")
     if product is None:
@@ -126,6 +133,45 @@ def _log_of_several(scene: Scene, log: Operation, exps: list[Operation]) -> Find
     )
 
 
+@cause(None, "log of a likelihood that underflowed factor by factor")
+def log_of_many_factors(scene: Scene) -> Finding | None:
+    for log in scene.roots(*LOGS):
+        total = maker(first(log), "sum", "mean")
+        product = maker(first(log) if total is None else first(total), "mul", "div", "matmul")
+        if product is None or not scene.zero(first(log)) or not _has_underflowed(product):
+            continue
+        spelling = scene.spelling(scene.site(log))
+        line = Line.parse(product.code_line)
+        name = line.assignment[0] if line is not None and line.assignment is not None else "state"
+        place = "" if product.lineno is None else f" in line {product.lineno}"
+        summed = total is not None or any(each.shape for each in product.args[:2])
+        return Finding(
+            f"{name} is multiplied{place} by a factor below one, step after step, until it underflows to 0 in "
+            f"{scene.dtype}, and the log of 0 is -inf. Add up the logarithms of the factors in the place of "
+            "multiplying them; where sums come in between (a forward algorithm, a tree), divide by the sum in every "
+            "step and add up its logarithms. To clamp the product would leave no gradient.",
+            None,
+            f"scale = {name}.sum(); {name}, log_p = {name} / scale, log_p + {spelling.call(log.op, 'scale')}"
+            if summed
+            else f"log_p = log_p + {spelling.call(log.op, 'factor')}",
+            log.lineno,
+        )
+    return None
+
+
+def _has_underflowed(product: Operation) -> bool:
+    """Whether an operation has multiplied its own result by factors that are not 0, time and again, and it is 0."""
+    runs = list(runs_of(product))
+    carried = runs[0][1]
+    others = [each for each in product.args[:2] if each is not carried]
+    return (
+        len(runs) > 1
+        and is_loop(product, len(runs), runs[1][0])
+        and size_of(carried) == 0
+        and not any(size_of(each) == 0 for each in others)
+    )
+
+
 # --- determinants -----------------------------------------------------------------------------------------------------
 
 
@@ -166,4 +212,4 @@ def determinant_out_of_range(scene: Scene) -> Finding | None:
     return None
 
 
-CAUSES = (determinant_out_of_range, log_of_density)
+CAUSES = (determinant_out_of_range, log_of_density, log_of_many_factors)

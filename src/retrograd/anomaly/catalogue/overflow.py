@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import math
 import sys
@@ -29,7 +30,7 @@ def _largest(scene: Scene) -> float:
 # --- recurrences ------------------------------------------------------------------------------------------------------
 
 
-def _runs(operation: Operation) -> Iterator[tuple[Operation, Operand]]:
+def runs_of(operation: Operation) -> Iterator[tuple[Operation, Operand]]:
     """The run of a line, and those before it whose result it was given, each with the operand that carries it."""
     run: Operation | None = operation
     while run is not None:
@@ -43,15 +44,43 @@ def _before(operand: Operand, last: Operation, depth: int = _DEPTH) -> Operation
     made = operand.producer
     if made is None or depth == 0:
         return None
-    if (made.op, made.lineno, made.code_line) == (last.op, last.lineno, last.code_line):
+    if _is_run(made, last):
         return made
     return next((found for inner in made.args if (found := _before(inner, last, depth - 1))), None)
 
 
-def _is_loop(last: Operation, runs: int, before: Operation | None) -> bool:
+def _is_run(operation: Operation, last: Operation) -> bool:
+    """Whether two operations are runs of one that is written once, as far as is known where in the line."""
+    place, its = (last.op, last.lineno, last.code_line), (operation.op, operation.lineno, operation.code_line)
+    if place != its or None in (last.col, operation.col):
+        return place == its
+    beginning = _beginning_there(last)
+    return last.col == operation.col and (_inside(operation) - _inside(last)) % beginning == 0
+
+
+def _beginning_there(operation: Operation) -> int:
+    """How many operations of the kind begin where this one does: two in ``a * b * c``, of which one is in the other."""
+    text = operation.code_line or ""
+    line = Line.parse(text)
+    column = (operation.col or 0) - len(text) + len(text.lstrip())
+    written = [] if line is None else [each for each in line.operations if each.op == operation.op]
+    return max(sum(getattr(each.node, "col_offset", None) == column for each in written), 1)
+
+
+def _inside(operation: Operation) -> int:
+    """How many runs of operations that begin at the same place its first operand was computed by, one after another."""
+    made = first(operation).producer
+    if made is None or (made.op, made.lineno, made.col) != (operation.op, operation.lineno, operation.col):
+        return 0
+    return _inside(made) + 1
+
+
+def is_loop(last: Operation, runs: int, before: Operation | None) -> bool:
     """Whether so many runs are more than are written in the line; elsewhere, whether they share a weight."""
     line = Line.parse(last.code_line)
     written = sum(each.op == last.op for each in line.operations) if line else 0
+    if written and before is not None and None not in (last.col, before.col):
+        written = 1
     if written:
         return runs > written
     tensors = [(operand, source(operand)) for operand in last.args if not operand.constant]
@@ -65,14 +94,14 @@ def recurrence(scene: Scene) -> Finding | None:
         return _recurrent_layer(scene)
     if scene.kind != "overflow" or scene.op not in _STEPS or scene.birth.lineno is None:
         return None
-    runs = list(_runs(scene.birth))
+    runs = list(runs_of(scene.birth))
     later = [
         step
         for step in map(normal, (each for each in scene.surroundings.consumers if isinstance(each, Operation)))
-        if (step.op, step.lineno, step.code_line) == (scene.op, scene.birth.lineno, scene.birth.code_line)
+        if _is_run(step, scene.birth)
     ]
     neighbour = runs[1][0] if len(runs) > 1 else later[0] if later else None
-    if not _is_loop(scene.birth, len(runs) + len(later), neighbour):
+    if not is_loop(scene.birth, len(runs) + len(later), neighbour):
         return None
     if scene.backward:
         return Finding(
@@ -92,6 +121,9 @@ def recurrence(scene: Scene) -> Finding | None:
     )
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
+    line = Line.parse(scene.birth.code_line)
+    if scene.op in _PRODUCTS and line is not None and (line.is_increment or not _is_own_factor(scene.op, line)):
+        return Finding(f"{happened} {_STEP}")
     if scene.op not in _PRODUCTS:
         return Finding(
             f"{happened} Take smaller steps, or bound the state at every one.",
@@ -108,6 +140,18 @@ def recurrence(scene: Scene) -> Finding | None:
     )
 
 
+def _is_own_factor(op: str, line: Line) -> bool:
+    """Whether a product with a number for each element is one of what the line assigns to: ``h = h * w``."""
+    name, assigned = line.assignment or (None, None)
+    names = [] if assigned is None else [node.id for node in ast.walk(assigned) if isinstance(node, ast.Name)]
+    return op != "mul" or name is None or name in names
+
+
+_STEP = (
+    "Of an integration, take smaller steps: an explicit scheme explodes beyond a bound (Euler's for diffusion at "
+    "dt > dx**2 / (2 * D)), an implicit one does not. Of a layer, keep its weight small, or normalise the state at "
+    "every step."
+)
 _RADIUS = (
     "A step that multiplies by more than 1 explodes in the end: keep the weight's largest singular value at 1 or below "
     "(orthogonal initialisation, spectral norm)"

@@ -472,6 +472,12 @@ _MASKED = (
 )
 
 
+_NOTHING_SUMMED = (
+    "All numbers of this row are -inf, the largest as well, and -inf - (-inf) is NaN. That is legal: the sum of their "
+    "exponentials is 0, and its log -inf. But such a row has no largest number to take out."
+)
+
+
 _PERHAPS_MASKED = (
     "The scores of this row were not kept. If a mask leaves none of them, that is it: all are -inf, and softmax "
     "computes -inf - (-inf), which is NaN. Unmask one key in such rows, or give them scores of 0 before the softmax. "
@@ -537,7 +543,7 @@ def _masked_row_by_hand(scene: Scene, difference: Operation) -> Finding | None:
         written = site.line.text(site.node)
         rewritten = site.replaced(spelling.where(f"{spelling.module}.isneginf({texts[1]})", "0.0", written))
     return Finding(
-        _MASKED,
+        _NOTHING_SUMMED if "log" in scene.later else _MASKED,
         rewritten,
         f"z = {spelling.where(f'{spelling.module}.isneginf(largest)', '0.0', 'scores - largest')}",
         difference.lineno,

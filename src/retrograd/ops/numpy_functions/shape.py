@@ -338,6 +338,8 @@ def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
 def _roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
     if axis is None:
         return rearranging.roll(a, int(np.sum(shift)))
+    if type(shift) is int and type(axis) is int:
+        return rearranging.roll(a, shift, axis)
     shifts, axes = np.broadcast_arrays(as_tuple(shift), as_tuple(axis))
     return rearranging.roll(a, tuple(shifts.tolist()), tuple(axes.tolist()))
 

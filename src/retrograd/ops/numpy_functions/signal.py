@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -84,13 +85,14 @@ def _correlate(a: Any, v: Any, mode: str = "valid") -> Any:
 def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     """Evaluate each function where its condition holds, on the elements concerned only."""
     x = as_tensor(x)
-    single = np.ndim(condlist) == 0 or (x.ndim > 0 and np.ndim(condlist[0]) == 0)
+    first = condlist if np.isscalar(condlist) or getattr(condlist, "ndim", 1) == 0 else condlist[0]
+    single = first is condlist or (x.ndim > 0 and not isinstance(first, list) and getattr(first, "ndim", 0) == 0)
     conditions = [
-        np.asarray(condition._data if isinstance(condition, Tensor) else condition, bool)
+        (condition._data if isinstance(condition, Tensor) else np.asarray(condition)).astype(bool)
         for condition in ([condlist] if single else condlist)
     ]
     if len(funclist) == len(conditions) + 1:
-        conditions.append(~np.logical_or.reduce(conditions))
+        conditions.append(~reduce(np.logical_or, conditions))
     elif len(funclist) != len(conditions):
         raise ValueError(
             f"piecewise: with {len(conditions)} condition(s), {len(conditions)} or {len(conditions) + 1} functions are "
@@ -98,8 +100,11 @@ def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> A
         )
     result: Any = np.zeros_like(x)
     for condition, function in zip(conditions, funclist, strict=True):
-        if condition.any():
-            result[wrap(condition)] = function(x[wrap(condition)], *args, **kw) if callable(function) else function
+        mask = wrap(condition)
+        if not callable(function):
+            result[mask] = function
+        elif condition.any():
+            result[mask] = function(x[mask], *args, **kw)
     return result
 
 

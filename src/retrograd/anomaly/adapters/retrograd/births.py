@@ -387,6 +387,7 @@ def _in_addition(kinds: list[str], frame: FrameType, node: Node) -> Birth:
         birth.result = old if in_place else old + new
         if in_place and "invalid" in kinds:  # the old one is overwritten by now; it was the opposite infinity
             birth.operands = np.where(np.isinf(new), -new, old - new), new
+            birth.result = old.copy()  # more is added to it
     return birth
 
 

@@ -281,7 +281,7 @@ class Describer:
         output = np.asarray(birth.result)
         if not is_bad(output):
             return None
-        index = first_not_finite(output)
+        index = first_bad(None, output, birth.operands)
         sources = [ran_by(maker.node) for maker in makers if maker.node is not None]
         if not sources:
             sources = sorted(self.graph.consumers.get(node, ()), key=lambda each: each.seq, reverse=True)

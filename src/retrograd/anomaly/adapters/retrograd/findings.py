@@ -38,7 +38,7 @@ from retrograd.anomaly.event import NaNEvent, with_context
 from retrograd.anomaly.names import is_normalisation
 from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core import sites
-from retrograd.core.node import AccumulateGrad, Node
+from retrograd.core.node import AccumulateGrad, Node, OpNode
 from retrograd.core.tensor import Tensor
 
 
@@ -97,8 +97,10 @@ class Inquest:
         """The event of a birth; of one that was given an infinity, that of data with one, or a note of its birth."""
         if not event.input_has_inf or event.kind == "leaf" or event.note:
             return event
-        if any(map(holds_infinity, birth.operands)) and (of_data := self._lost(holds_infinity)) is not None:
-            return of_data
+        if any(map(holds_infinity, birth.operands)):
+            of_data = self._lost(holds_infinity) or self._data(holds_infinity, "loss")
+            if of_data is not None:
+                return of_data
         earlier = itertools.takewhile(lambda each: each is not birth, self.births)
         first = next((each for each in earlier if each in self.unrecorded and is_bad(result_of(each))), None)
         place = {} if first is None else place_fields(first.code, first.at)
@@ -243,10 +245,22 @@ class Inquest:
                     return event
         return None
 
+    def _lost_to_blame(self, loss: ndarray) -> list[tuple[OpNode, str]]:
+        """The arguments that nobody has kept and that may have been bad.
+
+        Those of the first operation whose result is known to be bad, or else of all whose result is not finite as far
+        as is known.
+        """
+        lost = [(node, param) for node, param in self.graph.lost() if not is_number_given(node, param)]
+        wanted = holds_nan if holds_nan(loss) else is_bad
+        first = next((node for node in self.graph.nodes if wanted(self.graph.results(node))), None)
+        of_first = [(node, param) for node, param in lost if node is first]
+        return of_first or [each for each in lost if is_bad(results := self.graph.results(each[0])) or not results]
+
     def _only_lost(self, loss: ndarray) -> NaNEvent | None:
         """The one argument that nobody has kept, where nothing else is not known to have been finite."""
         number = np.nan if holds_nan(loss) else np.inf
-        found = [(node, param) for node, param in self.graph.lost() if not is_number_given(node, param)]
+        found = self._lost_to_blame(loss)
         for node, param in found if len(found) == 1 else ():
             trial = self.graph.supposing(node, param, number)
             path, text = trial.spreads(node, trial.results(node)), text_given(node, param)
@@ -412,7 +426,7 @@ class Inquest:
     def _unknown(self, data: ndarray, harmed: str, leaves: Sequence[AccumulateGrad] = ()) -> NaNEvent:
         """Nothing was found: say what is known, the last place before the harm among it."""
         users = [node for leaf in leaves[:1] for node in self.graph.consumers[leaf]]
-        unkept, param = next(self.graph.lost(), (None, "")) if harmed == "loss" else (None, "")
+        unkept, param = next(iter(self._lost_to_blame(data)), (None, "")) if harmed == "loss" else (None, "")
         last = users or ([edge[0] for edge in self.graph.roots] if unkept is None else [unkept])
         hint = (
             "" if unkept is None else _UNKEPT.format(public_name(unkept.op), text_given(unkept, param) or "something")
@@ -437,8 +451,8 @@ class Inquest:
 
 _UNKEPT = "{} was given {} that nobody kept: if that is data, look there first. "
 _ONLY_LOST = (
-    "Nothing has kept {}, and it is the only thing in this step of which nothing is known: so that it was not finite "
-    "is an inference."
+    "Nothing has kept {}, and it is the only thing of which nothing is known where the first such number appears: so "
+    "that it was not finite is an inference."
 )
 _AMONG_VARIABLES = (
     "Nothing has kept what this operation was given; this is the only variable with such numbers that fits there."

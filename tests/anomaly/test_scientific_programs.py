@@ -1,0 +1,256 @@
+"""Faults of scientific programs that are written for NumPy's arrays and are given tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.anomaly import NaNEvent, watch
+from tests.anomaly.both import line, mended, only_event, run, runs
+
+
+def event_of(text: str, steps: bool = False) -> NaNEvent:
+    """The only event of a program, which must be born in the marked line."""
+    event = only_event(run("retrograd", text, steps))
+    assert event.lineno == line(text)
+    return event
+
+
+FILTER = """
+import numpy as np
+series = [0.3, 0.1, float("nan"), -0.4, 0.2]
+
+def likelihood(log_q, log_r):
+    mean, variance, total = 0.0, 1.0, 0.0
+    for y in series:
+        variance = variance + np.exp(log_q)
+        spread = variance + np.exp(log_r)
+        error = y - mean  # born here
+        total = total + 0.5 * (np.log(spread) + error**2 / spread)
+        mean = mean + variance / spread * error
+        variance = variance - variance**2 / spread
+    return total
+
+likelihood(torch.tensor(-1.0, requires_grad=True), torch.tensor(-2.0, requires_grad=True)).backward()
+"""
+
+
+@runs
+def test_an_observation_that_is_missing(steps: bool) -> None:
+    """The variable of the loop holds another one by the time that the loss is looked at, and no node has kept it."""
+    event = event_of(FILTER, steps)
+    assert "NaN (y)" in (event.cause or "")
+    assert "inference" in (event.note or "") or steps
+    replaced = "for y in series:\n        if np.isnan(y): continue"
+    assert not run("retrograd", FILTER.replace("for y in series:", replaced), steps).events
+
+
+ARM = """
+import numpy as np
+lengths = torch.tensor([1.0, 1.0, 3.0], dtype=torch.float64, requires_grad=True)
+reach = lengths[0] + lengths[1]
+cosine = (reach**2 - lengths[0] ** 2 - lengths[1] ** 2) / (2 * lengths[0] * lengths[1])
+angle = np.arccos(np.clip(cosine, -1, 1))  # born here
+angle.backward()
+"""
+
+
+def test_two_infinite_gradients_meet_in_more_than_one_element() -> None:
+    """What is told of the sum is how it was when it was made, not what it became by what was added later."""
+    event = only_event(run("retrograd", ARM))
+    assert (event.op, event.index) == ("AccumulateGrad", (1,))
+    assert sorted(event.operands.values()) == [-np.inf, np.inf]
+    assert f"acos (line {line(ARM)})" in (event.cause or "")
+    assert not run("retrograd", mended(ARM, event)).events
+
+
+def test_an_infinity_that_only_passes_does_not_stand_for_the_nan_beside_it() -> None:
+    x = rg.tensor([1.0, 1.0], requires_grad=True)
+    with watch(policy="record") as w:
+        rg.acos(x[0] * x[1] + x[0] ** 2 - x[1] ** 2).backward()
+    assert np.isinf(x.grad.numpy()[0])
+    assert only_event(w).index == (1,)
+
+
+SOLVE = """
+import numpy as np
+stiffness = np.diff(np.eye(4), axis=0)
+A = stiffness.T @ (torch.ones(3, dtype=torch.float64, requires_grad=True).reshape((3, 1)) * stiffness)
+u = np.linalg.solve(A, {})  # born here
+u.sum().backward()
+"""
+
+
+@pytest.mark.parametrize("right", ["np.ones(4)", "np.ones((4, 2))"])
+def test_a_singular_system_of_equations(right: str) -> None:
+    program = SOLVE.format(right)
+    with pytest.raises(rg.linalg.LinAlgError) as caught:
+        run("retrograd", program)
+    (note,) = caught.value.__notes__
+    assert "The matrix given to solve is singular" in note
+    remedy = note.splitlines()[-1].strip()
+    assert not run("retrograd", program.replace(program.splitlines()[4], remedy)).events
+
+
+TRIANGULAR = """
+import numpy as np
+L = torch.tensor([[1.0, 0.0], [2.0, 0.0]], requires_grad=True)
+x = torch.linalg.solve_triangular(L, torch.ones(2, 1), upper=False)  # born here
+x.sum().backward()
+"""
+
+
+def test_a_singular_triangular_system() -> None:
+    event = event_of(TRIANGULAR)
+    assert "The matrix given to solve is singular" in (event.cause or "")
+    assert not run("retrograd", mended(TRIANGULAR, event)).events
+
+
+FORWARD = """
+import numpy as np
+
+def likelihood(A, E):
+    A, E = (np.exp(each) / np.exp(each).sum(axis=1, keepdims=True) for each in (A, E))
+    alpha, log_p = np.ones(2) / 2, 0.0
+    for symbol in [0, 1] * 600:
+        alpha = (alpha @ A) * E[:, symbol]
+    return -np.log(np.sum(alpha)) - log_p  # born here
+
+likelihood(*(torch.zeros(2, 2, dtype=torch.float64, requires_grad=True) for _ in range(2))).backward()
+"""
+DENSITIES = """
+import numpy as np
+mean = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
+likelihood = 1.0
+for x in np.linspace(-3, 3, 500):
+    likelihood = likelihood * np.exp(-0.5 * (x - mean) ** 2) / np.sqrt(2 * np.pi)
+loss = -np.log(likelihood)  # born here
+loss.backward()
+"""
+
+
+def test_a_forward_algorithm_that_underflows() -> None:
+    event = event_of(FORWARD)
+    assert "alpha is multiplied in line 8 by a factor below one, step after step" in (event.cause or "")
+    inside = f"* E[:, symbol]\n        {event.remedy}\n"
+    assert not run("retrograd", FORWARD.replace("* E[:, symbol]\n", inside)).events
+
+
+def test_a_product_of_densities_that_underflows() -> None:
+    """None of them does, and to clamp their product would leave no gradient."""
+    event = event_of(DENSITIES)
+    assert "likelihood is multiplied in line 6" in (event.cause or "")
+    assert event.remedy == "log_p = log_p + np.log(factor)"
+
+
+def test_a_density_among_several_that_underflows_is_no_product() -> None:
+    event = event_of(DENSITIES.replace("linspace(-3, 3, 500)", "array([0.3, 90.0, 0.2])"))
+    assert "exp(-4041.01) underflows to 0" in (event.cause or "")
+
+
+UNREACHABLE = """
+import numpy as np
+
+def logsumexp(a, axis):
+    m = np.max(a, axis=axis, keepdims=True)
+    return np.squeeze(np.log(np.sum(np.exp(a - m), axis=axis, keepdims=True)) + m, axis=axis)  # born here
+
+scores = torch.tensor([[0.5, 2.0], [1.0, -1.0]], requires_grad=True)
+scores = np.where(np.array([[True, False], [True, False]]), scores, -np.inf)
+loss = np.exp(logsumexp(scores, 0)).sum()
+loss.backward()
+"""
+
+
+def test_a_logsumexp_of_nothing() -> None:
+    event = event_of(UNREACHABLE)
+    assert "the sum of their exponentials is 0" in (event.cause or "")
+    assert not run("retrograd", mended(UNREACHABLE, event)).events
+
+
+GROWTH = """
+import numpy as np
+rate = torch.tensor([50.0], dtype=torch.float64, requires_grad=True)
+N = np.array([0.5])
+for _ in range(20):
+    N = N + 1.0 * rate * N * (1 - N)  # born here
+N.sum().backward()
+"""
+
+
+def test_a_step_of_an_integration_that_is_too_long() -> None:
+    """The last of three products in a line that runs on its own result."""
+    event = event_of(GROWTH)
+    assert "runs on its own result" in (event.cause or "")
+    assert "take smaller steps" in (event.cause or "")
+    assert event.remedy is None
+    assert not run("retrograd", GROWTH.replace("1.0 * rate", "0.01 * rate")).events
+
+
+REACTION = """
+import numpy as np
+rate = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
+u = v = np.array([2.0])
+for _ in range(20):
+    gain = rate * v * v  # born here
+    u, v = u - gain, v + gain
+v.sum().backward()
+"""
+
+
+def test_a_reaction_that_explodes() -> None:
+    """No weight of a recurrent layer has made it."""
+    event = event_of(REACTION)
+    assert "smaller steps" in (event.cause or "")
+    assert "tanh" not in (event.remedy or "")
+
+
+ARRAYS = """
+import numpy as np
+state = np.array([3.0, -2.0])
+with np.errstate(over="ignore"):
+    for _ in range(12):
+        state = state + 0.5 * state**3
+gain = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+loss = ({}).sum()
+loss.backward()
+"""
+
+
+@pytest.mark.parametrize("text", ["gain * state", "2 * (gain * state) + 1", "np.where(state == 0, 0.0, gain * state)"])
+def test_an_array_that_was_infinite_before_it_met_a_tensor(text: str) -> None:
+    """The sum, in which infinities of both signs meet, is not to blame."""
+    event = only_event(run("retrograd", ARRAYS.format(text)))
+    assert (event.kind, event.lineno) == ("leaf", 8)
+    assert "(state)" in (event.cause or "")
+
+
+@pytest.mark.parametrize("text", ["y = a * b * a * b", "y = a * b * (a * b) * a", "y = (a * b) * (a * b)"])
+def test_products_in_one_line_are_no_loop(text: str) -> None:
+    program = f"a, b = (torch.tensor(1e100, dtype=torch.float64, requires_grad=True) for _ in 'ab')\n{text}\n"
+    event = only_event(run("retrograd", program.replace("1e100", "1e80") + "(y * y).backward()"))
+    assert "own result" not in (event.cause or "")
+
+
+DISTANCES = """
+import numpy as np
+
+def energy(x):
+    squares = ((x[:, None] - x[None]) ** 2).sum(-1)
+    return (1.0 / squares**3).sum()  # born here
+
+energy(torch.tensor([[0.0, 1.0], [2.0, 0.0]], requires_grad=True)).backward()
+"""
+
+
+def test_remedies_are_numpys_where_the_file_knows_nothing_else() -> None:
+    event = event_of(DISTANCES)
+    assert "np.where(" in (event.remedy or "")
+    assert "rg." not in (event.remedy or "")
+
+
+def test_remedies_for_torch_are_torchs_whatever_the_file_imports() -> None:
+    """NumPy's functions refuse PyTorch's tensors."""
+    event = only_event(run("torch", DISTANCES))
+    assert "torch.where(" in (event.remedy or "")
