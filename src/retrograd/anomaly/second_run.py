@@ -38,7 +38,7 @@ class SecondRun:
         """Take over what a run has come to; only the first counts."""
         if self.tripped is None:
             self.tripped = kind, event
-            self._progress = event.step, tuple(watch.loss_history), tuple(watch.grad_norm_history)
+            self._progress = event.step, *watch.histories()
 
     @contextmanager
     def counted_as_the_first(self, watch: Watch) -> Iterator[None]:
@@ -47,7 +47,7 @@ class SecondRun:
         A loop body may hold several backward passes, and the harm is often in one before the last.
         """
         self.tripped = None
-        reached = watch.step, tuple(watch.loss_history), tuple(watch.grad_norm_history)
+        reached = watch.step, *watch.histories()
         _set_progress(watch, *self._progress)
         try:
             yield

@@ -41,7 +41,7 @@ class GradientSearch:
         if bad is not None:
             path = [edge[0] for edge in self._graph.roots]
             return self._describer.leaf(bad, "gradient", "gradient", path, harmed=self.harmed())
-        for birth in self._inquest.last_those_meant(self._inquest.births):
+        for birth in self._inquest.likeliest_first(self._inquest.births):
             way = self._way(birth.node) if birth.node in self._graph.consumers else None
             if way is None:
                 continue
@@ -101,7 +101,7 @@ class GradientSearch:
 
         Zero times NaN is NaN, and raises no flag.
         """
-        for birth in self._inquest.last_those_meant(births):
+        for birth in self._inquest.likeliest_first(births):
             made = self._graph.holder(birth.made_node(self._graph.nodes))
             for node in self._graph.nodes if made is not None and condition(result_of(birth)) else ():
                 back = self._graph.way(node, made) if _saves_numbers(node) else None  # type: ignore[arg-type]
