@@ -46,10 +46,10 @@ class LetThrough:
             filters.remove(_FILTER)
 
 
-def _filters() -> list[Any]:
+def _filters() -> Any:
     """The filters that hold here: from Python 3.14 on, ``catch_warnings`` may have put them in the thread's context."""
     of_context = getattr(warnings, "_get_filters", None)
-    return warnings.filters if of_context is None else of_context()  # type: ignore[attr-defined]
+    return warnings.filters if of_context is None else of_context()
 
 
 def _show(original: Any, message: Any) -> Any:
