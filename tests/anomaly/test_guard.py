@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import retrograd as rg
 from retrograd.anomaly import AnomalyError, AnomalyWarning, GradientGuard, watch
-from retrograd.anomaly.guard import ALL, RunningThreshold
+from retrograd.anomaly.guard import ALL, RunningThreshold, _median
 from retrograd.demo import load_digits
 
 nn = rg.nn
@@ -128,6 +128,22 @@ def test_a_ceiling_holds_after_the_warm_up() -> None:
     assert not any(usual.exceeded_by(number) for number in falling)
     assert usual.exceeded_by(2.0)
     assert not RunningThreshold(ceiling=1.0).exceeded_by(2.0)
+
+
+def test_numbers_of_another_thread_come_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = RunningThreshold()
+
+    def median(numbers: Iterable[float]) -> float:
+        first, *others = interrupted(iter(numbers))
+        return _median([first, *others])
+
+    def interrupted(numbers: Iterator[float]) -> Iterator[float]:
+        yield next(numbers)
+        usual._logs.append(0.0)
+        yield from numbers
+
+    monkeypatch.setattr("retrograd.anomaly.guard._median", median)
+    assert not any(usual.exceeded_by(number) for number in (1.0, 1.2, 0.9, 1.1, 0.8))
 
 
 def test_numbers_at_the_end_of_the_range() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import io
 import os
@@ -895,6 +896,42 @@ def test_a_forward_birth_in_a_thread_of_its_own_is_seen_when_it_happens() -> Non
             (x + made[0]).sum().backward()
     assert watch.event is not None
     assert (watch.event.op, watch.event.thread) == ("log", "worker 0")
+
+
+def test_what_was_born_here_is_told_before_what_another_thread_has_made() -> None:
+    """Of a square root, only the result is kept: its operand might be the other thread's NaN as well."""
+    made: list[Tensor] = []
+    with rg.anomaly.watch() as watch:
+        in_threads(lambda: made.append(rg.acos(leaf(3.0, 3.0))))
+        root = rg.sqrt(leaf(0.0, 0.0) - 1)
+        with pytest.raises(AnomalyError):
+            root.sum().backward()
+    assert watch.event is not None
+    assert (watch.event.op, watch.event.thread) == ("sqrt", "MainThread")
+
+
+def test_threads_that_train_at_once_hear_of_their_own_births() -> None:
+    births = {"log": rg.log, "sqrt": lambda x: rg.sqrt(x - 1), "div": lambda x: x / x, "acos": lambda x: rg.acos(x + 3)}
+    begin = threading.Barrier(len(births))
+    heard: dict[str, tuple[str, str]] = {}
+
+    def train(name: str) -> None:
+        w = leaf(1.0, 1.0)
+        begin.wait()
+        for step in range(12):
+            loss = (w + births[name](leaf(0.0, 0.0))).sum() if step == 8 else (w * w).sum()
+            try:
+                loss.backward()
+            except AnomalyError as error:
+                assert isinstance(error.event, NaNEvent)
+                heard[name] = error.event.op, error.event.thread
+                assert step == 8
+
+    with rg.anomaly.watch() as watch:
+        errors = in_threads(*[functools.partial(train, name) for name in births])
+    assert not errors
+    assert heard == {name: (name, f"worker {k}") for k, name in enumerate(births)}
+    assert len(watch.events) == len(births)
 
 
 def test_a_thread_from_before_is_heard_after_its_first_backward() -> None:

@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 
@@ -28,10 +29,15 @@ for _ in range(10):
 print(getrusage(RUSAGE_SELF).ru_minflt - before)
 """
 
-pytestmark = pytest.mark.skipif(
-    platform.libc_ver()[0] != "glibc" or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") < 1 << 32,
-    reason="about glibc on machines with some memory",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        platform.libc_ver()[0] != "glibc" or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") < 1 << 32,
+        reason="about glibc on machines with some memory",
+    ),
+    pytest.mark.skipif(
+        bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="without a GIL, Python has an allocator of its own"
+    ),
+]
 
 
 def faults(imported: str, **settings: str) -> int:

@@ -85,11 +85,12 @@ class RunningThreshold:
 
     def _learn(self) -> None:
         self._age = 0
-        count = len(self._logs)
+        logs = self._logs.copy()  # another thread may add to them meanwhile
+        count = len(logs)
         if count < 2:
             return
-        middle = _median(self._logs)
-        scale = NORMAL * _median(abs(log - middle) for log in self._logs)
+        middle = _median(logs)
+        scale = NORMAL * _median(abs(log - middle) for log in logs)
         scale = (scale * count + FIRST_SCALE * self._warm_up) / (count + self._warm_up)
         self._limit = middle + self._sensitivity * max(scale, LEAST_SCALE)
         if count >= self._warm_up:

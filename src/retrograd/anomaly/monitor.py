@@ -262,11 +262,11 @@ class Watch:
 
     @property
     def events(self) -> tuple[NaNEvent, ...]:
-        return tuple(self._events)
+        return tuple(self._events.copy())
 
     @property
     def grad_events(self) -> tuple[GradEvent, ...]:
-        return tuple(self._grad_events)
+        return tuple(self._grad_events.copy())
 
     @property
     def triggered(self) -> bool:
@@ -484,6 +484,13 @@ class Watch:
         self._record(kind, event, action)
         if action == "warn":
             warnings.warn(message_of(event), AnomalyWarning, stacklevel=depth_of_user())
+
+    def histories(self) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:
+        """The losses and the gradient norms as they are known now.
+
+        They are copied first, which is one step; another thread may add to them while they are gone through.
+        """
+        return tuple(self.loss_history.copy()), tuple(self.grad_norm_history.copy())
 
     def remember_loss(self, value: float | None) -> None:
         """Begin a step in the histories; how large its gradients are is known later."""

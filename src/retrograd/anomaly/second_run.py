@@ -44,7 +44,7 @@ class SecondRun:
         """Take over what a run has come to; only the first counts."""
         if self.tripped is None:
             self.tripped = kind, event
-            self._progress = event.step, tuple(watch.loss_history), tuple(watch.grad_norm_history)
+            self._progress = event.step, *watch.histories()
 
     def put_back(self) -> None:
         """Put back what the run under way has changed."""
@@ -62,7 +62,7 @@ class SecondRun:
         self.put_back()
         for adapter in self.adapters:
             adapter.record_everything()
-        reached = watch.step, tuple(watch.loss_history), tuple(watch.grad_norm_history)
+        reached = watch.step, *watch.histories()
         _set_progress(watch, *self._progress)
         try:
             yield

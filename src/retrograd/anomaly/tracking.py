@@ -81,7 +81,7 @@ def _known(source: Watch | NaNDetector) -> Iterator[tuple[str, Any]]:
 
 
 def _of_watch(watch: Watch) -> Iterator[tuple[str, Any]]:
-    for name, history in (("loss", watch.loss_history), ("grad_norm", watch.grad_norm_history)):
+    for name, history in zip(("loss", "grad_norm"), watch.histories(), strict=True):
         yield name, next((value for value in reversed(history) if value is not None), None)
     yield "update_ratio", watch.update_ratio
     yield "overhead", watch.overhead

@@ -9,8 +9,6 @@ from retrograd.anomaly.monitor import Watch
 
 def progress(watch: Watch) -> dict[str, Any]:
     """What a watch itself knows of the steps so far."""
-    context: dict[str, Any] = {
-        "loss_history": tuple(watch.loss_history),
-        "grad_norm_history": tuple(watch.grad_norm_history),
-    }
+    losses, norms = watch.histories()
+    context: dict[str, Any] = {"loss_history": losses, "grad_norm_history": norms}
     return context if watch.update_ratio is None else context | {"update_ratio": watch.update_ratio}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -84,7 +85,7 @@ class Inquest:
         def search() -> NaNEvent | None:
             event = self._parameter() or self._data(holds_nan, "loss")
             if event is None:
-                suspects = self.last_those_meant(self.in_order())
+                suspects = self.likeliest_first(self.in_order())
                 found = ((birth, self._came_through(birth)) for birth in suspects)
                 event = next((self._after_another(birth, event) for birth, event in found if event), None)
             event = event or self._data(is_bad, "loss")
@@ -118,14 +119,21 @@ class Inquest:
             return None
 
     @staticmethod
-    def last_those_meant(births: Iterable[Birth]) -> Iterator[Birth]:
-        """The births in order; those that the user has said are meant come after all others."""
-        meant = []
+    def likeliest_first(births: Iterable[Birth]) -> Iterator[Birth]:
+        """The births in order: those of this thread, then those of others, last those that the user has said are meant.
+
+        What another thread has made may be what nobody has kept of this graph; what was born here is more likely so.
+        """
+        this = threading.current_thread()
+        elsewhere, meant = [], []
         for birth in births:
             if birth.excused:
                 meant.append(birth)
+            elif birth.thread is not this:
+                elsewhere.append(birth)
             else:
                 yield birth
+        yield from elsewhere
         yield from meant
 
     def _parameter(self) -> NaNEvent | None:

@@ -42,7 +42,7 @@ class GradientSearch:
         if bad is not None:
             path = [edge[0] for edge in self._graph.roots]
             return self._describer.leaf(bad, "gradient", "gradient", path, harmed=self.harmed())
-        for birth in self._inquest.last_those_meant(self._inquest.births):
+        for birth in self._inquest.likeliest_first(self._inquest.births):
             way = self._way(birth.node) if birth.node in self._graph.consumers else None
             if way is None:
                 continue
@@ -104,7 +104,7 @@ class GradientSearch:
         Zero times NaN is NaN, and raises no flag.
         """
         spoilt = self._graph.leading_to(*self._leaves) if self._leaves else set(self._graph.nodes)
-        for birth in self._inquest.last_those_meant(births):
+        for birth in self._inquest.likeliest_first(births):
             made = self._graph.holder(birth.made_node(self._graph.nodes))
             if made is None or not condition(result_of(birth)):
                 continue

@@ -48,7 +48,7 @@ class TangentInquest(Inquest):
             return is_bad(list(outputs)) == (birth.is_backward or birth.pushed is not None)
 
         def search() -> NaNEvent | None:
-            births = self.last_those_meant(sorted(self.births, key=is_late))
+            births = self.likeliest_first(sorted(self.births, key=is_late))
             found = [event for birth in births if (event := self._event(birth)) is not None]
             if len(found) > 1 and not found[0].note:
                 return replace(found[0], note=_FIRST_OF_SEVERAL.format(len(found)))

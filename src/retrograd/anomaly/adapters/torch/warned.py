@@ -38,11 +38,18 @@ class LetThrough:
     """
 
     def __init__(self) -> None:
-        warnings.filters.insert(0, _FILTER)  # type: ignore[attr-defined]
+        _filters().insert(0, _FILTER)
 
     def remove(self) -> None:
-        if _FILTER in warnings.filters:
-            warnings.filters.remove(_FILTER)  # type: ignore[attr-defined]
+        filters = _filters()
+        if _FILTER in filters:
+            filters.remove(_FILTER)
+
+
+def _filters() -> Any:
+    """The filters that hold here: from Python 3.14 on, ``catch_warnings`` may have put them in the thread's context."""
+    of_context = getattr(warnings, "_get_filters", None)
+    return warnings.filters if of_context is None else of_context()
 
 
 def _show(original: Any, message: Any) -> Any:
