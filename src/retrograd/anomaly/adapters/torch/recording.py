@@ -73,7 +73,7 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is _NEW or self.paused:
+        if func is _NEW or self.paused or _only_asks(func):
             return func(*args, **kwargs)
         if self._in_backward and not torch.is_grad_enabled():
             return self._inside_backward(func, args, kwargs)
@@ -317,6 +317,16 @@ class Recorder(TorchDispatchMode):
                         variables=variables_at(frame),
                     )
         return result
+
+
+@functools.cache
+def _only_asks(func: Any) -> bool:
+    """Whether an operation neither makes nor changes a tensor, such as one that tells the size of a subclass.
+
+    torch asks so while it finds out whether a nested tensor is a leaf, and must not be asked the same meanwhile.
+    """
+    schema = func._schema
+    return not schema.is_mutable and not any("Tensor" in str(each.type) for each in schema.returns)
 
 
 def _copy(tensor: Tensor) -> Tensor:

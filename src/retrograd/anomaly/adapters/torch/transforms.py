@@ -38,7 +38,7 @@ class Sample(NamedTuple):
     """One sample of those that ``vmap`` hides in tensors of a level."""
 
     level: int
-    index: int
+    place: int
 
     @classmethod
     def of_bad(cls, gradients: Sequence[Any]) -> Sample | None:
@@ -47,15 +47,15 @@ class Sample(NamedTuple):
             if isinstance(each, Tensor) and is_batchedtensor(each):
                 wrong = bad(get_unwrapped(each))
                 if wrong is not None:
-                    index = int(wrong.movedim(maybe_get_bdim(each), 0).flatten(1).any(1).nonzero()[0])
-                    return cls(maybe_get_level(each), index)
+                    samples = wrong.movedim(maybe_get_bdim(each), 0)
+                    return cls(maybe_get_level(each), int(samples.reshape(len(samples), -1).any(1).nonzero()[0]))
         return None
 
     def of(self, value: Any) -> Any:
         """What it is of a tensor."""
         if not isinstance(value, Tensor) or not is_batchedtensor(value) or maybe_get_level(value) != self.level:
             return value
-        return get_unwrapped(value).select(maybe_get_bdim(value), self.index)
+        return get_unwrapped(value).select(maybe_get_bdim(value), self.place)
 
 
 class Transformed:
@@ -101,10 +101,9 @@ class Transformed:
             What is multiplied with the derivative, if the function returns no loss.
         """
         recorder, random = Recorder(), RandomState()
-        args, kwargs, cotangents = (
-            each if sample is None else tree_map(sample.of, each)
-            for each in (list(self._args), self._kwargs, cotangents)
-        )
+        args, kwargs = list(self._args), self._kwargs
+        if sample is not None:
+            args, kwargs, cotangents = tree_map(sample.of, (args, kwargs, cotangents))
         self._random.restore()
         try:
             with temporarily_clear_interpreter_stack(), torch.enable_grad(), autocast_as(self._autocasts), uncompiled():
