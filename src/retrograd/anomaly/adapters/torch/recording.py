@@ -69,6 +69,11 @@ class Recorder(TorchDispatchMode):
         self.called_from: tuple[FrameType | None, tuple[CodeType, int]] | None = None
         _recorders.add(self)
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled meanwhile; to have torch see to that would import its compiler, which takes seconds."""
+        return False
+
     # --- forward --------------------------------------------------------------------------------------------------
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
