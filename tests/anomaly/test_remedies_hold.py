@@ -286,3 +286,20 @@ def test_no_samples_are_dropped_of_a_single_number(library: str) -> None:
     event = run(library, text).event
     assert event is not None
     assert "isfinite" not in (event.remedy or "")
+
+
+@libraries
+@pytest.mark.parametrize(
+    "code",
+    [
+        "a = torch.tanh(x + torch.randn_like(x))\ny = torch.log(1 - a ** 2)",
+        "y = torch.log(1 - torch.tanh(x + torch.randn_like(x)) ** 2)",
+        "y = 1 / (0 * x * torch.rand(2))",
+    ],
+)
+def test_random_numbers_are_not_drawn_once_more(library: str, code: str) -> None:
+    """They would be others; the remedy is given in its general form instead."""
+    event = first_event(library, Fault(leaf("[30.0, -30.0]"), code))
+    assert event.remedy is not None
+    assert "rand" not in event.remedy
+    assert event.remedy_lineno is None
