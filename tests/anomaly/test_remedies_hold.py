@@ -304,3 +304,20 @@ def test_squares_that_overflow_in_double_precision() -> None:
     assert "the square is beyond float64" in str(first_event("torch", fault).cause)
     with pytest.warns(AnomalyWarning, match="the square is beyond float64"):
         run("retrograd", f"{fault.setup}\n{fault.code}\n{BACKWARD}")
+
+
+@libraries
+@pytest.mark.parametrize(
+    "code",
+    [
+        "a = torch.tanh(x + torch.randn_like(x))\ny = torch.log(1 - a ** 2)",
+        "y = torch.log(1 - torch.tanh(x + torch.randn_like(x)) ** 2)",
+        "y = 1 / (0 * x * torch.rand(2))",
+    ],
+)
+def test_random_numbers_are_not_drawn_once_more(library: str, code: str) -> None:
+    """They would be others; the remedy is given in its general form instead."""
+    event = first_event(library, Fault(leaf("[30.0, -30.0]"), code))
+    assert event.remedy is not None
+    assert "rand" not in event.remedy
+    assert event.remedy_lineno is None

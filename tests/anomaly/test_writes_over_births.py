@@ -122,18 +122,20 @@ h.sum().backward()
     assert not run(library, mended(program, event), steps).events, event.remedy
 
 
+@libraries
+@runs
 @pytest.mark.parametrize("write", ["y[:2].sqrt_()", "y[:2].pow_(0.5)"])
-def test_a_birth_in_the_rule_of_a_write_to_a_view(write: str) -> None:
-    """PyTorch shows of such a node nothing that could tell the operation."""
+def test_a_birth_in_the_rule_of_a_write_to_a_view(library: str, steps: bool, write: str) -> None:
+    """PyTorch shows of such a node nothing that could tell the operation: the line does, or the second run."""
     program = f"""
 x = torch.tensor([0.0, 2.0, 1.0], requires_grad=True)
 y = x * 1
 {write}  {HERE}
 y.sum().backward()
 """
-    event = only_event(run("retrograd", program))
+    event = only_event(run(library, program, steps))
     assert (event.lineno, event.kind, event.index) == (line(program), "divide", (0,))
-    assert not run("retrograd", mended(program, event)).events
+    assert not run(library, mended(program, event), steps).events
 
 
 @libraries

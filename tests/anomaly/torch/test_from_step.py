@@ -304,3 +304,16 @@ def test_a_leaf_that_is_finite_is_clean(scale: float) -> None:
     with rg.anomaly.watch(policy="skip_step", from_step=1) as watch:
         (torch.sqrt(w - 1.0) * scale).sum().backward()
     assert outcome_of("nan", watch.event, "skip_step").endswith("weights are clean")
+
+
+@pytest.mark.filterwarnings("ignore:.*prototype stage:UserWarning")
+def test_a_nested_tensor_that_is_a_leaf() -> None:
+    """While torch finds out whether it is one, it asks for its size, and must not be asked once more meanwhile."""
+    rows = [torch.tensor([0.0, 1.0]), torch.tensor([2.0, 3.0, 4.0])]
+    x = torch.nested.nested_tensor(rows, layout=torch.jagged, requires_grad=True)
+    with rg.anomaly.watch(policy="record", from_step=1) as w:
+        y = torch.sqrt(x)  # the root of a nested tensor
+        y.values().sum().backward()
+    (event,) = w.events
+    assert (event.op, event.index) == ("SqrtBackward0", (0,))
+    assert event.lineno == line_of("# the root of a nested tensor", test_a_nested_tensor_that_is_a_leaf)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import gc
 import random
+import subprocess
+import sys
 import weakref
 from typing import Any
 
@@ -266,3 +268,17 @@ def test_nothing_of_a_tripped_step_is_kept_alive() -> None:
 
     with rg.anomaly.watch(policy="record"):
         step([])
+
+
+def test_the_compiler_is_not_imported_for_it() -> None:
+    """To keep a mode of the dispatcher out of compiled code takes seconds; nothing is compiled here."""
+    program = """
+import sys, torch, retrograd as rg
+x = torch.tensor([0.0, 1.0], requires_grad=True)
+with rg.anomaly.watch(policy="skip_step") as w:
+    for _ in w.steps([1]):
+        torch.sqrt(x).sum().backward()
+print(w.event.op, "torch._dynamo" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["SqrtBackward0", "False"], done.stderr

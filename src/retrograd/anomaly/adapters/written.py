@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -44,6 +45,13 @@ def argument_written(code: CodeType | None, at: int, op: str, params: Sequence[s
     if node is None:
         return None
     return Written(line.text(node), number_written(node), is_own)
+
+
+def written_in_place(code: CodeType | None, at: int) -> tuple[str, ast.expr] | None:
+    """The operation in place that an instruction is, by its method's name, and what it changes."""
+    place = place_fields(code, at)
+    line = Line.parse(place.get("code_line"))
+    return None if line is None or "col" not in place else line.written_in_place((place["col"], place["end_col"]))
 
 
 def assigned_to(code: CodeType | None, at: int, op: str, params: Sequence[str], odd: Sequence[str]) -> dict[str, Any]:

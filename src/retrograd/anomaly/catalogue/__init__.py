@@ -11,6 +11,7 @@ last what can be said of any operation.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 
 from retrograd.anomaly.catalogue import (
@@ -98,13 +99,25 @@ def _diagnosed(scene: Scene) -> Diagnosis:
         finding = row.recognise(scene)
         if finding is not None:
             finding = replace(finding, cause=finding.cause + training.aside(scene, finding))
+            lineno = scene.birth.lineno if finding.lineno is None else finding.lineno
+            if finding.rewritten is not None and _draws_anew(scene, finding.rewritten, lineno):
+                finding = replace(finding, rewritten=None)
             earlier = _earlier(scene, finding)
             if earlier is not None:
                 return replace(earlier, number=row.number, title=row.title, cause=finding.cause)
-            lineno = scene.birth.lineno if finding.lineno is None else finding.lineno
             lineno = None if finding.rewritten is None else lineno
             return Diagnosis(row.number, row.title, finding.cause, finding.remedy, lineno)
     return _unknown(scene)
+
+
+def _draws_anew(scene: Scene, rewritten: str, lineno: int | None) -> bool:
+    """Whether a line draws random numbers more often than the one that it replaces: they would not be the same."""
+    places = [(scene.event.lineno, scene.event.code_line), *((each.lineno, each.code_line) for each in scene.chain)]
+    line = next((text for number, text in places if number == lineno and text is not None), None)
+    return line is not None and len(_DRAWS.findall(rewritten)) > len(_DRAWS.findall(line))
+
+
+_DRAWS = re.compile(r"\b(?:rand\w*|\w*drop\w*|normal\w*|bernoulli|gumbel_softmax|multinomial|poisson|r?sample)\(")
 
 
 def _earlier(scene: Scene, finding: Finding) -> Diagnosis | None:

@@ -83,6 +83,13 @@ class Written:
         node = self.argument(position, *names)
         return None if node is None else self.line.text(node)
 
+    @property
+    def changed(self) -> ast.expr | None:
+        """What the operation changes in place, if it does."""
+        if isinstance(self.node, ast.AugAssign):
+            return self.node.target
+        return next((each for each in self.arguments[:1] if self.line.is_written_to(each)), None)
+
     def parts(self) -> tuple[ast.expr, ...]:
         """All arguments."""
         return (*self.arguments, *self.keywords.values())
@@ -206,7 +213,7 @@ class Line:
         if isinstance(node, ast.AugAssign):
             return (first, last), f"{self.text(node.target)} = {new}"
         parent = self._parents.get(node)
-        if self._is_written_to(node):  # what is changed must be the tensor, not something made of it
+        if self.is_written_to(node):  # what is changed must be the tensor, not something made of it
             new = _in_place(self.text(node), new)
         tight = (
             isinstance(parent, (*_LOOSE, ast.Attribute))
@@ -220,11 +227,12 @@ class Line:
             first, last = len(opened) - 1, len(self._encoded) - len(closed) + 1
         return (first, last), atom(new)
 
-    def _is_written_to(self, node: ast.AST) -> bool:
-        """Whether it is a variable that an in-place function or method changes: ``x.log_()``, ``torch.log_(x)``."""
+    def is_written_to(self, node: ast.AST) -> bool:
+        """Whether it is something that an in-place function or method changes: ``x.log_()``, ``torch.log_(x[0])``."""
         parent = self._parents.get(node)
         call = self._parents.get(parent) if isinstance(parent, ast.Attribute) and parent.value is node else parent
-        if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or not isinstance(call, ast.Call):
+        may_be_seen = isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or _may_give_view(node)
+        if not may_be_seen or not isinstance(call, ast.Call):
             return False
         name = dotted(call.func) or f".{getattr(call.func, 'attr', '')}"
         is_function = "." not in name or is_module(name.split(".")[0])
@@ -260,6 +268,14 @@ class Line:
             if isinstance(statement, ast.Assign) and any(self._columns(each) == columns for each in targets):
                 return statement.value, True
         return None, False
+
+    def written_in_place(self, columns: tuple[int, int]) -> tuple[str, ast.expr] | None:
+        """The operation that changes something in place at these columns, by its method's name, and what it changes."""
+        for each in self.operations:
+            if self._columns(each.node) == columns and each.changed is not None:
+                function = each.node.func if isinstance(each.node, ast.Call) else None
+                return getattr(function, "attr", getattr(function, "id", f"{each.op}_")), each.changed
+        return None
 
     def text_given(self, name: str) -> str | None:
         """The text of the one argument that is given by this name, or of what is put into a part of something."""
@@ -451,6 +467,18 @@ def _in_place(target: str, new: str) -> str:
     if match := re.fullmatch(rf"{name} \+ ([\w.-]+)", new):
         return f"{target}.add_({match[1]})"
     return f"{target}.copy_({new})"
+
+
+def _may_give_view(node: ast.AST) -> bool:
+    """Whether it is a call of something else than an operation that makes a new tensor."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else dotted(node.func) or ""
+    op = canonical(name)
+    return name.endswith("_") or op not in KNOWN or (op in TRANSPARENT and op not in _COPYING)
+
+
+_COPYING = frozenset(("clone", "getitem", "to"))
 
 
 def bare(node: ast.AST) -> ast.AST:

@@ -129,6 +129,16 @@ def _guarded(scene: Scene, mask: Mask) -> str | None:
     return scene.guarded(site, guard, around) if known else None
 
 
+def _chooses_from(mask: Mask, scene: Scene) -> bool:
+    """Whether a mask can choose among the elements of the birth's argument, which keeps its shape if it is changed."""
+    condition = named(mask.operation, "condition", "mask") or first(mask.operation)
+    site, argument = scene.site(scene.birth), first(scene.birth)
+    if site is not None and site.written.changed is not None and None not in (condition.shape, argument.shape):
+        return condition.shape == argument.shape
+    sizes = zip(reversed(condition.shape or ()), reversed(argument.shape or ()), strict=False)
+    return all(one == other or 1 in (one, other) for one, other in sizes)
+
+
 def _general(scene: Scene, name: str, call: str) -> str:
     spelling = scene.spelling()
     safe = spelling.where("keep", name, _SAFE.get(scene.op, "1.0"))
@@ -141,7 +151,7 @@ def masked_division(scene: Scene) -> Finding | None:
     if zero is None or scene.op == "pow" or value(zero) not in (0, None):
         return None
     mask = _mask(scene)
-    if mask is None:
+    if mask is None or not _chooses_from(mask, scene):
         return None
     name = scene.called(zero, "x")
     return Finding(
@@ -156,7 +166,7 @@ def masked_division(scene: Scene) -> Finding | None:
 @cause(11, "where around a function outside its safe domain")
 def masked_branch(scene: Scene) -> Finding | None:
     mask = _mask(scene) if scene.op in _GUARDED else None
-    if mask is None:
+    if mask is None or not _chooses_from(mask, scene):
         return None
     operand = first(scene.birth)
     name = scene.called(operand, "x")

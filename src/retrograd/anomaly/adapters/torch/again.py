@@ -11,7 +11,7 @@ import operator
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -34,12 +34,13 @@ _BINARY: dict[type, tuple[str, str, Callable[[Any, Any], Any]]] = {
 _PURE = frozenset(  # without side effects, nor a random number
     (
         *("abs", "acos", "amax", "amin", "asin", "atanh", "clamp", "cos", "cummax", "cumprod", "cumsum", "detach"),
-        *("diff", "double", "exp", "expm1", "flatten", "float", "half", "log", "log10", "log1p", "log2", "logsumexp"),
-        *("max", "mean", "median", "min", "norm", "prod", "quantile", "reciprocal", "reshape", "rsqrt", "sigmoid"),
-        *("sin", "softmax", "sqrt", "square", "squeeze", "std", "sum", "tan", "tanh", "unsqueeze", "var", "view"),
+        *("diagonal", "diff", "double", "exp", "expm1", "flatten", "float", "half", "log", "log10", "log1p", "log2"),
+        *("logsumexp", "max", "mean", "median", "min", "narrow", "norm", "permute", "prod", "quantile", "reciprocal"),
+        *("reshape", "rsqrt", "select", "sigmoid", "sin", "softmax", "sqrt", "square", "squeeze", "std", "sum", "t"),
+        *("tan", "tanh", "transpose", "unsqueeze", "var", "view"),
     )
 )
-_MEMBERS = frozenset(("T", "values", "indices"))
+_MEMBERS = frozenset(("T", "mT", "values", "indices"))
 _POINTWISE = ("add", "sub", "mul", "div", "pow", "abs", "exp", "log", "sqrt", "rsqrt", "reciprocal", "square", "clamp")
 
 
@@ -122,6 +123,21 @@ class _Line:
         if is_born and self.birth is None:
             self.birth = node, name, [Argument(key, each) for key, each in given], result
         return result
+
+
+def variables_of(frame: FrameType | None, code: CodeType | None) -> Mapping[str, Any]:
+    """The variables of a function, if it is under way in a frame or around it, and those of its module."""
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return {} if frame is None else ChainMap(local_variables(frame), frame.f_globals)
+
+
+def worth(expression: ast.expr, variables: Mapping[str, Any]) -> Any:
+    """The value of an expression, without a history; None if it is of a kind that is not computed again."""
+    try:
+        return _Line(variables).value(expression)
+    except Exception:
+        return None
 
 
 def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, depth: int = _DEPTH) -> Made | None:

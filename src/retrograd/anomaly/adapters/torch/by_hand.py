@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch._C._functorch import TransformType
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -276,14 +277,16 @@ class UpdatesByHand:
         """Whether gradients that are returned may go to weights by the program's own hand."""
         return len(args) >= 4 and not args[2] and self._is_open()
 
-    def _is_open(self) -> bool:
-        """Whether any gradients may that are asked for now."""
+    def _is_open(self, within_vmap: bool = False) -> bool:
+        """Whether any gradients may that are asked for now, or those of samples."""
         monitor = self._monitor
         if expected.depth or monitor._agreement.active:
             return False
         if monitor._optimizer is not None or monitor.watch.optimizer is not None:
             return False
-        return torch._C._functorch.peek_interpreter_stack() is None and not torch.compiler.is_compiling()
+        levels = torch._C._functorch.get_interpreter_stack() or []
+        samples = within_vmap and all(each.key() == TransformType.Vmap for each in levels)
+        return (samples or not levels) and not torch.compiler.is_compiling()
 
     def _doubt(self, chain: Chain, points: Sequence[Tensor], suspicion: _Suspicion) -> None:
         """Watch for the next point at this place, which may be made of these gradients by new tensors."""
@@ -455,9 +458,14 @@ class UpdatesByHand:
             _redo(undone)
         return suspicion.withheld
 
-    def settle(self) -> None:
-        """Look at the leaves of what was returned, for writes that were not seen, and suspect nothing any more."""
+    def settle(self, for_good: bool = False) -> None:
+        """Look at the leaves of what was returned, for writes that were not seen, and suspect nothing any more.
+
+        With ``for_good`` also for new tensors in their place, because no more gradients may be asked for.
+        """
         self._settle(asked=False)
+        if for_good:
+            self._new_tensors.settle()
 
     def _settle(self, asked: bool) -> bool:
         """The same, for suspicions that are over if ``asked`` for other gradients; say whether these are to be zero."""

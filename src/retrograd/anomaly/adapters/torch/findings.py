@@ -151,7 +151,7 @@ class Findings:
             origin = self._origin(self._run_model_again(backward=False))
         if origin is None and self._tail is not None:
             found = self._tail.losses if lost else self._tail.births
-            origin = self._origin(found(self._sites.sites_behind))
+            origin = self._origin(found(self._sites.sites_behind, self.names.frame))
         origin = origin or self._origin(self._run_model_again(backward=True))
         return None if origin is None else self._event(origin, harmed)
 

@@ -8,6 +8,7 @@ its weights.
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 from collections import Counter
@@ -18,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_flatten
 
-from retrograd.anomaly.adapters.torch.calls import bad, can_be_bad, has_nan, is_bad
+from retrograd.anomaly.adapters.torch.calls import Call, bad, can_be_bad, has_nan, is_bad
 from retrograd.anomaly.adapters.torch.gradients import finite_norm, kind_of, loss_number
 from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.recording import unseen
-from retrograd.anomaly.adapters.torch.transforms import Transformed
+from retrograd.anomaly.adapters.torch.transforms import Sample, Transformed, mean_of_samples, samples_of
 from retrograd.anomaly.adapters.variables import held_around
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
@@ -147,7 +149,8 @@ class NewTensors:
     monitor
         Whose policies hold, and who explains.
     is_open
-        Whether gradients that are returned now may go to weights.
+        Whether gradients that are returned now may go to weights; asked with whether they may be those of samples,
+        within ``vmap``.
     count
         Called with what counts as a step.
     step_ended
@@ -157,7 +160,7 @@ class NewTensors:
     def __init__(
         self,
         monitor: TorchMonitor,
-        is_open: Callable[[], bool],
+        is_open: Callable[[bool], bool],
         count: Callable[[Asked], None],
         step_ended: Callable[[], None],
     ) -> None:
@@ -168,16 +171,20 @@ class NewTensors:
         self._chains: dict[Any, Chain] = {}
         self._explained = 0  # doubts, before anything came of them
         self._calls = 0
+        self._follows = False
         self._in_doubt: list[tuple[int, Chain]] = []  # since which call
 
     def start(self, patches: Patches) -> None:
         from torch._functorch import eager_transforms
 
         patches.wrap(eager_transforms, "grad_and_value_impl", self._grad_and_value)
+        patches.wrap(eager_transforms, "_vjp_with_argnums", self._vjp)
+        self._follows = True
 
     def stop(self) -> None:
         """Let go of everything."""
         self._chains, self._explained, self._in_doubt = {}, 0, []
+        self._follows = False
 
     # --- the points -----------------------------------------------------------------------------------------------
 
@@ -247,6 +254,36 @@ class NewTensors:
             self._monitor.watch.in_vain(kind, event, _NEVER_BACK.format(PATIENCE))
         return False
 
+    def settle(self) -> None:
+        """Look for what became of points whose gradients were bad, after which none were asked for any more."""
+        in_doubt, self._in_doubt = self._in_doubt, []
+        for _, chain in in_doubt:
+            doubt, chain.doubt = chain.doubt, None
+            if doubt is None or doubt.explain is doubt.event is None or expected.depth:
+                continue
+            with unseen(), torch.no_grad():
+                became = {} if any(map(is_bad, doubt.points)) else self._became(doubt)
+                kind = kind_of(list(became.values()))
+                if became and self._monitor.watch.listens_to(kind) and not self._can_go_back([], [*became.values()]):
+                    before = [doubt.points[number] for number in became]
+                    self._harm(chain, replace(doubt, points=before), kind, list(became.values()))
+
+    def _became(self, doubt: Doubt) -> dict[int, Tensor]:
+        """What the program holds in place of points, by their numbers: tensors that are bad where the gradient was."""
+        known = {id(each) for each in doubt.gradients}
+        held = [each for each in held_around(sys._getframe(1), _is_member) if is_point(each) and id(each) not in known]
+        found: dict[int, Tensor] = {}
+        for number, (point, gradient) in enumerate(zip(doubt.points, doubt.gradients, strict=True)):
+            if gradient is None or not is_bad(gradient):
+                continue
+            one = replace(doubt, points=[point], gradients=[gradient])
+            alike = (each for each in held if each.shape == point.shape and each.dtype == point.dtype and is_bad(each))
+            became = next((each for each in alike if one.leads_to([each])), None)
+            if became is None:
+                return {}
+            found[number] = became
+        return found
+
     def _can_go_back(self, points: Sequence[Tensor], lost: Sequence[Tensor]) -> bool:
         """Whether the program holds finite tensors in place of bad ones, or leaves to a library where it goes."""
         frame = sys._getframe(1)
@@ -292,40 +329,88 @@ class NewTensors:
         self, original: Any, func: Any, argnums: Any, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Gradients are asked of a transform, which can be run again."""
-        monitor = self._monitor
-        if monitor._busy or _graph_task() != -1 or not self._is_open():
-            return original(func, argnums, has_aux, args, kwargs)
-        call = Transformed(func, argnums, has_aux, args, kwargs)
-        points = [each for each in call.inputs() if is_point(each)]
+        asking = self._ask(Transformed(func, argnums, has_aux, args, kwargs))
+        result = original(func, argnums, has_aux, args, kwargs)
+        if asking is not None:
+            self._answered(asking, result[0], result[1][0] if has_aux else result[1])
+        return result
+
+    def _vjp(self, original: Any, func: Any, *primals: Any, argnums: Any = None, has_aux: bool = False) -> Any:
+        """The same of one that returns a function, which returns them."""
+        numbers = tuple(range(len(primals))) if argnums is None else argnums
+        asking = self._ask(Transformed(func, numbers, has_aux, primals, {}))
+        result = original(func, *primals, argnums=argnums, has_aux=has_aux)
+        if asking is None:
+            return result
+        output, back, *aux = result
+
+        @functools.wraps(back)
+        def looked_at(cotangents: Any, *args: Any, **kwargs: Any) -> Any:
+            gradients = back(cotangents, *args, **kwargs)
+            self._answered(asking, gradients, output, cotangents)
+            return gradients
+
+        return output, looked_at, *aux
+
+    def _ask(self, call: Transformed) -> _Asking | None:
+        """A transform is about to be run; None if what it returns goes to nothing that is looked at."""
+        if self._monitor._busy or _graph_task() != -1 or not self._is_open(True):
+            return None
+        points = [each for each in map(samples_of, call.inputs()) if is_point(each)]
         if not points:
-            return original(func, argnums, has_aux, args, kwargs)
+            return None
         chain = self.at(points)
         if chain.doubt or chain.lost_for:
             self.judge(chain, points)
-        result = original(func, argnums, has_aux, args, kwargs)
-        loss = result[1][0] if has_aux else result[1]
-        number = loss_number(loss) if can_be_bad(loss) else None
-        asked, chain.asked = chain.asked, Asked(number if isinstance(number, float) else None)
-        if chain.trains:
-            self._count(asked)
-            self._count(chain.asked)
+        return _Asking(call, points, chain)
+
+    def _answered(self, asking: _Asking, gradients: Any, output: Any, cotangents: Any = None) -> None:
+        """It has returned gradients, once or several times."""
+        monitor, chain = self._monitor, asking.chain
+        if not self._follows:
+            return
+        results = [each for each in map(samples_of, tree_flatten(output)[0]) if isinstance(each, Tensor)]
+        if not asking.is_counted:
+            asking.is_counted = True
+            number = loss_number(mean_of_samples(output)) if len(results) == 1 and can_be_bad(results[0]) else None
+            asked, chain.asked = chain.asked, Asked(number if isinstance(number, float) else None)
+            if chain.trains:
+                self._count(asked)
+                self._count(chain.asked)
         if monitor._is_due():
-            gradients = call.results(result[0], points)
-            chain.asked.norm = finite_norm([each for each in gradients if each is not None])
+            returned = asking.call.results(gradients, asking.points)
+            chain.asked.norm = finite_norm([each for each in returned if each is not None])
             if chain.asked.counted:
                 monitor.watch.remember_grad_norm(chain.asked.norm)
-            wrong = chain.asked.norm is None
-            self.doubt(chain, points, gradients, (lambda: self._of_transform(call, points, loss)) if wrong else None)
+            explain = None
+            if chain.asked.norm is None:
+                run_again = functools.partial(
+                    asking.call.run_again, Sample.of_bad(tree_flatten(gradients)[0]), cotangents
+                )
+                explain = functools.partial(self._of_transform, run_again, asking.points, results)
+            self.doubt(chain, asking.points, returned, explain)
         if chain.asked.counted:
             self._step_ended()
         else:
             monitor._recordings.begin_if_due(max(monitor.watch.step, 1))
-        return result
 
-    def _of_transform(self, call: Transformed, points: Sequence[Tensor], loss: Tensor) -> NaNEvent:
+    def _of_transform(
+        self, run_again: Callable[[], list[tuple[Call, int]]], points: Sequence[Tensor], results: Sequence[Tensor]
+    ) -> NaNEvent:
+        loss = next(filter(is_bad, results), results[0])
         with self._monitor._at_work():
-            event = self._monitor._findings().in_transform(points, loss, call.run_again)
+            event = self._monitor._findings().in_transform(points, loss, run_again)
         return replace(event, step=max(self._monitor.watch.step, 1), batch_idx=self._monitor.watch.batch_idx)
+
+
+@dataclass(eq=False)
+class _Asking:
+    """One call of a transform, the points that it differentiates at, and their chain."""
+
+    call: Transformed
+    points: list[Tensor]
+    chain: Chain
+    is_counted: bool = False  # as asked for
 
 
 _NEVER_BACK = (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Any
 
@@ -14,20 +14,23 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_inf, has_nan, is_given_back, seq_of
+from retrograd.anomaly.adapters.torch.entries import (
+    WITHOUT_EDGE,
+    arguments_for,
+    entry_of,
+    is_list,
+    is_needed,
+    with_edge,
+    writing_entry,
+)
 from retrograd.anomaly.adapters.torch.numbers import read_numbers
 from retrograd.anomaly.adapters.torch.packed import may_be_read
+from retrograd.anomaly.adapters.torch.parts import certain_part, writes_to_part, written_by
+from retrograd.anomaly.adapters.written import written_in_place
 from retrograd.anomaly.names import canonical
 
 SiteOf = Callable[[int], "tuple[CodeType, int] | None"]
 
-# Tensor parameters that no gradient flows to, so that a node has no edge for them.
-_WITHOUT_EDGE = frozenset(
-    (
-        *("condition", "mask", "index", "indices", "target", "targets"),
-        *("input_lengths", "target_lengths", "running_mean", "running_var"),
-    )
-)
-_NO_PARAMETERS = re.compile(r"_sym_|^(?:result|output)\d*$|total_weight|source_dim")  # that nodes save besides
 _SIDE_EFFECTS = ("dropout", "bernoulli", "rrelu", "multinomial")
 _OF_NO_INFLUENCE = {"momentum": 0.0}  # on the result
 
@@ -102,7 +105,7 @@ def calls_of(
     for node, saved in nodes.items():
         if hasattr(node, "variable"):
             continue
-        overload = _overload_of(node, saved)
+        overload = entry_of(node, saved)
         call = calls[node] = _call(node, saved, overload, calls, site_of)
         overloads[call] = overload
     for (node, output), value in known.items():
@@ -112,9 +115,30 @@ def calls_of(
         _take_over(call)
         _note_number(call)
         read_numbers(call, frame)
-        if not call.known:
+        if writes_to_part(node):
+            _write(node, call, calls, frame)
+        elif not call.known:
             _compute(node, call, overloads[call])
     return calls
+
+
+def _write(node: Any, call: Call, calls: dict[Any, Call], frame: FrameType | None) -> None:
+    """What has written to a part of a tensor, as a call of its own, if the line tells the operation."""
+    found = written_in_place(call.code, call.at)
+    entry = None if found is None else writing_entry(found[0], len(node.next_functions))
+    if found is None or entry is None:
+        return
+    arguments = list(_arguments(node, {}, entry, calls))
+    write = replace(call, name=str(entry), args=arguments, outputs=[None])
+    _take_over(write)
+    read_numbers(write, frame)
+    whole, part = arguments[0].value, certain_part(call, frame, node._input_metadata[0].shape)
+    if part is not None:
+        arguments[0].value, write.pointwise = part.of(whole), True
+        write.outputs[0] = result = written_by(write)
+        call.outputs[0] = None if result is None else part.put(result, whole)
+    before = Argument("input", whole, arguments[0].made_by, arguments[0].output, arguments[0].leaf)
+    call.args = [before, Argument("part", write.outputs[0], write)]
 
 
 def _call(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call], site_of: SiteOf) -> Call:
@@ -154,20 +178,20 @@ def _arguments(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any,
         for number, edge in enumerate(edges):
             yield _argument(f"args[{number}]", None, edge, calls)
         return
-    with_edge = {parameter.name for parameter in _with_edge(overload, len(edges))}
+    differentiable = {parameter.name for parameter in with_edge(overload, len(edges))}
     for parameter in overload._schema.arguments:
         name = "input" if parameter.name == "self" else parameter.name
         value = saved.get(parameter.name)
-        if _is_list(parameter) and parameter.name not in _WITHOUT_EDGE:
+        if is_list(parameter) and parameter.name not in WITHOUT_EDGE:
             for number, edge in enumerate(edges):
                 yield _argument(f"{name}[{number}]", None, edge, calls)
-        elif parameter.name in with_edge and edges:
+        elif parameter.name in differentiable and edges:
             argument = _argument(name, value, edges.pop(0), calls)
-            argument.missing &= _is_needed(parameter)  # a layer has no bias, or a trainable one
+            argument.missing &= is_needed(parameter)  # a layer has no bias, or a trainable one
             yield argument
         else:
             given = _given(parameter, value, node)
-            yield Argument(name, given, missing=given is None and _is_needed(parameter))
+            yield Argument(name, given, missing=given is None and is_needed(parameter))
 
 
 def _argument(name: str, value: Any, edge: Any, calls: dict[Any, Call]) -> Argument:
@@ -216,25 +240,11 @@ def _compute(node: Any, call: Call, overload: Any) -> None:
     """The operation once more, where all that it needs is known."""
     if overload is None or any(word in str(overload) for word in _SIDE_EFFECTS):
         return
-    values = {}
-    lists: dict[str, list[Any]] = {}
-    for argument in call.args:
-        name, is_item, _ = argument.name.partition("[")
-        if argument.missing or (argument.value is None and argument.made_by is not None):
-            return
-        if is_item:
-            lists.setdefault(name, []).append(argument.value)
-        else:
-            values["self" if name == "input" else name] = argument.value
-    values |= lists
-    parameters = {each.name: each for each in overload._schema.arguments}
-    if "input" in parameters and "self" in values and "self" not in parameters:
-        values["input"] = values.pop("self")
+    if any(each.missing or (each.value is None and each.made_by is not None) for each in call.args):
+        return
+    values = arguments_for(overload, call.args)
     if values.get("training"):  # running statistics would be written to
         values |= {name: None for name in ("running_mean", "running_var") if name in values}
-    for name, value in values.items():
-        if isinstance(value, float) and _is_tensor(parameters[name]):
-            values[name] = torch.scalar_tensor(value)
     try:
         with torch.no_grad():
             result = overload(**values)
@@ -245,58 +255,6 @@ def _compute(node: Any, call: Call, overload: Any) -> None:
         fits = nr < len(results) and isinstance(results[nr], Tensor) and list(results[nr].shape) == list(meta.shape)
         if fits and results[nr].dtype == meta.dtype and call.outputs[nr] is None:
             call.outputs[nr] = results[nr]
-
-
-def _overload_of(node: Any, saved: Iterable[str]) -> Any:
-    """The dispatcher's entry that made a node: the one with its name whose tensors match the edges and whose other
-    parameters match what was saved."""
-    stem = re.sub(r"Backward\d*", "", node.name()).replace("_", "").lower()
-    saved = {name for name in saved if not re.search(_NO_PARAMETERS, name)}
-    edges = len(node.next_functions)
-    for name in _entries().get(stem, []) + _entries().get(f"{stem}forward", []):
-        packet = getattr(torch.ops.aten, name)
-        for overload in (getattr(packet, each) for each in packet.overloads()):
-            parameters = overload._schema.arguments
-            known = {each.name for each in (*parameters, *overload._schema.returns)}
-            if overload._schema.is_mutable or not saved <= known:
-                continue
-            tensors = _with_edge(overload, edges)
-            several = any(_is_list(each) and each.name not in _WITHOUT_EDGE for each in parameters)
-            needed = [each for each in tensors if _is_needed(each)]
-            if several or len(needed) <= edges <= len(tensors):
-                return overload
-    return None
-
-
-@functools.cache
-def _entries() -> dict[str, list[str]]:
-    """The names of the dispatcher's entries by what a node has of them, which is neither underscores nor capitals."""
-    found: dict[str, list[str]] = {}
-    full = (name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
-    for name in sorted({each.removeprefix("aten::") for each in full}, key=lambda each: (each.startswith("_"), each)):
-        found.setdefault(name.replace("_", "").lower(), []).append(name)
-    return found
-
-
-def _with_edge(overload: Any, edges: int) -> list[Any]:
-    """The tensor parameters that a gradient may flow to; to a target only where there are edges enough."""
-    tensors = [each for each in overload._schema.arguments if _is_tensor(each)]
-    found = [each for each in tensors if each.name not in _WITHOUT_EDGE]
-    for_target = sum(map(_is_needed, found)) < edges
-    return [each for each in tensors if each in found or (each.name == "target" and for_target)]
-
-
-def _is_needed(parameter: Any) -> bool:
-    """Whether an operation cannot do without a parameter."""
-    return not parameter.has_default_value() and not str(parameter.type).startswith("Optional[")
-
-
-def _is_tensor(parameter: Any) -> bool:
-    return str(parameter.type) in ("Tensor", "Optional[Tensor]")
-
-
-def _is_list(parameter: Any) -> bool:
-    return str(parameter.type).startswith("List[") and "Tensor" in str(parameter.type)
 
 
 def is_python(node: Any) -> bool:

@@ -501,7 +501,7 @@ class TorchMonitor:
     def settle(self) -> None:
         """Read the result of the step before, if it is still out."""
         self._lag.settle()
-        self._by_hand.settle()
+        self._by_hand.settle(for_good=True)
 
     def _known_later(self, step: LateStep, losses: Sequence[float]) -> None:
         for loss in losses:

@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Any
 
@@ -21,14 +22,17 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.frames import frame_in_backward, landmarks
 from retrograd.anomaly.adapters.torch.graph import is_python, saved_by
+from retrograd.anomaly.adapters.torch.parts import Part, node_within, writes_to_part
 from retrograd.anomaly.adapters.variables import variables_at
 
 MOST_BYTES = 1 << 30  # of tensors that the record keeps alive
 MOST_CALLS = 1 << 17
 _NEW = torch.ops.aten.lift_fresh.default  # what torch.tensor() ends with
 _COPY = torch.ops.aten.copy_.default
+_CLONE = str(torch.ops.aten.clone.default)
 _NUMBER = torch.ops.aten.scalar_tensor.default  # how functions composed of others write one
 _MOST_LEVELS = 4  # of gradients of gradients
+_MOST_PARTS = 64  # of tensors, that one operation writes to
 _COPIED = 1 << 24  # elements; what is overwritten in place is copied before if it is no larger
 
 
@@ -65,11 +69,16 @@ class Recorder(TorchDispatchMode):
         self.called_from: tuple[FrameType | None, tuple[CodeType, int]] | None = None
         _recorders.add(self)
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled meanwhile; to have torch see to that would import its compiler, which takes seconds."""
+        return False
+
     # --- forward --------------------------------------------------------------------------------------------------
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is _NEW or self.paused:
+        if func is _NEW or self.paused or _only_asks(func):
             return func(*args, **kwargs)
         if self._in_backward and not torch.is_grad_enabled():
             return self._inside_backward(func, args, kwargs)
@@ -103,13 +112,20 @@ class Recorder(TorchDispatchMode):
         if around.applied is not None:
             call.applied = around.applied.f_code, around.applied.f_lasti
         self._put_into_node(call)
-        self._by_seq.setdefault(call.seq, call)  # type: ignore[arg-type]
+        self._note_seq(call, func._schema.is_mutable)
         for number, output in enumerate(outputs):
             if output is not None:
                 self._made[id(output)] = (call, number)
         self.add(call)
         if func._schema.is_mutable and call.bad:
             self._writers[memory_of(outputs[0])] = call
+
+    def _note_seq(self, call: Call, writes: bool) -> None:
+        """Note which operation was called first after a node was made."""
+        assert call.seq is not None
+        first = self._by_seq.setdefault(call.seq, call)
+        if writes and first.name == _CLONE and (first.code, first.at) == (call.code, call.at):
+            self._by_seq[call.seq] = call  # what it overwrites is saved by its node before, and has a node itself
 
     def _line(self, frame: FrameType) -> tuple[CodeType, int]:
         """Where a frame is, or was when it made the call for which a model is run again."""
@@ -255,7 +271,10 @@ class Recorder(TorchDispatchMode):
         With transforms around it, as of ``torch.func``, an operation makes a node for each, before it is called.
         """
         seq = seq_of(node)
-        return next((self._by_seq[each] for each in range(seq, seq + _MOST_LEVELS) if each in self._by_seq), None)
+        after = range(seq, seq + _MOST_LEVELS)
+        if writes_to_part(node):  # which hides the node of the operation, the one before
+            after = range(seq - 1, seq - _MOST_PARTS, -1)
+        return next((self._by_seq[each] for each in after if each in self._by_seq), None)
 
     def watch_backward(self, roots: Iterable[Tensor]) -> Backward:
         """Write down the work of every node behind some tensors; a context manager."""
@@ -303,6 +322,16 @@ class Recorder(TorchDispatchMode):
                         variables=variables_at(frame),
                     )
         return result
+
+
+@functools.cache
+def _only_asks(func: Any) -> bool:
+    """Whether an operation neither makes nor changes a tensor, such as one that tells the size of a subclass.
+
+    torch asks so while it finds out whether a nested tensor is a leaf, and must not be asked the same meanwhile.
+    """
+    schema = func._schema
+    return not schema.is_mutable and not any("Tensor" in str(each.type) for each in schema.returns)
 
 
 def _copy(tensor: Tensor) -> Tensor:
@@ -398,6 +427,9 @@ class Backward:
             first = self._recorder.call_of(node)
             forward = None if is_python(node) else first
             args = [self._arrived(node, nr, grad) for nr, grad in enumerate(arrived) if grad is not None]
+            inside = self._on_part(node, first, made, args) if writes_to_part(node) else None
+            if inside is not None:
+                args.append(Argument("part", inside.outputs[0], inside, 0))
             call = Call(
                 node.name(),
                 args + saved_arguments(saved_by(node), forward),
@@ -414,9 +446,32 @@ class Backward:
             self._recorder.add(call)
             for nr, (following, place) in enumerate(node.next_functions):
                 if following is not None and nr < len(made) and made[nr] is not None:
-                    self._arriving.setdefault((following, place), []).append((call, nr))
+                    maker = call if nr == 0 or inside is None else inside
+                    self._arriving.setdefault((following, place), []).append((maker, nr))
 
         return hook
+
+    def _on_part(self, node: Any, write: Call | None, made: Sequence[Any], arrived: list[Argument]) -> Call | None:
+        """The work of the node that is hidden in that of a tensor, to a part of which an operation has written."""
+        view = write.args[0].itself if write is not None and write.args else None
+        part = None if view is None else Part.written(view, view._base, node._input_metadata[0].shape)
+        hidden = None if write is None or part is None else node_within(write)
+        if write is None or part is None or hidden is None or not arrived:
+            return None
+        grad = replace(arrived[0], value=part.of(arrived[0].tensor))
+        call = Call(
+            hidden.name(),
+            [grad, *saved_arguments(saved_by(hidden), write)],
+            [part.of(made[0]), *made[1:]],
+            self._recorder.next_order(),
+            pointwise=write.pointwise,
+            forward=write,
+            is_backward=True,
+            thread=threading.current_thread().name,
+        )
+        _place(call, write, node)
+        self._recorder.add(call)
+        return call
 
     def _arrived(self, node: Any, nr: int, grad: Tensor) -> Argument:
         """A gradient that came to a node, and what made it: one node, or the sum of what several made."""

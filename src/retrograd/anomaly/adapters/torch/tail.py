@@ -7,13 +7,14 @@ beside the model's activations, so that references to them cost little.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, bytes_of, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.graph import SiteOf, calls_of, is_python, saved_by
+from retrograd.anomaly.adapters.torch.parts import work_on_line, writes_to_part
 from retrograd.anomaly.adapters.torch.recording import saved_arguments
 from retrograd.anomaly.libraries import is_between
 
@@ -51,7 +52,8 @@ class Tail:
             if not self._affords(saved.values()):
                 break
             self._saved[node] = saved
-            if is_python(node) or any(isinstance(each, Tensor) for each in saved.values()):  # others are linear
+            hides = is_python(node) or writes_to_part(node)
+            if hides or any(isinstance(each, Tensor) for each in saved.values()):  # others are linear
                 self._handles.append(node.register_hook(self._at(node)))
             queue += [following for following, _ in node.next_functions if following is not None]
 
@@ -76,22 +78,27 @@ class Tail:
             handle.remove()
         self._handles = []
 
-    def losses(self, sites_behind: SitesBehind) -> list[tuple[Call, int]]:
-        """What made the losses that are not finite."""
-        calls = self._calls(sites_behind)
+    def losses(self, sites_behind: SitesBehind, frame: FrameType | None) -> list[tuple[Call, int]]:
+        """What made the losses that are not finite; ``frame`` is as for :meth:`births`."""
+        calls = self._calls(sites_behind, frame)
         return [(calls[node], output) for (node, output), loss in self._known.items() if node in calls and is_bad(loss)]
 
-    def births(self, sites_behind: SitesBehind) -> list[tuple[Call, int]]:
-        """What the first of these operations made whose gradients came in finite and went out otherwise."""
+    def births(self, sites_behind: SitesBehind, frame: FrameType | None) -> list[tuple[Call, int]]:
+        """What the first of these operations made whose gradients came in finite and went out otherwise.
+
+        ``frame`` is where to begin to look for variables.
+        """
         for node, made, arrived in self._work:
             if any(map(is_bad, made)) and not any(map(is_bad, arrived)):
-                call = self._call(node, self._calls(sites_behind)[node], made, arrived)
-                return [(call, number) for number, each in enumerate(made) if is_bad(each)]
+                forward = self._calls(sites_behind, frame)[node]
+                work = work_on_line(node, forward, made, arrived, frame) if writes_to_part(node) else None
+                call = work or self._call(node, forward, made, arrived)
+                return [(call, number) for number, each in enumerate(call.outputs) if is_bad(each)]
         return []
 
-    def _calls(self, sites_behind: SitesBehind) -> dict[Any, Call]:
+    def _calls(self, sites_behind: SitesBehind, frame: FrameType | None) -> dict[Any, Call]:
         nodes = dict(sorted(self._saved.items(), key=lambda each: seq_of(each[0])))
-        return calls_of(nodes, self._known, sites_behind(self.roots))
+        return calls_of(nodes, self._known, sites_behind(self.roots), frame)
 
     def _call(self, node: Any, forward: Call, made: tuple[Any, ...], arrived: tuple[Any, ...]) -> Call:
         grads = [Argument("grad", each) for each in arrived if each is not None]
