@@ -225,7 +225,7 @@ class UpdatesByHand:
     # --- the gradients --------------------------------------------------------------------------------------------
 
     def _run_backward(self, original: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
-        own = self._monitor._busy or _graph_task() != -1  # ours, or within another
+        own = self._monitor._now.busy or _graph_task() != -1  # ours, or within another
         if not own:
             self._monitor.watch.goes_on()
         withheld = self._settle(asked=True) if self._suspicions and not own else False
@@ -282,7 +282,7 @@ class UpdatesByHand:
         monitor = self._monitor
         if expected.depth or monitor._agreement.active:
             return False
-        if monitor._optimizer is not None or monitor.watch.optimizer is not None:
+        if monitor._now.optimizer is not None or monitor.watch.optimizer is not None:
             return False
         levels = torch._C._functorch.get_interpreter_stack() or []
         samples = within_vmap and all(each.key() == TransformType.Vmap for each in levels)
@@ -395,7 +395,7 @@ class UpdatesByHand:
 
     def write(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Carry out an operation that writes, and undo it if it spoils a leaf and the policy asks for that."""
-        if self._monitor._busy or expected.depth:
+        if self._monitor._now.busy or expected.depth:
             return func(*args, **kwargs)
         written, given = _given(func, args, kwargs)
         memory = {memory_of(each) for each in written}

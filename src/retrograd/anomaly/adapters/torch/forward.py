@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -61,6 +62,14 @@ class ModelCall:
             self.gradients[number] = gradient
 
 
+class _Here(threading.local):
+    """The calls of a thread, and whether one of them is run again."""
+
+    def __init__(self) -> None:
+        self.calls: deque[ModelCall] = deque(maxlen=_MOST_CALLS)
+        self.running = False
+
+
 class ModelCalls:
     """Remembers how models were called since the last update, and runs them again.
 
@@ -69,9 +78,8 @@ class ModelCalls:
 
     def __init__(self) -> None:
         self._models: list[torch.nn.Module] = []
-        self._calls: deque[ModelCall] = deque(maxlen=_MOST_CALLS)
+        self._here = _Here()
         self._handles: list[Any] = []
-        self._running = False
 
     def follow(self, model: torch.nn.Module) -> None:
         """Remember the calls of a model from here on, until :meth:`stop`."""
@@ -85,34 +93,34 @@ class ModelCalls:
         for handle in self._handles:
             handle.remove()
         self._handles, self._models = [], []
-        self._calls.clear()
+        self._here.calls.clear()
 
     def kept(self) -> list[ModelCall]:
         """The calls that are remembered."""
-        return list(self._calls)
+        return list(self._here.calls)
 
     def forget(self) -> list[ModelCall]:
         """Forget the calls of the step that is over, and return them."""
         calls = self.kept()
-        self._calls.clear()
+        self._here.calls.clear()
         return calls
 
     @contextmanager
     def of_earlier_step(self, calls: Iterable[ModelCall]) -> Iterator[None]:
         """A context in which other calls stand for those of the present step."""
-        present, self._calls = self._calls, deque(calls)
+        present, self._here.calls = self._here.calls, deque(calls)
         try:
             yield
         finally:
-            self._calls = present
+            self._here.calls = present
 
     def _before(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._is_heard():
-            self._calls.append(ModelCall(args, kwargs, module, user_frame(sys._getframe(1))))
+            self._here.calls.append(ModelCall(args, kwargs, module, user_frame(sys._getframe(1))))
 
     def _after(self, module: Any, args: Any, output: Any) -> None:
-        if self._is_heard() and self._calls:
-            self._calls[-1].observe(output)
+        if self._is_heard() and self._here.calls:
+            self._here.calls[-1].observe(output)
 
     def _is_heard(self) -> bool:
         """Whether this is a call of the program's own: no second one, no trace, of which a look would be a part, and
@@ -122,16 +130,16 @@ class ModelCalls:
             return False
         if torch._C._functorch.peek_interpreter_stack() is not None:
             return False
-        return torch.is_grad_enabled() and not self._running
+        return torch.is_grad_enabled() and not self._here.running
 
     def nodes_of_outputs(self) -> set[int]:
         """The nodes of the graph, by their sequence numbers, with which a model's part of it ends."""
-        return {node for call in self._calls for node in call.nodes}
+        return {node for call in self._here.calls for node in call.nodes}
 
     @property
     def outputs_got_bad_gradients(self) -> bool:
         """Whether the gradients that came to a model's outputs were not finite: then it is not the model's doing."""
-        return any(is_bad(gradient) for call in self._calls for gradient in call.gradients.values())
+        return any(is_bad(gradient) for call in self._here.calls for gradient in call.gradients.values())
 
     def run_again(self, backward: bool) -> list[tuple[Call, int]]:
         """Run the calls once more, everything written down, and say what in the record is not finite.
@@ -144,19 +152,19 @@ class ModelCalls:
             Whether to go on with the gradients that came to the outputs, and answer with what arrived at parameters;
             otherwise with outputs of the model.
         """
-        if not self._calls:
+        if not self._here.calls:
             return []
         random, buffers = RandomState(), Copies(each for model in self._models for each in small_buffers(model))
         gradients = Gradients(each for model in self._models for each in model.parameters())
-        self._running = True
+        self._here.running = True
         try:
             with torch.enable_grad():
-                for call in self._calls:
+                for call in self._here.calls:
                     found = self._run(call, backward)
                     if found:
                         return found
         finally:
-            self._running = False
+            self._here.running = False
             random.restore()
             gradients.restore()
             with torch.no_grad():

@@ -354,7 +354,7 @@ class NewTensors:
 
     def _ask(self, call: Transformed) -> _Asking | None:
         """A transform is about to be run; None if what it returns goes to nothing that is looked at."""
-        if self._monitor._busy or _graph_task() != -1 or not self._is_open(True):
+        if self._monitor._now.busy or _graph_task() != -1 or not self._is_open(True):
             return None
         points = [each for each in map(samples_of, call.inputs()) if is_point(each)]
         if not points:

@@ -25,7 +25,7 @@ from retrograd.anomaly.adapters.torch.distributed import Agreement
 from retrograd.anomaly.adapters.torch.failures import explanation
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
-from retrograd.anomaly.adapters.torch.frames import Steps, Turns, user_frame
+from retrograd.anomaly.adapters.torch.frames import user_frame
 from retrograd.anomaly.adapters.torch.gradients import (
     Seen,
     bad_ones,
@@ -52,6 +52,7 @@ from retrograd.anomaly.adapters.torch.scaling import Scaling
 from retrograd.anomaly.adapters.torch.sites import SiteLog
 from retrograd.anomaly.adapters.torch.snapshot import Snapshot, Withheld
 from retrograd.anomaly.adapters.torch.tail import Tail
+from retrograd.anomaly.adapters.torch.under_way import UnderWay
 from retrograd.anomaly.adapters.torch.unhooked import leave_out
 from retrograd.anomaly.adapters.torch.updates import Divisions, optimizer_context
 from retrograd.anomaly.adapters.torch.warned import point_at_callers
@@ -80,6 +81,7 @@ class TorchMonitor:
         self.watch = watch
         self.model = watch.model if isinstance(watch.model, torch.nn.Module) else None
         self.updates = 0
+        self._now = UnderWay(watch.optimizer)
         self._updated = 0, 0  # the last two steps after which an optimizer was called
         self._patches = Patches()
         self._handles: list[Any] = []
@@ -89,25 +91,12 @@ class TorchMonitor:
         self._scaling = Scaling(weakly(self._bad_scale), weakly(self._step_is_over), weakly(self._rehearsing))
         self._agreement = Agreement()
         self._lag = Lag(weakly(self._known_later))
-        self._tail: Tail | None = None
-        self._turns = Turns()
         self._growth = Growth()
         self._deferred: NaNEvent | None = None  # what this process alone knows so far
         self._recordings = Recordings(watch)
-        self._optimizer: Any = watch.optimizer  # the one that stepped last
-        self._steps = Steps()
         self._by_hand = UpdatesByHand(self)
         self._reads = Reads(self)
         self._divisions = Divisions(watch, weakly(self._context), self._recordings, weakly(self._findings))
-        self._busy = False  # with our own work, which is not looked at
-        self._withheld = False  # the coming update
-        self._withheld_from: set[int] = set()  # the leaves that it goes to
-        self._loss_is_told = False  # of a bad loss, so that the gradients that come from it are no news
-        self._told: dict[int, Tensor] = {}  # such gradients, by their leaves, until the next update
-        self._hidden: Withheld | None = None  # while an update is withheld
-        self._waiting: list[Tensor] = []  # losses on a device, to be read with the gradients
-        self._checked: Seen | None = None  # what clipping has shown to be finite
-        self._clipping: dict[str, Any] | None = None
         self._pace = Pace(watch, LOOKS)
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -153,9 +142,7 @@ class TorchMonitor:
             handle.remove()
         self._handles = []
         self._patches.undo()
-        self._waiting, self._checked, self._tail, self._told = [], None, None, {}
-        self._steps.forget()
-        self._turns = Turns()
+        self._now = UnderWay(self.watch.optimizer)
         self._divisions.stop()
 
     def _without_notes(self, original: Any, *args: Any, **kwargs: Any) -> Any:
@@ -167,7 +154,7 @@ class TorchMonitor:
 
     def _backward(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> None:
         self._sites.leave()
-        if self._busy or not are_tensors(tensors):
+        if self._now.busy or not are_tensors(tensors):
             original(tensors, *args, **kwargs)
             return
         roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
@@ -177,7 +164,7 @@ class TorchMonitor:
             return
         self._sites.backward_begins()
         self._agreement.prepare(self.model)
-        self._loss_is_told &= self._optimizer is not None  # else nobody says when a step has ended
+        self._now.loss_is_told &= self._now.optimizer is not None  # else nobody says when a step has ended
         if not self._losses_finite(roots):
             return
         with self._recorded(roots), self._remembered(roots):
@@ -194,13 +181,13 @@ class TorchMonitor:
             yield
             return
         began = time.perf_counter()
-        self._tail = Tail(roots, self._calls.nodes_of_outputs())
-        self._turns.begin()
+        self._now.tail = Tail(roots, self._calls.nodes_of_outputs())
+        self._now.turns.begin()
         self.watch.spent(time.perf_counter() - began)
         try:
             yield
         finally:
-            self._tail.backward_ended()
+            self._now.tail.backward_ended()
 
     def _losses_finite(self, roots: Sequence[Tensor]) -> bool:
         """Look at what backward starts from, and say whether it may start."""
@@ -211,7 +198,7 @@ class TorchMonitor:
         for root in filter(can_be_bad, roots):
             loss = self._scaling.unscaled(root)
             if self._recorder is None and (loss.device.type != "cpu" or self._reads_later):
-                self._waiting.append(loss.detach())
+                self._now.waiting.append(loss.detach())
                 continue
             if isinstance(value := loss_number(loss), float):
                 known.append(value)
@@ -240,26 +227,26 @@ class TorchMonitor:
                     leaf.grad = torch.zeros_like(leaf)  # for an update by hand beside an optimizer
             return False
         self.watch.step -= counts  # the end of backward counts it
-        self._loss_is_told = True
+        self._now.loss_is_told = True
         return True
 
     def _withhold(self, leaves: Sequence[Tensor]) -> None:
-        self._withheld, self._withheld_from = True, {id(leaf) for leaf in leaves}
-        for leaf in leaves if self._optimizer is None else ():
+        self._now.withheld, self._now.withheld_from = True, {id(leaf) for leaf in leaves}
+        for leaf in leaves if self._now.optimizer is None else ():
             leaf.grad = torch.zeros_like(leaf)  # so that an update written by hand changes nothing
 
     def _show_hidden(self) -> None:
-        if self._hidden is not None:
-            self._hidden.restore()
-            self._hidden = None
+        if self._now.hidden is not None:
+            self._now.hidden.restore()
+            self._now.hidden = None
 
     def _begin_anew(self, original: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
         """Gradients are cleared: there is nothing left of those that were to be withheld, or that were told of."""
-        self._loss_is_told, self._told = False, {}
-        if (self._withheld or self._recorder is not None) and not self._busy:
+        self._now.loss_is_told, self._now.told = False, {}
+        if (self._now.withheld or self._recorder is not None) and not self._now.busy:
             groups = [{"params": owner.parameters()}] if isinstance(owner, torch.nn.Module) else owner.param_groups
             cleared = {id(each) for group in groups for each in group["params"]}
-            self._withheld &= cleared.isdisjoint(self._withheld_from)
+            self._now.withheld &= cleared.isdisjoint(self._now.withheld_from)
             if self._recorder is not None:
                 self._recorder.leaves = [each for each in self._recorder.leaves if id(each[0]) not in cleared]
         return original(owner, *args, **kwargs)
@@ -269,11 +256,11 @@ class TorchMonitor:
     def _after_backward(self, roots: Sequence[Tensor]) -> None:
         self.watch.step += not self._recordings.rehearsing
         alone = not self._agreement.active  # otherwise all wait for the update
-        by_hand = alone and (self._optimizer is None or self._recorder is not None)
-        if self.watch.listens_to("spike") and not (self._withheld or expected.depth or self._recordings.rehearsing):
+        by_hand = alone and (self._now.optimizer is None or self._recorder is not None)
+        if self.watch.listens_to("spike") and not (self._now.withheld or expected.depth or self._recordings.rehearsing):
             self._measure(roots)
         early = self.watch.every_backward and self._agreement.possible
-        if early and not self._withheld and not self._scaling.active:
+        if early and not self._now.withheld and not self._scaling.active:
             self._look_early(roots)
         elif by_hand and not self._scaling.active:
             leaves = leaves_behind(root.grad_fn for root in roots)
@@ -303,14 +290,14 @@ class TorchMonitor:
         """Look before the optimizer steps, which then need not look at the same gradients again."""
         gradients = self._with_gradient(roots)
         if self._look(gradients):
-            self._checked = Seen(gradients)
+            self._now.checked = Seen(gradients)
 
     def _look(self, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
         """Look at gradients and say whether they may be applied."""
         if expected.depth or not gradients or not self._is_due():
             return True
         began = time.perf_counter()
-        waiting, self._waiting = self._waiting, []
+        waiting, self._now.waiting = self._now.waiting, []
         norm = finite_norm([gradient for _, gradient in gradients], waiting)
         self._remember(norm)
         fine = norm is not None and self._deferred is None
@@ -333,9 +320,9 @@ class TorchMonitor:
         kind = "nan" if self._agreement.active else kind_of([*losses, *(gradient for _, gradient in wrong)])
         if not self.watch.listens_to(kind):
             return True
-        is_news = any(self._told.get(id(leaf)) is not gradient for leaf, gradient in wrong) or not wrong
-        self._told |= {id(leaf): gradient for leaf, gradient in wrong}
-        if (self._loss_is_told or not is_news) and kind not in self.watch.must_not_pass:
+        is_news = any(self._now.told.get(id(leaf)) is not gradient for leaf, gradient in wrong) or not wrong
+        self._now.told |= {id(leaf): gradient for leaf, gradient in wrong}
+        if (self._now.loss_is_told or not is_news) and kind not in self.watch.must_not_pass:
             return True
         event, self._deferred = self._deferred, None
         with self._at_work():
@@ -351,43 +338,43 @@ class TorchMonitor:
         parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
         gradients = [(each, each.grad) for each in parameters if each.grad is not None]
         go_on = functools.partial(original, parameters, max_norm, total_norm, *args, **kw)
-        settled = self._scaling.active or self._agreement.active or self._withheld or not can_be_bad(total_norm)
-        if self._busy or expected.depth or not gradients or settled:
+        settled = self._scaling.active or self._agreement.active or self._now.withheld or not can_be_bad(total_norm)
+        if self._now.busy or expected.depth or not gradients or settled:
             go_on()
             return
         if self._reads_later:
-            waiting, self._waiting = self._waiting, []
+            waiting, self._now.waiting = self._now.waiting, []
             clipped = self._lag.clip(gradients, waiting, self.watch.must_not_pass)
             go_on()
             clipped()
             return
-        losses = sums_of(loss for loss in self._waiting if loss.device == total_norm.device)
+        losses = sums_of(loss for loss in self._now.waiting if loss.device == total_norm.device)
         norm, *sums = numbers_on(total_norm.device, [total_norm.detach(), *losses])
         if math.isfinite(norm) and all(map(math.isfinite, sums)):
             self._remember(norm)
             go_on()
-            self._waiting = []
-            self._checked = Seen(gradients)
+            self._now.waiting = []
+            self._now.checked = Seen(gradients)
             return
-        if finite_norm([gradient for _, gradient in gradients], self._waiting) is not None:
+        if finite_norm([gradient for _, gradient in gradients], self._now.waiting) is not None:
             go_on()
             return
         frame = user_frame(sys._getframe(1))
-        self._clipping = {"total_norm": norm, "max_norm": float(max_norm)}
+        self._now.clipping = {"total_norm": norm, "max_norm": float(max_norm)}
         if frame is not None:
-            self._clipping["place"] = frame.f_code, frame.f_lasti
-        if self._bad_gradients(gradients, self._waiting):
+            self._now.clipping["place"] = frame.f_code, frame.f_lasti
+        if self._bad_gradients(gradients, self._now.waiting):
             go_on()
 
     # --- the update -----------------------------------------------------------------------------------------------
 
     def _before_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._busy or not self._steps.begin(optimizer):
+        if self._now.busy or not self._now.steps.begin(optimizer):
             return None
         self._show_hidden()
         self._sites.leave()
-        if self._optimizer is not optimizer or not self.updates:
-            self._optimizer = optimizer
+        if self._now.optimizer is not optimizer or not self.updates:
+            self._now.optimizer = optimizer
             self._by_hand.no_steps()
             self._divisions.see(optimizer)
             if self.watch.rerun_loaders:  # an unmodified script
@@ -424,43 +411,43 @@ class TorchMonitor:
     def _settle(self, optimizer: Any, at_once: bool = False) -> None:
         """Decide whether an optimizer may apply the gradients that are there, and take them away if not."""
         self.settle()
-        withheld, self._withheld = self._withheld, False
+        withheld, self._now.withheld = self._now.withheld, False
         if not withheld and getattr(optimizer, "found_inf", None) is None:
             gradients = gradients_of(optimizer)
             # whether clipping has looked at just these, and nothing has changed since
-            checked = self._checked is not None and not self._waiting and self._checked.covers(gradients)
+            checked = self._now.checked is not None and not self._now.waiting and self._now.checked.covers(gradients)
             if not checked and (at_once or not self._look_later(optimizer, gradients)):
                 withheld = not self._look(gradients)
-                self._withheld = False
+                self._now.withheld = False
         withheld = withheld or not rates_pass(self.watch, optimizer, self._context)
-        self._checked = self._clipping = None
-        self._waiting = []
-        self._loss_is_told, self._told = False, {}
+        self._now.checked = self._now.clipping = None
+        self._now.waiting = []
+        self._now.loss_is_told, self._now.told = False, {}
         if self._updated[1] != self.watch.step and not self._recordings.rehearsing:
             self._updated = self._updated[1], self.watch.step
         self._recordings.attempted = self._recordings.rehearsing
         if withheld or self._recordings.attempted:  # without gradients an update changes nothing, nor its own state
-            self._hidden = Withheld(optimizer)
+            self._now.hidden = Withheld(optimizer)
         else:
             self.updates += 1
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._busy or not self._steps.end():
+        if self._now.busy or not self._now.steps.end():
             return
         self._show_hidden()
         self._sites.enter()
-        self._lag.updated(self._calls.forget(), self._tail)
-        if self._turns.are_over(optimizer):
-            self._tail = None
+        self._lag.updated(self._calls.forget(), self._now.tail)
+        if self._now.turns.are_over(optimizer):
+            self._now.tail = None
 
     def _step_is_over(self) -> None:
         """A gradient scaler has left out the update: nobody has read the losses that are on a device."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self._now.waiting = self._now.waiting, []
         if any(map(is_bad, waiting)):
             self._bad_gradients([], waiting)
-            self._withheld = False
+            self._now.withheld = False
         self._calls.forget()
-        self._tail = None
+        self._now.tail = None
 
     def _schedule(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """The learning rate does not move on in a second run of the same step."""
@@ -483,7 +470,7 @@ class TorchMonitor:
     def _reads_later(self) -> bool:
         """Whether the present step's result can wait: not if it is to be run again, or others take part in it."""
         return bool(self.watch.lag) and not (
-            self.watch.replaying or self._agreement.active or self._recorder is not None or self._optimizer is None
+            self.watch.replaying or self._agreement.active or self._recorder is not None or self._now.optimizer is None
         )
 
     def _look_later(self, optimizer: Any, gradients: Sequence[tuple[Tensor, Tensor]]) -> bool:
@@ -494,7 +481,7 @@ class TorchMonitor:
             return True
         began = time.perf_counter()
         must_not_pass, watch = self.watch.must_not_pass, self.watch
-        done = self._lag.look(optimizer, gradients, self._waiting, must_not_pass, watch.step, watch.batch_idx)
+        done = self._lag.look(optimizer, gradients, self._now.waiting, must_not_pass, watch.step, watch.batch_idx)
         self.watch.spent(self._pace.looked(began))
         return done
 
@@ -531,15 +518,15 @@ class TorchMonitor:
             self._calls,
             self._is_meant,
             self._context(),
-            tail or self._tail,
+            tail or self._now.tail,
             note,
         )
 
     def _report(self, kind: str, event: NaNEvent, leaves: Sequence[Tensor]) -> bool:
         """Hand an event over, and say whether the update is to be withheld."""
         if self.watch.replaying and self._recorder is None:
-            self._recordings.tripped(leaves, by_hand=self._optimizer is None)
-        self._waiting = []
+            self._recordings.tripped(leaves, by_hand=self._now.optimizer is None)
+        self._now.waiting = []
         return self.watch.found(kind, event, exact=self._recordings.for_good) == "withhold"
 
     def _is_meant(self, call: Any) -> bool:
@@ -550,9 +537,9 @@ class TorchMonitor:
 
     def _context(self) -> dict[str, Any]:
         context = self._growth.told(self.watch, self.updates, self._recordings.rehearsing, self._names())
-        context |= optimizer_context(self.watch.optimizer or self._optimizer, user_frame(sys._getframe(1)))
-        if self._clipping is not None:
-            context["clip_grad_norm"] = self._clipping
+        context |= optimizer_context(self.watch.optimizer or self._now.optimizer, user_frame(sys._getframe(1)))
+        if self._now.clipping is not None:
+            context["clip_grad_norm"] = self._now.clipping
         earlier, latest = self._updated
         context["gathered"] = self.watch.step - (latest if latest != self.watch.step else earlier)
         if self._scaling.history:
@@ -571,7 +558,7 @@ class TorchMonitor:
         return self._recordings.snapshot(self._models.buffers(user_frame(sys._getframe(1))))
 
     def restore(self, snapshot: Snapshot) -> None:
-        self._withheld = self._recordings.restore(snapshot)
+        self._now.withheld = self._recordings.restore(snapshot)
 
     def record_everything(self) -> None:
         self._recordings.begin_second_run()
@@ -590,9 +577,9 @@ class TorchMonitor:
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
         """Our own work is neither watched nor recorded."""
-        self._busy = True
+        self._now.busy = True
         try:
             with torch.no_grad(), unseen():
                 yield
         finally:
-            self._busy = False
+            self._now.busy = False

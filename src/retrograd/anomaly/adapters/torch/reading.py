@@ -57,7 +57,7 @@ class Reads:
         value = original(tensor)
         if may_tell_of_one(value) and not torch.compiler.is_compiling() and torch.is_grad_enabled():
             monitor = self._monitor
-            if not (monitor._busy or monitor.watch.is_quiet):
+            if not (monitor._now.busy or monitor.watch.is_quiet):
                 self._look(sys._getframe(2), value)  # that of the user's
         return value
 

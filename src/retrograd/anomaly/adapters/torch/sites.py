@@ -1,11 +1,12 @@
 """Where operations were called, noted in some steps and used for all that have the same operations.
 
-Every node of an autograd graph has a sequence number. What notes them, by torch function mode or by instruction events,
-costs some time for each call, so that after the first steps it is done only as often as the budget allows, and never
-within backward or an optimizer. A step in between is looked up in the last ones that were noted and whose backward was
-called at the same place, from the same places, by the names of its nodes: in one with the same names in the same order,
-of which there may be several kinds in turns; or, as where a loop does not always run equally often, in all places with
-the same names for some way before and after, if they agree. The step after the first one from a new place is noted.
+Every node of an autograd graph has a sequence number, given by thread. What notes them, by torch function mode or by
+instruction events, costs some time for each call, so that after the first steps it is done only as often as the budget
+allows, and never within backward, an optimizer, or another thread than that of the watch. A step in between is looked
+up in the last ones that were noted and whose backward was called at the same place, from the same places, by the names
+of its nodes: in one with the same names in the same order, of which there may be several kinds in turns; or, as where a
+loop does not always run equally often, in all places with the same names for some way before and after, if they agree.
+The step after the first one from a new place is noted.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
+from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any, NamedTuple, Protocol
 
@@ -137,6 +139,7 @@ class SiteLog:
     def __init__(self, budget: float) -> None:
         self.budget = budget
         self.spent = 0.0
+        self._thread = 0  # the one in which calls are noted; nodes are numbered in each thread by itself
         self._notes: Notes = FunctionNotes()
         self._wanted = True  # in the present step
         self._base = 0
@@ -154,6 +157,7 @@ class SiteLog:
         self._notes = InstructionNotes.if_possible() or FunctionNotes()
         self._notes.start()
         patches.wrap(torch.autograd, "_engine_run_backward", self._run_backward)
+        self._thread = get_ident()
         self._base = _next_seq()
         self._began = time.perf_counter()
         self.enter()
@@ -167,6 +171,8 @@ class SiteLog:
     def enter(self) -> None:
         """Note the calls from here on, if those of this step are wanted; never in a program that compiles, because
         compiled code would be compiled anew for every change of modes."""
+        if not self._is_here:
+            return
         if in_use():
             self._notes.pause()
         elif self._wanted:
@@ -174,11 +180,17 @@ class SiteLog:
 
     def leave(self) -> None:
         """Note nothing until :meth:`enter`."""
-        self._notes.leave()
+        if self._is_here:
+            self._notes.leave()
+
+    @property
+    def _is_here(self) -> bool:
+        return get_ident() == self._thread
 
     def backward_begins(self) -> None:
         """Backward was called, which ends the step."""
-        self._called = _calling(sys._getframe(1))
+        if self._is_here:
+            self._called = _calling(sys._getframe(1))
 
     def _run_backward(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """Every backward pass, also that of a transform: nodes that it makes are operations of a derivative."""
@@ -186,7 +198,7 @@ class SiteLog:
         try:
             return original(*args, **kwargs)
         finally:
-            frame = user_frame(sys._getframe(1)) if _next_seq() != begin else None
+            frame = user_frame(sys._getframe(1)) if _next_seq() != begin and self._is_here else None
             if frame is not None:
                 self._derivatives.append(_Derivative(begin, _next_seq(), frame.f_code, frame.f_lasti))
 
@@ -206,6 +218,8 @@ class SiteLog:
 
     def step_ended(self, roots: Iterable[Any]) -> None:
         """A backward pass has ended that began at these nodes."""
+        if not self._is_here:
+            return
         now = time.perf_counter()
         elapsed, self._began = now - self._began, now
         self._steps += 1
@@ -242,6 +256,8 @@ class SiteLog:
 
     def steps_since(self, seq: int) -> int:
         """How many steps have ended since the operation with a sequence number was called, as far as is remembered."""
+        if not self._is_here:
+            return 0
         begun = [self._base, *self._ended]  # the steps, the latest first
         return next((age for age, base in enumerate(begun) if base <= seq), len(self._ended))
 
@@ -250,6 +266,8 @@ class SiteLog:
 
         Those of an ``unfinished`` step, which has come to no loss, are a part of another one's, at the same places.
         """
+        if not self._is_here:
+            return lambda seq: None
         names, seqs = _named(roots)
         present = self._notes.noted
         part = _part(names, [seq - self._base for seq in seqs], self._noted) if unfinished else None

@@ -1,0 +1,60 @@
+"""What is known of the step under way, in each thread its own."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from torch import Tensor
+
+from retrograd.anomaly.adapters.torch.frames import Steps, Turns
+from retrograd.anomaly.adapters.torch.gradients import Seen
+from retrograd.anomaly.adapters.torch.snapshot import Withheld
+from retrograd.anomaly.adapters.torch.tail import Tail
+
+
+class UnderWay(threading.local):
+    """Where a thread is between a loss and its update; several may train at once.
+
+    Parameters
+    ----------
+    optimizer
+        The one that steps, as far as is known beforehand.
+
+    Attributes
+    ----------
+    optimizer
+        The one that stepped last.
+    busy
+        Whether it is our own work that is under way, which is not looked at.
+    withheld, withheld_from
+        Whether the coming update is to be left out, and the leaves that it goes to, by their ids.
+    hidden
+        What is hidden from the optimizer while its update is left out.
+    loss_is_told, told
+        Whether a bad loss was told of, so that the gradients that come from it are no news; gradients that were, by
+        their leaves, until the next update.
+    waiting
+        Losses on a device, to be read with the gradients.
+    checked, clipping
+        What clipping has shown to be finite, and what it met.
+    tail
+        What the loss function has done in backward.
+    steps, turns
+        The optimizers that are stepping, and those that have had their turn.
+    """
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+        self.busy = False
+        self.withheld = False
+        self.withheld_from: set[int] = set()
+        self.hidden: Withheld | None = None
+        self.loss_is_told = False
+        self.told: dict[int, Tensor] = {}
+        self.waiting: list[Tensor] = []
+        self.checked: Seen | None = None
+        self.clipping: dict[str, Any] | None = None
+        self.tail: Tail | None = None
+        self.steps = Steps()
+        self.turns = Turns()
