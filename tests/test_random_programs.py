@@ -51,7 +51,7 @@ VIEWS = words("""
 {a}.squeeze()  {a}.t()  {a}.T  {a}.transpose(0,1)  {a}.diagonal()  {a}.expand(2,*{a}.shape)  {a}.view_as({a})
 {a}.unbind(0)[0]  {a}.split(1)[-1]  {a}.chunk(2)[0]  {a}.real  {a}.imag  lib.view_as_real({a})  {a}.narrow(0,0,1)
 {a}.as_strided((2,),(1,))  {a}.as_strided((1,2),(2,1))  {a}.as_strided((1,),(1,),1)  {a}.movedim(0,-1)
-{a}.reshape(2,-1)  {a}.detach()  {a}.reshape(-1)  {a}.flatten()  {a}.ravel()
+{a}.reshape(2,-1)  {a}.detach()  {a}.reshape(-1)  {a}.flatten()
 """)
 
 WRITES = words("""
