@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,8 @@ import pytest
 
 import retrograd as rg
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.parsing import expression_of, module_of
+from tests.threads import in_threads
 
 PROGRAM = """\
 def loss_of(x):
@@ -65,3 +69,18 @@ def test_a_remedy_is_found_where_warnings_are_errors(loss_of: Callable[[Any], An
         event = event_of(loss_of, policy)
     assert event.remedy is not None
     assert event.remedy.startswith("return rg.log(rg.clamp(")
+
+
+def test_threads_that_parse_at_once() -> None:
+    """Up to Python 3.12, they share one count of the depth, and may take turns where the collector runs."""
+    text = f"f({', '.join(f'g(x[{i}], [a for a in b if a > {i}])' for i in range(50))})"
+    pause = lambda phase, info: time.sleep(0)  # noqa: E731
+    before = gc.get_threshold()
+    gc.callbacks.append(pause)
+    gc.set_threshold(20, 5, 5)
+    try:
+        errors = in_threads(*[lambda: [(module_of(text), expression_of(text)) for _ in range(10)]] * 4)
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(pause)
+    assert not errors

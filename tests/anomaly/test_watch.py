@@ -28,6 +28,7 @@ from retrograd.anomaly.adapters.retrograd import looks
 from retrograd.core import state
 from retrograd.core.registry import composites, operations
 from retrograd.core.tensor import Tensor
+from tests.threads import in_threads
 
 
 def leaf(*values: float) -> Tensor:
@@ -851,23 +852,6 @@ def test_an_error_that_is_dealt_with_is_none() -> None:
 
 
 # --- threads ----------------------------------------------------------------------------------------------------------
-
-
-def in_threads(*work: Callable[[], None]) -> list[BaseException]:
-    errors: list[BaseException] = []
-
-    def run(each: Callable[[], None]) -> None:
-        try:
-            each()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(each,), name=f"worker {k}") for k, each in enumerate(work)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return errors
 
 
 def test_a_step_in_another_thread() -> None:

@@ -7,18 +7,36 @@ or of a ``return`` in a ``finally``, is not said again of a part of the code wit
 from __future__ import annotations
 
 import ast
+import threading
 import warnings
+
+# Up to Python 3.12, the threads of an interpreter share one count of how deep a tree is (CPython issue 106905): two
+# threads that parse at once may end in a SystemError. Those of this package wait for one another; one of the program's
+# own that parses meanwhile, or is compiled, is gone after a few attempts.
+_one_at_a_time = threading.Lock()
+_ATTEMPTS = 20
 
 
 def module_of(source: str) -> ast.Module:
     """The tree of statements."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(source)
+    tree = _parsed(source, "exec")
+    assert isinstance(tree, ast.Module)
+    return tree
 
 
 def expression_of(text: str) -> ast.expr:
     """The tree of an expression."""
-    with warnings.catch_warnings():
+    tree = _parsed(text, "eval")
+    assert isinstance(tree, ast.Expression)
+    return tree.body
+
+
+def _parsed(source: str, mode: str) -> ast.AST:
+    with _one_at_a_time, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return ast.parse(text, mode="eval").body
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return ast.parse(source, mode=mode)
+            except SystemError:
+                continue
+        return ast.parse(source, mode=mode)

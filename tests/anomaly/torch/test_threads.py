@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from retrograd.anomaly import AnomalyError, watch
+from tests.threads import in_threads
 
 THREADS, STEPS, BAD = 4, 8, 5
 
@@ -32,22 +33,9 @@ def backward(w: torch.Tensor) -> torch.Tensor:
     return torch.sqrt(w[:1] - w[:1].detach()).sum()
 
 
-def in_threads(train: Callable[[int], None]) -> None:
-    failed: list[BaseException] = []
-
-    def guarded(number: int) -> None:
-        try:
-            train(number)
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(number,), name=f"trainer {number}") for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
+def in_each_thread(train: Callable[[int], None]) -> None:
+    for error in in_threads(*[functools.partial(train, number) for number in range(THREADS)]):
+        raise error
 
 
 @pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adam])
@@ -76,7 +64,7 @@ def test_every_thread_is_told_and_keeps_its_weights(policy: str, bad: Any, make:
 
     train(alone, None)
     with watch(policy=policy) as w:
-        in_threads(lambda number: train(weights[number], number))
+        in_each_thread(lambda number: train(weights[number], number))
     if policy == "raise":
         assert told == {number: [BAD] for number in range(THREADS)}
     assert len(w.events) == THREADS
@@ -108,7 +96,7 @@ def test_a_model_is_run_again_as_the_own_thread_called_it() -> None:
                 told.append((number, error.event))
 
     with watch(model):
-        in_threads(train)
+        in_each_thread(train)
     assert [number for number, _ in told] == [0] * STEPS
     assert {event.op for _, event in told} == {"SqrtBackward0"}
     assert {value for _, event in told for value in event.operands.values()} == {0.0}
