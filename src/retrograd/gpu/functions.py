@@ -24,7 +24,8 @@ def device_function(self: DeviceArray, function: Any, types: Iterable[type], arg
     """Answer ``np.sum(x)`` and the like."""
     if not is_answered(types):
         return NotImplemented
-    kwargs = {key: value for key, value in kwargs.items() if value is not _UNSAID}
+    # there are no subclasses
+    kwargs = {key: value for key, value in kwargs.items() if value is not _UNSAID and key != "subok"}
     answer = ANSWERS.get(function)
     if answer is not None:
         return answer(*args, **kwargs)
@@ -241,6 +242,22 @@ def _argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None,
     return _cupys("argsort")(a.reshape(-1) if axis is None else a, -1 if axis is None else axis)
 
 
+@answers(np.searchsorted)
+def _searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+    beside = a if type(a) is DeviceArray else v
+    return _cupys("searchsorted")(np.asarray(a, like=beside), np.asarray(v, like=beside), side, sorter)
+
+
+@answers(np.isin)
+def _isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
+) -> Any:
+    beside = element if type(element) is DeviceArray else test_elements
+    return _cupys("isin")(
+        np.asarray(element, like=beside), np.asarray(test_elements, like=beside), assume_unique, invert
+    )
+
+
 @answers(np.partition)
 def _partition(a: Any, kth: Any, axis: int = -1, kind: Any = None, order: Any = None) -> Any:
     return _cupys("partition")(a, kth, axis)
@@ -257,6 +274,11 @@ def _lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 # --- matrices ---------------------------------------------------------------------------------------------------------
+
+
+@answers(np.einsum)
+def _einsum(*operands: Any, out: Any = None, **kwargs: Any) -> Any:
+    return _into(out, _cupys("einsum")(*operands, **kwargs))
 
 
 @answers(np.linalg.vecdot)
