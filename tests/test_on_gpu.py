@@ -494,7 +494,33 @@ def test_quotients_rounded_down(device: str) -> Any:
 @same_on_gpu
 def test_scaled_bessel_functions_do_not_overflow(device: str) -> Any:
     x = rg.tensor([0.0, 1.0, 714.0, -1e4, 1e300], dtype=rg.float64, device=device)
-    return [rg.special.i0e(x), rg.special.i1e(x)]
+    scaled = [rg.special.scaled_modified_bessel_k0, rg.special.scaled_modified_bessel_k1]
+    return [rg.special.i0e(x), rg.special.i1e(x), *(f(x.abs()) for f in scaled), *(f(x.abs().float()) for f in scaled)]
+
+
+@same_on_gpu
+def test_functions_that_cupy_computes_otherwise(device: str) -> Any:
+    large = rg.tensor([2**63 - 1, -(2**62) - 1, 7, -7], device=device)
+    small = rg.tensor([0.0, 1.0, float("nan"), -float("inf"), float("inf")], dtype=rg.float64, device=device)
+    tiny = rg.tensor([-104.0, -714.0, 1.0, -float("inf"), float("inf")], dtype=rg.float64, device=device)
+    signal = rg.tensor([1.0, float("nan"), 2.0, 3.0], dtype=rg.float64, device=device)
+    return [
+        rg.fmod(large, 3), rg.fmod(large, -31), rg.logaddexp2(small, tiny), rg.logaddexp2(tiny * 0, tiny),
+        rg.special.xlog1py(small[:1], small), np.convolve(signal, rg.ones_like(signal)[:2]),
+        rg.zeros_like(small).new_zeros(()), np.zeros_like(small, shape=()), np.ones_like(small, shape=0),
+    ]  # fmt: skip
+
+
+@same_on_gpu
+def test_matrices_with_nan(device: str) -> Any:
+    """A solution of NaN, and an error where there are no singular values, as LAPACK has it."""
+    a = rg.eye(3, dtype=rg.float64, device=device)
+    b = a.clone()
+    b[1, 1] = float("nan")
+    for refused in (rg.linalg.svdvals, rg.linalg.svd, rg.linalg.cholesky, rg.linalg.pinv):
+        with pytest.raises(rg.linalg.LinAlgError):
+            refused(b)
+    return [rg.linalg.solve(b, a).isnan(), rg.linalg.inv(b).isnan(), rg.linalg.det(b), rg.linalg.solve(a, b)]
 
 
 # --- between devices --------------------------------------------------------------------------------------------------
@@ -572,6 +598,16 @@ def test_numpys_functions() -> None:
     y.backward()
     assert x.grad.is_cuda
     np.testing.assert_allclose(x.grad.cpu().numpy(), np.cos(np.ones((2, 2))), rtol=1e-6)
+
+
+def test_what_is_wrong_is_named() -> None:
+    x = rg.arange(3.0, device="cuda")
+    with pytest.raises(rg.linalg.LinAlgError, match="leading minor of order 2"):
+        rg.linalg.cholesky(rg.diag(1 - x))
+    with pytest.raises(IndexError, match="index out of range: 7"):
+        F.embedding(rg.tensor([1, 7], device="cuda"), x.reshape(3, 1))
+    with pytest.raises(RuntimeError, match="2"):
+        F.binary_cross_entropy(x, x)
 
 
 def test_indices_out_of_bounds() -> None:

@@ -193,6 +193,10 @@ def _function(module: str, name: str, text: str | None, numpy: Any) -> Any:
         if name == "solve" and arrays[1].ndim > 1 and arrays[0].shape[:-1] != arrays[1].shape[:-1]:
             raise ValueError("a must have (..., M, M) shape and b must have (..., M, K) for multidimensional b")
         host = [hidden(value) for value in args]
+        if name.endswith("_like") and kwargs.get("shape") is not None and not kwargs["shape"]:
+            raise AssertionError("CuPy would take these for no shape, and memory for one element")
+        if name in ("convolve", "correlate") and not all(np.isfinite(each).all() for each in host[:2]):
+            return ndarray(np.full_like(np.convolve(*host), np.nan))
         if name == "argsort":
             kwargs = {**kwargs, "kind": "stable"}
         with np.errstate(all="ignore"), warnings.catch_warnings():

@@ -51,13 +51,27 @@ def _found(function: Any) -> Function | None:
 
 
 def _strict(function: Function) -> Function:
-    """One of CuPy's functions for matrices, which says so if a matrix is singular instead of returning anything."""
+    """One of CuPy's functions for matrices, which says so if a matrix is singular instead of returning anything.
+
+    What it cannot do is left to LAPACK, whose answer for a matrix with NaN is another one: NaN for the solution of a
+    system, no singular values at all.
+    """
 
     def strict(*args: Any, **kwargs: Any) -> Any:
+        import cupy
         from cupyx import errstate
 
-        with errstate(linalg="raise"):
-            return function(*args, **kwargs)
+        try:
+            with errstate(linalg="raise"):
+                made = function(*args, **kwargs)
+            if function.__name__ != "svd" or cupy.isfinite(made[1] if isinstance(made, tuple) else made).all():
+                return made
+        except np.linalg.LinAlgError:
+            pass
+        made = getattr(np.linalg, function.__name__)(*map(cupy.asnumpy, args), **kwargs)
+        parts = made if isinstance(made, tuple) else (made,)
+        copied = tuple([cupy.asarray(part) for part in parts])
+        return copied if isinstance(made, tuple) else copied[0]
 
     return strict
 
@@ -82,6 +96,26 @@ def _cupys(name: str) -> Function:
         return call(getattr(cupy, name), args, kwargs)
 
     return function
+
+
+# --- creation ---------------------------------------------------------------------------------------------------------
+
+
+def _like(name: str) -> Function:
+    """``np.zeros_like`` and its kind; CuPy takes the shapes 0 and () for none, and then takes too little memory."""
+
+    def answer(*args: Any, shape: Any = None, **kwargs: Any) -> Any:
+        if shape is None or (isinstance(shape, int) and shape) or (not isinstance(shape, int) and len(shape)):
+            return _cupys(name)(*args, shape=shape, **kwargs)
+        return _cupys(name)(*args, shape=(0,) if isinstance(shape, int) else (1,), **kwargs).reshape(shape)
+
+    return answer
+
+
+ANSWERS[np.empty_like] = _like("empty_like")
+ANSWERS[np.zeros_like] = _like("zeros_like")
+ANSWERS[np.ones_like] = _like("ones_like")
+ANSWERS[np.full_like] = _like("full_like")
 
 
 # --- reductions: initial= and where=, which CuPy does not know -------------------------------------------------------
@@ -345,6 +379,22 @@ def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: 
     if min(shape, default=0) < 0:
         raise ValueError("window shape cannot be larger than input array shape")
     return as_strided(x, (*shape, *lengths), (*x.strides, *(x.strides[dim] for dim in axes)))
+
+
+def _without_fft(name: str) -> Function:
+    """``np.convolve`` and its kind; CuPy's go by way of Fourier transforms, where one NaN makes everything NaN."""
+
+    def answer(a: Any, v: Any, mode: Any = "full") -> Any:
+        numpy = getattr(np, name)
+        if all(np.all(np.isfinite(each)) for each in (a, v)):
+            return _cupys(name)(a, v, mode)
+        return computed_on_cpu(numpy)(a, v, mode)
+
+    return answer
+
+
+ANSWERS[np.convolve] = _without_fft("convolve")
+ANSWERS[np.correlate] = _without_fft("correlate")
 
 
 @answers(np.iscomplexobj)

@@ -154,7 +154,7 @@ def _accumulate(ufunc: Any, x: Any, axis: int = 0, dtype: Any = None) -> Any:
 
 
 def _reduceat(ufunc: Any, x: Any, indices: Any, axis: int = 0, dtype: Any = None) -> Any:
-    starts = on_cpu(indices).tolist()
+    starts = np.asarray(on_cpu(indices)).tolist()
     stops = [*starts[1:], x.shape[axis]]
     moved = np.moveaxis(x, axis, 0)
     parts = [
