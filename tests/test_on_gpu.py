@@ -7,6 +7,7 @@ refuses what CuPy refuses. What is right on the CPU is for the other tests to sa
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import pickle
 import sys
@@ -146,6 +147,38 @@ def test_operations(row: Row) -> None:
     for dtype, sample in pairs:
         results = [arrays_of(reported(row, sample, device), device) for device in ("cpu", "cuda")]
         assert_equal(*results, *_TOLERANCE.get(dtype, ()))
+
+
+def or_error(row: Row, sample: Any, device: str) -> Any:
+    try:
+        return arrays_of(reported(row, sample, device), device)
+    except Exception as error:
+        return [type(error).__name__]
+
+
+@pytest.mark.skipif(not os.environ.get("RETROGRAD_EVERY_SAMPLE"), reason="says something on a GPU only")
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in ROWS if row.name not in _MAKERS])
+def test_numbers_that_are_not_finite(row: Row) -> None:
+    """What is computed of them is what the CPU computes, NaN above all."""
+    dtype = next((each for each in _DTYPES if each in row.dtypes and each != "int64"), None)
+    if dtype is None:
+        return
+    different = []
+    for number in (np.nan, np.inf, -np.inf):
+        for place in range(3):
+            sample = copy.deepcopy(next(iter(row.samples(Make(dtype)))))
+            arrays = [each for each in sample.args if isinstance(each, np.ndarray) and each.dtype.kind in "fc"]
+            if place >= len(arrays) or not arrays[place].size or not arrays[place].flags.writeable:
+                continue
+            arrays[place].flat[arrays[place].size // 2] = number
+            with np.errstate(all="ignore"):
+                results = [or_error(row, sample, device) for device in ("cpu", "cuda")]
+            try:
+                assert_equal(*results)
+            except AssertionError as error:
+                different.append(f"{number} in argument {place}: {' '.join(str(error).split())[:600]}")
+    assert not different, "\n".join(different)
 
 
 # --- modules ----------------------------------------------------------------------------------------------------------

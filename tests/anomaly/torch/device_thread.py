@@ -9,7 +9,7 @@ import _thread
 import contextlib
 import operator
 import sys
-import threading
+import types
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
@@ -20,37 +20,48 @@ from torch.autograd import Variable
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 
+def _run_elsewhere(self: _Engine, *args: Any, **kwargs: Any) -> Any:
+    run = partial(self.engine.run_backward, *args, **kwargs)
+    if torch._C._current_graph_task_id() != -1:  # one within another stays in its thread
+        return run()
+    modes = _get_current_dispatch_mode_stack()
+    work = [
+        *(partial(torch._C._push_on_torch_dispatch_stack, mode) for mode in modes),
+        partial(torch.set_grad_enabled, torch.is_grad_enabled()),
+        run,
+        *(partial(torch._C._pop_torch_dispatch_stack, None) for _ in modes),
+    ]
+    made: deque[Any] = deque()
+    raised: list[Any] = []
+    under_way = _thread.allocate_lock()
+    under_way.acquire()
+
+    def failed(problem: Any) -> None:
+        raised.append(problem.exc_value)
+        under_way.release()
+
+    before, sys.unraisablehook = sys.unraisablehook, failed
+    try:
+        _thread.start_new_thread(made.extend, (map(operator.call, [*work, under_way.release]),))
+        under_way.acquire()
+    finally:
+        sys.unraisablehook = before
+    if raised:
+        raise raised[0]
+    return made[len(modes) + 1]
+
+
 class _Engine:
     def __init__(self, engine: Any) -> None:
-        self._engine = engine
+        self.engine = engine
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
+        return getattr(self.engine, name)
 
-    def run_backward(self, *args: Any, **kwargs: Any) -> Any:
-        modes = _get_current_dispatch_mode_stack()
-        run = partial(self._engine.run_backward, *args, **kwargs)
-        if torch._C._current_graph_task_id() != -1:  # one within another stays in its thread
-            return run()
-        work = [
-            *(partial(torch._C._push_on_torch_dispatch_stack, mode) for mode in modes),
-            partial(torch.set_grad_enabled, torch.is_grad_enabled()),
-            run,
-            *(torch._C._pop_torch_dispatch_stack for _ in modes),
-        ]
-        made: deque[Any] = deque()
-        raised: list[BaseException] = []
-        ended = threading.Event()
-        before = sys.unraisablehook
-        sys.unraisablehook = lambda problem: (raised.append(problem.exc_value), ended.set())[0]  # type: ignore[func-returns-value, arg-type, return-value]
-        try:
-            _thread.start_new_thread(made.extend, (map(operator.call, [*work, ended.set]),))
-            ended.wait()
-        finally:
-            sys.unraisablehook = before
-        if raised:
-            raise raised[0]
-        return made[len(modes) + 1]
+    # the thread that waits does so in torch
+    run_backward = types.FunctionType(
+        _run_elsewhere.__code__.replace(co_filename=torch.autograd.graph.__file__), globals()
+    )
 
 
 @contextlib.contextmanager
