@@ -38,6 +38,7 @@ class Tail:
     """
 
     def __init__(self, roots: Sequence[Tensor], until: set[int]) -> None:
+        self._alive = list(roots)  # with whose graph the node of a user's Function would be gone, up to torch 2.12
         self._known = {(root.grad_fn, root.output_nr): root.detach() for root in roots}
         self._saved: dict[Any, dict[str, Any]] = {}
         self._work: list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = []  # in backward, as it was done
