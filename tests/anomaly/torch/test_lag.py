@@ -347,19 +347,19 @@ def test_verdict(dtype: torch.dtype, value: float | None) -> None:
     if value is not None:
         tensors[0][17] = value
     verdict = Verdict(tensors, [torch.tensor(2.0)], ["nan", "inf"])
-    harmful, largest, losses = verdict.read()
+    harmful, largest, losses = verdict.sent().read()
     assert harmful == bool(verdict.harm) == (value is not None)
     assert [math.isfinite(each) for each in largest] == [value is None, True, True]
     assert losses == [2.0]
 
 
 def test_a_large_finite_loss_is_none() -> None:
-    assert not Verdict([torch.ones(1)], [torch.tensor(1e300, dtype=torch.float64)], ["nan", "inf"]).read()[0]
+    assert not Verdict([torch.ones(1)], [torch.tensor(1e300, dtype=torch.float64)], ["nan", "inf"]).sent().read()[0]
 
 
 def test_which_kind() -> None:
     gradients = [torch.tensor([math.inf]), torch.ones(1)]
-    assert [Verdict(gradients, [], [kind]).read()[0] for kind in ("nan", "inf")] == [False, True]
+    assert [Verdict(gradients, [], [kind]).sent().read()[0] for kind in ("nan", "inf")] == [False, True]
 
 
 def test_another_lag_is_refused() -> None:

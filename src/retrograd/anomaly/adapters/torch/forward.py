@@ -48,6 +48,10 @@ class ModelCall:
         self.gradients: dict[int, Tensor] = {}
         self.nodes: list[int] = []  # that made the outputs, by their sequence numbers
 
+    def tensors(self) -> list[Tensor]:
+        """The tensors among its arguments."""
+        return [each for each in tree_flatten((self.args, self.kwargs))[0] if isinstance(each, Tensor)]
+
     def observe(self, output: Any) -> None:
         for number, tensor in enumerate([output] if isinstance(output, Tensor) else tree_flatten(output)[0]):
             if not isinstance(tensor, Tensor) or not tensor.requires_grad:
@@ -98,6 +102,10 @@ class ModelCalls:
     def kept(self) -> list[ModelCall]:
         """The calls that are remembered."""
         return list(self._here.calls)
+
+    def remember(self, calls: Iterable[ModelCall]) -> None:
+        """Take over calls that belong to the present step as well."""
+        self._here.calls.extend(calls)
 
     def forget(self) -> list[ModelCall]:
         """Forget the calls of the step that is over, and return them."""

@@ -38,6 +38,7 @@ from retrograd.anomaly.adapters.torch.gradients import (
     sums_of,
 )
 from retrograd.anomaly.adapters.torch.graph import leaves_behind
+from retrograd.anomaly.adapters.torch.graphed import Graphs
 from retrograd.anomaly.adapters.torch.growth import Growth
 from retrograd.anomaly.adapters.torch.lagging import Lag, LateStep
 from retrograd.anomaly.adapters.torch.loaders import rerun
@@ -95,6 +96,7 @@ class TorchMonitor:
         self._deferred: NaNEvent | None = None  # what this process alone knows so far
         self._recordings = Recordings(watch)
         self._by_hand = UpdatesByHand(self)
+        self._graphs = Graphs(self)
         self._reads = Reads(self)
         self._divisions = Divisions(watch, weakly(self._context), self._recordings, weakly(self._findings))
         self._pace = Pace(watch, LOOKS)
@@ -125,11 +127,13 @@ class TorchMonitor:
             self._growth.start()
         self._sites.start(self._patches)
         self._by_hand.start(self._patches)
+        self._graphs.start(self._patches)
         self._reads.start()
         self._recordings.start(self._patches)
 
     def stop(self) -> None:
         self._by_hand.stop()
+        self._graphs.stop()
         self._reads.stop()
         self._recordings.stop()
         self._show_hidden()
@@ -486,8 +490,11 @@ class TorchMonitor:
         return done
 
     def settle(self) -> None:
-        """Read the result of the step before, if it is still out."""
+        """Read the result of the step before, if it is still out and can be read."""
+        if self._now.busy:
+            return
         self._lag.settle()
+        self._graphs.settle()
         self._by_hand.settle(for_good=True)
 
     def _known_later(self, step: LateStep, losses: Sequence[float]) -> None:
@@ -497,10 +504,13 @@ class TorchMonitor:
         kind = "nan" if any(map(math.isnan, bad)) else "inf"
         if not bad or not self.watch.listens_to(kind):
             return
+        wrong = [(each, None) for each in step.wrong]
         with self._at_work(), self._calls.of_earlier_step(step.calls):
             findings = self._findings(tail=step.tail)
-            event = findings.in_backward([(each, None) for each in step.wrong], step.losses)
-        self.watch.found(kind, replace(event, step=step.number, batch_idx=step.batch_idx))
+            find = findings.in_backward if step.inputs is None else functools.partial(findings.in_replay, step)
+            event = find(wrong, step.losses)
+        event = replace(event, step=step.number, batch_idx=step.batch_idx)
+        self.watch.found(kind, event, exact=step.inputs is not None)  # of a graph a second run sees nothing
 
     # --- what is found --------------------------------------------------------------------------------------------
 
@@ -577,9 +587,9 @@ class TorchMonitor:
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
         """Our own work is neither watched nor recorded."""
-        self._now.busy = True
+        self._now.at_work = True
         try:
             with torch.no_grad(), unseen():
                 yield
         finally:
-            self._now.busy = False
+            self._now.at_work = False

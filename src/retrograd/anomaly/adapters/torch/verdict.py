@@ -22,7 +22,7 @@ class Verdict:
     """One look at gradients and losses for which nobody waits.
 
     The largest absolute value of a gradient cannot overflow, and a NaN is the largest of all, so that it is finite just
-    if all elements are. These numbers are put together on the device and copied to pinned memory behind what is queued.
+    if all elements are. These numbers are put together on the device.
 
     Parameters
     ----------
@@ -47,16 +47,7 @@ class Verdict:
         parts = [torch.zeros(0, device=device), *self._largest(gradients), *map(_number, losses)]
         numbers = torch.cat([each.to(device, wide, non_blocking=True) for each in parts])
         self.harm = _HARMFUL[tuple(harmful)](numbers).any()
-        numbers = torch.cat([self.harm.to(wide).reshape(1), numbers])
-        self._copied: torch.cuda.Event | None = None
-        if device.type == "cuda":
-            self._here = torch.empty(numbers.shape, dtype=wide, pin_memory=True)
-            self._here.copy_(numbers, non_blocking=True)
-            self._copied = torch.cuda.Event()
-            self._copied.record(torch.cuda.current_stream(device))
-        else:
-            self._here = torch.empty(numbers.shape, dtype=wide)
-            self._here.copy_(numbers)
+        self._numbers = torch.cat([self.harm.to(wide).reshape(1), numbers])
 
     def _largest(self, gradients: Sequence[Tensor]) -> list[Tensor]:
         """The largest absolute values, for each device and type one tensor."""
@@ -68,6 +59,35 @@ class Verdict:
         for group in groups.values():
             self._order += group
         return [torch.stack(torch._foreach_norm(list(group.values()), math.inf)) for group in groups.values()]
+
+    def sent(self) -> Look:
+        """What the numbers are now, on their way here; those of a graph are others after each replay."""
+        return Look(self._numbers, self._gradients, self._order)
+
+
+class Look:
+    """The numbers of a :class:`Verdict`, copied to pinned memory behind what is queued.
+
+    Parameters
+    ----------
+    numbers
+        On the device: whether the step is harmful, the largest absolute values, the losses.
+    gradients
+        How many there are.
+    order
+        Which of them the largest values belong to.
+    """
+
+    def __init__(self, numbers: Tensor, gradients: int, order: Sequence[int]) -> None:
+        self._gradients = gradients
+        self._order = order
+        self._copied: torch.cuda.Event | None = None
+        on_gpu = numbers.device.type == "cuda"
+        self._here = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=on_gpu)
+        self._here.copy_(numbers, non_blocking=on_gpu)
+        if on_gpu:
+            self._copied = torch.cuda.Event()
+            self._copied.record(torch.cuda.current_stream(numbers.device))
 
     def read(self) -> tuple[bool, list[float], list[float]]:
         """Whether the step is harmful, the largest absolute value of each gradient, the losses; waits for them."""
