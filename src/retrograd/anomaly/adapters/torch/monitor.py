@@ -56,6 +56,7 @@ from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.torch.under_way import UnderWay
 from retrograd.anomaly.adapters.torch.unhooked import leave_out
 from retrograd.anomaly.adapters.torch.updates import Divisions, optimizer_context
+from retrograd.anomaly.adapters.torch.waiting import is_of_device
 from retrograd.anomaly.adapters.torch.warned import point_at_callers
 from retrograd.anomaly.adapters.weakly import weakly
 from retrograd.anomaly.event import NaNEvent
@@ -558,6 +559,8 @@ class TorchMonitor:
 
     def explain(self, error: BaseException) -> NaNEvent | None:
         """The event of an error about numbers that are not finite; None for any other."""
+        if is_of_device(error):
+            return None
         with self._at_work():
             return explanation(error, self.watch, self.model, self._context(), self._findings_at)
 

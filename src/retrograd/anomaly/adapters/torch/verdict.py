@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable, Sequence
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import can_be_bad, readable
+from retrograd.anomaly.adapters.torch.waiting import waits
 
 _HARMFUL: dict[tuple[str, ...], Callable[[Tensor], Tensor]] = {
     (): lambda numbers: torch.zeros_like(numbers, dtype=torch.bool),
@@ -83,21 +85,42 @@ class Look:
         self._order = order
         self._copied: torch.cuda.Event | None = None
         on_gpu = numbers.device.type == "cuda"
-        self._here = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=on_gpu)
+        self._kind = len(numbers), numbers.dtype, on_gpu
+        self._here = _memory(*self._kind)
         self._here.copy_(numbers, non_blocking=on_gpu)
         if on_gpu:
             self._copied = torch.cuda.Event()
             self._copied.record(torch.cuda.current_stream(numbers.device))
 
+    @waits
     def read(self) -> tuple[bool, list[float], list[float]]:
         """Whether the step is harmful, the largest absolute value of each gradient, the losses; waits for them."""
         if self._copied is not None:
             self._copied.synchronize()
         harm, *numbers = self._here.tolist()
+        _free[self._kind].append(self._here)
         largest = [0.0] * self._gradients
         for place, number in zip(self._order, numbers, strict=False):
             largest[place] = number
         return bool(harm), largest, numbers[len(self._order) :]
+
+
+# Memory that has been read and can be used again, by size, type, and whether it is pinned.
+_free: dict[tuple[int, torch.dtype, bool], list[Tensor]] = {}
+
+
+def _memory(size: int, dtype: torch.dtype, pinned: bool) -> Tensor:
+    """Memory to copy numbers to.
+
+    It is never given back, but used again: torch asks the device when pinned memory is freed, and if that has failed,
+    the process is aborted, when Python ends at the latest.
+    """
+    kept = _free.setdefault((size, dtype, pinned), [])
+    if kept:
+        return kept.pop()
+    made = torch.empty(size, dtype=dtype, pin_memory=pinned)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+    return made
 
 
 def _number(loss: Tensor) -> Tensor:
