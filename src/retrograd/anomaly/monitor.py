@@ -219,7 +219,7 @@ class Watch:
             self.stop()
 
     def _left_by(self, error: BaseException) -> None:
-        """What is watched ends with an error, and so does the watch; a generator that is not asked for more has none."""
+        """The watch ends because what it watches is left by an error; a generator that is left early has none."""
         if isinstance(error, GeneratorExit):
             return
         if isinstance(error, AnomalyError):
