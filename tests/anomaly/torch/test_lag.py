@@ -362,6 +362,30 @@ def test_which_kind() -> None:
     assert [Verdict(gradients, [], [kind]).sent().read()[0] for kind in ("nan", "inf")] == [False, True]
 
 
+@pytest.mark.parametrize("fault", [log_of_zero, root_of_zero])
+def test_a_model_that_was_not_given_is_found_and_run_again(fault: Callable[[Tensor], Tensor]) -> None:
+    net = Net()
+    optimizer = SGD(net.parameters(), 0.1)
+    with rg.anomaly.watch(lag=1, policy="skip_step") as w:
+        train(net, optimizer, batches(1))
+        net.fault = fault
+        train(net, optimizer, batches(1))
+    assert [event.lineno for event in w.events] == [line_of(f"the birth of {fault.__name__}")]
+
+
+def test_a_batch_has_the_name_that_it_had() -> None:
+    """When it is known to be bad, the variable holds the next one."""
+    net = Net()
+    optimizer = SGD(net.parameters(), 0.1)
+    with rg.anomaly.watch(net, optimizer, "skip_step", lag=1) as w:
+        for x in [*batches(1), torch.full((5, 4), math.inf), *batches(1)]:
+            optimizer.zero_grad()
+            net(x).sum().backward()
+            optimizer.step()
+    assert w.event is not None
+    assert w.event.operands == {"x": math.inf}
+
+
 def test_another_lag_is_refused() -> None:
     with pytest.raises(ValueError, match="lag must be 0 or 1 steps, but got 2"):
         rg.anomaly.watch(lag=2)

@@ -7,7 +7,7 @@ import functools
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -42,7 +42,7 @@ from retrograd.anomaly.adapters.torch.graphed import Graphs
 from retrograd.anomaly.adapters.torch.growth import Growth
 from retrograd.anomaly.adapters.torch.lagging import Lag, LateStep
 from retrograd.anomaly.adapters.torch.loaders import rerun
-from retrograd.anomaly.adapters.torch.models import Models
+from retrograd.anomaly.adapters.torch.models import Models, is_on_device
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.preconditions import check_watchable
@@ -382,7 +382,7 @@ class TorchMonitor:
             self._now.optimizer = optimizer
             self._by_hand.no_steps()
             self._divisions.see(optimizer)
-            if self.watch.rerun_loaders:  # an unmodified script
+            if self.watch.rerun_loaders or self.watch.lag or is_on_device(optimizer):  # the graph will be gone
                 self._meet(optimizer)
         self._scaling.stepped()
         if kwargs.get("closure") is not None:
@@ -507,7 +507,8 @@ class TorchMonitor:
             return
         wrong = [(each, None) for each in step.wrong]
         with self._at_work(), self._calls.of_earlier_step(step.calls):
-            findings = self._findings(tail=step.tail)
+            names = self._names(each for call in step.calls for each in call.named())
+            findings = self._findings(tail=step.tail, names=names)
             find = findings.in_backward if step.inputs is None else functools.partial(findings.in_replay, step)
             event = find(wrong, step.losses)
         event = replace(event, step=step.number, batch_idx=step.batch_idx)
@@ -515,8 +516,8 @@ class TorchMonitor:
 
     # --- what is found --------------------------------------------------------------------------------------------
 
-    def _names(self) -> Names:
-        return Names(self.model, user_frame(sys._getframe(1)))
+    def _names(self, earlier: Iterable[tuple[str, Tensor]] = ()) -> Names:
+        return Names(self.model, user_frame(sys._getframe(1)), earlier)
 
     def _findings_at(self, frame: FrameType) -> Findings:
         return self._findings(names=Names(self.model, frame))
