@@ -246,6 +246,18 @@ def test_graphed_callables(given: bool, lag: int) -> None:
     assert [event.step for event in w.events] == [4]
 
 
+def test_a_birth_in_a_graphed_callable_is_found_in_what_was_written() -> None:
+    net = Net(log_of_zero)
+    optimizer = SGD(net.parameters(), 0.1)
+    with rg.anomaly.watch(net, optimizer, "skip_step", lag=1) as w:
+        torch.cuda.make_graphed_callables(net, (torch.randn(5, 4),))
+        replaying = net.forward
+        train(net, optimizer, batches(1))
+    assert net.forward is replaying
+    assert w.event is not None
+    assert (w.event.op, w.event.lineno) == ("log", line_of("the birth of log_of_zero"))
+
+
 def test_graphed_callables_after_steps_of_the_same_model() -> None:
     net = Net()
     net.first.bias.data.fill_(10.0)  # so that no unit has a gradient of zero

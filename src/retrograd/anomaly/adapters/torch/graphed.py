@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from retrograd.anomaly.adapters.torch.calls import are_tensors
-from retrograd.anomaly.adapters.torch.capturing import capturing
+from retrograd.anomaly.adapters.torch.capturing import capturing, noting_graphed
 from retrograd.anomaly.adapters.torch.forward import ModelCall
 from retrograd.anomaly.adapters.torch.gradients import gradients_of
 from retrograd.anomaly.adapters.torch.graph import leaves_behind
@@ -179,12 +179,13 @@ class Graphs:
         self._monitor.settle()
         self._monitor._now.tail = None
 
-    def _unwatched(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+    def _unwatched(self, original: Any, callables: Any, *args: Any, **kwargs: Any) -> Any:
         """Graphed callables are tried with gradients that nobody has filled, and are no steps."""
         now = self._monitor._now
         before, now.at_work = now.at_work, True
         try:
-            return original(*args, **kwargs)
+            with noting_graphed(callables):
+                return original(callables, *args, **kwargs)
         finally:
             now.at_work = before
 
