@@ -357,6 +357,12 @@ def test_a_large_finite_loss_is_none() -> None:
     assert not Verdict([torch.ones(1)], [torch.tensor(1e300, dtype=torch.float64)], ["nan", "inf"]).sent().read()[0]
 
 
+def test_a_loss_that_cannot_be_read_is_none() -> None:
+    losses = [torch.ones((), device="meta"), torch.tensor(math.nan)]
+    assert Verdict([], losses[:1], ["nan"]).sent().read() == (False, [], [0.0])
+    assert Verdict([], losses, ["nan"]).sent().read()[0]
+
+
 def test_which_kind() -> None:
     gradients = [torch.tensor([math.inf]), torch.ones(1)]
     assert [Verdict(gradients, [], [kind]).sent().read()[0] for kind in ("nan", "inf")] == [False, True]

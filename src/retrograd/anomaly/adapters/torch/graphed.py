@@ -50,6 +50,7 @@ class _Loss:
     calls: list[ModelCall] = field(default_factory=list)
     tail: Tail | None = None
     backwards: int = 0
+    is_scaled: bool = False
     is_applied: bool = False  # within the graph, by hand
 
     def capture_ended(self) -> None:
@@ -59,12 +60,16 @@ class _Loss:
 
 @dataclass(eq=False)
 class _Update:
-    """One optimizer's step in a graph, the look before it, and what holds it back; that is None if nothing does."""
+    """One optimizer's step in a graph, the look before it, and what holds it back.
+
+    That is None if nothing does, or if a gradient scaler sees to it.
+    """
 
     loss: _Loss
     parameters: list[Tensor]
     verdict: Verdict
     held: Hold | None
+    is_applied: bool  # whatever the look says
 
 
 @dataclass(eq=False)
@@ -208,6 +213,7 @@ class Graphs:
             monitor._sites.enter()
         loss.roots = roots
         loss.values += [monitor._scaling.unscaled(root).detach() for root in roots]
+        loss.is_scaled = monitor._scaling.active
         loss.leaves = [(leaf, leaf._version) for leaf in leaves_behind(root.grad_fn for root in roots)]
         loss.calls += monitor._calls.forget()
         loss.backwards += 1
@@ -218,11 +224,14 @@ class Graphs:
         if graph is None or has_closure or self._now.update is not None:
             return
         scaled = getattr(optimizer, "found_inf", None) is not None  # infinities are how that works, and it sees to them
-        gradients = [] if scaled else gradients_of(optimizer)
-        harmful = [] if scaled else self._monitor.watch.must_not_pass
-        verdict = Verdict([gradient for _, gradient in gradients], graph.loss.values, harmful)
+        several = self._monitor._agreement.active  # who would have to decide the same
+        gradients = [] if scaled else [each for each in gradients_of(optimizer) if each[1].device.type == _DEVICE]
+        losses = [] if several else [each for each in graph.loss.values if each.device.type == _DEVICE]
+        harmful = [] if scaled or several else self._monitor.watch.must_not_pass
+        verdict = Verdict([gradient for _, gradient in gradients], losses, harmful)
         held = hold(optimizer, verdict.harm & graph.armed.to(verdict.harm.device)) if harmful else None
-        update = _Update(graph.loss, [parameter for parameter, _ in gradients], verdict, held)
+        parameters = [parameter for parameter, _ in gradients]
+        update = _Update(graph.loss, parameters, verdict, held, is_applied=held is None and not scaled)
         graph.updates.append(update)
         graph.loss, self._now.update = _Loss(), update
 
@@ -237,16 +246,16 @@ class Graphs:
 
     def _replay(self, original: Any, graph: Any) -> None:
         known = self._known.get(graph)
-        if known is None or self._monitor._now.busy or expected.depth:
+        is_step = known is not None and (known.updates or known.loss.backwards)
+        if known is None or not is_step or self._monitor._now.busy or expected.depth or _graph_task() != -1:
             original(graph)
             return
-        if known.updates or known.loss.backwards:
-            self._monitor.settle()
+        self._monitor.settle()
         original(graph)
         for update in known.updates:
             self._count(update.loss)
             self._monitor.updates += 1
-            self._look(update.loss, update.parameters, update.verdict, is_applied=update.held is None)
+            self._look(update.loss, update.parameters, update.verdict, update.is_applied)
         if known.loss.backwards:
             self._go_on(known.loss)
         if not self._monitor.watch.lag:
@@ -267,6 +276,7 @@ class Graphs:
             verdict = Verdict([gradient for _, gradient in gradients], loss.values, [])
             self._look(loss, [leaf for leaf, _ in gradients], verdict, is_applied=True)
             return
+        monitor._scaling.active = loss.is_scaled
         monitor._now.turns.begin()
         monitor._now.tail = loss.tail
         monitor._calls.remember(loss.calls)

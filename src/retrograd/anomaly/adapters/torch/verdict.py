@@ -38,15 +38,15 @@ class Verdict:
     Attributes
     ----------
     harm
-        A truth value on the device of the first gradient: whether it must not.
+        A truth value on the device of the first gradient, or else loss: whether it must not.
     """
 
     def __init__(self, gradients: Sequence[Tensor], losses: Sequence[Tensor], harmful: Sequence[str]) -> None:
         self._gradients = len(gradients)
         self._order: list[int] = []  # of the gradients, in the numbers
-        device = next((each.device for each in gradients if can_be_bad(each)), torch.device("cpu"))
+        device = next((each.device for each in (*gradients, *losses) if can_be_bad(each)), torch.device("cpu"))
         wide = torch.float32 if device.type == "mps" else torch.float64
-        parts = [torch.zeros(0, device=device), *self._largest(gradients), *map(_number, losses)]
+        parts = [torch.zeros(0, device=device), *self._largest(gradients), *(_number(each, device) for each in losses)]
         numbers = torch.cat([each.to(device, wide, non_blocking=True) for each in parts])
         self.harm = _HARMFUL[tuple(harmful)](numbers).any()
         self._numbers = torch.cat([self.harm.to(wide).reshape(1), numbers])
@@ -123,11 +123,11 @@ def _memory(size: int, dtype: torch.dtype, pinned: bool) -> Tensor:
     return made
 
 
-def _number(loss: Tensor) -> Tensor:
-    """A loss as one real number, or the largest absolute value of several."""
+def _number(loss: Tensor, device: torch.device) -> Tensor:
+    """A loss as one real number, or the largest absolute value of several; 0 on a device if it cannot be read."""
     values = readable(loss)
     if values is None or type(values) is not Tensor or not values.numel():
-        return torch.zeros(1, device=loss.device)
+        return torch.zeros(1, device=device)
     if values.numel() == 1 and not values.is_complex():
         return values.reshape(1)
     return values.abs().amax().reshape(1)
