@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW
+from torch.overrides import _get_current_function_mode_stack
 
 import retrograd as rg
 from tests.anomaly.torch.cuda_graphs import emulate
@@ -115,6 +116,7 @@ def test_a_replayed_step_that_is_bad_is_left_out_and_told(name: str, lag: int, c
         step.warm_up()
         step.capture()
         assert w.step == 3, "a capture is no step"
+        assert not _get_current_function_mode_stack(), "and nothing is noted where nothing is called"
         for x in [good[0], bad, good[1], bad, bad, *good[2:]]:
             step.replay(x)
     torch.testing.assert_close(state(step.net), state(usual.net))

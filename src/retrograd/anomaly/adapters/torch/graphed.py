@@ -166,6 +166,7 @@ class Graphs:
         finally:
             if known is not None:
                 known.loss.capture_ended()
+                self._monitor._sites.rest()  # replays call nothing, and may be all that comes
                 self._monitor._calls.forget()  # those of a capture have computed nothing
                 self._monitor._calls.remember(known.calls)
 

@@ -183,6 +183,13 @@ class SiteLog:
         self._wanted = True
         self.enter()
 
+    def rest(self) -> None:
+        """Note nothing more in the present step."""
+        if self._is_here:
+            self._wanted = False
+            self._notes.leave()
+            self._notes.pause()
+
     def noted(self) -> SiteOf:
         """Where the operations of the present step were called, for later."""
         noted = list(self._notes.noted) if self._is_here else []
