@@ -160,8 +160,9 @@ class NaNDetector:
     def __enter__(self) -> NaNDetector:
         return self.attach()
 
-    def __exit__(self, *exc: object) -> None:
-        self.detach()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        with contextlib.nullcontext() if error is None else contextlib.suppress(Exception):  # the program's comes first
+            self.detach()
 
     def _listen(self) -> None:
         """Be told by the watch that is on now; if none is, switch one on."""

@@ -48,6 +48,8 @@ def outcome_of(kind: str, event: NaNEvent | GradEvent, action: str, twice: bool 
         return "the error went on" if refused else "the program stopped by itself"
     if kind not in ("nan", "inf"):
         return "no harm so far"
+    if action in ("raise", "skip_step") and context_of(event).get("applied"):
+        return "update applied, weights are not clean"
     if action in ("raise", "skip_step"):
         outcome = "update withheld" if action == "raise" else "update left out"
         spoilt = context_of(event).get("spoilt")

@@ -196,6 +196,8 @@ class Watch:
             self._end()
 
     def _end(self) -> None:
+        if self not in _stack:
+            return
         _stack.remove(self)
         self._ended = time.perf_counter()
         if _stack:
@@ -217,15 +219,16 @@ class Watch:
             self.stop()
 
     def _left_by(self, error: BaseException) -> None:
-        """What is watched is left by an error; a generator that is not asked for more has none."""
+        """The watch ends because what it watches is left by an error; a generator that is left early has none."""
         if isinstance(error, GeneratorExit):
             return
         if isinstance(error, AnomalyError):
             cut_below_user(error)
         self.explain(error)
         self._unfinished = self._checked = None
-        with suppress(AnomalyError):  # it is recorded; the error that is under way comes first
+        with suppress(Exception):  # what is found is recorded; the error that is under way comes first
             self.settle()
+        self._end()
 
     def __call__(self, function: F) -> F:
         """Observe every call of a function, also one within another; a generator or coroutine from begin to end."""

@@ -30,9 +30,9 @@ def in_the_program(step: int) -> Again:
 
 def could_tell_more(event: NaNEvent) -> bool:
     """Whether a record of all operations could tell more of a birth than is known."""
-    if event.kind == "error":
-        return False
     context = context_of(event)
+    if event.kind == "error" or context.get("graphed"):  # of what a graph does there is no record
+        return False
     if context.get("let_through") and context.get("leaf") == "parameter":
         return False  # the finding of that step tells all
     computed = context.get("untraced") and context.get("leaf") in _FROM_OUTSIDE

@@ -51,7 +51,7 @@ def run_watched(
         if isinstance(error, AnomalyError):
             _write_if_missing(report, error.event)
         observer.explain(error)
-    left = _end(observer)
+    left = _end(observer, failure)
     if isinstance(failure, ProgramNotFoundError):
         _say(f"retrograd: {failure}")
         return 2
@@ -79,12 +79,15 @@ def run_watched(
     return 0 if failure is None and left is None else 1
 
 
-def _end(observer: Watch) -> AnomalyError | None:
+def _end(observer: Watch, failure: BaseException | None) -> AnomalyError | None:
     """Stop the watch; what it raises of a loss for which the program has ended by itself, without an error."""
     try:
         observer.stop()
     except AnomalyError as error:
         return error
+    except Exception:
+        if failure is None:
+            raise
     return None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from retrograd.anomaly.adapters.torch.graph import calls_of, nodes_behind, saved_by
+from retrograd.anomaly.adapters.torch.tail import Tail
+from tests.anomaly.torch.training import Root
 
 RECOMPUTED: dict[str, Callable[[Tensor], Tensor]] = {
     "diag": torch.diag,
@@ -30,3 +34,32 @@ def test_a_result_that_nothing_has_kept(name: str) -> None:
     result = RECOMPUTED[name](x * 2)
     calls = calls_of({node: saved_by(node) for node in nodes_behind([result.grad_fn])}, {}, lambda seq: None)
     torch.testing.assert_close(calls[result.grad_fn].outputs[0], result.detach())
+
+
+class Shell:
+    """What torch keeps, up to version 2.12, of a user's Function whose result is gone: asked for more it may crash."""
+
+    @property
+    def next_functions(self) -> None:
+        raise RuntimeError("Attribute 'next_functions' is invalid for this instance of _C._FunctionBase.")
+
+    def _sequence_nr(self) -> int:
+        raise AssertionError("torch would crash")
+
+
+def test_what_is_left_of_a_node_is_no_node() -> None:
+    x = torch.ones(2, requires_grad=True)
+    y = x * 2
+    assert nodes_behind([Shell(), y.grad_fn]) == [y.grad_fn.next_functions[0][0], y.grad_fn]  # type: ignore[union-attr]
+
+
+def test_nodes_that_are_read_later_are_kept_whole() -> None:
+    loss = Root.apply(torch.ones(2, requires_grad=True))
+    reference = weakref.ref(loss)
+    tail = Tail([loss], set())
+    loss.sum().backward()
+    tail.backward_ended()
+    del loss
+    gc.collect()
+    assert reference() is not None
+    assert len(nodes_behind(tail.roots)) == 2

@@ -347,19 +347,49 @@ def test_verdict(dtype: torch.dtype, value: float | None) -> None:
     if value is not None:
         tensors[0][17] = value
     verdict = Verdict(tensors, [torch.tensor(2.0)], ["nan", "inf"])
-    harmful, largest, losses = verdict.read()
+    harmful, largest, losses = verdict.sent().read()
     assert harmful == bool(verdict.harm) == (value is not None)
     assert [math.isfinite(each) for each in largest] == [value is None, True, True]
     assert losses == [2.0]
 
 
 def test_a_large_finite_loss_is_none() -> None:
-    assert not Verdict([torch.ones(1)], [torch.tensor(1e300, dtype=torch.float64)], ["nan", "inf"]).read()[0]
+    assert not Verdict([torch.ones(1)], [torch.tensor(1e300, dtype=torch.float64)], ["nan", "inf"]).sent().read()[0]
+
+
+def test_a_loss_that_cannot_be_read_is_none() -> None:
+    losses = [torch.ones((), device="meta"), torch.tensor(math.nan)]
+    assert Verdict([], losses[:1], ["nan"]).sent().read() == (False, [], [0.0])
+    assert Verdict([], losses, ["nan"]).sent().read()[0]
 
 
 def test_which_kind() -> None:
     gradients = [torch.tensor([math.inf]), torch.ones(1)]
-    assert [Verdict(gradients, [], [kind]).read()[0] for kind in ("nan", "inf")] == [False, True]
+    assert [Verdict(gradients, [], [kind]).sent().read()[0] for kind in ("nan", "inf")] == [False, True]
+
+
+@pytest.mark.parametrize("fault", [log_of_zero, root_of_zero])
+def test_a_model_that_was_not_given_is_found_and_run_again(fault: Callable[[Tensor], Tensor]) -> None:
+    net = Net()
+    optimizer = SGD(net.parameters(), 0.1)
+    with rg.anomaly.watch(lag=1, policy="skip_step") as w:
+        train(net, optimizer, batches(1))
+        net.fault = fault
+        train(net, optimizer, batches(1))
+    assert [event.lineno for event in w.events] == [line_of(f"the birth of {fault.__name__}")]
+
+
+def test_a_batch_has_the_name_that_it_had() -> None:
+    """When it is known to be bad, the variable holds the next one."""
+    net = Net()
+    optimizer = SGD(net.parameters(), 0.1)
+    with rg.anomaly.watch(net, optimizer, "skip_step", lag=1) as w:
+        for x in [*batches(1), torch.full((5, 4), math.inf), *batches(1)]:
+            optimizer.zero_grad()
+            net(x).sum().backward()
+            optimizer.step()
+    assert w.event is not None
+    assert w.event.operands == {"x": math.inf}
 
 
 def test_another_lag_is_refused() -> None:

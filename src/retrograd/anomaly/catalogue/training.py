@@ -102,8 +102,9 @@ def bad_batch(scene: Scene) -> Finding | None:
     if buffers:
         line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
     quotient = _quotient(*assigned) if assigned and scene.event.nan_count else None
+    fixed = context.get("graphed") or context.get("every")  # a graph's batch is always of one size
     drops = scene.event.output_shape != () and not (
-        context.get("every") or buffers or user or (assigned and _is_computed(assigned[0])) or _is_table(scene)
+        fixed or buffers or user or (assigned and _is_computed(assigned[0])) or _is_table(scene)
     )
     remedy, rest = _dropped(scene, name, role)
     return Finding(

@@ -31,6 +31,7 @@ from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.recording import memory_of, unseen
 from retrograd.anomaly.adapters.torch.recordings import above
 from retrograd.anomaly.adapters.torch.tail import Tail
+from retrograd.anomaly.adapters.torch.waiting import waits
 from retrograd.anomaly.adapters.weakly import weakly
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
@@ -356,7 +357,7 @@ class UpdatesByHand:
             self._count_once(call)
         sampled = self._unversioned or self._asked <= _SAMPLED
         for leaf in leaves:
-            sample = abs(leaf.detach().sum().item()) if sampled and leaf is leaves[-1] else None
+            sample = _sample(leaf) if sampled and leaf is leaves[-1] else None
             mark = self._marks.get(leaf)
             if mark is not None and (mark.tells(leaf) or mark.differs(sample)):
                 self._unversioned |= not mark.tells(leaf)
@@ -525,6 +526,12 @@ class UpdatesByHand:
         if writes is not None and writes in _get_current_dispatch_mode_stack():
             with above(writes):
                 writes.__exit__(None, None, None)
+
+
+@waits
+def _sample(leaf: Tensor) -> float:
+    """One number that a write to a leaf changes."""
+    return abs(leaf.detach().sum().item())
 
 
 def _returned(points: Sequence[Tensor], args: Sequence[Any], returned: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.torch.capturing import capturing
+
 
 @dataclass(eq=False)
 class Argument:
@@ -204,7 +206,7 @@ def readable(tensor: Any) -> Tensor | None:
 
 def _holds(test: Callable[[Tensor], Tensor], tensor: Any) -> bool:
     """Whether something is true of an element of a tensor, as far as that can be read."""
-    values = readable(tensor)
+    values = None if capturing() else readable(tensor)
     if values is None or type(values) is Tensor:
         return values is not None and bool(test(values).any())
     try:
@@ -219,7 +221,7 @@ def _not_finite(values: Tensor) -> Tensor:
 
 def bad(tensor: Any) -> Tensor | None:
     """Where a tensor is not finite; None if it is finite everywhere, or if that cannot be read."""
-    values = readable(tensor)
+    values = None if capturing() else readable(tensor)
     wrong = _not_finite(values) if type(values) is Tensor else None
     return wrong if wrong is not None and bool(wrong.any()) else None
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any
+from collections.abc import Iterator
 
 import torch
+
+from retrograd.anomaly.adapters.torch.capturing import ungraphed
 
 
 def in_use() -> bool:
@@ -15,6 +17,8 @@ def in_use() -> bool:
     return dynamo is not None and any(each is not None for each in dynamo.cached_backends.values())
 
 
-def uncompiled() -> contextlib.AbstractContextManager[Any]:
-    """A context in which compiled functions run as they were written."""
-    return torch.compiler.set_stance("force_eager") if in_use() else contextlib.nullcontext()
+@contextlib.contextmanager
+def uncompiled() -> Iterator[None]:
+    """A context in which compiled functions, and modules that replay a graph, run as they were written."""
+    with ungraphed(), torch.compiler.set_stance("force_eager") if in_use() else contextlib.nullcontext():
+        yield

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import dense
+from retrograd.anomaly.adapters.torch.waiting import waits
 from retrograd.anomaly.layers import Look
 
 _is_transformed = torch._C._functorch.is_functorch_wrapped_tensor
@@ -49,6 +50,7 @@ def extremes(tensor: Tensor) -> Tensor:
     return torch.stack((low, -high))
 
 
+@waits
 def read(asked: Sequence[Tensor]) -> list[Look]:
     """What some ``extremes`` tell: one copy for each device and type, of those that wait there."""
     groups: dict[Any, list[int]] = {}

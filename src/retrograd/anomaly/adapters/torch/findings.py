@@ -18,6 +18,7 @@ from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_b
 from retrograd.anomaly.adapters.torch.describe import Describer, first_of, statistics
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
 from retrograd.anomaly.adapters.torch.graph import leaves_behind, nodes_behind, read
+from retrograd.anomaly.adapters.torch.lagging import LateStep
 from retrograd.anomaly.adapters.torch.lost import lost_data
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.origin import Origin, origin_of
@@ -31,6 +32,9 @@ from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core.sites import line_of
 
 GONE = "What this step computed is gone."
+GRAPHED = "The step was replayed as a CUDA graph, whose operations nobody sees."
+SAME_BATCH = "Its batch is still in the graph's inputs: run it once more, without the graph and under the watch."
+NEXT_BATCH = "Weights or inputs are others by now: run the program without the graph, or with `skip_step` and `lag=0`."
 BY_HAND = (
     "The gradient is finite and what was written to the weight is not: it was born in the update, or in what the "
     "program keeps from one update to the next, such as a momentum that has taken over a gradient which was not finite."
@@ -89,6 +93,7 @@ class Findings:
         self._describer = Describer(names, self._is_called_by_derivative)
         self._leaves: list[Tensor] = []  # that the step goes to
         self._unfinished = False
+        self._is_gone = False  # weights or inputs are others by now
 
     def in_forward(self, roots: Sequence[Tensor], unfinished: bool = False) -> NaNEvent:
         """Why a loss is not finite, or anything else that an ``unfinished`` step has computed."""
@@ -152,8 +157,21 @@ class Findings:
         if origin is None and self._tail is not None:
             found = self._tail.losses if lost else self._tail.births
             origin = self._origin(found(self._sites.sites_behind, self.names.frame))
+            if self._is_gone and origin is not None and origin.leaf is not None:
+                origin = None  # it came from the model, of which nothing is known
         origin = origin or self._origin(self._run_model_again(backward=True))
         return None if origin is None else self._event(origin, harmed)
+
+    def in_replay(
+        self, step: LateStep, wrong: Sequence[tuple[Tensor, Tensor | None]], losses: Sequence[Tensor]
+    ) -> NaNEvent:
+        """The same of a step that was replayed as a CUDA graph."""
+        self._context |= {"graphed": True} | ({"applied": True} if step.is_applied else {})
+        self._is_gone = step.is_gone
+        event = self.in_backward(wrong, losses)
+        if event.op != "unknown":
+            return event
+        return replace(event, note=f"{GRAPHED} {NEXT_BATCH if step.is_gone else SAME_BATCH}")
 
     def in_transform(
         self, points: Sequence[Tensor], loss: Tensor, run_again: Callable[[], list[tuple[Call, int]]]
@@ -228,7 +246,7 @@ class Findings:
         return self._origin(read(roots, sites, self.names.results(), self.names.frame))
 
     def _run_model_again(self, backward: bool) -> list[tuple[Call, int]]:
-        if self._recorder is not None:
+        if self._recorder is not None or self._is_gone:
             return []
         return self._calls.run_again(backward)
 
@@ -258,7 +276,7 @@ class Findings:
     def _bad_member(self) -> Origin | None:
         """The same as an origin: then no operation of the step is to blame."""
         found = self._bad_parameter()
-        if found is None:
+        if found is None or self._is_gone:
             return None
         return met_at(self.names.frame, Argument("weight", found[1].detach(), leaf=found[1]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import sys
 import threading
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
+from retrograd.anomaly.adapters.place import written_at
 from retrograd.anomaly.adapters.torch.calls import Call, bytes_of, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.distributed import is_replicated, is_sharded
@@ -47,6 +49,17 @@ class ModelCall:
         self.autocast = autocasts()
         self.gradients: dict[int, Tensor] = {}
         self.nodes: list[int] = []  # that made the outputs, by their sequence numbers
+
+    def tensors(self) -> list[Tensor]:
+        """The tensors among its arguments."""
+        return [each for each in tree_flatten((self.args, self.kwargs))[0] if isinstance(each, Tensor)]
+
+    def named(self) -> Iterator[tuple[str, Tensor]]:
+        """The tensors among its arguments that the program has given by a variable, with the name of that."""
+        written = None if self.place is None else written_at(*self.place)
+        for argument, value in zip(written.args, self.args, strict=False) if isinstance(written, ast.Call) else ():
+            if isinstance(argument, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(value, Tensor):
+                yield ast.unparse(argument), value
 
     def observe(self, output: Any) -> None:
         for number, tensor in enumerate([output] if isinstance(output, Tensor) else tree_flatten(output)[0]):
@@ -98,6 +111,10 @@ class ModelCalls:
     def kept(self) -> list[ModelCall]:
         """The calls that are remembered."""
         return list(self._here.calls)
+
+    def remember(self, calls: Iterable[ModelCall]) -> None:
+        """Take over calls that belong to the present step as well."""
+        self._here.calls.extend(calls)
 
     def forget(self) -> list[ModelCall]:
         """Forget the calls of the step that is over, and return them."""

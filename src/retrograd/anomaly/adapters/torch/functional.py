@@ -367,7 +367,7 @@ class NewTensors:
     def _answered(self, asking: _Asking, gradients: Any, output: Any, cotangents: Any = None) -> None:
         """It has returned gradients, once or several times."""
         monitor, chain = self._monitor, asking.chain
-        if not self._follows:
+        if not self._follows or monitor._now.busy:
             return
         results = [each for each in map(samples_of, tree_flatten(output)[0]) if isinstance(each, Tensor)]
         if not asking.is_counted:

@@ -14,6 +14,7 @@ from torch import Tensor
 from retrograd.anomaly.adapters.torch.calls import can_be_bad, has_nan, is_bad, readable
 from retrograd.anomaly.adapters.torch.norms import NARROW, norm_of_subclass
 from retrograd.anomaly.adapters.torch.norms import norms as exact_norms
+from retrograd.anomaly.adapters.torch.waiting import waits
 
 _CPU = torch.device("cpu")
 _LARGEST_ROOT = 1 << 16  # elements of what backward starts from, if it is not one number
@@ -100,6 +101,7 @@ class Seen:
         return reference is not None and reference() is gradient and version == gradient._version
 
 
+@waits
 def numbers_on(device: torch.device, numbers: Sequence[Tensor]) -> list[float]:
     """What tensors of one element on one device hold, read in one go."""
     if device.type == "cpu":

@@ -36,11 +36,21 @@ _OF_NO_INFLUENCE = {"momentum": 0.0}  # on the result
 
 
 def nodes_behind(roots: Iterable[Any]) -> list[Any]:
-    """The nodes from which gradients flow on from some nodes, in the order of creation, leaves first."""
+    """The nodes from which gradients flow on from some nodes, in the order of creation, leaves first.
+
+    Of the backward of a user's Function torch has kept, up to version 2.12, no more than a shell when its result is
+    gone, which is left out: it answers to nothing any more.
+    """
     seen = {root: None for root in roots if root is not None}  # in a fixed order, which a set has not
     stack = list(seen)
     while stack:
-        for following, _ in stack.pop().next_functions:
+        node = stack.pop()
+        try:
+            edges = node.next_functions
+        except RuntimeError:
+            del seen[node]
+            continue
+        for following, _ in edges:
             if following is not None and following not in seen:
                 seen[following] = None
                 stack.append(following)

@@ -14,7 +14,7 @@ from retrograd.anomaly.adapters.torch.forward import ModelCall
 from retrograd.anomaly.adapters.torch.gradients import Seen
 from retrograd.anomaly.adapters.torch.holding import Hold, hold
 from retrograd.anomaly.adapters.torch.tail import Tail
-from retrograd.anomaly.adapters.torch.verdict import Verdict
+from retrograd.anomaly.adapters.torch.verdict import Look, Verdict
 
 
 @dataclass(eq=False)
@@ -27,8 +27,8 @@ class LateStep:
         When it was.
     parameters, losses
         What was looked at.
-    verdict
-        The look.
+    look
+        The result, on its way.
     update
         What holds the update back.
     calls, tail
@@ -37,24 +37,35 @@ class LateStep:
         Once it is known, the largest absolute value of each parameter's gradient.
     is_over
         Whether the optimizer has returned.
+    is_applied
+        Whether its update has been applied whatever the look says.
+    inputs
+        What the graph has read, with its versions then, if the step was replayed as a CUDA graph; None otherwise.
     """
 
     number: int
     batch_idx: int | None
     parameters: list[Tensor]
     losses: list[Tensor]
-    verdict: Verdict
+    look: Look
     update: Hold | None
     calls: list[ModelCall] = field(default_factory=list)
     tail: Tail | None = None
     largest: list[float] = field(default_factory=list)
     is_over: bool = False
+    is_applied: bool = False
+    inputs: list[tuple[Tensor, int]] | None = None
 
     def end(self) -> None:
         """The update has been applied, or held back, as far as this process is concerned."""
         self.is_over = True
         if self.update is not None:
             self.update.updated()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether weights or inputs are others than those that the step was computed with."""
+        return self.is_applied or any(each._version != version for each, version in self.inputs or ())
 
     @property
     def wrong(self) -> list[Tensor]:
@@ -119,7 +130,7 @@ class Lag:
         if optimizer not in self._handles:  # what is saved must be what a step that was left out leaves behind
             self._handles[optimizer] = optimizer.register_state_dict_pre_hook(lambda optimizer: self.settle())
         parameters = [parameter for parameter, _ in gradients]
-        self._pending = LateStep(number, batch_idx, parameters, losses, verdict, update)
+        self._pending = LateStep(number, batch_idx, parameters, losses, verdict.sent(), update)
         return True
 
     def updated(self, calls: list[ModelCall], tail: Tail | None) -> None:
@@ -135,7 +146,7 @@ class Lag:
             return
         if not step.is_over:  # the update has failed
             step.end()
-        harmful, step.largest, losses = step.verdict.read()
+        harmful, step.largest, losses = step.look.read()
         if step.update is not None:
             step.update.settle(harmful)
         self._on_known(step, losses)

@@ -16,6 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from retrograd.anomaly.adapters.torch.calls import Argument, Call
+from retrograd.anomaly.adapters.torch.capturing import capturing
 from retrograd.anomaly.adapters.torch.compiling import in_use
 from retrograd.anomaly.adapters.torch.describe import Describer, first_of, statistics
 from retrograd.anomaly.adapters.torch.distributed import is_sharded
@@ -89,8 +90,10 @@ class TorchLayers:
             yield module.register_forward_hook(_After(after, self._is_heard, tally), with_kwargs=True, always_call=True)
 
     def _is_heard(self) -> bool:
-        """Whether this is a call of the program's or our own second one, no trace and no second run of the watch's."""
-        if torch._C._get_tracing_state() is not None:
+        """Whether this is a call of the program's or our own second one, that can be looked at: no trace, no second run
+        of the watch's.
+        """
+        if torch._C._get_tracing_state() is not None or capturing():
             return False
         if torch._C._len_torch_dispatch_stack() == 0:
             return True
@@ -99,7 +102,7 @@ class TorchLayers:
 
     def hook_gradient(self, tensor: Tensor, told: Callable[[Any], None]) -> None:
         if tensor.requires_grad:
-            tensor.register_hook(lambda gradient: None if self._scale.in_use else told(gradient))
+            tensor.register_hook(lambda gradient: None if self._scale.in_use or capturing() else told(gradient))
 
     def gradient_norms(self, model: torch.nn.Module) -> Mapping[tuple[str, str], float]:
         places: dict[Tensor, tuple[str, str]] = {}
@@ -117,7 +120,11 @@ class TorchLayers:
     def follow(self, told: Callable[[], None]) -> Sequence[Handle]:
         self._compiled_before = in_use()
         self._scale.start()
-        return [self._scale, self._compiled, register_optimizer_step_pre_hook(lambda *_: told())]
+        return [
+            self._scale,
+            self._compiled,
+            register_optimizer_step_pre_hook(lambda *_: None if capturing() else told()),
+        ]
 
     def must_wait(self) -> bool:
         return self._first.device.type != "cpu"

@@ -66,6 +66,11 @@ class Models:
         self._buffers = [each for model in self._found for each in small_buffers(model)]
 
 
+def is_on_device(optimizer: Any) -> bool:
+    """Whether an optimizer updates parameters on a device, from which numbers have to be read."""
+    return any(each.device.type != "cpu" for group in optimizer.param_groups for each in group["params"])
+
+
 def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
     """The modules among the variables of the user's frames, from one outwards, and in what these variables hold."""
     variables = variables_around(frame)

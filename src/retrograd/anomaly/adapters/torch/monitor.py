@@ -7,7 +7,7 @@ import functools
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -38,10 +38,11 @@ from retrograd.anomaly.adapters.torch.gradients import (
     sums_of,
 )
 from retrograd.anomaly.adapters.torch.graph import leaves_behind
+from retrograd.anomaly.adapters.torch.graphed import Graphs
 from retrograd.anomaly.adapters.torch.growth import Growth
 from retrograd.anomaly.adapters.torch.lagging import Lag, LateStep
 from retrograd.anomaly.adapters.torch.loaders import rerun
-from retrograd.anomaly.adapters.torch.models import Models
+from retrograd.anomaly.adapters.torch.models import Models, is_on_device
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.preconditions import check_watchable
@@ -55,6 +56,7 @@ from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.torch.under_way import UnderWay
 from retrograd.anomaly.adapters.torch.unhooked import leave_out
 from retrograd.anomaly.adapters.torch.updates import Divisions, optimizer_context
+from retrograd.anomaly.adapters.torch.waiting import is_of_device
 from retrograd.anomaly.adapters.torch.warned import point_at_callers
 from retrograd.anomaly.adapters.weakly import weakly
 from retrograd.anomaly.event import NaNEvent
@@ -95,6 +97,7 @@ class TorchMonitor:
         self._deferred: NaNEvent | None = None  # what this process alone knows so far
         self._recordings = Recordings(watch)
         self._by_hand = UpdatesByHand(self)
+        self._graphs = Graphs(self)
         self._reads = Reads(self)
         self._divisions = Divisions(watch, weakly(self._context), self._recordings, weakly(self._findings))
         self._pace = Pace(watch, LOOKS)
@@ -125,11 +128,13 @@ class TorchMonitor:
             self._growth.start()
         self._sites.start(self._patches)
         self._by_hand.start(self._patches)
+        self._graphs.start(self._patches)
         self._reads.start()
         self._recordings.start(self._patches)
 
     def stop(self) -> None:
         self._by_hand.stop()
+        self._graphs.stop()
         self._reads.stop()
         self._recordings.stop()
         self._show_hidden()
@@ -377,7 +382,7 @@ class TorchMonitor:
             self._now.optimizer = optimizer
             self._by_hand.no_steps()
             self._divisions.see(optimizer)
-            if self.watch.rerun_loaders:  # an unmodified script
+            if self.watch.rerun_loaders or self.watch.lag or is_on_device(optimizer):  # the graph will be gone
                 self._meet(optimizer)
         self._scaling.stepped()
         if kwargs.get("closure") is not None:
@@ -486,8 +491,11 @@ class TorchMonitor:
         return done
 
     def settle(self) -> None:
-        """Read the result of the step before, if it is still out."""
+        """Read the result of the step before, if it is still out and can be read."""
+        if self._now.busy:
+            return
         self._lag.settle()
+        self._graphs.settle()
         self._by_hand.settle(for_good=True)
 
     def _known_later(self, step: LateStep, losses: Sequence[float]) -> None:
@@ -497,15 +505,19 @@ class TorchMonitor:
         kind = "nan" if any(map(math.isnan, bad)) else "inf"
         if not bad or not self.watch.listens_to(kind):
             return
+        wrong = [(each, None) for each in step.wrong]
         with self._at_work(), self._calls.of_earlier_step(step.calls):
-            findings = self._findings(tail=step.tail)
-            event = findings.in_backward([(each, None) for each in step.wrong], step.losses)
-        self.watch.found(kind, replace(event, step=step.number, batch_idx=step.batch_idx))
+            names = self._names(each for call in step.calls for each in call.named())
+            findings = self._findings(tail=step.tail, names=names)
+            find = findings.in_backward if step.inputs is None else functools.partial(findings.in_replay, step)
+            event = find(wrong, step.losses)
+        event = replace(event, step=step.number, batch_idx=step.batch_idx)
+        self.watch.found(kind, event, exact=step.inputs is not None)  # of a graph a second run sees nothing
 
     # --- what is found --------------------------------------------------------------------------------------------
 
-    def _names(self) -> Names:
-        return Names(self.model, user_frame(sys._getframe(1)))
+    def _names(self, earlier: Iterable[tuple[str, Tensor]] = ()) -> Names:
+        return Names(self.model, user_frame(sys._getframe(1)), earlier)
 
     def _findings_at(self, frame: FrameType) -> Findings:
         return self._findings(names=Names(self.model, frame))
@@ -548,6 +560,8 @@ class TorchMonitor:
 
     def explain(self, error: BaseException) -> NaNEvent | None:
         """The event of an error about numbers that are not finite; None for any other."""
+        if is_of_device(error):
+            return None
         with self._at_work():
             return explanation(error, self.watch, self.model, self._context(), self._findings_at)
 
@@ -577,9 +591,9 @@ class TorchMonitor:
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
         """Our own work is neither watched nor recorded."""
-        self._now.busy = True
+        self._now.at_work = True
         try:
             with torch.no_grad(), unseen():
                 yield
         finally:
-            self._now.busy = False
+            self._now.at_work = False

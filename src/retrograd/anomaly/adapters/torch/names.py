@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from types import CodeType, FrameType
 from typing import Any
@@ -32,14 +32,17 @@ class Names:
         The watched model, or None.
     frame
         Where to begin to look for variables; the frames around it are searched as well.
+    earlier
+        Tensors with the names of variables that have held them, and may hold others by now.
     """
 
-    def __init__(self, model: Any, frame: FrameType | None) -> None:
+    def __init__(self, model: Any, frame: FrameType | None, earlier: Iterable[tuple[str, Tensor]] = ()) -> None:
         self.frame = frame
         self.model = model if isinstance(model, torch.nn.Module) else next(_modules(frame), None)
         members = [] if self.model is None else list(members_of(self.model))
         self._members = {id(member): name for name, member in members}
         self._by_storage = {_key(member): name for name, member in members}
+        self._earlier = {_key(tensor): name for name, tensor in earlier}
         self._modules = {} if self.model is None else {module: name for name, module in self.model.named_modules()}
 
     def member(self, tensor: Tensor) -> str | None:
@@ -53,7 +56,7 @@ class Names:
         """The name of a parameter, a buffer or a variable; None if it has none."""
         key = _key(tensor)
         held = (name for name, value in self._variables() if isinstance(value, Tensor) and _key(value) == key)
-        return self.member(tensor) or next(held, None) or self._elsewhere.get(key)
+        return self.member(tensor) or next(held, None) or self._earlier.get(key) or self._elsewhere.get(key)
 
     def _variables(self) -> Iterator[tuple[str, Any]]:
         return variables_around(self.frame)

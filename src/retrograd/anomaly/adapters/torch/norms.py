@@ -13,11 +13,13 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import can_be_bad, dense, readable
 from retrograd.anomaly.adapters.torch.patches import Patches
+from retrograd.anomaly.adapters.torch.waiting import waits
 
 NARROW = (torch.float16, torch.bfloat16)
 _SMALLEST = 1e-15  # below it single precision loses squares
 
 
+@waits
 def norms(gradients: Sequence[Tensor]) -> list[float]:
     """The Euclidean norms, also where squares overflow or vanish; NaN or infinite only if an element is, 0 if unknown.
 

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad, seq_of
+from retrograd.anomaly.adapters.torch.capturing import capturing
 from retrograd.anomaly.adapters.torch.frames import frame_in_backward, landmarks
 from retrograd.anomaly.adapters.torch.graph import is_python, saved_by
 from retrograd.anomaly.adapters.torch.parts import Part, node_within, writes_to_part
@@ -85,7 +86,7 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is _NEW or self.paused or _only_asks(func):
+        if func is _NEW or self.paused or _only_asks(func) or capturing():
             return func(*args, **kwargs)
         if self._in_backward and not torch.is_grad_enabled():
             return self._inside_backward(func, args, kwargs)

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode, _push_mode
 
+from retrograd.anomaly.adapters.torch.capturing import capturing
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.frames import has_own_step
 from retrograd.anomaly.adapters.torch.patches import Patches
@@ -73,7 +74,7 @@ class Recordings:
 
     def _backward(self, original: Any, *args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)
-        if torch._C._current_graph_task_id() == -1:
+        if torch._C._current_graph_task_id() == -1 and not capturing():
             self.step_ended()
 
     def _compile(self, original: Any, *args: Any, **kwargs: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.torch.capturing import capturing
 from retrograd.anomaly.adapters.torch.patches import Patches
 
 MOST_SKIPS = 8  # updates left out in a row; from the usual first scale of 65536 that leads to 256
@@ -83,6 +84,10 @@ class Scaling:
 
     def _update(self, original: Any, scaler: Any, *args: Any, **kwargs: Any) -> None:
         if not scaler.is_enabled():
+            original(scaler, *args, **kwargs)
+            return
+        if capturing():
+            self.active = False
             original(scaler, *args, **kwargs)
             return
         rehearsing = self._rehearsing()

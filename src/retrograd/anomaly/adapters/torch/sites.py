@@ -178,6 +178,23 @@ class SiteLog:
         elif self._wanted:
             self._notes.enter()
 
+    def note(self) -> None:
+        """Note the calls of the present step, whatever that costs."""
+        self._wanted = True
+        self.enter()
+
+    def rest(self) -> None:
+        """Note nothing more in the present step."""
+        if self._is_here:
+            self._wanted = False
+            self._notes.leave()
+            self._notes.pause()
+
+    def noted(self) -> SiteOf:
+        """Where the operations of the present step were called, for later."""
+        noted = list(self._notes.noted) if self._is_here else []
+        return lambda seq: _found(noted, seq)
+
     def leave(self) -> None:
         """Note nothing until :meth:`enter`."""
         if self._is_here:

@@ -12,17 +12,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.torch.capturing import capturing
 from retrograd.anomaly.adapters.torch.frames import has_own_step
 
 _LARGEST = 1 << 20  # elements of a buffer that is copied in every step
 
 
 class RandomState:
-    """The states of torch's generators on all devices in use."""
+    """The states of torch's generators on all devices in use; of GPUs none while a graph is captured."""
 
     def __init__(self) -> None:
         self._cpu = torch.get_rng_state()
-        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() and not capturing() else None
 
     def restore(self) -> None:
         torch.set_rng_state(self._cpu)

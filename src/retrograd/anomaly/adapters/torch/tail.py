@@ -35,9 +35,13 @@ class Tail:
     until
         Nodes, by their sequence numbers, that do not belong to it any more, nor what lies behind them: those of the
         outputs of models.
+    site_of
+        Where the operations were called, if that is known for good; otherwise it is asked for when they are read.
     """
 
-    def __init__(self, roots: Sequence[Tensor], until: set[int]) -> None:
+    def __init__(self, roots: Sequence[Tensor], until: set[int], site_of: SiteOf | None = None) -> None:
+        self._site_of = site_of
+        self._alive = list(roots)  # with whose graph the node of a user's Function would be gone, up to torch 2.12
         self._known = {(root.grad_fn, root.output_nr): root.detach() for root in roots}
         self._saved: dict[Any, dict[str, Any]] = {}
         self._work: list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = []  # in backward, as it was done
@@ -98,7 +102,7 @@ class Tail:
 
     def _calls(self, sites_behind: SitesBehind, frame: FrameType | None) -> dict[Any, Call]:
         nodes = dict(sorted(self._saved.items(), key=lambda each: seq_of(each[0])))
-        return calls_of(nodes, self._known, sites_behind(self.roots), frame)
+        return calls_of(nodes, self._known, self._site_of or sites_behind(self.roots), frame)
 
     def _call(self, node: Any, forward: Call, made: tuple[Any, ...], arrived: tuple[Any, ...]) -> Call:
         grads = [Argument("grad", each) for each in arrived if each is not None]

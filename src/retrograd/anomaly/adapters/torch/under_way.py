@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from retrograd.anomaly.adapters.torch.capturing import capturing
 from retrograd.anomaly.adapters.torch.frames import Steps, Turns
 from retrograd.anomaly.adapters.torch.gradients import Seen
 from retrograd.anomaly.adapters.torch.snapshot import Withheld
@@ -25,7 +26,7 @@ class UnderWay(threading.local):
     ----------
     optimizer
         The one that stepped last.
-    busy
+    at_work
         Whether it is our own work that is under way, which is not looked at.
     withheld, withheld_from
         Whether the coming update is to be left out, and the leaves that it goes to, by their ids.
@@ -46,7 +47,7 @@ class UnderWay(threading.local):
 
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer
-        self.busy = False
+        self.at_work = False
         self.withheld = False
         self.withheld_from: set[int] = set()
         self.hidden: Withheld | None = None
@@ -58,3 +59,8 @@ class UnderWay(threading.local):
         self.tail: Tail | None = None
         self.steps = Steps()
         self.turns = Turns()
+
+    @property
+    def busy(self) -> bool:
+        """Whether this is no time to look: our own work is under way, or nothing can be read."""
+        return self.at_work or capturing()

@@ -39,10 +39,14 @@ class Hook:
 
 
 def leave_out(patches: Patches) -> None:
-    """Have ``copy``, ``pickle``, ``torch.save`` and ``torch.jit.script`` see a model without these hooks."""
+    """Have ``copy``, ``pickle``, ``torch.save``, ``torch.jit.script`` and ``torch.cuda.make_graphed_callables`` see a
+    model without these hooks.
+    """
     patches.wrap(torch.nn.Module, "__reduce_ex__", _reduced)
     if hasattr(torch.jit, "_recursive"):
         patches.wrap(torch.jit._recursive, "create_script_module", _scripted)
+    for owner in (torch.cuda, torch.cuda.graphs):
+        patches.wrap(owner, "make_graphed_callables", _graphed)
 
 
 def _reduced(original: Any, module: Any, protocol: Any) -> Any:
@@ -58,6 +62,14 @@ def _reduced(original: Any, module: Any, protocol: Any) -> Any:
 def _scripted(original: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
     with _taken_off(model):
         return original(model, *args, **kwargs)
+
+
+def _graphed(original: Any, callables: Any, *args: Any, **kwargs: Any) -> Any:
+    with contextlib.ExitStack() as stack:
+        for each in callables if isinstance(callables, tuple) else (callables,):
+            if isinstance(each, torch.nn.Module):
+                stack.enter_context(_taken_off(each))
+        return original(callables, *args, **kwargs)
 
 
 @contextlib.contextmanager

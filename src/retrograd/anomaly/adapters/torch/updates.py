@@ -15,6 +15,7 @@ from retrograd.anomaly.adapters.leaves import nameless
 from retrograd.anomaly.adapters.optimizers import described, only_one_held
 from retrograd.anomaly.adapters.place import place_of
 from retrograd.anomaly.adapters.torch.calls import is_bad
+from retrograd.anomaly.adapters.torch.capturing import capturing
 from retrograd.anomaly.adapters.torch.describe import first_of, statistics, value_at
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.frames import has_own_step
@@ -80,7 +81,7 @@ class Divisions:
         self._seen.clear()
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._recordings.for_good or _may_divide_by_zero(optimizer):
+        if (self._recordings.for_good or _may_divide_by_zero(optimizer)) and not capturing():
             with unseen():
                 self._kept[id(optimizer)] = BeforeUpdate(optimizer)
 

@@ -1,0 +1,40 @@
+"""Waiting for a device: what has failed there before is told to whoever waits first, and that may be the watch."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+
+from retrograd.anomaly.shell import with_environment
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_AcceleratorError: type[RuntimeError] = getattr(torch, "AcceleratorError", RuntimeError)
+_WAITED = (
+    "An operation before this one has failed on the device; the watch was only the first to wait for it. Which one it\n"
+    "was is said by: {}"
+)
+
+
+def is_of_device(error: BaseException) -> bool:
+    """Whether an error has come from a device, after which nothing can be read from it any more."""
+    return isinstance(error, _AcceleratorError) and str(error).startswith("CUDA error")
+
+
+def waits(function: F) -> F:
+    """A function of ours that waits for a device: its error says that it is not the one that has failed."""
+
+    @functools.wraps(function)
+    def waiting(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except RuntimeError as error:
+            if is_of_device(error):
+                error.add_note(_WAITED.format(with_environment({"CUDA_LAUNCH_BLOCKING": "1"}, sys.orig_argv)))
+            raise
+
+    return waiting  # type: ignore[return-value]
