@@ -20,6 +20,7 @@ from tests.strict_cupy.array import (
     Device,
     check_device,
     current,
+    heard,
     hidden,
     leaves,
     ndarray,
@@ -74,6 +75,7 @@ class ufunc:  # noqa: N801 (CuPy's name)
                 return takes, gives
         raise TypeError(f"Wrong type ({kinds}) of arguments for cupy_{self.__name__}")
 
+    @heard
     def __call__(self, *args: Any, out: Any = None, where: Any = True, casting: Any = "same_kind", dtype: Any = None):
         args, rest = args[: self.nin], args[self.nin :]
         out = rest[0] if rest else out
@@ -116,6 +118,7 @@ class ufunc:  # noqa: N801 (CuPy's name)
             raise TypeError(f"scatter_add does not support {a.dtype}")
         self._method("at", (a, indices) if b is None else (a, indices, b), {})
 
+    @heard
     def _method(self, name: str, args: Any, kwargs: Any) -> Any:
         if name != "outer" and name not in self._methods:
             raise NotImplementedError(f"`cupy_{self.__name__}.{name}` is not supported yet")
@@ -191,7 +194,7 @@ def _function(module: str, name: str, text: str | None, numpy: Any) -> Any:
         return on_gpu(made, arrays)
 
     function.__name__ = name
-    return function
+    return heard(function)
 
 
 def _garbage(name: str, matrix: ndarray, error: Exception) -> Any:
