@@ -119,9 +119,10 @@ CASES = {
 def count(names, with_callers):
     """Print how many calls of each kind there are in the third step of each case."""
     sys.path.insert(0, str(ROOT))
-    import retrograd as rg
     from tests.strict_cupy import installed
     from tests.strict_cupy.counting import KINDS, counted, totals
+
+    import retrograd as rg
 
     with installed():
         print(f"{'':20}", *(f"{kind:>10}" for kind in KINDS))
