@@ -80,7 +80,7 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 (CuPy's name)
     def __init__(self, host: np.ndarray, base: ndarray | None = None) -> None:
         self._host = host
         self.base = base
-        self.device = Device()
+        self.device = Device() if base is None else base.device
 
     # --- layout ---------------------------------------------------------------------------------------------------
 
@@ -101,7 +101,7 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 (CuPy's name)
 
     @property
     def data(self) -> Any:
-        return SimpleNamespace(ptr=self._host.__array_interface__["data"][0])
+        return SimpleNamespace(ptr=self._host.__array_interface__["data"][0], device_id=self.device.id)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -37,10 +37,10 @@ class DeviceArray(ArrayBefore):
 
     @property
     def flags(self) -> Flags:
-        flags = self.array.flags
+        flags, strides = self.array.flags, self.array.strides
         # CuPy would write to an expanded array, NumPy makes it read-only
-        expanded = self.array.size > 0 and any(
-            step == 0 and n > 1 for step, n in zip(self.array.strides, self.array.shape, strict=True)
+        expanded = 0 in strides and self.array.size > 0 and any(
+            step == 0 and n > 1 for step, n in zip(strides, self.array.shape, strict=True)
         )
         return Flags(flags.c_contiguous, flags.f_contiguous, flags.owndata, not expanded)
 
@@ -132,11 +132,12 @@ class DeviceArray(ArrayBefore):
     def astype(
         self, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: Any = True, copy: bool = True
     ) -> DeviceArray:
-        made = self.array.astype(dtype, order=order, copy=copy)
-        return self if made is self.array else DeviceArray(made)
+        if not copy and dtype == self.array.dtype and order == "K":
+            return self
+        return handing.method(self, "astype", dtype, order=order)
 
     def copy(self, order: Any = "C") -> DeviceArray:
-        return DeviceArray(self.array.copy(order))
+        return handing.method(self, "copy", order)
 
     def __copy__(self) -> DeviceArray:
         return self.copy("K")
@@ -150,24 +151,16 @@ class DeviceArray(ArrayBefore):
     # --- NumPy's protocols ----------------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from retrograd.gpu.ufuncs import device_ufunc
-
-        return device_ufunc(ufunc, method, inputs, kwargs)
+        return ufuncs.device_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Iterable[type], args: Any, kwargs: Any) -> Any:
-        from retrograd.gpu.functions import device_function
-
-        return device_function(self, function, types, args, kwargs)
+        return functions.device_function(self, function, types, args, kwargs)
 
     def __getitem__(self, index: Any) -> DeviceArray:
-        from retrograd.gpu.indexing import get
-
-        return get(self, index)
+        return indexing.get(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        from retrograd.gpu.indexing import put
-
-        put(self, index, value)
+        indexing.put(self, index, value)
 
     # --- ndarray's methods ----------------------------------------------------------------------------------------
 
@@ -176,7 +169,7 @@ class DeviceArray(ArrayBefore):
 
     def reshape(self, *shape: Any, order: Any = "C", copy: bool | None = None) -> DeviceArray:
         lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
-        return np.reshape(self, tuple(lengths), order)  # type: ignore[return-value]
+        return handing.method(self, "reshape", tuple(lengths), order=order)
 
     def as_strided(self, shape: Sequence[int], strides: Sequence[int]) -> DeviceArray:
         import cupy
@@ -214,3 +207,6 @@ def as_strided(x: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
     if type(x) is np.ndarray:
         return np.lib.stride_tricks.as_strided(x, shape, strides)
     return x.as_strided(shape, strides)
+
+
+from retrograd.gpu import functions, handing, indexing, ufuncs  # noqa: E402 (they know the class)

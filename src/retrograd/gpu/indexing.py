@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import EllipsisType, NoneType
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,23 @@ from retrograd.gpu.array import DeviceArray
 from retrograd.gpu.handing import call
 
 
+_BASIC = frozenset({int, slice, NoneType, EllipsisType})
+
+
 def get(x: DeviceArray, index: Any) -> DeviceArray:
+    if type(index) in _BASIC or (type(index) is tuple and _BASIC.issuperset(map(type, index))):  # a view
+        return DeviceArray(x.array[index])
     return call(lambda array, index: array[index], (x, in_bounds(x, index)), {})
 
 
 def put(x: DeviceArray, index: Any, value: Any) -> None:
-    def write(array: Any, index: Any, value: Any) -> None:
-        array[index] = value
-
     if isinstance(value, (list, tuple)):
         value = np.asarray(value)
-    call(write, (x, in_bounds(x, index), value), {})
+    call(_write, (x, in_bounds(x, index), value), {})
+
+
+def _write(array: Any, index: Any, value: Any) -> None:
+    array[index] = value
 
 
 def in_bounds(x: DeviceArray, index: Any) -> Any:
