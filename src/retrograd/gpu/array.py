@@ -39,8 +39,10 @@ class DeviceArray(ArrayBefore):
     def flags(self) -> Flags:
         flags, strides = self.array.flags, self.array.strides
         # CuPy would write to an expanded array, NumPy makes it read-only
-        expanded = 0 in strides and self.array.size > 0 and any(
-            step == 0 and n > 1 for step, n in zip(strides, self.array.shape, strict=True)
+        expanded = (
+            0 in strides
+            and self.array.size > 0
+            and any(step == 0 and n > 1 for step, n in zip(strides, self.array.shape, strict=True))
         )
         return Flags(flags.c_contiguous, flags.f_contiguous, flags.owndata, not expanded)
 

@@ -267,7 +267,7 @@ def _lexsort(keys: Any, axis: int = -1) -> Any:
 
 @answers(np.linalg.vecdot)
 def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    return np.sum(np.conj(x1) * x2, axis=axis)
+    return np.sum((np.conj(x1) if x1.dtype.kind == "c" else x1) * x2, axis=axis)
 
 
 @answers(np.linalg.solve)

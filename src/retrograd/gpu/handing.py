@@ -151,10 +151,11 @@ def call_simply(function: Callable[..., Any], operands: Sequence[Any], out: Any 
         elif kind not in _PLAIN:
             return None
         handed.append(value)
-    if out is None:
-        handed.pop()
-    made = function(*handed)
-    return DeviceArray(made) if out is None else out
+    target = handed.pop()
+    if target is None:
+        return DeviceArray(function(*handed))
+    function(*handed, out=target)
+    return out
 
 
 def method(array: DeviceArray, name: str, *args: Any, **kwargs: Any) -> DeviceArray:

@@ -22,7 +22,7 @@ from retrograd.dtypes import float16, float32
 from retrograd.ops._checks import check_kind, check_tensors
 from retrograd.ops._fused import all_samples_rows, gradient_of
 from retrograd.ops._reducing import sum_of_squares, sum_per_channel
-from retrograd.ops._rows import over_blocks, row_sums
+from retrograd.ops._rows import over_blocks, row_sums, summed_over_blocks
 from retrograd.ops.conditional import clamp_min
 from retrograd.ops.joining import cat
 from retrograd.ops.reductions import vector_norm
@@ -53,8 +53,8 @@ def _normalized(rows: Any, eps: float, centred: bool, weight: Any, bias: Any) ->
         else:
             np.divide(row_sums(rows[part]), length, out=mean[part])
             np.subtract(rows[part], mean[part], out=out)
-        scale[part] = 1 / np.sqrt(sum_of_squares(out, 1, True) / length + eps)
-        out *= scale[part]
+        own = np.divide(1, np.sqrt(sum_of_squares(out, 1, True) / length + eps), out=scale[part])
+        out *= own
         if weight is not None:
             out *= weight
         if bias is not None:
@@ -95,7 +95,7 @@ def _gradient_of_weight(g: Any, rows: Any, mean: Any, scale: Any) -> Any:
         products *= g[part]
         return scale[part, 0] @ products
 
-    return sum(over_blocks(work, rows), np.zeros(rows.shape[1], rows.dtype, like=rows))
+    return summed_over_blocks(work, rows, rows.shape[1:])
 
 
 def standardized(x: Any, dims: Any, eps: float, centred: bool = True) -> Any:
