@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.strict_cupy.array import leaves, listeners, ndarray
+from tests.strict_cupy.kernels import ElementwiseKernel
 from tests.strict_cupy.modules import ufunc
 
 KERNEL = "kernels"  # a call for which the GPU has something to do
@@ -68,7 +69,7 @@ def counted() -> Iterator[Counter[Call]]:
     counts: Counter[Call] = Counter()
 
     def listen(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> None:
-        if isinstance(args[0], ufunc):
+        if isinstance(args[0], (ufunc, ElementwiseKernel)):
             name, args = args[0].__name__, args[1:]
         given = (*args, kwargs["out"]) if kwargs.get("out") is not None else args
         for kind in kinds_of(name, given, made):

@@ -27,6 +27,7 @@ from tests.strict_cupy.array import (
     on_gpu,
     refuse_host_arrays,
 )
+from tests.strict_cupy.kernels import ElementwiseKernel
 
 _P = inspect.Parameter
 _linalg_errors = SimpleNamespace(mode="ignore")
@@ -269,7 +270,7 @@ def _modules() -> dict[str, ModuleType]:
         pass
 
     cupy.__version__ = DATA["version"]
-    cupy.ndarray, cupy.ufunc = ndarray, ufunc
+    cupy.ndarray, cupy.ufunc, cupy.ElementwiseKernel = ndarray, ufunc, ElementwiseKernel
     cupy.may_share_memory = _may_share_memory
     cupy.asnumpy = lambda a, **kwargs: a.get() if isinstance(a, ndarray) else np.asarray(a)
     cupy.cuda = SimpleNamespace(

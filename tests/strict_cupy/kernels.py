@@ -1,0 +1,42 @@
+"""Elementwise kernels in C, as far as their assignments are Python, too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.strict_cupy.array import check_device, heard, ndarray
+
+
+class ElementwiseKernel:
+    """A kernel whose parameters are all of one dtype, which the arrays among them say."""
+
+    def __init__(self, in_params: str, out_params: str, operation: str, name: str = "kernel", no_return: bool = False):
+        self.nin = len(in_params.split(", "))
+        params = [param.split() for param in f"{in_params}, {out_params}".split(", ")]
+        if not no_return or any(kind != "T" for kind, _ in params):
+            raise NotImplementedError("the stand-in knows kernels of one dtype that return nothing")
+        self.names = [param for _, param in params]
+        self.statements = [each.strip() for each in operation.split(";") if each.strip()]
+        self.__name__ = name
+
+    @heard
+    def __call__(self, *args: Any) -> None:
+        if len(args) != len(self.names):
+            raise TypeError(f"Wrong number of arguments for {self.__name__}")
+        for value in args:
+            if not isinstance(value, (ndarray, int, float)):
+                raise TypeError(f"Unsupported type {type(value)}")
+        check_device(args)
+        arrays = [value for value in args if isinstance(value, ndarray)]
+        if len({array.dtype for array in arrays}) != 1:
+            raise TypeError(f"Type is mismatched. {self.names}")
+        values: dict[str, Any] = {"sqrt": np.sqrt}
+        for name, value in zip(self.names, args, strict=True):
+            values[name] = value._host if isinstance(value, ndarray) else arrays[0].dtype.type(value)
+        with np.errstate(all="ignore"):
+            for statement in self.statements:
+                exec(statement, values)
+        for name, array in zip(self.names[self.nin :], args[self.nin :], strict=True):
+            array._host[...] = values[name]
