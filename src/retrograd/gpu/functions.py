@@ -112,7 +112,9 @@ def _reduction(name: str, combine: np.ufunc, neutral: Callable[[np.dtype], Any],
         result = combine(a, a) if combine in (np.logical_and, np.logical_or) else a.astype(dtype or a.dtype)
     else:
         result = call(_named(name), (a, None if a.ndim == 0 else axis), kwargs)
-    return result if initial is _UNSAID else combine(result, initial).astype(result.dtype, copy=False)
+    if initial is _UNSAID or initial == neutral(a.dtype):
+        return result
+    return combine(result, initial).astype(result.dtype, copy=False)
 
 
 def _sum_like(name: str, combine: np.ufunc, neutral: int) -> Function:

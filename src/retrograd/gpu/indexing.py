@@ -17,7 +17,7 @@ _BASIC = frozenset({int, slice, NoneType, EllipsisType})
 def get(x: DeviceArray, index: Any) -> DeviceArray:
     if type(index) in _BASIC or (type(index) is tuple and _BASIC.issuperset(map(type, index))):  # a view
         return DeviceArray(x.array[index])
-    return call(lambda array, index: array[index], (x, in_bounds(x, index)), {})
+    return call(_read, (x, in_bounds(x, index)), {})
 
 
 def put(x: DeviceArray, index: Any, value: Any) -> None:
@@ -45,9 +45,36 @@ def in_bounds(x: DeviceArray, index: Any) -> Any:
 
 def check(positions: Any, length: int, dim: int) -> None:
     """Raise unless all positions lie within a dimension of some length."""
-    if positions.size and not (-length <= int(positions.min()) and int(positions.max()) < length):
+    if positions.size and not _are_within(positions, length):
         low, high = int(positions.min()), int(positions.max())
         raise IndexError(f"index {low if low < -length else high} is out of bounds for axis {dim} with size {length}")
+
+
+def _are_within(positions: Any, length: int) -> bool:
+    """Whether positions are from -length on and below length; asked with one number, for which one waits for the GPU."""
+    if positions.dtype.kind == "u":
+        return int(positions.max()) < length
+    # negative numbers are too large as unsigned ones
+    return int((positions.astype(np.int64) + length).view(np.uint64).max()) < 2 * length
+
+
+def take_within(x: Any, positions: Any) -> Any:
+    """``x.take(positions)``, where it is known that all positions are within the vector: on a GPU they go unchecked."""
+    if type(x) is DeviceArray:
+        return call(_read, (x, positions), {})
+    return x.take(positions)
+
+
+def put_within(x: Any, positions: Any, values: Any) -> None:
+    """``x[positions] = values``, where it is known that all positions are within the vector."""
+    if type(x) is DeviceArray:
+        call(_write, (x, positions, values), {})
+    else:
+        x[positions] = values
+
+
+def _read(array: Any, index: Any) -> Any:
+    return array[index]
 
 
 def _is_array(part: Any) -> bool:
