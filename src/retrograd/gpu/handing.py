@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from types import EllipsisType, NoneType
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from retrograd.gpu.array import DeviceArray
-
 
 # What CuPy takes as it is; looked up first, as most operands are of these classes.
 _PLAIN = frozenset(
@@ -27,12 +25,18 @@ def leaves(value: Any) -> Iterable[Any]:
         yield value
 
 
-@functools.cache
-def current_gpu(kind: type) -> Callable[[], int]:
-    """The function that says which GPU is the current one, in the library that an array type is of."""
-    import cupy
+# CUDA's function that says which GPU is the current one, in the library that an array type is of.
+_current: dict[type, Callable[[], int]] = {}
 
-    return cupy.cuda.runtime.getDevice
+
+def current_gpu(array: Any) -> int:
+    """The number of the current GPU, as the library says that has made one of CuPy's arrays."""
+    asked = _current.get(type(array))
+    if asked is None:
+        import cupy
+
+        asked = _current[type(array)] = cupy.cuda.runtime.getDevice
+    return asked()
 
 
 def run_on(gpu: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -111,14 +115,15 @@ def call(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], beside
         if isinstance(array, np.ndarray):
             from_cpu = True
         elif gpu is None:
-            kind, gpu = type(array), array.data.device_id
+            gpu = array.data.device_id
+            current = current_gpu(array)
         elif array.data.device_id != gpu:
             raise RuntimeError(
                 f"Expected all tensors to be on the same device, but found at least two devices, cuda:{gpu} and "
                 f"cuda:{array.data.device_id}!"
             )
     assert gpu is not None
-    if not from_cpu and current_gpu(kind)() == gpu:
+    if not from_cpu and current == gpu:
         return wrapped(function(*handed, **named))
     return wrapped(run_on(gpu, _with_copies, function, handed, named))
 
@@ -145,7 +150,7 @@ def call_simply(function: Callable[..., Any], operands: Sequence[Any], out: Any 
         if kind is DeviceArray:
             value = value.array
             if gpu is None:
-                gpu = current_gpu(type(value))()
+                gpu = current_gpu(value)
             if value.data.device_id != gpu:
                 return None
         elif kind not in _PLAIN:
@@ -162,14 +167,14 @@ def method(array: DeviceArray, name: str, *args: Any, **kwargs: Any) -> DeviceAr
     """What a method of CuPy's array returns, called with what is no array."""
     own = array.array
     gpu = own.data.device_id
-    if current_gpu(type(own))() == gpu:
+    if current_gpu(own) == gpu:
         return DeviceArray(getattr(own, name)(*args, **kwargs))
     return DeviceArray(run_on(gpu, getattr(own, name), *args, **kwargs))
 
 
 def is_answered(types: Iterable[type]) -> bool:
     """Whether all array types of a call are known here; a tensor or a batch answers for itself."""
-    for kind in types:
-        if kind is not DeviceArray and not issubclass(kind, np.ndarray):
-            return False
-    return True
+    return _ANSWERED.issuperset(types) or all(kind is DeviceArray or issubclass(kind, np.ndarray) for kind in types)
+
+
+_ANSWERED = frozenset({DeviceArray, np.ndarray})

@@ -10,7 +10,6 @@ import numpy as np
 from retrograd.gpu.array import DeviceArray
 from retrograd.gpu.handing import call
 
-
 _BASIC = frozenset({int, slice, NoneType, EllipsisType})
 
 
@@ -51,7 +50,7 @@ def check(positions: Any, length: int, dim: int) -> None:
 
 
 def _are_within(positions: Any, length: int) -> bool:
-    """Whether positions are from -length on and below length; asked with one number, for which one waits for the GPU."""
+    """Whether positions are from -length on and below length; one number tells, for which one waits for the GPU."""
     if positions.dtype.kind == "u":
         return int(positions.max()) < length
     # negative numbers are too large as unsigned ones

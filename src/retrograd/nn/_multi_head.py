@@ -171,7 +171,8 @@ def _projections(
         return x.unsqueeze(1) if not batched else x.transpose(0, 1) if heads.batch_first else x
 
     if query is key is value and heads.in_proj_weight is not None:
-        return arranged(linear(query, heads.in_proj_weight, heads.in_proj_bias)).chunk(3, -1)
+        q, k, v = arranged(linear(query, heads.in_proj_weight, heads.in_proj_bias)).chunk(3, -1)
+        return q, k, v
     weights = heads.separate if heads.in_proj_weight is None else heads.in_proj_weight.chunk(3)
     biases = (None,) * 3 if heads.in_proj_bias is None else heads.in_proj_bias.chunk(3)
     q, k, v = (

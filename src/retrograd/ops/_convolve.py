@@ -170,7 +170,7 @@ def _padded(source: Any, axes: tuple[Windows, ...]) -> Any:
     inside = source[(..., *places)]
     if inside.shape == shape:
         return inside
-    padded = np.zeros_like(source, shape=shape, order="C")
+    padded: Any = np.zeros_like(source, shape=shape, order="C")
     padded[(..., *windows)] = inside
     return padded
 
