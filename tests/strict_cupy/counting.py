@@ -46,7 +46,7 @@ def kinds_of(name: str, args: tuple[Any, ...], made: Any) -> list[str]:
         return [COPY_OUT, KERNEL]
     results = [leaf for leaf in leaves(made) if isinstance(leaf, ndarray)]
     are_old = results and all(leaf.base is not None or any(leaf is x for x in leaves(list(args))) for leaf in results)
-    writes = name in ("__setitem__", "copyto") or any(made is x for x in args[1:])
+    writes = name in ("__setitem__", "copyto") or any(leaf is x for leaf in results for x in args[1:])
     return [VIEW if name in _EMPTY or (are_old and not writes) else KERNEL]
 
 

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from retrograd.array_methods import ArrayBefore
+
+
+class Answers(NamedTuple):
+    """What answers for arrays: functions of modules that know their class."""
+
+    ufunc: Callable[..., Any]
+    function: Callable[..., Any]
+    get: Callable[..., Any]
+    put: Callable[..., Any]
+    method: Callable[..., Any]
+
+
+@functools.cache
+def _answers() -> Answers:
+    """Imported with the first array, as few have a GPU, and kept: to import it in each call would take as long again."""
+    from retrograd.gpu.functions import device_function
+    from retrograd.gpu.handing import method
+    from retrograd.gpu.indexing import get, put
+    from retrograd.gpu.ufuncs import device_ufunc
+
+    return Answers(device_ufunc, device_function, get, put, method)
 
 
 class Flags(NamedTuple):
@@ -136,10 +158,10 @@ class DeviceArray(ArrayBefore):
     ) -> DeviceArray:
         if not copy and dtype == self.array.dtype and order == "K":
             return self
-        return handing.method(self, "astype", dtype, order=order)
+        return _answers().method(self, "astype", dtype, order=order)
 
     def copy(self, order: Any = "C") -> DeviceArray:
-        return handing.method(self, "copy", order)
+        return _answers().method(self, "copy", order)
 
     def __copy__(self) -> DeviceArray:
         return self.copy("K")
@@ -153,16 +175,16 @@ class DeviceArray(ArrayBefore):
     # --- NumPy's protocols ----------------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return ufuncs.device_ufunc(ufunc, method, inputs, kwargs)
+        return _answers().ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Iterable[type], args: Any, kwargs: Any) -> Any:
-        return functions.device_function(self, function, types, args, kwargs)
+        return _answers().function(self, function, types, args, kwargs)
 
     def __getitem__(self, index: Any) -> DeviceArray:
-        return indexing.get(self, index)
+        return _answers().get(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        indexing.put(self, index, value)
+        _answers().put(self, index, value)
 
     # --- ndarray's methods ----------------------------------------------------------------------------------------
 
@@ -171,7 +193,7 @@ class DeviceArray(ArrayBefore):
 
     def reshape(self, *shape: Any, order: Any = "C", copy: bool | None = None) -> DeviceArray:
         lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
-        return handing.method(self, "reshape", tuple(lengths), order=order)
+        return _answers().method(self, "reshape", tuple(lengths), order=order)
 
     def as_strided(self, shape: Sequence[int], strides: Sequence[int]) -> DeviceArray:
         import cupy
@@ -209,6 +231,3 @@ def as_strided(x: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
     if type(x) is np.ndarray:
         return np.lib.stride_tricks.as_strided(x, shape, strides)
     return x.as_strided(shape, strides)
-
-
-from retrograd.gpu import functions, handing, indexing, ufuncs  # noqa: E402 (they know the class)

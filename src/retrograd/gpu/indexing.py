@@ -58,14 +58,14 @@ def _are_within(positions: Any, length: int) -> bool:
 
 
 def take_within(x: Any, positions: Any) -> Any:
-    """``x.take(positions)``, where it is known that all positions are within the vector: on a GPU they go unchecked."""
+    """``x.take(positions, 0)``, where it is known that all of them are within bounds: on a GPU they go unchecked."""
     if type(x) is DeviceArray:
         return call(_read, (x, positions), {})
-    return x.take(positions)
+    return x.take(positions, 0)
 
 
 def put_within(x: Any, positions: Any, values: Any) -> None:
-    """``x[positions] = values``, where it is known that all positions are within the vector."""
+    """``x[positions] = values``, where it is known that all positions are within bounds."""
     if type(x) is DeviceArray:
         call(_write, (x, positions, values), {})
     else:

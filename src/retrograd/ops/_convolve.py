@@ -307,7 +307,8 @@ def correlate_input(grad: Any, weight: Any, bias: Any, axes: tuple[Windows, ...]
             counts = tuple(axis.number for axis in block.axes)
             columns = columns.reshape(groups, plan.elements, plan.inner, target.shape[2], *counts)
             for element, (windows, places) in enumerate(each_element(block.axes)):
-                target[(..., *places)] += columns[:, element][(..., *windows)]
+                reached = target[(..., *places)]
+                reached += columns[:, element][(..., *windows)]
 
     share_out(work, runs, products=True)
     return result
