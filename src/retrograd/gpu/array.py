@@ -23,7 +23,7 @@ class Answers(NamedTuple):
 
 @functools.cache
 def _answers() -> Answers:
-    """Imported with the first array, as few have a GPU, and kept: to import it in each call would take as long again."""
+    """Imported with the first array, as few have a GPU, and kept: an import in each call would take as long again."""
     from retrograd.gpu.functions import device_function
     from retrograd.gpu.handing import method
     from retrograd.gpu.indexing import get, put
@@ -198,7 +198,8 @@ class DeviceArray(ArrayBefore):
     def as_strided(self, shape: Sequence[int], strides: Sequence[int]) -> DeviceArray:
         import cupy
 
-        return DeviceArray(cupy.lib.stride_tricks.as_strided(self.array, tuple(shape), tuple(strides)))
+        made = cupy.lib.stride_tricks.as_strided(self.array, tuple(shape), tuple(strides))
+        return DeviceArray(made.view())  # of which CuPy knows that its memory is another's
 
     @property
     def T(self) -> DeviceArray:  # noqa: N802 (NumPy's name)
