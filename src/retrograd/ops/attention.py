@@ -63,21 +63,24 @@ class _Part(NamedTuple):
         How many of the first keys these attend to.
     number
         The how manyth part it is.
+    is_whole
+        Whether it is all that there is.
     """
 
     samples: tuple[slice, ...]
     queries: slice
     keys: int
     number: int
+    is_whole: bool
 
     def of_queries(self, x: Any) -> Any:
-        return x[(*self.samples, self.queries)]
+        return x if self.is_whole else x[(*self.samples, self.queries)]
 
     def of_keys(self, x: Any) -> Any:
-        return x[(*self.samples, slice(self.keys))]
+        return x if self.is_whole else x[(*self.samples, slice(self.keys))]
 
     def of_scores(self, x: Any) -> Any:
-        return x[(*self.samples, self.queries, slice(self.keys))]
+        return x if self.is_whole else x[(*self.samples, self.queries, slice(self.keys))]
 
 
 class _Operands:
@@ -126,9 +129,12 @@ def _cut(batch: tuple[int, ...], queries: int, keys: int, causal: bool, block: i
     number = itertools.count()
     step = max(min(queries, block // max(keys, 1)), 1)
     cuts = [slice(start, min(start + step, queries)) for start in range(0, queries, step)]
+    many = list(_samples(batch, max(block // max(queries * keys, 1), 1)))
+    reached = [min(cut.stop, keys) if causal else keys for cut in cuts]
+    is_whole = len(many) == len(cuts) == 1 and reached[0] == keys
     return [
-        [_Part(samples, cut, min(cut.stop, keys) if causal else keys, next(number)) for cut in cuts]
-        for samples in _samples(batch, max(block // max(queries * keys, 1), 1))
+        [_Part(samples, cut, reach, next(number), is_whole) for cut, reach in zip(cuts, reached, strict=True)]
+        for samples in many
     ]
 
 
