@@ -211,10 +211,14 @@ class DeviceArray(ArrayBefore):
 
 
 class _Flat:
-    """The elements of an array in index order, to be written to."""
+    """The elements of an array in index order."""
 
     def __init__(self, array: DeviceArray) -> None:
         self._array = array
+
+    def __getitem__(self, positions: Any) -> Any:
+        picked = self._array.reshape(-1)[positions]
+        return picked.item() if isinstance(positions, int) else picked
 
     def __setitem__(self, positions: Any, values: Any) -> None:
         self._array[np.unravel_index(positions % max(self._array.size, 1), self._array.shape)] = values

@@ -24,7 +24,8 @@ def device_function(self: DeviceArray, function: Any, types: Iterable[type], arg
     """Answer ``np.sum(x)`` and the like."""
     if not is_answered(types):
         return NotImplemented
-    kwargs = {key: value for key, value in kwargs.items() if value is not _UNSAID}
+    # there are no subclasses
+    kwargs = {key: value for key, value in kwargs.items() if value is not _UNSAID and key != "subok"}
     answer = ANSWERS.get(function)
     if answer is not None:
         return answer(*args, **kwargs)
@@ -51,13 +52,27 @@ def _found(function: Any) -> Function | None:
 
 
 def _strict(function: Function) -> Function:
-    """One of CuPy's functions for matrices, which says so if a matrix is singular instead of returning anything."""
+    """One of CuPy's functions for matrices, which says so if a matrix is singular instead of returning anything.
+
+    What it cannot do is left to LAPACK, whose answer for a matrix with NaN is another one: NaN for the solution of a
+    system, no singular values at all.
+    """
 
     def strict(*args: Any, **kwargs: Any) -> Any:
+        import cupy
         from cupyx import errstate
 
-        with errstate(linalg="raise"):
-            return function(*args, **kwargs)
+        try:
+            with errstate(linalg="raise"):
+                made = function(*args, **kwargs)
+            if function.__name__ != "svd" or cupy.isfinite(made[1] if isinstance(made, tuple) else made).all():
+                return made
+        except np.linalg.LinAlgError:
+            pass
+        made = getattr(np.linalg, function.__name__)(*map(cupy.asnumpy, args), **kwargs)
+        parts = made if isinstance(made, tuple) else (made,)
+        copied = tuple([cupy.asarray(part) for part in parts])
+        return copied if isinstance(made, tuple) else copied[0]
 
     return strict
 
@@ -87,6 +102,26 @@ def _named(name: str) -> Function:
     import cupy
 
     return getattr(cupy, name)
+
+
+# --- creation ---------------------------------------------------------------------------------------------------------
+
+
+def _like(name: str) -> Function:
+    """``np.zeros_like`` and its kind; CuPy takes the shapes 0 and () for none, and then takes too little memory."""
+
+    def answer(*args: Any, shape: Any = None, **kwargs: Any) -> Any:
+        if shape is None or (isinstance(shape, int) and shape) or (not isinstance(shape, int) and len(shape)):
+            return _cupys(name)(*args, shape=shape, **kwargs)
+        return _cupys(name)(*args, shape=(0,) if isinstance(shape, int) else (1,), **kwargs).reshape(shape)
+
+    return answer
+
+
+ANSWERS[np.empty_like] = _like("empty_like")
+ANSWERS[np.zeros_like] = _like("zeros_like")
+ANSWERS[np.ones_like] = _like("ones_like")
+ANSWERS[np.full_like] = _like("full_like")
 
 
 # --- reductions: initial= and where=, which CuPy does not know -------------------------------------------------------
@@ -249,6 +284,22 @@ def _argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None,
     return _cupys("argsort")(a.reshape(-1) if axis is None else a, -1 if axis is None else axis)
 
 
+@answers(np.searchsorted)
+def _searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+    beside = a if type(a) is DeviceArray else v
+    return _cupys("searchsorted")(np.asarray(a, like=beside), np.asarray(v, like=beside), side, sorter)
+
+
+@answers(np.isin)
+def _isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
+) -> Any:
+    beside = element if type(element) is DeviceArray else test_elements
+    return _cupys("isin")(
+        np.asarray(element, like=beside), np.asarray(test_elements, like=beside), assume_unique, invert
+    )
+
+
 @answers(np.partition)
 def _partition(a: Any, kth: Any, axis: int = -1, kind: Any = None, order: Any = None) -> Any:
     return _cupys("partition")(a, kth, axis)
@@ -265,6 +316,11 @@ def _lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 # --- matrices ---------------------------------------------------------------------------------------------------------
+
+
+@answers(np.einsum)
+def _einsum(*operands: Any, out: Any = None, **kwargs: Any) -> Any:
+    return _into(out, _cupys("einsum")(*operands, **kwargs))
 
 
 @answers(np.linalg.vecdot)
@@ -331,6 +387,22 @@ def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: 
     if min(shape, default=0) < 0:
         raise ValueError("window shape cannot be larger than input array shape")
     return as_strided(x, (*shape, *lengths), (*x.strides, *(x.strides[dim] for dim in axes)))
+
+
+def _without_fft(name: str) -> Function:
+    """``np.convolve`` and its kind; CuPy's go by way of Fourier transforms, where one NaN makes everything NaN."""
+
+    def answer(a: Any, v: Any, mode: Any = "full") -> Any:
+        numpy = getattr(np, name)
+        if all(np.all(np.isfinite(each)) for each in (a, v)):
+            return _cupys(name)(a, v, mode)
+        return computed_on_cpu(numpy)(a, v, mode)
+
+    return answer
+
+
+ANSWERS[np.convolve] = _without_fft("convolve")
+ANSWERS[np.correlate] = _without_fft("correlate")
 
 
 @answers(np.iscomplexobj)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from retrograd.gpu.array import DeviceArray
+from retrograd.gpu.combining import combine_at
+from retrograd.gpu.elementwise import ANSWERED, answer_for
 from retrograd.gpu.fallback import computed_on_cpu, on_cpu
 from retrograd.gpu.functions import ANSWERS
 from retrograd.gpu.handing import call, call_simply
@@ -28,7 +30,7 @@ _CUPYS_NAMES = {"psi": "digamma", "_zeta": "zeta"}
 _LOGICAL = (np.logical_and, np.logical_or, np.logical_xor, np.logical_not)
 _SCANS: dict[Any, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
 # What needs more than to be handed to CuPy's ufunc of the same name.
-_NOT_SIMPLE = {np.vecdot, np.floor_divide, np.remainder, np.divmod, *_LOGICAL}
+_NOT_SIMPLE = {np.vecdot, *ANSWERED, *_LOGICAL}
 
 
 def device_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -58,19 +60,20 @@ def _is_known(x: Any) -> bool:
 
 def _call(ufunc: Any, inputs: tuple[Any, ...], out: Any = None, **kwargs: Any) -> Any:
     kwargs = {key: x for key, x in kwargs.items() if key not in ("order", "subok", "signature") and x is not None}
-    if kwargs.get("where", True) is True:
-        kwargs.pop("where", None)
     if out is not None:
         _check_targets(ufunc, out)
     if ufunc in _LOGICAL:  # CuPy has no loops for complex numbers
         inputs = tuple([x != 0 if getattr(x, "dtype", np.dtype(bool)).kind == "c" else x for x in inputs])
-    function = _found(ufunc)
-    if function is None:
-        return _written(computed_on_cpu(ufunc)(*inputs, **kwargs), out or ())
-    if out is None or ufunc.nout > 1:
-        return _written(call(function, inputs, kwargs), out or ())
-    call(function, inputs, {**kwargs, "out": out[0]})
-    return out[0]
+    where = kwargs.pop("where", True)
+    answer, function = answer_for(ufunc, inputs), _found(ufunc)
+    if answer is not None or function is None:
+        result = answer(*inputs) if answer is not None else computed_on_cpu(ufunc)(*inputs, **kwargs)
+    elif out is None or ufunc.nout > 1 or where is not True:
+        result = call(function, inputs, kwargs)
+    else:
+        call(function, inputs, {**kwargs, "out": out[0]})
+        return out[0]
+    return _written(result, out or (), where)
 
 
 def _check_targets(ufunc: Any, out: tuple[Any, ...]) -> None:
@@ -81,11 +84,14 @@ def _check_targets(ufunc: Any, out: tuple[Any, ...]) -> None:
             )
 
 
-def _written(result: Any, out: tuple[Any, ...]) -> Any:
+def _written(result: Any, out: tuple[Any, ...], where: Any = True) -> Any:
+    """The result, put into ``out`` if that was given: where ``where`` says so, which CuPy's ufuncs do not know."""
     if not out:
         return result
     for part, target in zip(result if isinstance(result, tuple) else (result,), out, strict=True):
-        if target is not None:
+        if target is not None and where is not True:
+            np.copyto(target, part, where=where)
+        elif target is not None:
             target[...] = part
     return out[0] if len(out) == 1 else out
 
@@ -163,22 +169,8 @@ def _accumulate(ufunc: Any, x: Any, axis: int = 0, dtype: Any = None) -> Any:
     return np.moveaxis(made, 0, axis)
 
 
-def _at(ufunc: Any, target: Any, index: Any, *values: Any) -> None:
-    """Combine values into ``target``; on the CPU where CuPy's kernels do not know the ufunc or the dtype."""
-    import cupy
-
-    from retrograd.gpu.indexing import in_bounds
-
-    try:
-        call(getattr(cupy, ufunc.__name__).at, (target, in_bounds(target, index), *values), {})
-    except (NotImplementedError, TypeError, ValueError):
-        host = on_cpu(target)
-        ufunc.at(host, on_cpu(index), *map(on_cpu, values))
-        target[...] = host
-
-
 def _reduceat(ufunc: Any, x: Any, indices: Any, axis: int = 0, dtype: Any = None) -> Any:
-    starts = on_cpu(indices).tolist()
+    starts = np.asarray(on_cpu(indices)).tolist()
     stops = [*starts[1:], x.shape[axis]]
     moved = np.moveaxis(x, axis, 0)
     parts = [
@@ -195,7 +187,7 @@ def _outer(ufunc: Any, a: Any, b: Any, **kwargs: Any) -> Any:
 _METHODS: dict[str, Callable[..., Any]] = {
     "reduce": _reduce,
     "accumulate": _accumulate,
-    "at": _at,
+    "at": combine_at,
     "reduceat": _reduceat,
     "outer": _outer,
 }

@@ -47,6 +47,8 @@ class Recorder(TorchDispatchMode):
         What arrived at leaves in backward: the leaf, and the argument that says where its gradient came from.
     paused
         Whether nothing is written down for the time being.
+    thread
+        The one that computes.
     """
 
     def __init__(self) -> None:
@@ -65,6 +67,7 @@ class Recorder(TorchDispatchMode):
         self._spared: list[Call] = []  # no longer among the calls, but with what they made, which was bad
         self.born_inside: Call | None = None
         self.paused = False
+        self.thread = threading.current_thread()
         # Where a model is run again for a call of long ago: the user's frame now, and the line that called it then.
         self.called_from: tuple[FrameType | None, tuple[CodeType, int]] | None = None
         _recorders.add(self)
@@ -73,6 +76,10 @@ class Recorder(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:
         """Nothing is compiled meanwhile; to have torch see to that would import its compiler, which takes seconds."""
         return False
+
+    def __enter__(self) -> Recorder:
+        self.thread = threading.current_thread()
+        return super().__enter__()
 
     # --- forward --------------------------------------------------------------------------------------------------
 
@@ -94,7 +101,7 @@ class Recorder(TorchDispatchMode):
         return result
 
     def _note(self, func: Any, arguments: list[Argument], outputs: list[Any]) -> None:
-        around = landmarks(sys._getframe(2))
+        around = landmarks(self._frame_around(sys._getframe(1)))
         call = Call(
             str(func),
             arguments,
@@ -103,7 +110,7 @@ class Recorder(TorchDispatchMode):
             pointwise=torch.Tag.pointwise in func.tags and len(outputs) == 1,
             seq=torch.autograd._get_sequence_nr() - 1,
             modules=around.modules,
-            thread=threading.current_thread().name,
+            thread=self.thread.name,
         )
         if around.user is not None:
             call.code, call.at = self._line(around.user)
@@ -119,6 +126,10 @@ class Recorder(TorchDispatchMode):
         self.add(call)
         if func._schema.is_mutable and call.bad:
             self._writers[memory_of(outputs[0])] = call
+
+    def _frame_around(self, frame: FrameType) -> FrameType | None:
+        """What called ``frame``; from the thread that waits where autograd has one of its own, as on a GPU."""
+        return frame.f_back or sys._current_frames().get(self.thread.ident or 0)
 
     def _note_seq(self, call: Call, writes: bool) -> None:
         """Note which operation was called first after a node was made."""
@@ -137,7 +148,8 @@ class Recorder(TorchDispatchMode):
         """Where a gradient is computed as a part of the forward pass, put an operation into the node that called it."""
         node: Any = None if self._in_backward else torch._C._current_autograd_node()
         first = None if node is None else self.call_of(node)
-        if first is None or is_python(node) or frame_in_backward(sys._getframe(3)) is not None:
+        frame = self._frame_around(sys._getframe(2))
+        if first is None or is_python(node) or frame_in_backward(frame) is not None:
             return  # what a function of the user's own calls in backward stands on its own line
         call.name, call.is_backward, call.forward, call.applied = node.name(), True, first, None
         call.code, call.at, call.led, call.modules = first.code, first.at, first.led, first.modules
@@ -438,7 +450,7 @@ class Backward:
                 pointwise=forward is not None and forward.pointwise,
                 forward=forward,
                 is_backward=True,
-                thread=threading.current_thread().name,
+                thread=self._recorder.thread.name,
                 inside=self._recorder.born_inside if is_python(node) else None,
             )
             _place(call, first, node)
@@ -467,7 +479,7 @@ class Backward:
             pointwise=write.pointwise,
             forward=write,
             is_backward=True,
-            thread=threading.current_thread().name,
+            thread=self._recorder.thread.name,
         )
         _place(call, write, node)
         self._recorder.add(call)
