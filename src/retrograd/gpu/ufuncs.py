@@ -28,7 +28,7 @@ _CUPYS_NAMES = {"psi": "digamma", "_zeta": "zeta"}
 _LOGICAL = (np.logical_and, np.logical_or, np.logical_xor, np.logical_not)
 _SCANS: dict[Any, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
 # What needs more than to be handed to CuPy's ufunc of the same name.
-_NOT_SIMPLE = {np.vecdot, np.floor_divide, np.remainder, np.divmod, *_LOGICAL}
+_NOT_SIMPLE = {np.vecdot, np.floor_divide, np.remainder, np.divmod, np.fmod, np.logaddexp2, *_LOGICAL}
 
 
 def device_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
