@@ -177,7 +177,19 @@ def times(names, with_callers):
 
 
 def profile(step):
-    """Print the functions in which the computer is longest."""
+    """Print the functions in which the computer is longest, and the kernels in which the GPU is."""
+    import torch
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as kernels_of  # of CuPy's as well
+
+    with kernels_of(activities=[ProfilerActivity.CUDA]) as found:
+        for _ in range(STEPS):
+            step()
+        torch.cuda.synchronize()
+    kernels = sorted(found.key_averages(), key=lambda event: -event.device_time_total)
+    print(f"    on the GPU {sum(each.device_time_total for each in kernels) / STEPS:.0f} us a step")
+    for each in kernels[:12]:
+        print(f"    {each.device_time_total / STEPS:9.1f} us  {each.count / STEPS:6.1f} times  {each.key[:100]}")
     profiler = cProfile.Profile()
     profiler.enable()
     for _ in range(STEPS):
