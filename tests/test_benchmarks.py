@@ -46,6 +46,17 @@ def test_workloads_agree(load: Any) -> None:
                     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5, err_msg=workload.name)
 
 
+@pytest.mark.skipif(rg.cuda.is_available(), reason="counts on the stand-in")
+def test_calls_on_a_gpu_are_counted(load: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    load("gpu").count(["chain 1k"], True)
+    header, row, *callers = capsys.readouterr().out.splitlines()
+    kernels, _, *copies = map(int, row.removeprefix("chain 1k").split())
+    assert header.split() == ["kernels", "views", "copies", "in", "copies", "out"]
+    assert kernels > 50
+    assert copies == [0, 0]
+    assert any("tanh" in line and "calls.py" in line for line in callers)
+
+
 def test_a_page_gets_the_block_between_its_markers(load: Any, tmp_path: Path) -> None:
     tables, page = load("tables"), tmp_path / "page.md"
     page.write_text("before\n\n<!-- b -->\n\nold\n\n<!-- e -->\n\nafter\n")

@@ -7,6 +7,7 @@ of another device than the current one. As in CuPy, indices out of bounds wrap a
 flags, singular matrices go unnoticed unless ``cupyx.errstate`` asks for it, and reductions of everything stay arrays.
 """
 
+from tests.strict_cupy.kernels import ElementwiseKernel
 from tests.strict_cupy.modules import installed
 
-__all__ = ["installed"]
+__all__ = ["ElementwiseKernel", "installed"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,23 @@ DATA = json.loads((Path(__file__).parent / "cupy_14_2_0.json").read_text())
 DEVICES = 2
 
 current = SimpleNamespace(device=0)
+
+# Who hears of every call: of its name, arguments and result.
+listeners: list[Callable[[str, tuple[Any, ...], dict[str, Any], Any], None]] = []
+
+
+def heard(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Have ``listeners`` hear of the calls of a function."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        made = function(*args, **kwargs)
+        for listen in listeners:
+            listen(function.__name__, args, kwargs, made)
+        return made
+
+    return call
+
 
 _FORWARDED = frozenset(DATA["ndarray"].split()) & {
     "all", "any", "argmax", "argmin", "argpartition", "argsort", "clip", "conj", "conjugate", "cumprod", "cumsum",
@@ -62,7 +80,7 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 (CuPy's name)
     def __init__(self, host: np.ndarray, base: ndarray | None = None) -> None:
         self._host = host
         self.base = base
-        self.device = Device()
+        self.device = Device() if base is None else base.device
 
     # --- layout ---------------------------------------------------------------------------------------------------
 
@@ -83,7 +101,7 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 (CuPy's name)
 
     @property
     def data(self) -> Any:
-        return SimpleNamespace(ptr=self._host.__array_interface__["data"][0])
+        return SimpleNamespace(ptr=self._host.__array_interface__["data"][0], device_id=self.device.id)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -111,12 +129,15 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 (CuPy's name)
 
     # --- to the CPU -----------------------------------------------------------------------------------------------
 
+    @heard
     def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> np.ndarray:
         return self._host.copy(order)
 
+    @heard
     def item(self) -> Any:
         return self._host.item()
 
+    @heard
     def tolist(self) -> Any:
         return self._host.tolist()
 
@@ -126,17 +147,21 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 (CuPy's name)
             "explicitly."
         )
 
+    @heard
     def __bool__(self) -> bool:
         if self.size != 1:
             raise ValueError("The truth value of an array with more than one element is ambiguous.")
         return bool(self._host)
 
+    @heard
     def __float__(self) -> float:
         return float(self._host.item())
 
+    @heard
     def __int__(self) -> int:
         return int(self._host.item())
 
+    @heard
     def __complex__(self) -> complex:
         return complex(self._host.item())
 
@@ -155,6 +180,7 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 (CuPy's name)
 
     # --- copies ---------------------------------------------------------------------------------------------------
 
+    @heard
     def astype(
         self, dtype: Any, order: Any = "K", casting: Any = None, subok: Any = None, copy: bool = True
     ) -> ndarray:
@@ -164,6 +190,7 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 (CuPy's name)
             made = self._host.astype(dtype, order=order, copy=copy)
         return self if made is self._host else ndarray(made)
 
+    @heard
     def copy(self, order: str = "C") -> ndarray:
         return ndarray(self._host.copy(order))
 
@@ -178,9 +205,11 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 (CuPy's name)
 
     # --- indices --------------------------------------------------------------------------------------------------
 
+    @heard
     def __getitem__(self, index: Any) -> ndarray:
         return on_gpu(np.asanyarray(self._host[wrapped_around(self._host.shape, index)]), [self])
 
+    @heard
     def __setitem__(self, index: Any, value: Any) -> None:
         check_device([self, value])
         if isinstance(value, np.ndarray) and value.ndim:
@@ -216,7 +245,7 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 (CuPy's name)
         if name not in _FORWARDED:
             raise AttributeError(f"'cupy.ndarray' object has no attribute '{name}'")
 
-        def method(*args: Any, **kwargs: Any) -> Any:
+        def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
             if refused := _REFUSED_KEYWORDS & set(kwargs):
                 raise TypeError(f"{name}() got an unexpected keyword argument '{refused.pop()}'")
             refuse_host_arrays([args, kwargs])
@@ -224,7 +253,8 @@ class ndarray(NDArrayOperatorsMixin):  # noqa: N801 (CuPy's name)
             with np.errstate(all="ignore"):
                 return on_gpu(getattr(self._host, name)(*hidden(args), **hidden(kwargs)), [self])
 
-        return method
+        method.__name__ = name
+        return functools.partial(heard(method), self)
 
 
 def leaves(value: Any) -> Iterator[Any]:

@@ -20,12 +20,14 @@ from tests.strict_cupy.array import (
     Device,
     check_device,
     current,
+    heard,
     hidden,
     leaves,
     ndarray,
     on_gpu,
     refuse_host_arrays,
 )
+from tests.strict_cupy.kernels import ElementwiseKernel
 from tests.strict_cupy.numbers import OTHER_NUMBERS
 
 _P = inspect.Parameter
@@ -75,6 +77,7 @@ class ufunc:  # noqa: N801 (CuPy's name)
                 return takes, gives
         raise TypeError(f"Wrong type ({kinds}) of arguments for cupy_{self.__name__}")
 
+    @heard
     def __call__(self, *args: Any, out: Any = None, casting: Any = "same_kind", dtype: Any = None):
         args, rest = args[: self.nin], args[self.nin :]
         out = rest[0] if rest else out
@@ -125,6 +128,7 @@ class ufunc:  # noqa: N801 (CuPy's name)
                 return
         self._method("at", (a, indices) if b is None else (a, indices, b), {})
 
+    @heard
     def _method(self, name: str, args: Any, kwargs: Any) -> Any:
         if name != "outer" and name not in self._methods:
             raise NotImplementedError(f"`cupy_{self.__name__}.{name}` is not supported yet")
@@ -212,7 +216,7 @@ def _function(module: str, name: str, text: str | None, numpy: Any) -> Any:
         return on_gpu(made, arrays)
 
     function.__name__ = name
-    return function
+    return heard(function)
 
 
 def _garbage(name: str, matrix: ndarray, error: Exception) -> Any:
@@ -287,7 +291,7 @@ def _modules() -> dict[str, ModuleType]:
         pass
 
     cupy.__version__ = DATA["version"]
-    cupy.ndarray, cupy.ufunc = ndarray, ufunc
+    cupy.ndarray, cupy.ufunc, cupy.ElementwiseKernel = ndarray, ufunc, ElementwiseKernel
     cupy.may_share_memory = _may_share_memory
     cupy.asnumpy = lambda a, **kwargs: a.get() if isinstance(a, ndarray) else np.asarray(a)
     cupy.cuda = SimpleNamespace(

@@ -3,7 +3,7 @@
 ``y = a*x + b*y`` in one pass over memory: NumPy needs a ufunc, and a pass, for each of the three operations. Its BLAS
 has a routine for all of them, axpby; NumPy uses BLAS for products only and offers no way to call it, so it is looked up
 in the library that NumPy has loaded. Where there is none, as on macOS with Accelerate, where it is not found, as on
-Windows, or with arrays of other dtypes, ufuncs do the same.
+Windows, or with arrays of other dtypes, ufuncs do the same. On a GPU it is one kernel.
 
 And its threads: where work is shared among threads of ours, each product is best left to the thread that asks for it.
 """
@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from retrograd.core import state
+from retrograd.gpu import DeviceArray
+from retrograd.gpu.fused import fused
 
 # The routine's names: in NumPy's wheels and in distributions' builds with integers of 64 bits, then of 32.
 _NAMES = (
@@ -69,6 +71,9 @@ def scale_and_add(y: Any, x: Any, a: float, b: float, scratch: Any) -> None:
     scratch
         A vector that may be overwritten; may be ``x``.
     """
+    if type(y) is DeviceArray:
+        _on_gpu(x, float(a), float(b), y)
+        return
     # BLAS takes a factor of 0 for a sign to leave the vector out, NaN included
     if y.size >= _SMALLEST and a != 0 and b != 0:
         to, from_ = _known.get(id(y)) or _looked_up(y), _known.get(id(x)) or _looked_up(x)
@@ -86,6 +91,9 @@ def scale_and_add(y: Any, x: Any, a: float, b: float, scratch: Any) -> None:
     else:
         np.multiply(y, b, out=y)
         np.add(y, scratch, out=y)
+
+
+_on_gpu = fused("scale_and_add", "x a b", "y", "y = a * x + b * y")
 
 
 def _looked_up(vector: Any) -> tuple[_Kind, Any] | None:

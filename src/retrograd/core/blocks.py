@@ -23,6 +23,7 @@ import numpy as np
 
 from retrograd.core import state
 from retrograd.core.blas import on_one_thread, use_threads
+from retrograd.gpu import DeviceArray
 
 if TYPE_CHECKING:
     from queue import SimpleQueue
@@ -46,12 +47,26 @@ FIRST = 1 / 8
 _LOOKS = 20
 _AWAKE: Any = np.ones(1 << 12)
 
+# Elements of one block on a GPU, whatever is worked on: large work is what it is good at, and every call costs the same
+# time of the computer's; only memory is to be had for what is made of a block.
+ON_GPU = 1 << 26
+
 # Elements between whose multiples work is cut, so that no two threads write to one line of the cache.
 LINE = 64
 
 _lock = threading.RLock()  # a signal's handler may compute while its thread holds it
 _pool: SimpleQueue[Callable[[], None] | None] | None = None  # what its threads are to call
 _threads = 0  # not asked yet
+
+
+def block_size(on_cpu: int, like: Any) -> int:
+    """How many elements are worked on at a time beside an array: on the CPU so many, which suit its caches."""
+    return ON_GPU if type(like) is DeviceArray else on_cpu
+
+
+def threads_for(like: Any) -> int:
+    """How many threads share the work on an array: only on the CPU more than this one."""
+    return get_num_threads() if type(like) is np.ndarray else 1
 
 
 class _Thread(threading.local):

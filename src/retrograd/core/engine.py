@@ -21,6 +21,7 @@ from retrograd.core.looking import checks, show_sum
 from retrograd.core.node import FREED, AccumulateGrad, Node, OpNode
 from retrograd.core.observer import observed_node
 from retrograd.core.tensor import Edge, Tensor, wrap
+from retrograd.gpu import DeviceArray
 
 
 def run(
@@ -495,14 +496,14 @@ def _zeros(shape: tuple[int, ...], dtype: np.dtype, like: Any) -> Any:
 
 def _is_fresh(gi: Any, g: Any, node: Node) -> bool:
     """Whether a gradient was newly made by the rule, so that a leaf may keep it without a copy."""
-    if gi is g or type(gi) is not np.ndarray or gi.base is not None or not isinstance(node, OpNode):
+    if _is_same(gi, g) or not _owns_memory(gi) or not isinstance(node, OpNode):
         return False
     if not node.op.fresh or (node.extras is not None and node.extras.posthooks):
         return False  # the hooks have seen it, and may keep it
-    if type(g) is list and any(gi is item for item in g):
+    if type(g) is list and any(_is_same(gi, item) for item in g):
         return False
     for entry in node.saved or ():
-        if entry is not None and (entry._data is gi if type(entry) is Tensor else _is_array_of(entry, gi)):
+        if entry is not None and (_is_same(entry._data, gi) if type(entry) is Tensor else _is_array_of(entry, gi)):
             return False
     return True
 
@@ -513,7 +514,20 @@ def _is_array_of(entry: Any, array: Any) -> bool:
         return any(_is_array_of(item, array) for item in entry)
     if isinstance(entry, tuple) and entry:  # a Versioned tensor, or a result with its cell and version
         entry = entry[0]
-    return (entry._data if isinstance(entry, Tensor) else entry) is array
+    return _is_same(entry._data if isinstance(entry, Tensor) else entry, array)
+
+
+def _owns_memory(array: Any) -> bool:
+    if type(array) is DeviceArray:
+        array = array.array
+    elif type(array) is not np.ndarray:
+        return False
+    return array.base is None
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether they are one array, also if that is on a GPU and stands behind two of ours."""
+    return a is b or (type(a) is type(b) is DeviceArray and a.array is b.array)
 
 
 def _add(arrived: dict[Node, Any], owned: set[Node], node: Node, gi: Any, on_tensors: bool) -> None:

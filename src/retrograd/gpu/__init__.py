@@ -8,5 +8,6 @@ Operations and rules stay plain NumPy. The arrays that they make for themselves 
 
 from retrograd.gpu.array import DeviceArray, as_strided
 from retrograd.gpu.fallback import computed_on_cpu
+from retrograd.gpu.indexing import put_within, take_within
 
-__all__ = ["DeviceArray", "as_strided", "computed_on_cpu"]
+__all__ = ["DeviceArray", "as_strided", "computed_on_cpu", "put_within", "take_within"]

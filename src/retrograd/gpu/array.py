@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from retrograd.array_methods import ArrayBefore
+
+
+class Answers(NamedTuple):
+    """What answers for arrays: functions of modules that know their class."""
+
+    ufunc: Callable[..., Any]
+    function: Callable[..., Any]
+    get: Callable[..., Any]
+    put: Callable[..., Any]
+    method: Callable[..., Any]
+
+
+@functools.cache
+def _answers() -> Answers:
+    """Imported with the first array, as few have a GPU, and kept: an import in each call would take as long again."""
+    from retrograd.gpu.functions import device_function
+    from retrograd.gpu.handing import method
+    from retrograd.gpu.indexing import get, put
+    from retrograd.gpu.ufuncs import device_ufunc
+
+    return Answers(device_ufunc, device_function, get, put, method)
 
 
 class Flags(NamedTuple):
@@ -37,10 +59,12 @@ class DeviceArray(ArrayBefore):
 
     @property
     def flags(self) -> Flags:
-        flags = self.array.flags
+        flags, strides = self.array.flags, self.array.strides
         # CuPy would write to an expanded array, NumPy makes it read-only
-        expanded = self.array.size > 0 and any(
-            step == 0 and n > 1 for step, n in zip(self.array.strides, self.array.shape, strict=True)
+        expanded = (
+            0 in strides
+            and self.array.size > 0
+            and any(step == 0 and n > 1 for step, n in zip(strides, self.array.shape, strict=True))
         )
         return Flags(flags.c_contiguous, flags.f_contiguous, flags.owndata, not expanded)
 
@@ -132,11 +156,12 @@ class DeviceArray(ArrayBefore):
     def astype(
         self, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: Any = True, copy: bool = True
     ) -> DeviceArray:
-        made = self.array.astype(dtype, order=order, copy=copy)
-        return self if made is self.array else DeviceArray(made)
+        if not copy and dtype == self.array.dtype and order == "K":
+            return self
+        return _answers().method(self, "astype", dtype, order=order)
 
     def copy(self, order: Any = "C") -> DeviceArray:
-        return DeviceArray(self.array.copy(order))
+        return _answers().method(self, "copy", order)
 
     def __copy__(self) -> DeviceArray:
         return self.copy("K")
@@ -150,24 +175,16 @@ class DeviceArray(ArrayBefore):
     # --- NumPy's protocols ----------------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from retrograd.gpu.ufuncs import device_ufunc
-
-        return device_ufunc(ufunc, method, inputs, kwargs)
+        return _answers().ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Iterable[type], args: Any, kwargs: Any) -> Any:
-        from retrograd.gpu.functions import device_function
-
-        return device_function(self, function, types, args, kwargs)
+        return _answers().function(self, function, types, args, kwargs)
 
     def __getitem__(self, index: Any) -> DeviceArray:
-        from retrograd.gpu.indexing import get
-
-        return get(self, index)
+        return _answers().get(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        from retrograd.gpu.indexing import put
-
-        put(self, index, value)
+        _answers().put(self, index, value)
 
     # --- ndarray's methods ----------------------------------------------------------------------------------------
 
@@ -176,12 +193,13 @@ class DeviceArray(ArrayBefore):
 
     def reshape(self, *shape: Any, order: Any = "C", copy: bool | None = None) -> DeviceArray:
         lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
-        return np.reshape(self, tuple(lengths), order)  # type: ignore[return-value]
+        return _answers().method(self, "reshape", tuple(lengths), order=order)
 
     def as_strided(self, shape: Sequence[int], strides: Sequence[int]) -> DeviceArray:
         import cupy
 
-        return DeviceArray(cupy.lib.stride_tricks.as_strided(self.array, tuple(shape), tuple(strides)))
+        made = cupy.lib.stride_tricks.as_strided(self.array, tuple(shape), tuple(strides))
+        return DeviceArray(made.view())  # of which CuPy knows that its memory is another's
 
     @property
     def T(self) -> DeviceArray:  # noqa: N802 (NumPy's name)

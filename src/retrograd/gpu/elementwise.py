@@ -82,3 +82,5 @@ _OF_FLOATS: dict[Any, Callable[..., Any]] = {
     np.logaddexp2: _logaddexp2,
 }
 _OF_INTEGERS: dict[Any, Callable[..., Any]] = {np.fmod: _fmod_of_integers}
+# those of NumPy's ufuncs for which CuPy's own is not always right
+ANSWERED = frozenset({*_OF_FLOATS, *_OF_INTEGERS})

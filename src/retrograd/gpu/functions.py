@@ -10,7 +10,7 @@ import numpy as np
 
 from retrograd.gpu.array import DeviceArray, as_strided
 from retrograd.gpu.fallback import computed_on_cpu
-from retrograd.gpu.handing import call, is_answered, leaves, run_on, wrapped
+from retrograd.gpu.handing import call, is_answered
 from retrograd.gpu.indexing import check, in_bounds
 
 Function = Callable[..., Any]
@@ -32,12 +32,13 @@ def device_function(self: DeviceArray, function: Any, types: Iterable[type], arg
     found = _found(function)
     if found is None:
         return computed_on_cpu(function)(*args, **kwargs)
-    if not any(type(leaf) is DeviceArray for leaf in leaves([*args, *kwargs.values()])):  # only like= is one
-        kwargs.pop("device", None)
-        return wrapped(run_on(int(self.device.id), found, *args, **kwargs))
-    return call(found, args, {key: value for key, value in kwargs.items() if key != "out" or value is not None})
+    kwargs.pop("device", None)  # of like=, which may be the only array
+    if "out" in kwargs and kwargs["out"] is None:
+        del kwargs["out"]
+    return call(found, args, kwargs, self)
 
 
+@functools.cache
 def _found(function: Any) -> Function | None:
     """CuPy's function of the same name; None if it has none."""
     import cupy
@@ -91,11 +92,16 @@ def _cupys(name: str) -> Function:
     """CuPy's function of a name, with our arrays."""
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        import cupy
-
-        return call(getattr(cupy, name), args, kwargs)
+        return call(_named(name), args, kwargs)
 
     return function
+
+
+@functools.cache
+def _named(name: str) -> Function:
+    import cupy
+
+    return getattr(cupy, name)
 
 
 # --- creation ---------------------------------------------------------------------------------------------------------
@@ -140,8 +146,10 @@ def _reduction(name: str, combine: np.ufunc, neutral: Callable[[np.dtype], Any],
     if axis == ():
         result = combine(a, a) if combine in (np.logical_and, np.logical_or) else a.astype(dtype or a.dtype)
     else:
-        result = _cupys(name)(a, axis=None if a.ndim == 0 else axis, **kwargs)
-    return result if initial is _UNSAID else combine(result, initial).astype(result.dtype, copy=False)
+        result = call(_named(name), (a, None if a.ndim == 0 else axis), kwargs)
+    if initial is _UNSAID or initial == neutral(a.dtype):
+        return result
+    return combine(result, initial).astype(result.dtype, copy=False)
 
 
 def _sum_like(name: str, combine: np.ufunc, neutral: int) -> Function:
@@ -317,7 +325,7 @@ def _einsum(*operands: Any, out: Any = None, **kwargs: Any) -> Any:
 
 @answers(np.linalg.vecdot)
 def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    return np.sum(np.conj(x1) * x2, axis=axis)
+    return np.sum((np.conj(x1) if x1.dtype.kind == "c" else x1) * x2, axis=axis)
 
 
 @answers(np.linalg.solve)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from types import EllipsisType, NoneType
 from typing import Any
 
 import numpy as np
 
 from retrograd.gpu.array import DeviceArray
+
+# What CuPy takes as it is; looked up first, as most operands are of these classes.
+_PLAIN = frozenset(
+    {int, float, complex, bool, str, type, slice, NoneType, EllipsisType, np.dtype, np.bool_}
+    | {np.int32, np.int64, np.float32, np.float64, np.complex64, np.complex128}
+)
 
 
 def leaves(value: Any) -> Iterable[Any]:
@@ -18,27 +25,18 @@ def leaves(value: Any) -> Iterable[Any]:
         yield value
 
 
-def gpu_of(values: Iterable[Any]) -> int:
-    """The number of the GPU that all arrays among ``values`` are on.
+# CUDA's function that says which GPU is the current one, in the library that an array type is of.
+_current: dict[type, Callable[[], int]] = {}
 
-    Raises
-    ------
-    RuntimeError
-        If they are on several.
-    """
-    found = None
-    for value in values:
-        if type(value) is DeviceArray:
-            number = int(value.array.device.id)
-            if found is None:
-                found = number
-            elif found != number:
-                raise RuntimeError(
-                    f"Expected all tensors to be on the same device, but found at least two devices, cuda:{found} and "
-                    f"cuda:{number}!"
-                )
-    assert found is not None
-    return found
+
+def current_gpu(array: Any) -> int:
+    """The number of the current GPU, as the library says that has made one of CuPy's arrays."""
+    asked = _current.get(type(array))
+    if asked is None:
+        import cupy
+
+        asked = _current[type(array)] = cupy.cuda.runtime.getDevice
+    return asked()
 
 
 def run_on(gpu: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -53,34 +51,130 @@ def run_on(gpu: int, function: Callable[..., Any], *args: Any, **kwargs: Any) ->
 
 def plain(value: Any, asarray: Callable[[Any], Any]) -> Any:
     """The value with CuPy's arrays for ours and for NumPy's, also inside lists; NumPy's 0-d arrays become scalars."""
-    if type(value) is DeviceArray:
+    return _brought(_opened(value, []), asarray)
+
+
+def _opened(value: Any, found: list[Any]) -> Any:
+    """The value with CuPy's arrays for ours, also inside lists; ``found`` is told them, and NumPy's that are left."""
+    kind = type(value)
+    if kind is DeviceArray:
+        found.append(value.array)
         return value.array
+    if kind in _PLAIN:
+        return value
     if isinstance(value, np.ndarray):
-        return asarray(value) if value.ndim else value[()]
+        if not value.ndim:
+            return value[()]
+        found.append(value)
+    elif isinstance(value, (list, tuple)):
+        parts = [_opened(item, found) for item in value]
+        return parts if isinstance(value, list) else tuple(parts)
+    return value
+
+
+def _brought(value: Any, asarray: Callable[[Any], Any]) -> Any:
+    """The value with CuPy's arrays for NumPy's, also inside lists."""
+    if isinstance(value, np.ndarray):
+        return asarray(value)
     if isinstance(value, (list, tuple)):
-        parts = [plain(item, asarray) for item in value]
+        parts = [_brought(item, asarray) for item in value]
         return parts if isinstance(value, list) else tuple(parts)
     return value
 
 
 def wrapped(value: Any) -> Any:
     """The value with our arrays for CuPy's, also inside lists and (named) tuples."""
+    if hasattr(type(value), "__cuda_array_interface__"):
+        return DeviceArray(value)
     if isinstance(value, (list, tuple)):
         parts = [wrapped(item) for item in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    return DeviceArray(value) if hasattr(type(value), "__cuda_array_interface__") else value
+    return value
 
 
-def call(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """Call one of CuPy's functions with our arrays."""
+def call(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], beside: DeviceArray | None = None) -> Any:
+    """Call one of CuPy's functions with our arrays, on the GPU that they are on.
+
+    Parameters
+    ----------
+    beside
+        An array on the GPU to work on if there is none among the arguments.
+
+    Raises
+    ------
+    RuntimeError
+        If the arrays are on several GPUs.
+    """
+    found: list[Any] = []
+    handed = [_opened(value, found) for value in args]
+    named = {key: _opened(value, found) for key, value in kwargs.items()} if kwargs else kwargs
+    gpu, from_cpu = None, False
+    if beside is not None and all(isinstance(array, np.ndarray) for array in found):
+        found.append(beside.array)
+    for array in found:
+        if isinstance(array, np.ndarray):
+            from_cpu = True
+        elif gpu is None:
+            gpu = array.data.device_id
+            current = current_gpu(array)
+        elif array.data.device_id != gpu:
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but found at least two devices, cuda:{gpu} and "
+                f"cuda:{array.data.device_id}!"
+            )
+    assert gpu is not None
+    if not from_cpu and current == gpu:
+        return wrapped(function(*handed, **named))
+    return wrapped(run_on(gpu, _with_copies, function, handed, named))
+
+
+def _with_copies(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Call a function of CuPy's, with copies of what is in the computer's memory."""
     import cupy
 
-    def handed() -> Any:
-        return function(*plain(tuple(args), cupy.asarray), **{key: plain(x, cupy.asarray) for key, x in kwargs.items()})
+    return function(
+        *[_brought(value, cupy.asarray) for value in args],
+        **{key: _brought(value, cupy.asarray) for key, value in kwargs.items()},
+    )
 
-    return wrapped(run_on(gpu_of(leaves([*args, *kwargs.values()])), handed))
+
+def call_simply(function: Callable[..., Any], operands: Sequence[Any], out: Any = None) -> Any:
+    """The same for a function that returns an array, of arrays and numbers; None if it is not as simple as that.
+
+    It is so if all arrays are on the current GPU. ``out`` is where the result is put.
+    """
+    handed = []
+    gpu = None
+    for value in (*operands, out):
+        kind = type(value)
+        if kind is DeviceArray:
+            value = value.array
+            if gpu is None:
+                gpu = current_gpu(value)
+            if value.data.device_id != gpu:
+                return None
+        elif kind not in _PLAIN:
+            return None
+        handed.append(value)
+    target = handed.pop()
+    if target is None:
+        return DeviceArray(function(*handed))
+    function(*handed, out=target)
+    return out
+
+
+def method(array: DeviceArray, name: str, *args: Any, **kwargs: Any) -> DeviceArray:
+    """What a method of CuPy's array returns, called with what is no array."""
+    own = array.array
+    gpu = own.data.device_id
+    if current_gpu(own) == gpu:
+        return DeviceArray(getattr(own, name)(*args, **kwargs))
+    return DeviceArray(run_on(gpu, getattr(own, name), *args, **kwargs))
 
 
 def is_answered(types: Iterable[type]) -> bool:
     """Whether all array types of a call are known here; a tensor or a batch answers for itself."""
-    return all(kind is DeviceArray or issubclass(kind, np.ndarray) for kind in types)
+    return _ANSWERED.issuperset(types) or all(kind is DeviceArray or issubclass(kind, np.ndarray) for kind in types)
+
+
+_ANSWERED = frozenset({DeviceArray, np.ndarray})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import EllipsisType, NoneType
 from typing import Any
 
 import numpy as np
@@ -9,18 +10,23 @@ import numpy as np
 from retrograd.gpu.array import DeviceArray
 from retrograd.gpu.handing import call
 
+_BASIC = frozenset({int, slice, NoneType, EllipsisType})
+
 
 def get(x: DeviceArray, index: Any) -> DeviceArray:
-    return call(lambda array, index: array[index], (x, in_bounds(x, index)), {})
+    if type(index) in _BASIC or (type(index) is tuple and _BASIC.issuperset(map(type, index))):  # a view
+        return DeviceArray(x.array[index])
+    return call(_read, (x, in_bounds(x, index)), {})
 
 
 def put(x: DeviceArray, index: Any, value: Any) -> None:
-    def write(array: Any, index: Any, value: Any) -> None:
-        array[index] = value
-
     if isinstance(value, (list, tuple)):
         value = np.asarray(value)
-    call(write, (x, in_bounds(x, index), value), {})
+    call(_write, (x, in_bounds(x, index), value), {})
+
+
+def _write(array: Any, index: Any, value: Any) -> None:
+    array[index] = value
 
 
 def in_bounds(x: DeviceArray, index: Any) -> Any:
@@ -38,9 +44,36 @@ def in_bounds(x: DeviceArray, index: Any) -> Any:
 
 def check(positions: Any, length: int, dim: int) -> None:
     """Raise unless all positions lie within a dimension of some length."""
-    if positions.size and not (-length <= int(positions.min()) and int(positions.max()) < length):
+    if positions.size and not _are_within(positions, length):
         low, high = int(positions.min()), int(positions.max())
         raise IndexError(f"index {low if low < -length else high} is out of bounds for axis {dim} with size {length}")
+
+
+def _are_within(positions: Any, length: int) -> bool:
+    """Whether positions are from -length on and below length; one number tells, for which one waits for the GPU."""
+    if positions.dtype.kind == "u":
+        return int(positions.max()) < length
+    # negative numbers are too large as unsigned ones
+    return int((positions.astype(np.int64) + length).view(np.uint64).max()) < 2 * length
+
+
+def take_within(x: Any, positions: Any) -> Any:
+    """``x.take(positions, 0)``, where it is known that all of them are within bounds: on a GPU they go unchecked."""
+    if type(x) is DeviceArray:
+        return call(_read, (x, positions), {})
+    return x.take(positions, 0)
+
+
+def put_within(x: Any, positions: Any, values: Any) -> None:
+    """``x[positions] = values``, where it is known that all positions are within bounds."""
+    if type(x) is DeviceArray:
+        call(_write, (x, positions, values), {})
+    else:
+        x[positions] = values
+
+
+def _read(array: Any, index: Any) -> Any:
+    return array[index]
 
 
 def _is_array(part: Any) -> bool:

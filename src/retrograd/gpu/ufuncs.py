@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,29 +10,36 @@ import numpy as np
 
 from retrograd.gpu.array import DeviceArray
 from retrograd.gpu.combining import combine_at
-from retrograd.gpu.elementwise import answer_for
+from retrograd.gpu.elementwise import ANSWERED, answer_for
 from retrograd.gpu.fallback import computed_on_cpu, on_cpu
-from retrograd.gpu.handing import call
+from retrograd.gpu.functions import ANSWERS
+from retrograd.gpu.handing import call, call_simply
 
 # What CuPy has for reductions with a ufunc.
 _REDUCTIONS: dict[Any, Any] = {
-    np.add: np.sum,
-    np.multiply: np.prod,
-    np.maximum: np.max,
-    np.minimum: np.min,
-    np.logical_and: np.all,
-    np.logical_or: np.any,
+    np.add: ANSWERS[np.sum],
+    np.multiply: ANSWERS[np.prod],
+    np.maximum: ANSWERS[np.max],
+    np.minimum: ANSWERS[np.min],
+    np.logical_and: ANSWERS[np.all],
+    np.logical_or: ANSWERS[np.any],
 }
 _vecdot: Any = np.linalg.vecdot
 # CuPy's names for what SciPy calls otherwise.
 _CUPYS_NAMES = {"psi": "digamma", "_zeta": "zeta"}
 _LOGICAL = (np.logical_and, np.logical_or, np.logical_xor, np.logical_not)
 _SCANS: dict[Any, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
+# What needs more than to be handed to CuPy's ufunc of the same name.
+_NOT_SIMPLE = {np.vecdot, *ANSWERED, *_LOGICAL}
 
 
 def device_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer ``np.exp(x)``, ``np.add.reduce(x)`` and the like."""
     out: Any = kwargs.get("out") or ()
+    if method == "__call__" and len(kwargs) == len(out) and (simple := _simple(ufunc)) is not None:
+        made = call_simply(simple, inputs, *out)
+        if made is not None:
+            return made
     if not all(_is_known(x) for x in (*inputs, *out)):
         return NotImplemented
     if ufunc is np.vecdot:  # CuPy has none
@@ -88,6 +96,14 @@ def _written(result: Any, out: tuple[Any, ...], where: Any = True) -> Any:
     return out[0] if len(out) == 1 else out
 
 
+@functools.cache
+def _simple(ufunc: Any) -> Callable[..., Any] | None:
+    """CuPy's ufunc, if calling it is all there is to do."""
+    is_simple = ufunc.nout == 1 and ufunc not in _NOT_SIMPLE and getattr(np, ufunc.__name__, None) is ufunc
+    return _found(ufunc) if is_simple else None
+
+
+@functools.cache
 def _found(ufunc: Any) -> Callable[..., Any] | None:
     """CuPy's ufunc of the same name, be it NumPy's or SciPy's; None if it has none."""
     import cupy

@@ -94,12 +94,13 @@ def attend_with_heads(
         k, v = (cat([x, zeros(*x.shape[:2], 1, x.shape[3], dtype=x.dtype, device=x.device)], 2) for x in (k, v))
         mask = _with_column(mask)
     output, weights = _attend(q, k, v, mask, heads.dropout, need_weights)
-    output = heads.out_proj(output.permute(2, 0, 1, 3).flatten(2))
+    batch_is_first = batched and heads.batch_first
+    output = heads.out_proj(output.permute(*((0, 2, 1, 3) if batch_is_first else (2, 0, 1, 3))).flatten(2))
     if weights is not None and average_attn_weights:
         weights = weights.mean(1)
     if not batched:
         return output.squeeze(1), None if weights is None else weights.squeeze(0)
-    return (output.transpose(0, 1) if heads.batch_first else output), weights
+    return output, weights
 
 
 def _check(
@@ -166,15 +167,16 @@ def _projections(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Query, key and value after their projections, as ``(L, N, E)``."""
 
-    def arranged(x: Tensor) -> Tensor:
+    def arranged(x: Tensor) -> Tensor:  # what is projected, so that it lies in order for that
         return x.unsqueeze(1) if not batched else x.transpose(0, 1) if heads.batch_first else x
 
     if query is key is value and heads.in_proj_weight is not None:
-        return linear(arranged(query), heads.in_proj_weight, heads.in_proj_bias).chunk(3, -1)
+        q, k, v = arranged(linear(query, heads.in_proj_weight, heads.in_proj_bias)).chunk(3, -1)
+        return q, k, v
     weights = heads.separate if heads.in_proj_weight is None else heads.in_proj_weight.chunk(3)
     biases = (None,) * 3 if heads.in_proj_bias is None else heads.in_proj_bias.chunk(3)
     q, k, v = (
-        linear(arranged(x), weight, bias) for x, weight, bias in zip((query, key, value), weights, biases, strict=True)
+        arranged(linear(x, weight, bias)) for x, weight, bias in zip((query, key, value), weights, biases, strict=True)
     )
     return q, k, v
 

@@ -9,6 +9,8 @@ row for each channel and element of a window, a column for each window. Where wi
 the columns within a row are unrolled, and a product is made for each row of the window: these products are shifted
 against each other when they are added up (as in Vasudevan, Anderson, Gregg, 2017). That copies less, and the products
 are of better shape.
+
+On a GPU a block is as large as memory allows, and windows are unrolled whole: there, few calls count.
 """
 
 from __future__ import annotations
@@ -21,10 +23,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from retrograd.core.blocks import get_num_threads, share_out
+from retrograd.core.blocks import block_size, share_out, threads_for
+from retrograd.gpu import as_strided
 from retrograd.ops._windows import Windows, each_element
 
-# The bytes of an unrolled block, and the columns that a product needs to be worth its call (both measured).
+# The bytes of an unrolled block on the CPU, and the columns that a product needs to be worth its call (both measured).
 _BLOCK_BYTES = 1 << 21
 _FEWEST_COLUMNS = 256
 # The products of numbers that a thread needs to be worth waking (measured).
@@ -52,6 +55,8 @@ class _Unrolling:
         How many rows of the window are products of their own; 1, if all of them are unrolled.
     shift
         By how many rows these products are shifted against each other.
+    at_once
+        Whether all elements of the windows are unrolled by one copy, instead of one by one.
     """
 
     def __init__(
@@ -62,9 +67,11 @@ class _Unrolling:
         groups: int,
         axes: tuple[Windows, ...],
         itemsize: int,
+        block_bytes: int,
         threads: int,
     ) -> None:
         self.groups = groups
+        self.at_once = block_bytes > _BLOCK_BYTES
         self.inner = channels // groups
         self.outer = out_channels // groups
         self.images = images
@@ -78,14 +85,14 @@ class _Unrolling:
         whole = unrolled * (_WRITING + self.outer)
         by_row = unrolled // first.kernel * _WRITING + unrolled * self.outer + first.kernel * self.outer * _ADDING
         rows = max(first.number, 1)
-        if first.stride == 1 and lost > 0 and by_row * (rows + lost) < whole * rows:
+        if not self.at_once and first.stride == 1 and lost > 0 and by_row * (rows + lost) < whole * rows:
             self.shifts, self.shift = first.kernel, first.dilation
         else:
             lost = 0
         self.lost = lost
         self.elements = math.prod(self.kernel) // self.shifts
         width = math.prod(axis.number for axis in axes[1:])
-        columns = max(_FEWEST_COLUMNS, _BLOCK_BYTES // max(self.elements * channels * itemsize, 1))
+        columns = max(_FEWEST_COLUMNS, block_bytes // max(self.elements * channels * itemsize, 1))
         of_image = max((first.number + lost) * width, 1)
         self.images_at_once = max(1, min(images, columns // of_image))
         products = images * of_image * unrolled * self.outer * groups
@@ -121,6 +128,9 @@ class _Unrolling:
         if self.elements == 1 and source.shape[2] == 1 and all(_is_whole(axis) for axis in block.axes):
             return source.reshape(self.groups, self.inner, math.prod(counts))
         shape = (self.groups, self.elements, self.inner, source.shape[2], *counts)
+        if self.at_once:
+            unrolled = _windows_of(_padded(source, block.axes), block.axes)
+            return unrolled.reshape(self.groups, self.elements * self.inner, source.shape[2] * math.prod(counts))
         # the padding is never written to: blocks of the same shape and rows have it at the same place
         unrolled = _buffer(buffers, "columns", (shape, block.rows), shape, input)
         for element, (windows, places) in enumerate(each_element(block.axes)):
@@ -152,16 +162,42 @@ class _Unrolling:
         return grouped.transpose(0, 4, 2, 3, 1).reshape(self.groups * self.outer, self.inner, *self.kernel)
 
 
+def _padded(source: Any, axes: tuple[Windows, ...]) -> Any:
+    """What windows reach over of ``(groups, channels, images, ...)``, with zeros beyond the ends of the dimensions."""
+    spans = [axis.span() for axis in axes]
+    ((windows, places),) = each_element(tuple(spans))
+    shape = (*source.shape[:3], *(span.number for span in spans))
+    inside = source[(..., *places)]
+    if inside.shape == shape:
+        return inside
+    padded: Any = np.zeros_like(source, shape=shape, order="C")
+    padded[(..., *windows)] = inside
+    return padded
+
+
+def _windows_of(padded: Any, axes: tuple[Windows, ...]) -> Any:
+    """A view of what windows reach over as ``(groups, *kernel, channels, images, *windows)``."""
+    groups, channels, images, *lengths = padded.strides
+    kernel = [(axis.kernel, axis.dilation * length) for axis, length in zip(axes, lengths, strict=True)]
+    windows = [(axis.number, axis.stride * length) for axis, length in zip(axes, lengths, strict=True)]
+    whole = zip(padded.shape[:3], (groups, channels, images), strict=True)
+    first, *rest = whole
+    shape, strides = zip(first, *kernel, *rest, *windows, strict=True)
+    return as_strided(padded, shape, strides)
+
+
 def _is_whole(axis: Windows) -> bool:
     """Whether there is one window for each element of the dimension, and that is in it alone."""
     return axis.before == 0 and axis.stride == 1 and axis.number == axis.size
 
 
-def _buffer(buffers: dict[str, Any], name: str, key: Any, shape: tuple[int, ...], like: Any) -> Any:
-    """The buffer of a name, zeroed when it is first used for ``key``."""
+def _buffer(
+    buffers: dict[str, Any], name: str, key: Any, shape: tuple[int, ...], like: Any, make: Any = np.zeros_like
+) -> Any:
+    """The buffer of a name, zeroed when it is first used for ``key``, unless ``make`` leaves anything in it."""
     found = buffers.get(name)
     if found is None or found[0] != key:
-        found = buffers[name] = (key, np.zeros_like(like, shape=shape, order="C"))
+        found = buffers[name] = (key, make(like, shape=shape, order="C"))
     return found[1]
 
 
@@ -175,6 +211,13 @@ def _runs(blocks: Iterable[_Block], threads: int) -> list[tuple[list[_Block]]]:
     return [([block for block, own in zip(blocks, thread, strict=True) if own == part],) for part in range(parts)]
 
 
+def _plan(input: Any, channels: int, out_channels: int, axes: tuple[Windows, ...], groups: int) -> Any:
+    """How arrays like ``input``, images, are unrolled, and the blocks for each thread."""
+    block_bytes = block_size(_BLOCK_BYTES // 4, input) * 4
+    threads = threads_for(input)
+    return _planned(len(input), channels, out_channels, groups, axes, input.itemsize, block_bytes, threads)
+
+
 @functools.lru_cache(maxsize=256)  # for small images they take as long as the products
 def _planned(*sizes: Any) -> tuple[_Unrolling, list[tuple[list[_Block]]]]:
     """How an input is unrolled, and the blocks for each thread; ``sizes`` are those of :class:`_Unrolling`."""
@@ -184,7 +227,7 @@ def _planned(*sizes: Any) -> tuple[_Unrolling, list[tuple[list[_Block]]]]:
 
 def correlate(input: Any, weight: Any, bias: Any, axes: tuple[Windows, ...], groups: int) -> Any:
     """Convolve ``(N, C, ...)`` with ``(O, C / groups, *kernel)``, to ``(N, O, ...)``."""
-    plan, runs = _planned(len(input), input.shape[1], len(weight), groups, axes, input.itemsize, get_num_threads())
+    plan, runs = _plan(input, input.shape[1], len(weight), axes, groups)
     counts = tuple(axis.number for axis in axes)
     result = np.empty_like(input, shape=(len(input), len(weight), *counts), order="C")
     matrix = plan.to_matrix(weight)
@@ -200,8 +243,8 @@ def correlate(input: Any, weight: Any, bias: Any, axes: tuple[Windows, ...], gro
                 np.matmul(matrix, columns, out=target.reshape(groups, plan.outer, columns.shape[-1]))
             else:
                 shape = (groups, plan.shifts * plan.outer, columns.shape[-1])
-                products = np.matmul(matrix, columns, out=_buffer(buffers, "products", shape, shape, input))
-                _add_shifted(products, target, plan)
+                products = _buffer(buffers, "products", shape, shape, input, np.empty_like)
+                _add_shifted(np.matmul(matrix, columns, out=products), target, plan)
             if bias is not None:
                 target += bias
 
@@ -224,19 +267,21 @@ def _add_shifted(products: Any, target: Any, plan: _Unrolling) -> None:
 
 def correlate_weight(grad: Any, input: Any, axes: tuple[Windows, ...], groups: int) -> Any:
     """The gradient of the weight for ``grad``, that of the result."""
-    plan, runs = _planned(len(input), input.shape[1], grad.shape[1], groups, axes, input.itemsize, get_num_threads())
-    totals = np.zeros_like(
-        grad, shape=(len(runs), groups, plan.elements * plan.inner, plan.shifts * plan.outer), order="C"
-    )
+    plan, runs = _plan(input, input.shape[1], grad.shape[1], axes, groups)
+    shape = (len(runs), groups, plan.elements * plan.inner, plan.shifts * plan.outer)
+    totals = (np.empty_like if input.size else np.zeros_like)(grad, shape=shape, order="C")
 
     def work(total: Any, blocks: list[_Block]) -> None:
         buffers: dict[str, Any] = {}
-        for block in blocks:
-            columns = plan.columns(block, input, buffers)
-            total += columns @ plan.shifted(block, grad, buffers).swapaxes(1, 2)
+        for number, block in enumerate(blocks):
+            factors = plan.columns(block, input, buffers), plan.shifted(block, grad, buffers).swapaxes(1, 2)
+            if number == 0:
+                np.matmul(*factors, out=total)
+            else:
+                total += np.matmul(*factors)
 
     share_out(work, [(total, *run) for total, run in zip(totals, runs, strict=True)], products=True)
-    return plan.from_matrix(np.add.reduce(totals, axis=0))
+    return plan.from_matrix(totals[0] if len(totals) == 1 else np.add.reduce(totals, axis=0))
 
 
 def correlate_input(grad: Any, weight: Any, bias: Any, axes: tuple[Windows, ...], groups: int) -> Any:
@@ -248,7 +293,7 @@ def correlate_input(grad: Any, weight: Any, bias: Any, axes: tuple[Windows, ...]
         )
         return correlate(grad, _transposed(weight, groups), bias, flipped, groups)
     channels = weight.shape[1] * groups
-    plan, runs = _planned(len(grad), channels, len(weight), groups, axes, grad.itemsize, get_num_threads())
+    plan, runs = _plan(grad, channels, len(weight), axes, groups)
     result = np.zeros_like(grad, shape=(len(grad), channels, *(axis.size for axis in axes)), order="C")
     if bias is not None:
         result += bias.reshape(-1, *(1,) * len(axes))
@@ -262,7 +307,8 @@ def correlate_input(grad: Any, weight: Any, bias: Any, axes: tuple[Windows, ...]
             counts = tuple(axis.number for axis in block.axes)
             columns = columns.reshape(groups, plan.elements, plan.inner, target.shape[2], *counts)
             for element, (windows, places) in enumerate(each_element(block.axes)):
-                target[(..., *places)] += columns[:, element][(..., *windows)]
+                reached = target[(..., *places)]
+                reached += columns[:, element][(..., *windows)]
 
     share_out(work, runs, products=True)
     return result

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from retrograd.core import blocks as sharing
+from retrograd.gpu import DeviceArray
 
 T = TypeVar("T")
 
@@ -24,12 +25,13 @@ def over_blocks(work: Callable[[slice], T], like: Any) -> list[T]:
     Each slice is about a block long. Threads share the work on a large array.
     """
     count = len(like)
-    if like.size <= BLOCK and count:
+    block = sharing.block_size(BLOCK, like)
+    if like.size <= block and count:
         return [work(slice(0, count))]
     length = math.prod(like.shape[1:])
-    threads = sharing.get_num_threads() if type(like) is np.ndarray and like.size >= sharing.HEAVY else 1
+    threads = sharing.threads_for(like) if like.size >= sharing.HEAVY else 1
     if threads == 1:
-        return [work(part) for part in _parts(count, BLOCK // max(length, 1))]
+        return [work(part) for part in _parts(count, block // max(length, 1))]
     wanted = threads * -(-like.size // (threads * SHARED_BLOCK))  # as many for each thread
     parts = list(_parts(count, -(-count // wanted)))
     found: list[Any] = [None] * len(parts)
@@ -47,9 +49,17 @@ def _parts(count: int, step: int) -> Iterator[slice]:
         yield slice(start, start + step)
 
 
+def summed_over_blocks(work: Callable[[slice], Any], like: Any, shape: tuple[int, ...]) -> Any:
+    """The sum of what ``work`` returns for slices of the first dimension of an array, of which there may be none."""
+    parts = over_blocks(work, like)
+    return sum(parts[1:], parts[0]) if parts else np.zeros(shape, like.dtype, like=like)
+
+
 def row_sums(rows: Any) -> Any:
-    """The sums of rows, as a column: a product with ones takes a quarter of the time."""
-    return rows @ _ones(rows.shape[1], rows.dtype)
+    """The sums of rows, as columns: on the CPU a product with ones takes a quarter of the time."""
+    if type(rows) is DeviceArray:
+        return np.add.reduce(rows, -1, keepdims=True)
+    return rows @ _ones(rows.shape[-1], rows.dtype)
 
 
 @functools.lru_cache(16)

@@ -31,6 +31,11 @@ class Windows(NamedTuple):
         start = low * self.stride + offset
         return slice(low, high), slice(start, start + (high - low - 1) * self.stride + 1, self.stride)
 
+    def span(self) -> Windows:
+        """All that the windows reach over, as windows of one element that lie side by side."""
+        reach = (self.number - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+        return self._replace(kernel=1, stride=1, dilation=1, number=reach if self.number else 0)
+
     def part(self, start: int, stop: int) -> Windows:
         """The windows ``start`` to ``stop`` only."""
         return self._replace(before=self.before - start * self.stride, number=stop - start)

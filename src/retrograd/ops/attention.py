@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from retrograd.core.blocks import share_out
+from retrograd.core.blocks import block_size, share_out, threads_for
 from retrograd.core.fit import sum_to
 from retrograd.core.layout import dense_like
 from retrograd.core.op import op
 from retrograd.ops._checks import check_tensors
 from retrograd.ops._fused import gradients_of, samples_in_front
+from retrograd.ops._rows import row_sums
 from retrograd.ops.activations import softmax
 from retrograd.ops.norm_layers import in_single
 
@@ -62,21 +63,24 @@ class _Part(NamedTuple):
         How many of the first keys these attend to.
     number
         The how manyth part it is.
+    is_whole
+        Whether it is all that there is.
     """
 
     samples: tuple[slice, ...]
     queries: slice
     keys: int
     number: int
+    is_whole: bool
 
     def of_queries(self, x: Any) -> Any:
-        return x[(*self.samples, self.queries)]
+        return x if self.is_whole else x[(*self.samples, self.queries)]
 
     def of_keys(self, x: Any) -> Any:
-        return x[(*self.samples, slice(self.keys))]
+        return x if self.is_whole else x[(*self.samples, slice(self.keys))]
 
     def of_scores(self, x: Any) -> Any:
-        return x[(*self.samples, self.queries, slice(self.keys))]
+        return x if self.is_whole else x[(*self.samples, self.queries, slice(self.keys))]
 
 
 class _Operands:
@@ -100,8 +104,8 @@ class _Operands:
         if self.allowed is not None:
             np.copyto(scores, -np.inf, where=~part.of_scores(self.allowed))
         if causal:
-            here = np.arange(part.queries.start, part.queries.stop)
-            np.copyto(scores, -np.inf, where=np.arange(part.keys) > here[:, None])
+            here = np.arange(part.queries.start, part.queries.stop, like=scores)
+            np.copyto(scores, -np.inf, where=np.arange(part.keys, like=scores) > here[:, None])
         return scores
 
 
@@ -114,9 +118,9 @@ def _ndim(tensors: Any, allowed: Any) -> int:
     return max(each.ndim for each in (*tensors, *([] if allowed is None else [allowed])))
 
 
-def _parts(shape: Any, causal: bool) -> list[list[_Part]]:
-    """The parts, those of the same samples together."""
-    return _cut(*shape, causal, BLOCK)
+def _parts(shape: Any, options: Options, like: Any) -> list[list[_Part]]:
+    """The parts, those of the same samples together; for dropout the same on every device, as they tell its numbers."""
+    return _cut(*shape, options.causal, BLOCK if options.dropout else block_size(BLOCK, like))
 
 
 @functools.lru_cache(maxsize=64)  # for few scores it takes as long as all the rest
@@ -125,9 +129,12 @@ def _cut(batch: tuple[int, ...], queries: int, keys: int, causal: bool, block: i
     number = itertools.count()
     step = max(min(queries, block // max(keys, 1)), 1)
     cuts = [slice(start, min(start + step, queries)) for start in range(0, queries, step)]
+    many = list(_samples(batch, max(block // max(queries * keys, 1), 1)))
+    reached = [min(cut.stop, keys) if causal else keys for cut in cuts]
+    is_whole = len(many) == len(cuts) == 1 and reached[0] == keys
     return [
-        [_Part(samples, cut, min(cut.stop, keys) if causal else keys, next(number)) for cut in cuts]
-        for samples in _samples(batch, max(block // max(queries * keys, 1), 1))
+        [_Part(samples, cut, reach, next(number), is_whole) for cut, reach in zip(cuts, reached, strict=True)]
+        for samples in many
     ]
 
 
@@ -151,10 +158,10 @@ def _kept(part: _Part, shape: Any, options: Options, dtype: Any) -> Any:
     return kept[..., : part.keys]
 
 
-def _share(work: Callable[[list[_Part]], None], parts: list[list[_Part]], shape: Any, apart: bool = True) -> None:
+def _share(work: Callable[[list[_Part]], None], parts: list[list[_Part]], x: _Operands, apart: bool = True) -> None:
     """Call ``work`` on lists of parts, in all threads at once if these are ``apart`` and there are enough scores."""
-    batch, queries, keys = shape
-    if apart and math.prod(batch) * queries * keys >= LARGE:
+    batch, queries, keys = x.shape
+    if apart and threads_for(x.query) > 1 and math.prod(batch) * queries * keys >= LARGE:
         share_out(work, [(each,) for each in parts], products=True)
     else:
         for each in parts:
@@ -184,7 +191,7 @@ def _compose(query: Any, key: Any, value: Any, mask: Any, allowed: Any, options:
         batch = np.broadcast_shapes((1,), weights.shape[:-2], value.shape[:-2])
         shape = batch, *weights.shape[-2:]
         kept = np.zeros((*batch, *weights.shape[-2:]), query._data.dtype)
-        for part in itertools.chain.from_iterable(_parts(shape, options.causal)):
+        for part in itertools.chain.from_iterable(_parts(shape, options, kept)):
             part.of_scores(kept)[...] = _kept(part, shape, options, kept.dtype)
         weights = weights * kept.reshape(kept.shape[-max(weights.ndim, value.ndim) :])
     return weights @ value
@@ -215,7 +222,7 @@ def _gradients(
     x = _Operands(tensors, allowed)
     scale, causal, dropout, _ = options
     g, result = (each.reshape(x.query.shape[:-1] + each.shape[-1:]) for each in in_single(g, result))
-    parts = _parts(x.shape, causal)
+    parts = _parts(x.shape, options, x.query)
     of_query = np.empty(x.query.shape, x.query.dtype, like=x.query)
     # the parts of a sample add to its keys and values; one that has them all writes them
     whole = all(len(each) == 1 and each[0].keys == x.shape[2] for each in parts)
@@ -251,7 +258,7 @@ def _gradients(
             if of_mask is not None:
                 _add_to_mask(of_mask, of_scores, part)
 
-    _share(work, parts, x.shape, apart=of_mask is None)
+    _share(work, parts, x, apart=of_mask is None)
     of_query *= scale
     ndim = _ndim(tensors, allowed)
     gradients = [gradient.reshape(gradient.shape[-ndim:]) for gradient in (of_query, of_key, of_value)]
@@ -301,20 +308,17 @@ def attend(tensors, allowed, options: Options):
     # not one number, the largest plus the logarithm of the sum: of the latter nothing is left beside a mask of -1e9
     all_largest, all_sums = (np.empty((*x.query.shape[:-1], 1), x.query.dtype, like=x.query) for _ in range(2))
     keys, width = x.value.shape[-2:]
+    lowest = np.finfo(x.query.dtype).min
     all_weights = np.zeros((*x.query.shape[:-1], keys), x.query.dtype, like=x.query) if keys <= width else None
 
     def work(parts: list[_Part]) -> None:
         for part in parts:
             weights = x.scores(part.of_queries(x.query) * options.scale, part, options.causal)
             largest = np.maximum.reduce(weights, -1, keepdims=True, initial=-np.inf)
-            dead = largest == -np.inf  # all keys are masked: the result is 0
-            largest[dead] = 0
-            weights -= largest
+            # where all keys are masked, all weights are 0, and so is the result: the sum of others is at least 1
+            weights -= np.maximum(largest, lowest, out=part.of_queries(all_largest))
             np.exp(weights, out=weights)
-            sums = weights @ np.ones((part.keys, 1), weights.dtype)  # twice as fast as a sum
-            sums[dead] = 1
-            part.of_queries(all_largest)[...] = largest
-            part.of_queries(all_sums)[...] = sums
+            sums = np.maximum(row_sums(weights), 1, out=part.of_queries(all_sums))
             if all_weights is not None:
                 np.divide(weights, sums, out=part.of_scores(all_weights))
             if options.dropout:
@@ -323,7 +327,7 @@ def attend(tensors, allowed, options: Options):
             np.matmul(weights, part.of_keys(x.value), out=here)
             here /= sums
 
-    _share(work, _parts(x.shape, options.causal), x.shape)
+    _share(work, _parts(x.shape, options, x.query), x)
     ndim = _ndim(tensors, allowed)
     made = result.reshape(result.shape[-ndim:]).astype(tensors[0].dtype, copy=False)
     return made, all_largest, all_sums, all_weights

@@ -11,6 +11,7 @@ from retrograd.batching import unbatched
 from retrograd.core.op import kernel, op
 from retrograd.core.registry import composite
 from retrograd.core.tensor import Tensor
+from retrograd.gpu import put_within, take_within
 from retrograd.ops._checks import check_constant, check_kind, check_tensors
 from retrograd.ops._losses import check_reduction, checked_reduction, reduction_of
 from retrograd.ops._rules import keep
@@ -81,7 +82,7 @@ def _read(target: Any, classes: int, weight: Any, ignore_index: int, dtype: Any)
     if target.ndim != 1 or target.dtype != np.int64:
         target = target.reshape(-1).astype(np.int64)
     # negative numbers are too large, too, as unsigned ones; the samples of a batch go the same way
-    largest = np.maximum.reduce(unbatched(target).view(np.uint64), None, initial=0)
+    largest = int(np.maximum.reduce(unbatched(target).view(np.uint64), None, initial=0))
     counts = None
     if largest >= classes or 0 <= ignore_index < classes:
         counts = target != ignore_index
@@ -143,7 +144,7 @@ def pick_classes(input, target):
     """The elements of ``input`` at the classes in the row ``target``."""
     if not input.size:  # no samples, or no classes because all targets are ignored
         return np.zeros_like(input, shape=target.shape)
-    return input.reshape(-1).take(_positions(target, input.shape))
+    return take_within(input.reshape(-1), _positions(target, input.shape))
 
 
 @kernel(public=False, method=False, g=lambda G, target: pick_classes(G, target))
@@ -151,7 +152,7 @@ def place_classes(g, target, shape):
     """Zeros of ``shape`` with the elements of ``g``, or the only one, at the classes in the row ``target``."""
     placed = np.zeros_like(g, shape=shape)
     if placed.size:
-        placed.reshape(-1)[_positions(target, shape)] = g
+        put_within(placed.reshape(-1), _positions(target, shape), g)
     return placed
 
 
@@ -274,8 +275,8 @@ def _cross_entropy(input, target, weight=None, ignore_index: int = -100, reducti
     flat = slopes.ravel("K")
     of_class, of_sample = [step // slopes.itemsize for step in slopes.strides]
     at = classes * of_class
-    at += np.arange(0, count * of_sample, of_sample or 1)
-    chosen = flat.take(at)
+    at += np.arange(0, count * of_sample, of_sample or 1, like=at)
+    chosen = take_within(flat, at)
     np.exp(slopes, out=slopes)
     sums = np.add.reduce(slopes, 0)
     loss = np.log(sums)
@@ -283,7 +284,7 @@ def _cross_entropy(input, target, weight=None, ignore_index: int = -100, reducti
     # of softmax minus 1 at the target, what is to be divided by the sum
     np.exp(chosen, out=chosen)
     chosen -= sums
-    flat[at] = chosen
+    put_within(flat, at, chosen)
     result = _reduced(loss, weights, reduction, target, input)
     if result.dtype != input.dtype:
         result = result.astype(input.dtype)

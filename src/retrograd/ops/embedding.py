@@ -10,6 +10,7 @@ from retrograd.core.op import linear
 from retrograd.core.registry import composite
 from retrograd.core.state import set_grad_enabled
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.gpu import take_within
 from retrograd.ops._checks import check_tensors
 from retrograd.ops._rules import everywhere, keep
 from retrograd.ops.indexing import add_at, index_
@@ -28,7 +29,7 @@ def _check_indices(name: str, argument: str, indices: Any) -> None:
 def _check_bounds(name: str, indices: Any, rows: int, kind: type[Exception]) -> None:
     # negative numbers are too large, too, as unsigned ones
     unsigned = indices.view(np.uint64 if indices.dtype == np.int64 else np.uint32)
-    if np.maximum.reduce(unsigned, None, initial=0) >= rows:
+    if int(np.maximum.reduce(unsigned, None, initial=0)) >= rows:
         wrong = indices[(indices < 0) | (indices >= rows)]
         if wrong.size:
             raise kind(f"{name}: index out of range: {wrong.flat[0]}, for a table of {rows} rows")
@@ -76,7 +77,7 @@ def _gradient_of_rows(g, weight_shape, input, padding_idx, scale_grad_by_freq):
 @linear(name="embedding", public=False, method=False, weight=_gradient_of_rows)
 def _embedding(weight, input, padding_idx: int | None, scale_grad_by_freq: bool):
     _check_bounds("embedding", input, len(weight), IndexError)
-    return weight.take(input, 0)
+    return take_within(weight, input)
 
 
 @composite(method=False, reported=False)

@@ -19,10 +19,11 @@ from retrograd.core.registry import composite
 from retrograd.core.scratch import scratch_like
 from retrograd.core.tensor import Tensor
 from retrograd.dtypes import float16, float32
+from retrograd.gpu.fused import one_kernel
 from retrograd.ops._checks import check_kind, check_tensors
 from retrograd.ops._fused import all_samples_rows, gradient_of
 from retrograd.ops._reducing import sum_of_squares, sum_per_channel
-from retrograd.ops._rows import over_blocks, row_sums
+from retrograd.ops._rows import over_blocks, row_sums, summed_over_blocks
 from retrograd.ops.conditional import clamp_min
 from retrograd.ops.joining import cat
 from retrograd.ops.reductions import vector_norm
@@ -33,6 +34,22 @@ from retrograd.ops.reductions import vector_norm
 def in_single(*arrays: Any) -> list[Any]:
     """Half-precision arrays as single precision, which is what is computed in; others, and None, as they are."""
     return [x.astype(np.float32) if x is not None and x.dtype == np.float16 else x for x in arrays]
+
+
+@one_kernel("1 / sqrt(x + eps)")
+def inverse_root(x: Any, eps: float, out: Any = None) -> Any:
+    """One divided by the root of ``x + eps``."""
+    return np.divide(1, np.sqrt(x + eps), out=out)
+
+
+@one_kernel("out * scale * weight + bias")
+def _scale_rows(scale: Any, weight: Any, bias: Any, out: Any) -> None:
+    """Multiply rows by their scales and columns by their weights, and add their bias; these may be 1.0 and 0.0."""
+    out *= scale
+    if not isinstance(weight, float):
+        out *= weight
+    if not isinstance(bias, float):
+        out += bias
 
 
 @all_samples_rows
@@ -53,12 +70,8 @@ def _normalized(rows: Any, eps: float, centred: bool, weight: Any, bias: Any) ->
         else:
             np.divide(row_sums(rows[part]), length, out=mean[part])
             np.subtract(rows[part], mean[part], out=out)
-        scale[part] = 1 / np.sqrt(sum_of_squares(out, 1, True) / length + eps)
-        out *= scale[part]
-        if weight is not None:
-            out *= weight
-        if bias is not None:
-            out += bias
+        own = inverse_root(sum_of_squares(out, 1, True) / length, eps, scale[part])
+        _scale_rows(own, 1.0 if weight is None else weight, 0.0 if bias is None else bias, out)
 
     over_blocks(work, rows)
     return result, mean, scale
@@ -74,14 +87,21 @@ def _gradient_of_rows(g: Any, rows: Any, weight: Any, mean: Any, scale: Any) -> 
         out, own = result[part], scale[part]
         np.subtract(rows[part], 0 if mean is None else mean[part], out=out)
         incoming = g[part] if weight is None else np.multiply(g[part], weight, out=scratch_like(out))
-        out *= np.vecdot(incoming, out)[:, None] * (own * own / -length)
-        out += incoming
-        if mean is not None:
-            out -= row_sums(incoming) / length
-        out *= own
+        slope = np.vecdot(incoming, out)[:, None]
+        _combine_rows(own, incoming, slope, 0.0 if mean is None else row_sums(incoming), float(length), out)
 
     over_blocks(work, rows)
     return result
+
+
+@one_kernel("(slope * (scale * scale / -length) * out + incoming - sums / length) * scale")
+def _combine_rows(scale: Any, incoming: Any, slope: Any, sums: Any, length: float, out: Any) -> None:
+    """The gradient of rows from the sums of what arrives at them, and of its products with deviations, in ``out``."""
+    out *= slope * (scale * scale / -length)
+    out += incoming
+    if not isinstance(sums, float):
+        out -= sums / length
+    out *= scale
 
 
 def _gradient_of_weight(g: Any, rows: Any, mean: Any, scale: Any) -> Any:
@@ -95,7 +115,7 @@ def _gradient_of_weight(g: Any, rows: Any, mean: Any, scale: Any) -> Any:
         products *= g[part]
         return scale[part, 0] @ products
 
-    return sum(over_blocks(work, rows), np.zeros(rows.shape[1], rows.dtype, like=rows))
+    return summed_over_blocks(work, rows, rows.shape[1:])
 
 
 def standardized(x: Any, dims: Any, eps: float, centred: bool = True) -> Any:

@@ -16,6 +16,7 @@ from retrograd.core.op import kernel, linear, op
 from retrograd.core.record import settle
 from retrograd.core.registry import composite, for_users
 from retrograd.core.tensor import Tensor, wrap
+from retrograd.gpu import take_within
 from retrograd.ops._checks import check_tensors
 from retrograd.ops._positions import ALL, add_picked, along, along_dim, combine_at
 from retrograd.ops._rules import normalize_dim
@@ -93,7 +94,7 @@ def check_bounds(
     if not index.size:
         return
     # one look decides the usual case: read as unsigned, a negative index is larger than any size
-    if np.maximum.reduce(index.view(f"u{index.itemsize}"), None) < size:
+    if int(np.maximum.reduce(index.view(f"u{index.itemsize}"), None)) < size:
         return
     low, high = np.minimum.reduce(index, None), np.maximum.reduce(index, None)
     if low < -size or high >= size or not negative:
@@ -215,7 +216,7 @@ def scatter_zeros(grad, shape: tuple[int, ...], dim: int, index):
 def elements_at(input, dim: int, index, sparse_grad: bool = False):
     """Pick an element of ``dim`` for each entry of ``index``; ``out[i, j] = input[i, index[i, j]]`` for ``dim=1``."""
     dim = check_gather("gather", index, dim, input.shape)
-    return input.reshape(-1).take(along_dim(index, input.shape, dim))
+    return take_within(input.reshape(-1), along_dim(index, input.shape, dim))
 
 
 gather = for_users(elements_at)

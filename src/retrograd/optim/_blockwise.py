@@ -178,7 +178,7 @@ class _Block:
         """Run the kernel on it."""
         task = self._task
         kernel, _, temporaries = task.update
-        grad = task.grad[self._low : self._high]
+        grad = task.grad[self._low : self._high] if task.is_in_blocks else task.grad
         kernel(self._param, grad, *self._state, *scratch_vectors(temporaries, self._param))
 
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from retrograd.core.blas import scale_and_add
 from retrograd.core.tensor import Tensor
+from retrograd.gpu import DeviceArray
+from retrograd.gpu.fused import fused
 from retrograd.optim._blockwise import Kernel
 from retrograd.optim._elementwise import (
     ElementwiseOptimizer,
@@ -29,6 +31,16 @@ def update_moments(grad: Any, exp_avg: Any, exp_avg_sq: Any, beta1: float, beta2
     scale_and_add(exp_avg, grad, 1 - beta1, beta1, a)
     np.square(grad, out=a)
     scale_and_add(exp_avg_sq, a, 1 - beta2, beta2, a)
+
+
+_adam_on_gpu = fused(
+    "adam",
+    "grad beta1 own1 beta2 own2 eps step_size",
+    "param exp_avg exp_avg_sq",
+    "exp_avg = beta1 * exp_avg + own1 * grad;"
+    "exp_avg_sq = beta2 * exp_avg_sq + own2 * grad * grad;"
+    "param = param - step_size * exp_avg / (sqrt(exp_avg_sq) + eps)",
+)
 
 
 class Adam(ElementwiseOptimizer):
@@ -132,6 +144,10 @@ class Adam(ElementwiseOptimizer):
             scale_and_add(param, a, -step_size, 1, a)
 
         def adam(param: Any, grad: Any, exp_avg: Any, exp_avg_sq: Any, a: Any) -> None:
+            if type(param) is DeviceArray:
+                numbers = beta1, 1 - beta1, beta2, 1 - beta2, eps, step_size
+                _adam_on_gpu(grad, *map(float, numbers), param, exp_avg, exp_avg_sq)
+                return
             update_moments(grad, exp_avg, exp_avg_sq, beta1, beta2, a)
             descend(param, exp_avg, exp_avg_sq, a)
 
