@@ -14,7 +14,7 @@ from retrograd.anomaly.adapters.torch.forward import ModelCall
 from retrograd.anomaly.adapters.torch.gradients import Seen
 from retrograd.anomaly.adapters.torch.holding import Hold, hold
 from retrograd.anomaly.adapters.torch.tail import Tail
-from retrograd.anomaly.adapters.torch.verdict import Verdict
+from retrograd.anomaly.adapters.torch.verdict import Landing, Verdict
 
 
 @dataclass(eq=False)
@@ -74,6 +74,7 @@ class Lag:
     def __init__(self, on_known: Callable[[LateStep, list[float]], None]) -> None:
         self._on_known = on_known
         self._pending: LateStep | None = None
+        self._landings: list[Landing] = []
         self._clipped: tuple[Verdict, list[Tensor], Seen] | None = None
         self._handles: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # by optimizer
 
@@ -82,10 +83,11 @@ class Lag:
             handle.remove()
         self._handles.clear()
         self._pending = self._clipped = None
+        self._landings = []
 
     def clip(self, gradients: Sequence[tuple[Tensor, Tensor]], losses: list[Tensor], harmful: Sequence[str]) -> Any:
         """Look at gradients before they are clipped; what is returned is to be called afterwards."""
-        verdict = Verdict([gradient for _, gradient in gradients], losses, harmful)
+        verdict = Verdict([gradient for _, gradient in gradients], losses, harmful, self._landings)
 
         def clipped() -> None:
             self._clipped = verdict, losses, Seen(gradients)
@@ -112,8 +114,8 @@ class Lag:
         if before is not None and not losses and before[2].are_just(gradients):
             verdict, losses = before[0], before[1]
         else:
-            verdict = Verdict([gradient for _, gradient in gradients], losses, harmful)
-        update = hold(optimizer, verdict.harm) if harmful else None
+            verdict = Verdict([gradient for _, gradient in gradients], losses, harmful, self._landings)
+        update = None if verdict.harm is None else hold(optimizer, verdict.harm)
         if harmful and update is None:
             return False
         if optimizer not in self._handles:  # what is saved must be what a step that was left out leaves behind

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, bytes_of, is_bad, seq_of
-from retrograd.anomaly.adapters.torch.graph import SiteOf, calls_of, is_python, saved_by
+from retrograd.anomaly.adapters.torch.graph import SiteOf, calls_of, is_python, tensors_saved_by, with_numbers
 from retrograd.anomaly.adapters.torch.parts import work_on_line, writes_to_part
 from retrograd.anomaly.adapters.torch.recording import saved_arguments
 from retrograd.anomaly.libraries import is_between
@@ -48,7 +48,7 @@ class Tail:
             node = queue.pop(0)
             if node in self._saved or hasattr(node, "variable") or seq_of(node) in until:
                 continue
-            saved = saved_by(node, unpacked=False)
+            saved = tensors_saved_by(node, unpacked=False)
             if not self._affords(saved.values()):
                 break
             self._saved[node] = saved
@@ -97,7 +97,7 @@ class Tail:
         return []
 
     def _calls(self, sites_behind: SitesBehind, frame: FrameType | None) -> dict[Any, Call]:
-        nodes = dict(sorted(self._saved.items(), key=lambda each: seq_of(each[0])))
+        nodes = {node: with_numbers(node, self._saved[node]) for node in sorted(self._saved, key=seq_of)}
         return calls_of(nodes, self._known, sites_behind(self.roots), frame)
 
     def _call(self, node: Any, forward: Call, made: tuple[Any, ...], arrived: tuple[Any, ...]) -> Call:
@@ -108,7 +108,7 @@ class Tail:
             code, at = applied
         return Call(
             node.name(),
-            grads + saved_arguments(self._saved[node], forward),
+            grads + saved_arguments(with_numbers(node, self._saved[node]), forward),
             list(made),
             forward.order + 1,
             pointwise=forward.pointwise,
