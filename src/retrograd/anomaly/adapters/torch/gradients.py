@@ -126,9 +126,14 @@ class Seen:
         return reference is not None and reference() is gradient and version == gradient._version
 
 
+def is_here(device: torch.device) -> bool:
+    """Whether nobody has to wait for the numbers that are there."""
+    return device.type == "cpu"
+
+
 def numbers_on(device: torch.device, numbers: Sequence[Tensor]) -> list[float]:
     """What tensors of one element on one device hold, read in one go."""
-    if device.type == "cpu":
+    if is_here(device):
         return list(map(item, numbers))
     return torch.stack([each if each.dtype is torch.float32 else each.float() for each in numbers]).tolist()
 
@@ -147,7 +152,7 @@ def root_is_bad(loss: Tensor, number: complex | None) -> bool:
 
 def loss_number(loss: Tensor) -> complex | None:
     """The one number that a loss is; None where that is to be read from a device, is not to be had, or several are."""
-    if loss.numel() != 1 or loss.device.type != "cpu":
+    if loss.numel() != 1 or not is_here(loss.device):
         return None
     values = loss if type(loss) is Tensor else readable(loss)
     if type(values) is Tensor:

@@ -31,6 +31,7 @@ from retrograd.anomaly.adapters.torch.gradients import (
     bad_ones,
     finite_norm,
     gradients_of,
+    is_here,
     kind_of,
     loss_number,
     numbers_of,
@@ -196,7 +197,7 @@ class TorchMonitor:
         known: list[float] = []
         for root in filter(can_be_bad, roots):
             loss = self._scaling.unscaled(root)
-            if self._recorder is None and (loss.device.type != "cpu" or self._reads_later):
+            if self._recorder is None and (self._reads_later or not is_here(loss.device)):
                 self._now.waiting.append(loss.detach())
                 continue
             number = loss_number(loss)

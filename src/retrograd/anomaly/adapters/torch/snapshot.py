@@ -21,7 +21,7 @@ class RandomState:
     """The states of torch's generators on all devices in use."""
 
     def __init__(self) -> None:
-        self._cpu = torch.get_rng_state()
+        self._cpu = torch.default_generator.get_state()
         self._cuda = [each.get_state() for each in torch.cuda.default_generators] if torch.cuda.is_initialized() else []
 
     def restore(self) -> None:

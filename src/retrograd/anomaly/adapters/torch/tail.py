@@ -52,8 +52,8 @@ class Tail:
             if not self._affords(saved.values()):
                 break
             self._saved[node] = saved
-            hides = is_python(node) or writes_to_part(node)
-            if hides or any(isinstance(each, Tensor) for each in saved.values()):  # others are linear
+            has_saved = any(isinstance(each, Tensor) for each in saved.values())
+            if has_saved or is_python(node) or writes_to_part(node):  # others are linear
                 self._handles.append(node.register_hook(self._at(node)))
             queue += [following for following, _ in node.next_functions if following is not None]
 
@@ -63,7 +63,9 @@ class Tail:
         return [node for node, _ in self._known if node is not None]
 
     def _affords(self, values: Any) -> bool:
-        self._bytes += sum(bytes_of(each) for each in values if isinstance(each, Tensor))
+        for each in values:
+            if isinstance(each, Tensor):
+                self._bytes += bytes_of(each)
         return self._bytes <= _MOST_BYTES
 
     def _at(self, node: Any) -> Any:
