@@ -362,6 +362,19 @@ def test_which_kind() -> None:
     assert [Verdict(gradients, [], [kind]).read()[0] for kind in ("nan", "inf")] == [False, True]
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_pinned_memory_is_used_again() -> None:
+    landings: list[Any] = []
+    loss = torch.tensor(2.0, device="cuda")
+    for value in (1.0, math.nan, 3.0):
+        verdict = Verdict([torch.full((3,), value, device="cuda")], [loss], ["nan"], landings)
+        harmful, largest, losses = verdict.read()
+        assert harmful == math.isnan(value)
+        assert losses == [2.0]
+        assert largest == [value] or math.isnan(value)
+        assert len(landings) == 1
+
+
 def test_another_lag_is_refused() -> None:
     with pytest.raises(ValueError, match="lag must be 0 or 1 steps, but got 2"):
         rg.anomaly.watch(lag=2)
