@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.optim import SGD
 
 import retrograd as rg
-from retrograd.anomaly.adapters.torch import verdict
+from retrograd.anomaly.adapters.torch import gradients, verdict
 from retrograd.anomaly.adapters.torch.verdict import Verdict
 from retrograd.anomaly.report import Report
 from retrograd.cli.again import Command
@@ -32,6 +32,7 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def fails() -> None:
         monkeypatch.setattr(Tensor, "item", read)
+        monkeypatch.setattr(gradients, "item", read)
         monkeypatch.setattr(Tensor, "tolist", read)
         monkeypatch.setattr(Tensor, "__bool__", read)
 
@@ -118,20 +119,22 @@ def test_an_error_of_a_script_comes_first(fail: Callable[[], None], capsys: pyte
 def test_memory_that_a_device_writes_to_is_never_given_back(fail: Callable[[], None]) -> None:
     """That would abort the process if the device has failed."""
     look = Verdict([torch.ones(17)], [torch.ones(1)] * 17, []).sent()
-    memory = weakref.ref(look._here)
+    memory = weakref.ref(look._landing.here)
     fail()
     with pytest.raises(ERROR):
         look.read()
     del look
     gc.collect()
     assert memory() is not None
-    assert all(each is not memory() for kept in verdict._free.values() for each in kept), "the copy may be under way"
+    assert all(each.here is not memory() for kept in verdict._free.values() for each in kept), (
+        "the copy may be under way"
+    )
 
 
 def test_memory_is_used_again() -> None:
     made = Verdict([torch.ones(1)], [torch.ones(1)] * 23, [])
     look = made.sent()
-    memory = look._here
-    assert made.sent()._here is not memory
+    memory = look._landing.here
+    assert made.sent()._landing.here is not memory
     look.read()
-    assert made.sent()._here is memory
+    assert made.sent()._landing.here is memory

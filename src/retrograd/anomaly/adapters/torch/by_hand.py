@@ -471,6 +471,8 @@ class UpdatesByHand:
     def _settle(self, asked: bool) -> bool:
         """The same, for suspicions that are over if ``asked`` for other gradients; say whether these are to be zero."""
         withheld = False
+        if not self._suspicions and self._writes is None:
+            return withheld
         with unseen(), torch.no_grad():
             for suspicion in list(self._suspicions):
                 suspicion.age += 1

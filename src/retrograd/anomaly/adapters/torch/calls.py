@@ -135,6 +135,7 @@ class Call:
 
 
 _PLAIN = (Tensor, torch.nn.Parameter)
+_FOUR_BITS = getattr(torch, "float4_e2m1fn_x2", None)  # two elements in a byte, with which nothing can be done
 _is_batched = torch._C._functorch.is_batchedtensor
 
 
@@ -142,11 +143,11 @@ def can_be_bad(tensor: Tensor) -> bool:
     """Whether its type has a NaN and its elements are at hand."""
     if type(tensor).__name__ == "FakeTensor" or _is_batched(tensor):  # whose class is imported late; has samples inside
         return False
-    numbers = tensor.is_floating_point() or tensor.is_complex()
-    at_hand = tensor.device.type != "meta" and not is_given_back(tensor)
+    if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.dtype is _FOUR_BITS or tensor.is_meta:
+        return False
     if tensor._is_zerotensor():  # zeros without memory, in double backward: to read them in a mode is a crash
         return False
-    return numbers and at_hand and tensor.dtype is not getattr(torch, "float4_e2m1fn_x2", None)
+    return not is_given_back(tensor)
 
 
 def is_given_back(tensor: Tensor) -> bool:

@@ -227,6 +227,8 @@ def _cut_off(value: Any) -> Any:
 
 def autocasts() -> list[tuple[str, torch.dtype]]:
     """The kinds of devices for which autocast is on, with its types."""
+    if not torch._C._is_any_autocast_enabled():
+        return []
     return [(kind, torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
 
 

@@ -112,6 +112,7 @@ class Turns:
 
     def are_over(self, optimizer: Any) -> bool:
         """Count an optimizer's step, and say whether all that are known have had theirs."""
-        self._all.add(optimizer)
+        if optimizer not in self._all:
+            self._all.add(optimizer)
         self._had.add(id(optimizer))
-        return self._had.issuperset(map(id, self._all))
+        return len(self._all) == 1 or self._had.issuperset(map(id, self._all))

@@ -19,14 +19,16 @@ from retrograd.anomaly.adapters.torch.waiting import waits
 _CPU = torch.device("cpu")
 _LARGEST_ROOT = 1 << 16  # elements of what backward starts from, if it is not one number
 
+item = torch._C.TensorBase.item  # which is not replaced, as that of ``Tensor`` is under a watch
+
 
 def gradients_of(optimizer: Any) -> list[tuple[Tensor, Tensor]]:
     """The parameters of an optimizer that have a gradient, with it."""
     return [
-        (parameter, parameter.grad)
+        (parameter, gradient)
         for group in optimizer.param_groups
         for parameter in group["params"]
-        if parameter.grad is not None
+        if (gradient := parameter.grad) is not None
     ]
 
 
@@ -36,10 +38,10 @@ def finite_norm(gradients: Sequence[Tensor], losses: Sequence[Tensor] = ()) -> f
     One norm per tensor, launched together for each device and type, and read from each device in one go. Norms that are
     finite prove that all elements are; one that is not may have overflowed, so that the elements decide.
     """
-    launched, sums, found = _launched(gradients), sums_of(losses), []
-    for device in dict.fromkeys([*launched, *(each.device for each in sums)]):
+    launched, numbers, found = _launched(gradients), numbers_of(losses), []
+    for device in dict.fromkeys([*launched, *(each.device for each in numbers)]):
         norms = launched.get(device, [])
-        read = numbers_on(device, [*norms, *(each for each in sums if each.device == device)])
+        read = numbers_on(device, [*norms, *(each for each in numbers if each.device == device)])
         if not all(map(math.isfinite, read)):
             is_fine = not any(is_bad(each) for each in (*gradients, *losses))
             return math.hypot(*exact_norms(gradients)) if is_fine else None
@@ -49,30 +51,54 @@ def finite_norm(gradients: Sequence[Tensor], losses: Sequence[Tensor] = ()) -> f
 
 def _launched(gradients: Sequence[Tensor]) -> dict[torch.device, list[Tensor]]:
     """The norm of each gradient, by device."""
-    groups: dict[Any, list[Tensor]] = {}
+    groups, alone = grouped(gradients)
+    norms: dict[torch.device, list[Tensor]] = {}
+    norms[_CPU] = [torch.tensor(norm) for norm in map(norm_of_subclass, alone) if norm is not None]
+    for (device, dtype), group in groups.items():
+        wide = torch.float32 if dtype in NARROW else None
+        norms.setdefault(device, []).extend(torch._foreach_norm(list(group.values()), 2.0, wide))
+    return norms
+
+
+def grouped(
+    gradients: Sequence[Tensor],
+) -> tuple[dict[tuple[torch.device, torch.dtype], dict[int, Tensor]], list[Tensor | None]]:
+    """The elements of gradients that lie in memory, by device and type and by their places, and those of all others.
+
+    This is gone through for every parameter in every step, so nothing is asked of a plain tensor that its gradient
+    cannot be.
+    """
+    groups: dict[tuple[torch.device, torch.dtype], dict[int, Tensor]] = {}
     alone: list[Tensor | None] = []
-    for gradient in gradients:
+    for place, gradient in enumerate(gradients):
         if type(gradient) is not Tensor or gradient.layout is not torch.strided or gradient.requires_grad:
             values = readable(gradient)
             if type(values) is not Tensor:
                 alone.append(values)
                 continue
             gradient = values
-        groups.setdefault((gradient.device, gradient.dtype), []).append(gradient)
-    norms: dict[torch.device, list[Tensor]] = {}
-    norms[_CPU] = [torch.tensor(norm) for norm in map(norm_of_subclass, alone) if norm is not None]
-    for (device, dtype), group in groups.items():
+        groups.setdefault((gradient.device, gradient.dtype), {})[place] = gradient
+    for device, dtype in list(groups):
         if device.type == "meta":
-            continue
-        wide = torch.float32 if dtype in NARROW else None
-        group = [each.float() for each in group] if dtype.itemsize == 1 else group
-        norms.setdefault(device, []).extend(torch._foreach_norm(group, 2.0, wide))
-    return norms
+            del groups[device, dtype]
+        elif dtype.itemsize == 1:
+            groups[device, dtype] = {place: each.float() for place, each in groups[device, dtype].items()}
+    return groups, alone
 
 
-def sums_of(losses: Iterable[Tensor]) -> list[Tensor]:
-    """For each loss that can be read a number that is finite only if it is."""
-    return [values.abs().sum() for loss in losses if type(values := readable(loss)) is Tensor]
+def numbers_of(losses: Iterable[Tensor]) -> list[Tensor]:
+    """For each loss that can be read a number that is finite just if it is."""
+    return [number for number in map(number_of, losses) if number is not None]
+
+
+def number_of(loss: Tensor) -> Tensor | None:
+    """A loss as one real number, or the largest absolute value of several; None if it cannot be read."""
+    values = readable(loss)
+    if type(values) is not Tensor or not values.numel():
+        return None
+    if values.numel() == 1 and not values.is_complex():
+        return values.reshape(()) if values.dim() else values
+    return values.abs().amax()
 
 
 class Seen:
@@ -101,31 +127,38 @@ class Seen:
         return reference is not None and reference() is gradient and version == gradient._version
 
 
+def is_here(device: torch.device) -> bool:
+    """Whether nobody has to wait for the numbers that are there."""
+    return device.type == "cpu"
+
+
 @waits
 def numbers_on(device: torch.device, numbers: Sequence[Tensor]) -> list[float]:
     """What tensors of one element on one device hold, read in one go."""
-    if device.type == "cpu":
-        return list(map(Tensor.item, numbers))
-    return torch.stack([number.float() for number in numbers]).tolist()
+    if is_here(device):
+        return list(map(item, numbers))
+    return torch.stack([each if each.dtype is torch.float32 else each.float() for each in numbers]).tolist()
 
 
 def loss_is_bad(loss: Tensor) -> bool:
     """Whether what backward starts from is not finite; if it has many elements, nobody looks."""
-    if not can_be_bad(loss):
-        return False
-    value = loss_number(loss)
-    if value is not None:
-        return not is_finite_number(value)
+    return can_be_bad(loss) and root_is_bad(loss, loss_number(loss))
+
+
+def root_is_bad(loss: Tensor, number: complex | None) -> bool:
+    """The same of one whose :func:`loss_number` is known, and that can be bad."""
+    if number is not None:
+        return not is_finite_number(number)
     return loss.numel() <= _LARGEST_ROOT and is_bad(loss)
 
 
 def loss_number(loss: Tensor) -> complex | None:
     """The one number that a loss is; None where that is to be read from a device, is not to be had, or several are."""
-    if loss.numel() != 1 or loss.device.type != "cpu":
+    if loss.numel() != 1 or not is_here(loss.device):
         return None
     values = loss if type(loss) is Tensor else readable(loss)
     if type(values) is Tensor:
-        return values.item() if can_be_bad(values) else None
+        return item(values) if can_be_bad(values) else None
     with contextlib.suppress(Exception):  # subclasses may refuse anything
         return None if values is None else values.item()
     return None

@@ -283,31 +283,53 @@ def saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:
         Whether to call hooks of torch's own for what these have packed, such as a checkpoint's, which computes it again
         and may draw random numbers. The program's own are never called: once may be all that they are good for.
     """
+    return with_numbers(node, tensors_saved_by(node, unpacked))
+
+
+def tensors_saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:
+    """The tensors among them, which backward frees."""
     found: dict[str, Any] = {}
     if is_python(node):
         with contextlib.suppress(Exception):
             if all(may_be_read(node, raw, unpacked) for raw in node._raw_saved_tensors):
                 found = {f"saved_tensors[{number}]": each for number, each in enumerate(node.saved_tensors)}
         return found
-    kind = type(node)
-    names = _attributes.get(kind)
-    if names is None:
-        members = frozenset(dir(node))
-        saved = sorted(name for name in members if name.startswith("_saved_"))
-        names = _attributes[kind] = [(name, f"_raw{name}" if f"_raw{name}" in members else None) for name in saved]
-    for attribute, raw in names:
+    for name, attribute, raw in _saved_attributes(type(node))[0]:
         try:
-            if raw is not None and not may_be_read(node, getattr(node, raw), unpacked):
-                continue
-            value = getattr(node, attribute)
+            value = getattr(node, attribute) if may_be_read(node, getattr(node, raw), unpacked) else None
         except Exception:  # freed, or overwritten, or a hook failed
             continue
         if value is not None and not (isinstance(value, Tensor) and is_given_back(value)):
-            found[attribute.removeprefix("_saved_")] = _signed(value)
+            found[name] = _signed(value)
     return found
 
 
-_attributes: dict[type, list[tuple[str, str | None]]] = {}  # of torch's own types of nodes, for tensors with raw ones
+def with_numbers(node: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+    """All that a node saved: besides its tensors the numbers, which it has as long as it lives."""
+    if is_python(node):
+        return tensors
+    found = dict(tensors)
+    for name, attribute in _saved_attributes(type(node))[1]:
+        with contextlib.suppress(Exception):
+            if (value := getattr(node, attribute)) is not None:
+                found[name] = _signed(value)
+    return dict(sorted(found.items()))
+
+
+_Attributes = tuple[list[tuple[str, str, str]], list[tuple[str, str]]]
+_attributes: dict[type, _Attributes] = {}  # of torch's own types of nodes
+
+
+def _saved_attributes(kind: type) -> _Attributes:
+    """The names of what such nodes save, with the attributes: tensors, with those that are raw, and all else."""
+    known = _attributes.get(kind)
+    if known is None:
+        members = frozenset(dir(kind))
+        saved = sorted(name for name in members if name.startswith("_saved_"))
+        names = [(name.removeprefix("_saved_"), name, f"_raw{name}") for name in saved]
+        tensors = [each for each in names if each[2] in members]
+        known = _attributes[kind] = tensors, [(name, attribute) for name, attribute, raw in names if raw not in members]
+    return known
 
 
 def _signed(value: Any) -> Any:

@@ -230,7 +230,8 @@ class Graphs:
         losses = [] if several else [each for each in graph.loss.values if each.device.type == _DEVICE]
         harmful = [] if scaled or several else self._monitor.watch.must_not_pass
         verdict = Verdict([gradient for _, gradient in gradients], losses, harmful)
-        held = hold(optimizer, verdict.harm & graph.armed.to(verdict.harm.device)) if harmful else None
+        harm = verdict.harm
+        held = None if harm is None else hold(optimizer, harm & graph.armed.to(harm.device))
         parameters = [parameter for parameter, _ in gradients]
         update = _Update(graph.loss, parameters, verdict, held, is_applied=held is None and not scaled)
         graph.updates.append(update)

@@ -124,7 +124,7 @@ class Lag:
             verdict, losses = before[0], before[1]
         else:
             verdict = Verdict([gradient for _, gradient in gradients], losses, harmful)
-        update = hold(optimizer, verdict.harm) if harmful else None
+        update = None if verdict.harm is None else hold(optimizer, verdict.harm)
         if harmful and update is None:
             return False
         if optimizer not in self._handles:  # what is saved must be what a step that was left out leaves behind

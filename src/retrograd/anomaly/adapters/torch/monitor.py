@@ -31,11 +31,12 @@ from retrograd.anomaly.adapters.torch.gradients import (
     bad_ones,
     finite_norm,
     gradients_of,
+    is_here,
     kind_of,
-    loss_is_bad,
     loss_number,
+    numbers_of,
     numbers_on,
-    sums_of,
+    root_is_bad,
 )
 from retrograd.anomaly.adapters.torch.graph import leaves_behind
 from retrograd.anomaly.adapters.torch.graphed import Graphs
@@ -164,7 +165,7 @@ class TorchMonitor:
             return
         roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
         if _graph_task() != -1:  # a part of the forward pass, run again within a backward
-            with self._recorded(roots):
+            with contextlib.nullcontext() if self._recorder is None else self._recorder.watch_backward(roots):
                 original(tensors, *args, **kwargs)
             return
         self._sites.backward_begins()
@@ -172,27 +173,26 @@ class TorchMonitor:
         self._now.loss_is_told &= self._now.optimizer is not None  # else nobody says when a step has ended
         if not self._losses_finite(roots):
             return
-        with self._recorded(roots), self._remembered(roots):
+        if self._recorder is not None:
+            with self._recorder.watch_backward(roots):
+                original(tensors, *args, **kwargs)
+        elif self.watch.replaying:
             original(tensors, *args, **kwargs)
+        else:
+            tail = self._remember_tail(roots)
+            try:
+                original(tensors, *args, **kwargs)
+            finally:
+                tail.backward_ended()
         self._after_backward(roots)
 
-    def _recorded(self, roots: Sequence[Tensor]) -> contextlib.AbstractContextManager[Any]:
-        return contextlib.nullcontext() if self._recorder is None else self._recorder.watch_backward(roots)
-
-    @contextlib.contextmanager
-    def _remembered(self, roots: Sequence[Tensor]) -> Iterator[None]:
-        """Keep what the loss function does in backward, unless the step can be run again."""
-        if self.watch.replaying or self._recorder is not None:
-            yield
-            return
+    def _remember_tail(self, roots: Sequence[Tensor]) -> Tail:
+        """Keep what the loss function does in backward, because the step cannot be run again."""
         began = time.perf_counter()
-        self._now.tail = Tail(roots, self._calls.nodes_of_outputs())
+        tail = self._now.tail = Tail(roots, self._calls.nodes_of_outputs())
         self._now.turns.begin()
         self.watch.spent(time.perf_counter() - began)
-        try:
-            yield
-        finally:
-            self._now.tail.backward_ended()
+        return tail
 
     def _losses_finite(self, roots: Sequence[Tensor]) -> bool:
         """Look at what backward starts from, and say whether it may start."""
@@ -202,12 +202,13 @@ class TorchMonitor:
         known: list[float] = []
         for root in filter(can_be_bad, roots):
             loss = self._scaling.unscaled(root)
-            if self._recorder is None and (loss.device.type != "cpu" or self._reads_later):
+            if self._recorder is None and (self._reads_later or not is_here(loss.device)):
                 self._now.waiting.append(loss.detach())
                 continue
-            if isinstance(value := loss_number(loss), float):
-                known.append(value)
-            if loss_is_bad(loss):
+            number = loss_number(loss)
+            if isinstance(number, float):
+                known.append(number)
+            if root_is_bad(loss, number):
                 wrong.append(root)
         if not (self._recordings.rehearsing or self._reads_later):
             self.watch.remember_loss(known[0] if known else None)
@@ -353,9 +354,9 @@ class TorchMonitor:
             go_on()
             clipped()
             return
-        losses = sums_of(loss for loss in self._now.waiting if loss.device == total_norm.device)
-        norm, *sums = numbers_on(total_norm.device, [total_norm.detach(), *losses])
-        if math.isfinite(norm) and all(map(math.isfinite, sums)):
+        losses = numbers_of(loss for loss in self._now.waiting if loss.device == total_norm.device)
+        norm, *numbers = numbers_on(total_norm.device, [total_norm.detach(), *losses])
+        if math.isfinite(norm) and all(map(math.isfinite, numbers)):
             self._remember(norm)
             go_on()
             self._now.waiting = []
@@ -440,8 +441,8 @@ class TorchMonitor:
         if self._now.busy or not self._now.steps.end():
             return
         self._show_hidden()
-        self._sites.enter()
         self._lag.updated(self._calls.forget(), self._now.tail)
+        self._sites.enter()
         if self._now.turns.are_over(optimizer):
             self._now.tail = None
 

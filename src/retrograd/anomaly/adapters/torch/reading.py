@@ -15,14 +15,13 @@ from retrograd.anomaly.adapters.torch.calls import is_bad
 from retrograd.anomaly.adapters.torch.compiling import in_use
 from retrograd.anomaly.adapters.torch.failures import born_before, has_history
 from retrograd.anomaly.adapters.torch.frames import is_internal
-from retrograd.anomaly.adapters.torch.gradients import kind_of, loss_number
+from retrograd.anomaly.adapters.torch.gradients import item, kind_of, loss_number
 from retrograd.anomaly.adapters.torch.patches import Patches
 
 if TYPE_CHECKING:
     from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
 
 _READ_BY = ("item", "__bool__", "__float__")
-_item = torch._C.TensorBase.item  # which is not replaced
 
 
 class Reads:
@@ -77,6 +76,6 @@ class Reads:
 
     def _is_bad(self, tensor: Tensor) -> bool:
         if tensor.numel() == 1 and tensor.is_floating_point():  # as quickly as the program has read it
-            return not math.isfinite(_item(tensor))
+            return not math.isfinite(item(tensor))
         with self._monitor._at_work():
             return is_bad(tensor)

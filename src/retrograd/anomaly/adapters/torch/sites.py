@@ -29,7 +29,7 @@ from retrograd.anomaly.adapters.torch.graph import SiteOf, nodes_behind
 from retrograd.anomaly.adapters.torch.noting import FunctionNotes, Noted
 from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.tracing import InstructionNotes
-from retrograd.anomaly.libraries import user_frame, user_frames
+from retrograd.anomaly.libraries import is_between, user_frame
 from retrograd.core.sites import line_of
 
 _FIRST = 3  # steps that are all noted
@@ -301,8 +301,13 @@ class SiteLog:
 
 def _calling(frame: FrameType | None) -> Calling:
     """What has called a frame; code by what it says of itself, because a cell of a notebook is compiled every time."""
-    frames = user_frames(frame)
-    return tuple((each.f_code.co_filename, each.f_code.co_firstlineno, each.f_lasti) for each in frames)
+    places = []
+    while frame is not None:
+        code = frame.f_code
+        if not is_between(code):
+            places.append((code.co_filename, code.co_firstlineno, frame.f_lasti))
+        frame = frame.f_back
+    return tuple(places)
 
 
 def _named(roots: Iterable[Any]) -> tuple[tuple[str, ...], list[int]]:

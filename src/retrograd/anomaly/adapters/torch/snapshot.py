@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,23 +22,30 @@ class RandomState:
     """The states of torch's generators on all devices in use; of GPUs none while a graph is captured."""
 
     def __init__(self) -> None:
-        self._cpu = torch.get_rng_state()
-        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() and not capturing() else None
+        self._cpu = torch.default_generator.get_state()
+        on_gpus = torch.cuda.is_initialized() and not capturing()
+        self._cuda = [each.get_state() for each in torch.cuda.default_generators] if on_gpus else []
 
     def restore(self) -> None:
         torch.set_rng_state(self._cpu)
-        if self._cuda is not None:
-            torch.cuda.set_rng_state_all(self._cuda)
+        for generator, state in zip(torch.cuda.default_generators, self._cuda, strict=False):
+            generator.set_state(state)
 
 
 def copied(tensors: list[Tensor]) -> list[Tensor]:
     """Copies of tensors without history, the plain ones made together: on a GPU in one go."""
     plain = [each for each in tensors if type(each) in (Tensor, torch.nn.Parameter)]
-    made = [torch.empty_like(each) for each in plain]
-    if made:
-        torch._foreach_copy_(made, plain)
+    made = _clones(plain) if plain else []
     copies = dict(zip(map(id, plain), made, strict=True))
     return [copies[id(each)] if id(each) in copies else each.clone() for each in tensors]
+
+
+def _clones(tensors: list[Tensor]) -> Sequence[Tensor]:
+    if hasattr(torch, "_foreach_clone"):  # not yet in torch 2.9
+        return torch._foreach_clone(tensors)
+    made = [torch.empty_like(each) for each in tensors]
+    torch._foreach_copy_(made, tensors)
+    return made
 
 
 class Copies:

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, bytes_of, is_bad, seq_of
-from retrograd.anomaly.adapters.torch.graph import SiteOf, calls_of, is_python, saved_by
+from retrograd.anomaly.adapters.torch.graph import SiteOf, calls_of, is_python, tensors_saved_by, with_numbers
 from retrograd.anomaly.adapters.torch.parts import work_on_line, writes_to_part
 from retrograd.anomaly.adapters.torch.recording import saved_arguments
 from retrograd.anomaly.libraries import is_between
@@ -52,12 +52,12 @@ class Tail:
             node = queue.pop(0)
             if node in self._saved or hasattr(node, "variable") or seq_of(node) in until:
                 continue
-            saved = saved_by(node, unpacked=False)
+            saved = tensors_saved_by(node, unpacked=False)
             if not self._affords(saved.values()):
                 break
             self._saved[node] = saved
-            hides = is_python(node) or writes_to_part(node)
-            if hides or any(isinstance(each, Tensor) for each in saved.values()):  # others are linear
+            has_saved = any(isinstance(each, Tensor) for each in saved.values())
+            if has_saved or is_python(node) or writes_to_part(node):  # others are linear
                 self._handles.append(node.register_hook(self._at(node)))
             queue += [following for following, _ in node.next_functions if following is not None]
 
@@ -67,7 +67,9 @@ class Tail:
         return [node for node, _ in self._known if node is not None]
 
     def _affords(self, values: Any) -> bool:
-        self._bytes += sum(bytes_of(each) for each in values if isinstance(each, Tensor))
+        for each in values:
+            if isinstance(each, Tensor):
+                self._bytes += bytes_of(each)
         return self._bytes <= _MOST_BYTES
 
     def _at(self, node: Any) -> Any:
@@ -101,7 +103,7 @@ class Tail:
         return []
 
     def _calls(self, sites_behind: SitesBehind, frame: FrameType | None) -> dict[Any, Call]:
-        nodes = dict(sorted(self._saved.items(), key=lambda each: seq_of(each[0])))
+        nodes = {node: with_numbers(node, self._saved[node]) for node in sorted(self._saved, key=seq_of)}
         return calls_of(nodes, self._known, self._site_of or sites_behind(self.roots), frame)
 
     def _call(self, node: Any, forward: Call, made: tuple[Any, ...], arrived: tuple[Any, ...]) -> Call:
@@ -112,7 +114,7 @@ class Tail:
             code, at = applied
         return Call(
             node.name(),
-            grads + saved_arguments(self._saved[node], forward),
+            grads + saved_arguments(with_numbers(node, self._saved[node]), forward),
             list(made),
             forward.order + 1,
             pointwise=forward.pointwise,

@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.torch.calls import can_be_bad, readable
+from retrograd.anomaly.adapters.torch.gradients import grouped, number_of
 from retrograd.anomaly.adapters.torch.waiting import waits
 
 _HARMFUL: dict[tuple[str, ...], Callable[[Tensor], Tensor]] = {
-    (): lambda numbers: torch.zeros_like(numbers, dtype=torch.bool),
     ("nan",): torch.isnan,
     ("inf",): torch.isinf,
-    ("nan", "inf"): lambda numbers: ~torch.isfinite(numbers),
+    ("nan", "inf"): lambda numbers: numbers - numbers,  # zero, or NaN, which counts as true
 }
 
 
@@ -38,96 +37,116 @@ class Verdict:
     Attributes
     ----------
     harm
-        A truth value on the device of the first gradient, or else loss: whether it must not.
+        A truth value on the device of the first gradient, or else loss: whether it must not. None if no kind makes it
+        so.
     """
 
     def __init__(self, gradients: Sequence[Tensor], losses: Sequence[Tensor], harmful: Sequence[str]) -> None:
-        self._gradients = len(gradients)
-        self._order: list[int] = []  # of the gradients, in the numbers
-        device = next((each.device for each in (*gradients, *losses) if can_be_bad(each)), torch.device("cpu"))
-        wide = torch.float32 if device.type == "mps" else torch.float64
-        parts = [torch.zeros(0, device=device), *self._largest(gradients), *(_number(each, device) for each in losses)]
-        numbers = torch.cat([each.to(device, wide, non_blocking=True) for each in parts])
-        self.harm = _HARMFUL[tuple(harmful)](numbers).any()
-        self._numbers = torch.cat([self.harm.to(wide).reshape(1), numbers])
+        self._harmful = tuple(harmful)
+        self._sizes = len(gradients), len(losses)
+        self._order: list[int] = []  # of gradients and losses, in the numbers
+        self._numbers = self._launched(gradients, losses)
+        self.harm = _HARMFUL[self._harmful](self._numbers).any() if self._harmful else None
 
-    def _largest(self, gradients: Sequence[Tensor]) -> list[Tensor]:
-        """The largest absolute values, for each device and type one tensor."""
-        groups: dict[tuple[torch.device, torch.dtype], dict[int, Tensor]] = {}
-        for place, gradient in enumerate(gradients):
-            elements = readable(gradient)
-            if elements is not None and type(elements) is Tensor and elements.numel():
-                groups.setdefault((elements.device, elements.dtype), {})[place] = elements
-        for group in groups.values():
-            self._order += group
-        return [torch.stack(torch._foreach_norm(list(group.values()), math.inf)) for group in groups.values()]
+    def _launched(self, gradients: Sequence[Tensor], losses: Sequence[Tensor]) -> Tensor:
+        """The largest absolute values and the losses, as few operations as that takes."""
+        numbers: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
+        places: dict[tuple[torch.device, torch.dtype], list[int]] = {}
+        for (device, _), group in grouped(gradients)[0].items():
+            filled = {place: each for place, each in group.items() if each.numel()}
+            if filled:
+                largest = torch._foreach_norm(list(filled.values()), math.inf)
+                kind = device, largest[0].dtype
+                numbers.setdefault(kind, []).extend(largest)
+                places.setdefault(kind, []).extend(filled)
+        for place, loss in enumerate(losses, len(gradients)):
+            number = number_of(loss)
+            if number is not None:
+                kind = number.device, number.dtype
+                numbers.setdefault(kind, []).append(number)
+                places.setdefault(kind, []).append(place)
+        self._order = [place for group in places.values() for place in group]
+        rows = [torch.stack(each) for each in numbers.values()]
+        if len(rows) == 1:
+            return rows[0]
+        device = rows[0].device if rows else torch.device("cpu")
+        return torch.cat([torch.zeros(0, device=device), *(sent(each, device) for each in rows)])
 
     def sent(self) -> Look:
         """What the numbers are now, on their way here; those of a graph are others after each replay."""
-        return Look(self._numbers, self._gradients, self._order)
+        return Look(self._numbers, self._order, self._sizes, self._harmful)
 
 
 class Look:
-    """The numbers of a :class:`Verdict`, copied to pinned memory behind what is queued.
+    """The numbers of a :class:`Verdict`, copied to memory of ours behind what is queued.
 
     Parameters
     ----------
     numbers
-        On the device: whether the step is harmful, the largest absolute values, the losses.
-    gradients
-        How many there are.
+        On the device: the largest absolute values, the losses.
     order
-        Which of them the largest values belong to.
+        Which of all gradients and losses the numbers belong to; the others cannot be read.
+    sizes
+        How many gradients and how many losses there are.
+    harmful
+        Which kinds make the step one that must not be applied.
     """
 
-    def __init__(self, numbers: Tensor, gradients: int, order: Sequence[int]) -> None:
-        self._gradients = gradients
-        self._order = order
-        self._copied: torch.cuda.Event | None = None
-        on_gpu = numbers.device.type == "cuda"
-        self._kind = len(numbers), numbers.dtype, on_gpu
-        self._here = _memory(*self._kind)
-        self._here.copy_(numbers, non_blocking=on_gpu)
-        if on_gpu:
-            self._copied = torch.cuda.Event()
-            self._copied.record(torch.cuda.current_stream(numbers.device))
+    def __init__(self, numbers: Tensor, order: Sequence[int], sizes: tuple[int, int], harmful: Sequence[str]) -> None:
+        self._order, self._sizes, self._harmful = order, sizes, harmful
+        self._landing = _landing(numbers)
+        self._landing.begin(numbers)
 
     @waits
     def read(self) -> tuple[bool, list[float], list[float]]:
         """Whether the step is harmful, the largest absolute value of each gradient, the losses; waits for them."""
+        numbers = self._landing.read()
+        known = [0.0] * sum(self._sizes)
+        for place, number in zip(self._order, numbers, strict=True):
+            known[place] = number
+        kinds = {"nan" if math.isnan(each) else "inf" for each in numbers if not math.isfinite(each)}
+        gradients = self._sizes[0]
+        return not kinds.isdisjoint(self._harmful), known[:gradients], known[gradients:]
+
+
+class _Landing:
+    """Where numbers arrive: of a GPU memory that is pinned once, and an event behind the copy.
+
+    Memory is never given back, but used again: torch asks the device when pinned memory is freed, and if that has
+    failed, the process is aborted, when Python ends at the latest.
+    """
+
+    def __init__(self, kind: tuple[torch.device, torch.dtype, int]) -> None:
+        device, dtype, size = self._kind = kind
+        self.here = torch.empty(size, dtype=dtype, pin_memory=device.type == "cuda")
+        self._copied = torch.cuda.Event() if device.type == "cuda" else None
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.here))
+
+    def begin(self, numbers: Tensor) -> None:
+        """Copy numbers behind what is queued."""
+        self.here.copy_(numbers, non_blocking=self._copied is not None)
+        if self._copied is not None:
+            self._copied.record(torch.cuda.current_stream(numbers.device))
+
+    def read(self) -> list[float]:
+        """Wait for them; others may arrive then."""
         if self._copied is not None:
             self._copied.synchronize()
-        harm, *numbers = self._here.tolist()
-        _free[self._kind].append(self._here)
-        largest = [0.0] * self._gradients
-        for place, number in zip(self._order, numbers, strict=False):
-            largest[place] = number
-        return bool(harm), largest, numbers[len(self._order) :]
+        numbers = self.here.tolist()
+        _free[self._kind].append(self)
+        return numbers
 
 
-# Memory that has been read and can be used again, by size, type, and whether it is pinned.
-_free: dict[tuple[int, torch.dtype, bool], list[Tensor]] = {}
+# Landings whose numbers have been read.
+_free: dict[tuple[torch.device, torch.dtype, int], list[_Landing]] = {}
 
 
-def _memory(size: int, dtype: torch.dtype, pinned: bool) -> Tensor:
-    """Memory to copy numbers to.
-
-    It is never given back, but used again: torch asks the device when pinned memory is freed, and if that has failed,
-    the process is aborted, when Python ends at the latest.
-    """
-    kept = _free.setdefault((size, dtype, pinned), [])
-    if kept:
-        return kept.pop()
-    made = torch.empty(size, dtype=dtype, pin_memory=pinned)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
-    return made
+def _landing(numbers: Tensor) -> _Landing:
+    kind = numbers.device, numbers.dtype, len(numbers)
+    free = _free.setdefault(kind, [])
+    return free.pop() if free else _Landing(kind)
 
 
-def _number(loss: Tensor, device: torch.device) -> Tensor:
-    """A loss as one real number, or the largest absolute value of several; 0 on a device if it cannot be read."""
-    values = readable(loss)
-    if values is None or type(values) is not Tensor or not values.numel():
-        return torch.zeros(1, device=device)
-    if values.numel() == 1 and not values.is_complex():
-        return values.reshape(1)
-    return values.abs().amax().reshape(1)
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor on some device; only on the CPU somebody waits for it, where it could be read too early otherwise."""
+    return tensor if tensor.device == device else tensor.to(device, non_blocking=device.type != "cpu")
