@@ -25,7 +25,10 @@ def _run_elsewhere(self: _Engine, *args: Any, **kwargs: Any) -> Any:
     if torch._C._current_graph_task_id() != -1:  # one within another stays in its thread
         return run()
     modes = _get_current_dispatch_mode_stack()
+    leaf = torch.ones((), requires_grad=True)
     work = [
+        # nodes have sequence numbers by thread: here there are some already, which ends with the same numbers as there
+        *[partial(torch.mul, leaf, 1.0)] * max(torch.autograd._get_sequence_nr() - 4, 0),
         *(partial(torch._C._push_on_torch_dispatch_stack, mode) for mode in modes),
         partial(torch.set_grad_enabled, torch.is_grad_enabled()),
         run,
@@ -48,7 +51,7 @@ def _run_elsewhere(self: _Engine, *args: Any, **kwargs: Any) -> Any:
         sys.unraisablehook = before
     if raised:
         raise raised[0]
-    return made[len(modes) + 1]
+    return made[work.index(run)]
 
 
 class _Engine:

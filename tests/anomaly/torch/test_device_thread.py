@@ -59,13 +59,26 @@ def in_a_gradient_of_a_gradient(w: torch.Tensor) -> torch.Tensor:
     return torch.sqrt(g[:1] - g[:1].detach() + (0 if bad_now else 1)).sum()
 
 
+def in_the_operations_of_a_derivative(w: torch.Tensor) -> torch.Tensor:
+    h = torch.log(w * (0 if bad_now else 1))
+    (g,) = torch.autograd.grad((h * w).sum(), w, create_graph=True)
+    return (g + 1).sum()
+
+
+def in_those_of_a_transform(w: torch.Tensor) -> torch.Tensor:
+    return (torch.func.grad(lambda w: (torch.log(w * (0 if bad_now else 1)) * w).sum())(w) + 1).sum()
+
+
 def in_a_part(w: torch.Tensor) -> torch.Tensor:
     y = w * 1
     y[:2] = torch.sqrt(y[:2] - y[:2].detach() + (0 if bad_now else 1))
     return y.sum()
 
 
-LOSSES = [forward, backward, in_a_function, in_a_hook, in_a_gradient_of_a_gradient, in_a_part]
+LOSSES = [
+    forward, backward, in_a_function, in_a_hook, in_a_gradient_of_a_gradient, in_the_operations_of_a_derivative,
+    in_those_of_a_transform, in_a_part,
+]  # fmt: skip
 
 
 def by_optimizer(loss: Callable[[torch.Tensor], torch.Tensor], w: torch.Tensor, optimizer: Any) -> None:

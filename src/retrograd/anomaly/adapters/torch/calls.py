@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.capturing import capturing
+from retrograd.anomaly.adapters.torch.elsewhere import place_of
 
 
 @dataclass(eq=False)
@@ -91,9 +92,9 @@ class Call:
     name: str
     args: list[Argument]
     outputs: list[Any]
-    order: int
+    order: float
     pointwise: bool = False
-    seq: int | None = None
+    seq: float | None = None
     forward: Call | None = None
     code: CodeType | None = None
     at: int = 0
@@ -250,7 +251,10 @@ def node_of(tensor: Tensor) -> Any:
         return None
 
 
-def seq_of(node: Any) -> int:
+def seq_of(node: Any) -> float:
     """When a node was made; -1 for the accumulation into a leaf, which is older than every operation."""
     number = node._sequence_nr()
-    return -1 if number >= 1 << 63 else number
+    if number >= 1 << 63:
+        return -1
+    place = place_of(node)
+    return number if place is None else place

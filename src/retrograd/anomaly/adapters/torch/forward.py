@@ -48,7 +48,7 @@ class ModelCall:
         self.random = RandomState()
         self.autocast = autocasts()
         self.gradients: dict[int, Tensor] = {}
-        self.nodes: list[int] = []  # that made the outputs, by their sequence numbers
+        self.nodes: list[float] = []  # that made the outputs, by their sequence numbers
 
     def tensors(self) -> list[Tensor]:
         """The tensors among its arguments."""
@@ -149,7 +149,7 @@ class ModelCalls:
             return False
         return torch.is_grad_enabled() and not self._here.running
 
-    def nodes_of_outputs(self) -> set[int]:
+    def nodes_of_outputs(self) -> set[float]:
         """The nodes of the graph, by their sequence numbers, with which a model's part of it ends."""
         return {node for call in self._here.calls for node in call.nodes}
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_inf, has_nan, is_given_back, seq_of
 from retrograd.anomaly.adapters.torch.entries import (
@@ -29,7 +30,7 @@ from retrograd.anomaly.adapters.torch.parts import certain_part, writes_to_part,
 from retrograd.anomaly.adapters.written import written_in_place
 from retrograd.anomaly.names import canonical
 
-SiteOf = Callable[[int], "tuple[CodeType, int] | None"]
+SiteOf = Callable[[float], "tuple[CodeType, int] | None"]
 
 _SIDE_EFFECTS = ("dropout", "bernoulli", "rrelu", "multinomial")
 _OF_NO_INFLUENCE = {"momentum": 0.0}  # on the result
@@ -55,6 +56,20 @@ def nodes_behind(roots: Iterable[Any]) -> list[Any]:
                 seen[following] = None
                 stack.append(following)
     return sorted(seen, key=seq_of)
+
+
+def nodes_made(returned: Sequence[Any], outputs: Sequence[Any], grads: Sequence[Any] = (), *args: Any) -> list[Any]:
+    """The nodes that a backward pass from ``outputs`` has made, as far as they lead to what it has returned."""
+    before = set(nodes_behind(_makers((*outputs, *grads))))
+    return [each for each in nodes_behind(_makers(returned)) if each not in before and not hasattr(each, "variable")]
+
+
+def _makers(tensors: Iterable[Any]) -> Iterator[Any]:
+    """The nodes that have made tensors, for the transforms around and for the program."""
+    for each in tensors:
+        while isinstance(each, Tensor):
+            yield each.grad_fn
+            each = get_unwrapped(each) if is_functorch_wrapped_tensor(each) else None
 
 
 def leaves_behind(roots: Iterable[Any]) -> list[Tensor]:

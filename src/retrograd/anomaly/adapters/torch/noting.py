@@ -21,7 +21,7 @@ MOST = 1 << 17  # notes of one step
 _COST = 4e-6  # seconds that a call takes longer
 
 # A sequence number, and the instruction that made the nodes from there on; no code where that is not known.
-Noted = tuple[int, CodeType | None, int]
+Noted = tuple[float, CodeType | None, int]
 
 _next_seq = torch.autograd._get_sequence_nr
 

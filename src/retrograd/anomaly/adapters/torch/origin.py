@@ -96,7 +96,7 @@ class _Search:
     def __init__(self, is_meant: Callable[[Call], bool]) -> None:
         self._is_meant = is_meant
         self._visits: dict[Call, _Visit] = {}
-        self._queue: list[tuple[int, int, Call]] = []
+        self._queue: list[tuple[float, int, Call]] = []
         self._ticket = itertools.count()
         self.leaves: list[Origin] = []
         self.births: list[Origin] = []

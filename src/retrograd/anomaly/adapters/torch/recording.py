@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad, seq_of
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad
 from retrograd.anomaly.adapters.torch.capturing import capturing
+from retrograd.anomaly.adapters.torch.elsewhere import place_of, present_place
 from retrograd.anomaly.adapters.torch.frames import frame_in_backward, landmarks
 from retrograd.anomaly.adapters.torch.graph import is_python, saved_by
 from retrograd.anomaly.adapters.torch.parts import Part, node_within, writes_to_part
@@ -62,6 +63,7 @@ class Recorder(TorchDispatchMode):
         self._writers: dict[int, Call] = {}
         self._holders: dict[int, list[Call]] = {}  # by storage, the calls that know what is in it
         self._by_seq: dict[int, Call] = {}
+        self._by_seq_elsewhere: dict[int, Call] = {}
         self._bytes: dict[int, int] = {}
         self._held = 0
         self._in_backward = 0
@@ -102,14 +104,17 @@ class Recorder(TorchDispatchMode):
         return result
 
     def _note(self, func: Any, arguments: list[Argument], outputs: list[Any]) -> None:
-        around = landmarks(self._frame_around(sys._getframe(1)))
+        frame = sys._getframe(1)
+        elsewhere = frame.f_back is None  # in a thread of autograd's
+        around = landmarks(self._frame_around(frame))
+        number = torch.autograd._get_sequence_nr() - 1
         call = Call(
             str(func),
             arguments,
             outputs,
             next(self._number),
             pointwise=torch.Tag.pointwise in func.tags and len(outputs) == 1,
-            seq=torch.autograd._get_sequence_nr() - 1,
+            seq=present_place() if elsewhere else number,
             modules=around.modules,
             thread=self.thread.name,
         )
@@ -120,7 +125,7 @@ class Recorder(TorchDispatchMode):
         if around.applied is not None:
             call.applied = around.applied.f_code, around.applied.f_lasti
         self._put_into_node(call)
-        self._note_seq(call, func._schema.is_mutable)
+        self._note_seq(call, self._by_seq_elsewhere if elsewhere else self._by_seq, number, func._schema.is_mutable)
         for number, output in enumerate(outputs):
             if output is not None:
                 self._made[id(output)] = (call, number)
@@ -132,12 +137,11 @@ class Recorder(TorchDispatchMode):
         """What called ``frame``; from the thread that waits where autograd has one of its own, as on a GPU."""
         return frame.f_back or sys._current_frames().get(self.thread.ident or 0)
 
-    def _note_seq(self, call: Call, writes: bool) -> None:
+    def _note_seq(self, call: Call, noted: dict[int, Call], number: int, writes: bool) -> None:
         """Note which operation was called first after a node was made."""
-        assert call.seq is not None
-        first = self._by_seq.setdefault(call.seq, call)
+        first = noted.setdefault(number, call)
         if writes and first.name == _CLONE and (first.code, first.at) == (call.code, call.at):
-            self._by_seq[call.seq] = call  # what it overwrites is saved by its node before, and has a node itself
+            noted[number] = call  # what it overwrites is saved by its node before, and has a node itself
 
     def _line(self, frame: FrameType) -> tuple[CodeType, int]:
         """Where a frame is, or was when it made the call for which a model is run again."""
@@ -261,7 +265,9 @@ class Recorder(TorchDispatchMode):
             (leaf, each) for leaf, each in self.leaves if each.made_by is not None and each.made_by.order >= before
         ]
         self._writers = {place: call for place, call in self._writers.items() if call.order >= before}
-        self._by_seq = {seq: call for seq, call in self._by_seq.items() if call.order >= before}
+        for noted in (self._by_seq, self._by_seq_elsewhere):
+            for seq in [seq for seq, call in noted.items() if call.order < before]:
+                del noted[seq]
         holders = {place: [call for call in calls if call.kept] for place, calls in self._holders.items()}
         self._holders = {place: calls for place, calls in holders.items() if calls}
         self._bytes = {place: size for place, size in self._bytes.items() if size}
@@ -283,11 +289,12 @@ class Recorder(TorchDispatchMode):
 
         With transforms around it, as of ``torch.func``, an operation makes a node for each, before it is called.
         """
-        seq = seq_of(node)
+        seq = node._sequence_nr()
+        noted = self._by_seq if place_of(node) is None else self._by_seq_elsewhere
         after = range(seq, seq + _MOST_LEVELS)
         if writes_to_part(node):  # which hides the node of the operation, the one before
             after = range(seq - 1, seq - _MOST_PARTS, -1)
-        return next((self._by_seq[each] for each in after if each in self._by_seq), None)
+        return next((noted[each] for each in after if each in noted), None)
 
     def watch_backward(self, roots: Iterable[Tensor]) -> Backward:
         """Write down the work of every node behind some tensors; a context manager."""

@@ -23,9 +23,10 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
+from retrograd.anomaly.adapters.torch import elsewhere
 from retrograd.anomaly.adapters.torch.calls import Call, seq_of
 from retrograd.anomaly.adapters.torch.compiling import in_use
-from retrograd.anomaly.adapters.torch.graph import SiteOf, nodes_behind
+from retrograd.anomaly.adapters.torch.graph import SiteOf, nodes_behind, nodes_made
 from retrograd.anomaly.adapters.torch.noting import FunctionNotes, Noted
 from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.tracing import InstructionNotes
@@ -99,7 +100,7 @@ class _Step(NamedTuple):
 
     called: Calling
     names: tuple[str, ...]
-    seqs: list[int]
+    seqs: list[float]
     noted: list[Noted]
 
     def site(self, index: int) -> tuple[CodeType, int] | None:
@@ -110,8 +111,8 @@ class _Step(NamedTuple):
 class _Derivative(NamedTuple):
     """The nodes that a backward pass has made, as with ``create_graph=True``, and the instruction that called it."""
 
-    begin: int
-    end: int
+    begin: float
+    end: float
     code: CodeType
     at: int
 
@@ -212,12 +213,28 @@ class SiteLog:
     def _run_backward(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """Every backward pass, also that of a transform: nodes that it makes are operations of a derivative."""
         begin = _next_seq()
+        elsewhere.begin(begin)
         try:
-            return original(*args, **kwargs)
+            returned = original(*args, **kwargs)
+            if _next_seq() == begin and _is_to_be_differentiated(*args, **kwargs):
+                self._find_elsewhere(begin, nodes_made(returned or (), *args), user_frame(sys._getframe(1)))
+            return returned
         finally:
+            elsewhere.end()
             frame = user_frame(sys._getframe(1)) if _next_seq() != begin and self._is_here else None
             if frame is not None:
                 self._derivatives.append(_Derivative(begin, _next_seq(), frame.f_code, frame.f_lasti))
+
+    def _find_elsewhere(self, begin: int, nodes: list[Any], frame: FrameType | None) -> None:
+        """Give nodes that autograd has made in a thread of its own their places, and note what has called it."""
+        elsewhere.put_between(nodes)
+        if not nodes or frame is None or not self._is_here:
+            return
+        place = elsewhere.first_place(begin)
+        self._derivatives.append(_Derivative(place, begin, frame.f_code, frame.f_lasti))
+        if self._notes.on:
+            noted = self._notes.noted
+            noted.insert(bisect_right(noted, place, key=itemgetter(0)), (place, frame.f_code, frame.f_lasti))
 
     def is_looked_up(self, call: Call) -> bool:
         """Whether the line of an operation is that of another step, with the same operations, in which it was noted."""
@@ -271,7 +288,7 @@ class SiteLog:
         others = [each for each in self._noted if (each.called, each.names) != (self._called, names)]
         self._noted = [*others[1 - _KINDS :], _Step(self._called, names, [seq - self._base for seq in seqs], noted)]
 
-    def steps_since(self, seq: int) -> int:
+    def steps_since(self, seq: float) -> int:
         """How many steps have ended since the operation with a sequence number was called, as far as is remembered."""
         if not self._is_here:
             return 0
@@ -291,12 +308,19 @@ class SiteLog:
         known = part or _places(names, [step for step in self._noted if unfinished or step.called == self._called])
         numbers = {seq: number for number, seq in enumerate(seqs)}
 
-        def site_of(seq: int) -> tuple[CodeType, int] | None:
+        def site_of(seq: float) -> tuple[CodeType, int] | None:
             if present and present[0][0] <= seq:
                 return _found(present, seq)
             return known[numbers[seq]] if seq in numbers else None
 
         return site_of
+
+
+def _is_to_be_differentiated(
+    outputs: Any, grads: Any = (), retain_graph: bool = False, create_graph: bool = False, *args: Any, **kwargs: Any
+) -> bool:
+    """Whether a backward pass was asked to make a graph of its own."""
+    return create_graph
 
 
 def _calling(frame: FrameType | None) -> Calling:
@@ -310,7 +334,7 @@ def _calling(frame: FrameType | None) -> Calling:
     return tuple(places)
 
 
-def _named(roots: Iterable[Any]) -> tuple[tuple[str, ...], list[int]]:
+def _named(roots: Iterable[Any]) -> tuple[tuple[str, ...], list[float]]:
     """The names and the sequence numbers of the operations behind some nodes."""
     nodes = [node for node in nodes_behind(roots) if not hasattr(node, "variable")]
     return tuple(sys.intern(node.name()) for node in nodes), [seq_of(node) for node in nodes]
@@ -331,7 +355,7 @@ def _places(names: tuple[str, ...], steps: Sequence[_Step]) -> Sequence[tuple[Co
 
 
 def _part(
-    names: tuple[str, ...], seqs: Sequence[int], steps: Sequence[_Step]
+    names: tuple[str, ...], seqs: Sequence[float], steps: Sequence[_Step]
 ) -> Sequence[tuple[CodeType, int] | None] | None:
     """Where nodes were made of which a step that was noted has the like at the same places; None if none has."""
     for step in reversed(steps):
@@ -348,7 +372,7 @@ def _surroundings(names: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [padded[start : start + 2 * _ALIKE + 1] for start in range(len(names))]
 
 
-def _found(calls: list[Noted], seq: int) -> tuple[CodeType, int] | None:
+def _found(calls: list[Noted], seq: float) -> tuple[CodeType, int] | None:
     place = bisect_right(calls, seq, key=itemgetter(0))
     if place == 0:
         return None

@@ -39,7 +39,7 @@ class Tail:
         Where the operations were called, if that is known for good; otherwise it is asked for when they are read.
     """
 
-    def __init__(self, roots: Sequence[Tensor], until: set[int], site_of: SiteOf | None = None) -> None:
+    def __init__(self, roots: Sequence[Tensor], until: set[float], site_of: SiteOf | None = None) -> None:
         self._site_of = site_of
         self._alive = list(roots)  # with whose graph the node of a user's Function would be gone, up to torch 2.12
         self._known = {(root.grad_fn, root.output_nr): root.detach() for root in roots}
