@@ -25,17 +25,17 @@ def begin(end: int) -> None:
     _ends.append(end)
 
 
-def put_between(nodes: Iterable[Any]) -> None:
-    """It has made nodes: give those that were made elsewhere their places, in their own order."""
+def end() -> None:
+    _ends.pop()
+
+
+def put_between(nodes: Iterable[Any], end: int) -> None:
+    """Give nodes that were made elsewhere their places, before the number ``end``, in their own order."""
     global _known
     made = sorted((each for each in nodes if _KEY not in each.metadata), key=lambda each: each._sequence_nr())
     _known = _known or bool(made)
     for number, node in enumerate(made, 1):
-        node.metadata[_KEY] = first_place(_ends[-1]) + number / (len(made) + 1) / 2
-
-
-def end() -> None:
-    _ends.pop()
+        node.metadata[_KEY] = first_place(end) + number / (len(made) + 1) / 2
 
 
 def present_place() -> float | None:

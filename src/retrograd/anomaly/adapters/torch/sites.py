@@ -227,7 +227,7 @@ class SiteLog:
 
     def _find_elsewhere(self, begin: int, nodes: list[Any], frame: FrameType | None) -> None:
         """Give nodes that autograd has made in a thread of its own their places, and note what has called it."""
-        elsewhere.put_between(nodes)
+        elsewhere.put_between(nodes, begin)
         if not nodes or frame is None or not self._is_here:
             return
         place = elsewhere.first_place(begin)
