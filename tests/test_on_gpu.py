@@ -25,8 +25,6 @@ from tests.ops.table import ROWS
 from tests.ops.test_table import weights_for
 from tests.strict_cupy import installed
 
-_device_module = sys.modules[rg.device.__module__]
-
 
 @pytest.fixture(scope="module", autouse=True)
 def cupy() -> Iterator[Any]:
@@ -34,9 +32,7 @@ def cupy() -> Iterator[Any]:
     with contextlib.ExitStack() as stack:
         if not rg.cuda.is_available():
             stack.enter_context(installed())
-        _device_module._cuda_array_module.cache_clear()
         yield sys.modules["cupy"]
-    _device_module._cuda_array_module.cache_clear()
 
 
 def arrays_of(value: Any, device: str) -> Any:

@@ -306,8 +306,7 @@ def test_any_convolution_is_torchs(data: st.DataObject) -> None:
         patch.setattr(_convolve, "_FEWEST_PRODUCTS", data.draw(st.sampled_from([1, 1 << 23])))
         patch.setattr(_convolve, "_WRITING", data.draw(st.sampled_from([0, 24, 10_000])))  # shifted never, or always
         threads = data.draw(SIZES)
-        for module in (_convolve, blocks):
-            patch.setattr(module, "get_num_threads", lambda: threads)
+        patch.setattr(blocks, "get_num_threads", lambda: threads)
         for library in (torch, rg):
             leaves = [library.tensor(array).requires_grad_() for array in arrays]
             convolve = getattr(library.nn.functional, f"conv{n}d")

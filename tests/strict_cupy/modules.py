@@ -315,9 +315,20 @@ def installed() -> Iterator[Any]:
         del sys.modules[name]
     sys.modules.update(mine)
     current.device = 0
+    _forget()
     try:
         yield mine["cupy"]
     finally:
         for name in mine:
             sys.modules.pop(name, None)
         sys.modules.update(before)
+        _forget()
+
+
+def _forget() -> None:
+    """Have what the package has looked up in CuPy looked up anew."""
+    for name, module in list(sys.modules.items()):
+        if name == "retrograd.device" or name.startswith("retrograd.gpu."):
+            for kept in vars(module).values():
+                if getattr(kept, "__module__", None) == name and hasattr(kept, "cache_clear"):
+                    kept.cache_clear()

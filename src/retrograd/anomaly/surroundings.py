@@ -111,6 +111,8 @@ class Surroundings:
             samples: ``("x", "y")`` of ``for x, y in loader``.
         ``"slice"``, ``"every"``
             Of a leaf: the indices that all its bad elements share, such as ``"[:, 2]"``; True if every sample has one.
+        ``"graphed"``, ``"applied"``
+            True if the step was one of a CUDA graph that was replayed; if its update was not held back.
         ``"bad_buffers"``
             The names of the buffers that are not finite, where a leaf has no name.
         ``"plain_array"``

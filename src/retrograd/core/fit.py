@@ -63,8 +63,6 @@ def sum_to(g: Any, shape: tuple[int, ...], made_by: Node | str = "sum_to_size", 
         # float16 by way of float32, as torch sums
         dtype = np.float32 if g.dtype.char == "e" else None
         g = reduce(np.add, g, axes[0] if len(axes) == 1 else axes, True, dtype)
-    elif axes and len(axes) == extra:
-        return np.sum(g, axis=axes)
     elif axes:
         g = np.sum(g, axis=axes, keepdims=True)
     return g.reshape(shape) if extra else g
