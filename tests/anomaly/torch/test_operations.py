@@ -84,8 +84,9 @@ def launched(counts: Counter[str]) -> float:
 @pytest.mark.parametrize("clip", [False, True])
 @pytest.mark.parametrize("lag", [0, 1])
 def test_few_operations_are_added(lag: int, clip: bool, on_device: bool) -> None:
-    """Norms, and all of them in one row; with a lag besides whether one is bad, as a number, and that the optimizer
-    asks for it. On the CPU the numbers are read one by one, which is no operation for a device.
+    """Norms, and all of them in one row; with a lag besides three that say whether one is bad, as a number, that the
+    optimizer asks for it, and the copy to where the row is read later. On the CPU the numbers are read one by one
+    without a lag, which is no operation for a device.
     """
     counts, few = (added(depth, lag, adam, clip) for depth in (40, 2))
     read = [each.pop("aten::_local_scalar_dense", 0) for each in (counts, few)]
