@@ -15,6 +15,7 @@ from torch.optim import SGD
 import retrograd as rg
 from retrograd.anomaly.adapters.torch import gradients, verdict
 from retrograd.anomaly.adapters.torch.verdict import Verdict
+from retrograd.anomaly.adapters.torch.waiting import waits
 from retrograd.anomaly.report import Report
 from retrograd.cli.again import Command
 from retrograd.cli.session import run_watched
@@ -50,6 +51,17 @@ def test_the_error_that_the_watch_meets_says_that_it_only_waited(lag: int, fail:
     assert "CUDA_LAUNCH_BLOCKING=1 " in note
     assert len(note.splitlines()) == 2
     assert rg.anomaly.current() is None
+
+
+def test_it_is_said_once(fail: Callable[[], None]) -> None:
+    @waits
+    def several(numbers: list[Tensor]) -> list[float]:
+        return gradients.numbers_on(torch.device("cpu"), numbers)
+
+    fail()
+    with pytest.raises(ERROR) as caught:
+        several([torch.ones(())])
+    assert len(caught.value.__notes__) == 1
 
 
 def test_an_error_of_another_kind_is_left_as_it_is() -> None:

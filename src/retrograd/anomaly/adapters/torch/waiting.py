@@ -34,7 +34,9 @@ def waits(function: F) -> F:
             return function(*args, **kwargs)
         except RuntimeError as error:
             if is_of_device(error):
-                error.add_note(_WAITED.format(with_environment({"CUDA_LAUNCH_BLOCKING": "1"}, sys.orig_argv)))
+                note = _WAITED.format(with_environment({"CUDA_LAUNCH_BLOCKING": "1"}, sys.orig_argv))
+                if note not in getattr(error, "__notes__", ()):  # one that waits may have called another
+                    error.add_note(note)
             raise
 
     return waiting  # type: ignore[return-value]
