@@ -197,7 +197,7 @@ def weightless(scene: Scene) -> Finding | None:
 
 @cause(42, "matrix that is singular or not positive definite")
 def singular(scene: Scene) -> Finding | None:
-    if scene.op not in _SOLVERS or not _is_singular(scene):
+    if scene.op not in _SOLVERS or not _is_singular(scene) or _may_be_given_bad(scene):
         return None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
@@ -221,6 +221,12 @@ def singular(scene: Scene) -> Finding | None:
         scene.replaced(site, 0, lambda text, _: regular(text), "A", "input", "a"),
         f"A = {regular(scene.called(first(scene.birth), 'A'))}",
     )
+
+
+def _may_be_given_bad(scene: Scene) -> bool:
+    """Whether nothing is known of an operand, whose numbers may be what is wrong, and no error has named the matrix."""
+    unknown = any(each.value is None and each.shape is None and not each.constant for each in scene.birth.args[:2])
+    return unknown and bool(scene.context.get("unkept")) and not scene.context.get("error")
 
 
 def _is_singular(scene: Scene) -> bool:
