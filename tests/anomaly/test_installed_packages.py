@@ -39,6 +39,48 @@ class Model(torch.nn.Module):
         return self.norms[0](self.first(x) * 0.0)
 
 
+class NotSafeError(Exception):
+    pass
+
+
+def line_search(loss_at):
+    for scale in range(12):
+        loss = loss_at(scale)
+        if not torch.isfinite(loss):
+            continue
+        loss.backward()
+        return loss
+
+
+def infer(loss_at, *args):
+    loss_at(*args).backward()
+
+
+def check_no_nans(value):
+    if torch.isnan(value).any():
+        raise NotSafeError("Input data contains values that are no numbers.")
+
+
+class Process:
+    def __init__(self, inputs, targets):
+        check_no_nans(inputs)
+        check_no_nans(targets)
+
+
+def traced(model, *args):
+    try:
+        return model(*args)
+    except ValueError as error:
+        raise ValueError("Error while computing the model.") from error
+
+
+def factorised(matrix):
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    if torch.any(info):
+        raise NotSafeError("Matrix not positive definite after repeatedly adding jitter up to 1.0e-04.")
+    return factor
+
+
 def entropy(p):
     return -(p * torch.log(p)).sum()
 """
@@ -193,3 +235,22 @@ def test_what_the_author_of_a_program_can_change() -> None:
     for module in (importlib, pytest, sys.modules["retrograd"]):
         function = next(each for each in vars(module).values() if hasattr(each, "__code__"))
         assert not is_own(function.__code__)
+
+
+def test_a_package_may_leave_points_out(library: str, package: str) -> None:
+    """A line search that comes upon a loss which is not finite tries another point; that is no training in vain."""
+    text = (
+        f"import {package} as package\nx = torch.tensor([1.0], requires_grad=True)\n"
+        "package.line_search(lambda scale: torch.log((scale - 11) * x).sum())\n(x * 1).sum().backward()"
+    )
+    w = run(library, text)
+    assert (w.events, w.left_out.total) == ((), 0)
+
+
+def test_the_programs_own_name_of_data_comes_first(library: str, package: str) -> None:
+    """And not what a package calls it on the way: ``args[0]``."""
+    text = (
+        f"import {package} as package\nx = torch.tensor([1.0, float('nan')])\nw = torch.ones(2, requires_grad=True)\n"
+        "package.infer(lambda values: (values * w).sum(), x)"
+    )
+    assert [*only_event(run(library, text)).operands] == ["x"]

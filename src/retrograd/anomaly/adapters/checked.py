@@ -18,7 +18,7 @@ from retrograd.anomaly.adapters.making import sources
 from retrograd.anomaly.adapters.syntax import body, inside, variables_in
 from retrograd.anomaly.adapters.variables import local_variables, value_of
 from retrograd.anomaly.left_out import LeftOut
-from retrograd.anomaly.libraries import outwards
+from retrograd.anomaly.libraries import is_own, outwards
 
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
 _TRAINS = frozenset(("backward", "grad", "step"))  # what a batch is left out of that is not finite
@@ -91,8 +91,11 @@ def _can_be_seen_as(is_bad: Callable[[Any], bool], value: Any) -> bool:
 
 
 def _calling(frame: FrameType | None, is_internal: Callable[[CodeType], bool]) -> Iterator[FrameType]:
-    """The user's frames that have called each other without any library in between; none if a library reads."""
-    return takewhile(lambda each: not is_internal(each.f_code), outwards(frame))
+    """The program's frames that have called each other without any library in between; none if a library reads.
+
+    What an installed package does on such a loss is its own affair: a line search tries a point that is less far away.
+    """
+    return takewhile(lambda each: not is_internal(each.f_code) and is_own(each.f_code), outwards(frame))
 
 
 class _Conditions(NamedTuple):
