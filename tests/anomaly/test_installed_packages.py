@@ -58,6 +58,15 @@ def infer(loss_at, *args):
     loss_at(*args).backward()
 
 
+def fit(loss_at):
+    for _ in range(3):
+        try:
+            check_no_nans(loss_at())
+        except NotSafeError:
+            continue
+    raise NotSafeError("All attempts have come to no numbers.")
+
+
 def check_no_nans(value):
     if torch.isnan(value).any():
         raise NotSafeError("Input data contains values that are no numbers.")
@@ -328,3 +337,13 @@ def test_a_package_that_factorises_a_matrix(library: str, package: str) -> None:
     assert event.called_from is not None
     assert event.called_from["lineno"] == 3
     assert "inputs that come twice" in (event.cause or "")
+
+
+@TORCH
+def test_a_package_that_gives_up_after_losses_that_it_has_refused(library: str, package: str) -> None:
+    text = (
+        f"import {package} as package\nx = torch.tensor([0.5], requires_grad=True)\n"
+        "package.fit(lambda: torch.log(x - 1).sum())"
+    )
+    event = left_by(library, text)
+    assert (event.op, event.lineno, event.filename) == ("log", 3, "<program>")

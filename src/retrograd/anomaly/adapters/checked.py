@@ -48,6 +48,14 @@ class Checked(NamedTuple):
     loss: Any
     leaves: bool
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the program that checks, and no installed package.
+
+        What a package does on such a loss is its own affair: a line search tries a point that is less far away.
+        """
+        return is_own(self.frame.f_code)
+
 
 def checked_loss(
     frame: FrameType | None,
@@ -91,11 +99,8 @@ def _can_be_seen_as(is_bad: Callable[[Any], bool], value: Any) -> bool:
 
 
 def _calling(frame: FrameType | None, is_internal: Callable[[CodeType], bool]) -> Iterator[FrameType]:
-    """The program's frames that have called each other without any library in between; none if a library reads.
-
-    What an installed package does on such a loss is its own affair: a line search tries a point that is less far away.
-    """
-    return takewhile(lambda each: not is_internal(each.f_code) and is_own(each.f_code), outwards(frame))
+    """The user's frames that have called each other without any library in between; none if a library reads."""
+    return takewhile(lambda each: not is_internal(each.f_code), outwards(frame))
 
 
 class _Conditions(NamedTuple):

@@ -58,7 +58,7 @@ def look_at_checked(frame: FrameType | None, value: Any, watch: Watch, inquest: 
         return
     around, seen = sites.user_frame(frame), watch.left_out
     found = checked_loss(around, sites.is_internal, _has_history, lambda loss: is_bad(loss._data), seen)
-    if found is None:
+    if found is None or not found.is_own:
         return
     loss, in_vain = found.loss, seen.note(found.frame.f_code, found.loss, type(value) is float)
     if in_vain or (found.leaves and not watch.is_silent):

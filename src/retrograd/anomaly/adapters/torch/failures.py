@@ -58,7 +58,13 @@ def explanation(
             event = event or _failure(each, model, context)
         if event is not None:
             return event
-    return None
+    return watch.left_out.met if _is_of_package(error) else None
+
+
+def _is_of_package(error: BaseException) -> bool:
+    """Whether an installed package has raised an error by itself."""
+    user, frame, _ = _places_of(error)
+    return user is not None and user[0] is frame and package_of(frame.f_code.co_filename) is not None
 
 
 def _refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
@@ -160,8 +166,7 @@ def _failure(error: BaseException, model: Any, context: dict[str, Any]) -> NaNEv
     user, frame, modules = _places_of(error)
     place = {} if user is None else place_fields(user[0].f_code, user[1])
     said = _SAID.match(str(error)) if isinstance(error, torch.linalg.LinAlgError) else None
-    package = None if user is None or user[0] is not frame else package_of(user[0].f_code.co_filename)
-    if said is None and (package is None or not _FACTORISES.search(str(error))):
+    if said is None and not (_is_of_package(error) and _FACTORISES.search(str(error))):
         return None
     led = None if user is None else led_to(user[0])
     op = "cholesky" if said is None else canonical(said["op"])
