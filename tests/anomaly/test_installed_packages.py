@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import linecache
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import ModuleType
 import pytest
 import torch
 
+import retrograd as rg
 from retrograd.anomaly import NaNEvent, diagnose, watch
 from retrograd.anomaly.libraries import is_own, package_of
 from retrograd.anomaly.report import format_event
@@ -37,6 +39,66 @@ class Model(torch.nn.Module):
 
     def forward(self, x):
         return self.norms[0](self.first(x) * 0.0)
+
+
+class NotSafeError(Exception):
+    pass
+
+
+def line_search(loss_at):
+    for scale in range(12):
+        loss = loss_at(scale)
+        if not torch.isfinite(loss):
+            continue
+        loss.backward()
+        return loss
+
+
+def infer(loss_at, *args):
+    loss_at(*args).backward()
+
+
+def fit(loss_at):
+    for _ in range(3):
+        try:
+            check_no_nans(loss_at())
+        except NotSafeError:
+            continue
+    raise NotSafeError("All attempts have come to no numbers.")
+
+
+def check_no_nans(value):
+    if torch.isnan(value).any():
+        raise NotSafeError("Input data contains values that are no numbers.")
+
+
+class Process:
+    def __init__(self, inputs, targets):
+        check_no_nans(inputs)
+        check_no_nans(targets)
+
+
+def traced(model, *args):
+    try:
+        return model(*args)
+    except ValueError as error:
+        raise ValueError("Error while computing the model.") from error
+
+
+class Made(type):
+    def __call__(cls, *args):
+        return super().__call__(*args)
+
+
+class Normal(torch.distributions.Normal, metaclass=Made):
+    pass
+
+
+def factorised(matrix):
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    if torch.any(info):
+        raise NotSafeError("Matrix not positive definite after repeatedly adding jitter up to 1.0e-04.")
+    return factor
 
 
 def entropy(p):
@@ -193,3 +255,95 @@ def test_what_the_author_of_a_program_can_change() -> None:
     for module in (importlib, pytest, sys.modules["retrograd"]):
         function = next(each for each in vars(module).values() if hasattr(each, "__code__"))
         assert not is_own(function.__code__)
+
+
+def test_a_package_may_leave_points_out(library: str, package: str) -> None:
+    """A line search that comes upon a loss which is not finite tries another point; that is no training in vain."""
+    text = (
+        f"import {package} as package\nx = torch.tensor([1.0], requires_grad=True)\n"
+        "package.line_search(lambda scale: torch.log((scale - 11) * x).sum())\n(x * 1).sum().backward()"
+    )
+    w = run(library, text)
+    assert (w.events, w.left_out.total) == ((), 0)
+
+
+def test_the_programs_own_name_of_data_comes_first(library: str, package: str) -> None:
+    """And not what a package calls it on the way: ``args[0]``."""
+    text = (
+        f"import {package} as package\nx = torch.tensor([1.0, float('nan')])\nw = torch.ones(2, requires_grad=True)\n"
+        "package.infer(lambda values: (values * w).sum(), x)"
+    )
+    assert [*only_event(run(library, text)).operands] == ["x"]
+
+
+TORCH = pytest.mark.parametrize("library", ["torch"], indirect=True)
+
+
+def left_by(library: str, text: str) -> NaNEvent:
+    """The event of an error that a package raises."""
+    linecache.cache["<program>"] = (len(text), None, text.splitlines(keepends=True), "<program>")
+    with (
+        pytest.raises(Exception, match=r"no numbers|computing the model|not positive definite") as raised,
+        watch() as w,
+    ):
+        exec(compile(text, "<program>", "exec"), {"torch": rg if library == "retrograd" else torch})
+    assert w.event is not None
+    assert raised.value.__notes__
+    format_event(w.event)
+    return w.event
+
+
+@TORCH
+def test_data_that_a_package_refuses_by_itself(library: str, package: str) -> None:
+    text = (
+        f"import {package} as package\nx = torch.ones(2)\ny = torch.log(torch.tensor([1.0, -1.0]))\n"
+        "package.Process(x, y)"
+    )
+    event = left_by(library, text)
+    assert (event.kind, [*event.operands], event.index) == ("leaf", ["y"], (1,))
+    assert event.harmed == "an argument of what raised NotSafeError"
+    assert event.filename == "<program>"
+
+
+def test_an_error_that_a_package_raises_again(library: str, package: str) -> None:
+    text = (
+        f"import {package} as package\ndef model(x):\n    return torch.distributions.Normal(x, 1.0)\n"
+        "w = torch.ones(2, requires_grad=True)\nx = torch.tensor([0.0, 2.0])\n"
+        "package.traced(lambda x: model(torch.log(w - x)), x)"
+    )
+    event = left_by(library, text)
+    assert (event.op, event.index, event.lineno) == ("log", (1,), 6)
+
+
+def test_a_distribution_that_a_package_makes_for_the_program(library: str, package: str) -> None:
+    """The line is the one that names it, and so is what it is given there."""
+    text = (
+        f"import {package} as package\ns = torch.tensor(-0.5, requires_grad=True)\n"
+        "package.traced(lambda scale: package.Normal(0.0, scale), s)"
+    )
+    event = left_by(library, text)
+    assert (event.filename, event.lineno) == ("<program>", 3)
+    assert event.remedy is None or "clamp" in event.remedy
+
+
+@TORCH
+def test_a_package_that_factorises_a_matrix(library: str, package: str) -> None:
+    text = (
+        f"import {package} as package\nx = torch.tensor([[1.0], [1.0]], requires_grad=True)\n"
+        "package.factorised(x @ x.T - 0.5 * torch.eye(2))"
+    )
+    event = left_by(library, text)
+    assert (event.kind, event.op, event.function) == ("error", "cholesky", "factorised")
+    assert event.called_from is not None
+    assert event.called_from["lineno"] == 3
+    assert "inputs that come twice" in (event.cause or "")
+
+
+@TORCH
+def test_a_package_that_gives_up_after_losses_that_it_has_refused(library: str, package: str) -> None:
+    text = (
+        f"import {package} as package\nx = torch.tensor([0.5], requires_grad=True)\n"
+        "package.fit(lambda: torch.log(x - 1).sum())"
+    )
+    event = left_by(library, text)
+    assert (event.op, event.lineno, event.filename) == ("log", 3, "<program>")

@@ -162,3 +162,44 @@ def test_what_was_computed_without_a_gradient_is_not_called_data() -> None:
     for steps in (False, True):
         again = only_event(run("torch", UNTRACED, steps))
         assert (again.op, again.lineno, diagnose(again).number) == ("div", 4, 16)
+
+
+LIKELIHOOD = """\
+def gap(value, mean):
+    return value - mean
+def likelihood(value, mean, matrix):
+    half = torch.linalg.solve_triangular(torch.linalg.cholesky(matrix), gap(value, mean).unsqueeze(-1), upper=False)
+    return half.square().sum()
+noise = torch.tensor([1.0, 2.0], requires_grad=True)
+"""
+
+
+@libraries
+def test_data_is_found_behind_a_matrix_that_is_well_conditioned(library: str) -> None:
+    """A graph keeps neither what was subtracted from nor the right side of a system of equations."""
+    text = LIKELIHOOD + (
+        f"{LEAF}targets = torch.tensor([1.0, float('nan')])\n"
+        "loss = likelihood(targets, x, torch.diag(noise))\nloss.backward()"
+    )
+    event = only_event(run(library, text))
+    assert (event.kind, event.index, [*event.operands]) == ("leaf", (1,), ["targets"])
+
+
+def test_infinities_that_went_into_a_system_of_equations_are_no_mask() -> None:
+    text = LIKELIHOOD + (
+        f"{LEAF}times = torch.tensor([0.0, 1.0])\n"
+        "mean = x * torch.log(times)  # born here\n"
+        "loss = likelihood(torch.tensor([1.0, 2.0]), mean, torch.diag(noise))\nloss.backward()"
+    )
+    event = only_event(run("torch", text))
+    assert (event.kind, event.lineno, event.index) == ("leaf", line(text), (0,))
+
+
+def test_a_matrix_is_not_blamed_where_nothing_is_known_of_the_right_side() -> None:
+    text = LIKELIHOOD + (
+        f"{LEAF}def step():\n    targets = torch.tensor([1.0, float('nan')])\n"
+        "    return likelihood(targets, x, torch.diag(noise))"
+    )
+    event = only_event(run("torch", text, function=True))
+    assert "singular" not in (event.cause or "")
+    assert "not finite already" in (event.cause or "")

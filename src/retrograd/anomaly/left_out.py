@@ -7,6 +7,8 @@ from typing import Any
 
 MOST = 8  # batches in a row, after which something is wrong that does not pass
 
+_MOST_MET = 32  # losses that packages have checked and that are explained
+
 IN_VAIN = (
     f"The program has left out {MOST} batches in a row for a loss that is not finite. As long as that goes on, nothing "
     "is trained, and nothing more is said of it."
@@ -20,10 +22,15 @@ class LeftOut:
     ----------
     total
         How many there were.
+    met
+        The event of a loss that an installed package has checked since a derivative was asked for last: if it fails,
+        that may be why.
     """
 
     def __init__(self) -> None:
         self.total = 0
+        self.met: Any = None
+        self._to_meet = _MOST_MET
         self._in_a_row: dict[Any, int] = {}
         self._latest: dict[Any, weakref.ref[Any]] = {}
         self._by_number: set[Any] = set()
@@ -42,6 +49,12 @@ class LeftOut:
         self._in_a_row[place] = self._in_a_row.get(place, 0) + 1
         return self._in_a_row[place] == MOST
 
+    def may_meet(self) -> bool:
+        """Whether such an event is wanted: the first one, and of a package that goes on and on only the first few."""
+        wanted = self.met is None and self._to_meet > 0
+        self._to_meet -= wanted
+        return wanted
+
     def is_fine(self, place: Any) -> None:
         """A loss is finite there."""
         if self._in_a_row:
@@ -50,5 +63,6 @@ class LeftOut:
 
     def goes_on(self) -> None:
         """A derivative is asked for: where numbers are looked at, the last one was finite."""
+        self.met = None
         while self._by_number:
             self.is_fine(self._by_number.pop())

@@ -114,6 +114,14 @@ def trace_of(error: BaseException) -> Iterator[TracebackType]:
         trace = trace.tb_next
 
 
+def with_causes(error: BaseException) -> list[BaseException]:
+    """An error, and those from which it was raised again, with other words; the first of them first."""
+    errors = [error]
+    while (cause := errors[0].__cause__) is not None and cause not in errors:
+        errors.insert(0, cause)
+    return errors
+
+
 def rendered_for_notebooks(error: BaseException) -> list[str]:
     """What IPython is to show of an error: its usual traceback, down to the user's line. It calls this itself."""
     cut_below_user(error)

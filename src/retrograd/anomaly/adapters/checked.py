@@ -18,7 +18,7 @@ from retrograd.anomaly.adapters.making import sources
 from retrograd.anomaly.adapters.syntax import body, inside, variables_in
 from retrograd.anomaly.adapters.variables import local_variables, value_of
 from retrograd.anomaly.left_out import LeftOut
-from retrograd.anomaly.libraries import outwards
+from retrograd.anomaly.libraries import is_own, outwards
 
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
 _TRAINS = frozenset(("backward", "grad", "step"))  # what a batch is left out of that is not finite
@@ -48,6 +48,14 @@ class Checked(NamedTuple):
     loss: Any
     leaves: bool
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the program that checks, and no installed package.
+
+        What a package does on such a loss is its own affair: a line search tries a point that is less far away.
+        """
+        return is_own(self.frame.f_code)
+
 
 def checked_loss(
     frame: FrameType | None,
@@ -71,10 +79,13 @@ def checked_loss(
     left_out
         Told of functions whose losses are finite.
     """
-    for each in islice(_calling(frame, is_internal), _NEAR):
+    for number, each in enumerate(islice(_calling(frame, is_internal), _NEAR)):
+        own = is_own(each.f_code)
+        if not own and (number or left_out.met is not None):
+            return None  # packages look at much else, and often
         conditions = _conditions(each.f_code)
-        for leaves, names in ((True, conditions.leave), (False, conditions.skip)):
-            for value in _values(each, names, has_history):
+        for leaves, names in ((True, conditions.leave), (False, conditions.skip if own else ())):
+            for value in _values(each, names, has_history, own):
                 if _can_be_seen_as(is_bad, value):
                     return Checked(each, value, leaves)
         if conditions.leave or conditions.skip:
@@ -141,15 +152,21 @@ def _leaves(node: ast.AST) -> bool:
     return isinstance(node, _LEAVES)
 
 
-def _values(frame: FrameType, names: Iterable[str], has_history: Callable[[Any], bool]) -> Iterator[Any]:
-    """The tensors with a history that have these names, or that a number or truth value of these is made from."""
+def _values(
+    frame: FrameType, names: Iterable[str], has_history: Callable[[Any], bool], thorough: bool
+) -> Iterator[Any]:
+    """The tensors with a history that have these names, or that a number or truth value of these is made from.
+
+    What such a number is made from is looked for as far as it goes, if that is to be ``thorough``; else in one step.
+    """
     names = list(names)
+    first = len(names)
     if not names:
         return
     variables = local_variables(frame)
-    for name in names:  # which grow
+    for number, name in enumerate(names):  # which grow
         value = value_of(variables if name.partition(".")[0] in variables else frame.f_globals, name)
         if has_history(value):
             yield value
-        else:
+        elif thorough or number < first:
             names += (each for each in sources(frame.f_code, name) if each not in names)

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 from retrograd.anomaly.adapters.making import made
 from retrograd.anomaly.adapters.place import place_fields, variables_read, written_at
 from retrograd.anomaly.adapters.variables import RAISE, named_variables
-from retrograd.anomaly.libraries import trace_of
+from retrograd.anomaly.libraries import is_between, is_own, trace_of
 from retrograd.anomaly.names import canonical
+
+_ABOUT_OTHERS = (AttributeError, ImportError, LookupError, NameError, OSError, SyntaxError, TypeError)  # than values
 
 
 class Held(NamedTuple):
@@ -64,17 +66,26 @@ class Refused:
         self, error: BaseException, is_internal: Callable[[CodeType], bool], holds_nan: Callable[[Any], bool]
     ) -> None:
         self._holds_nan = holds_nan
-        self._is_about_values = isinstance(error, (RuntimeError, ValueError))  # and not about names, types or places
+        self._is_about_values = isinstance(error, Exception) and not isinstance(error, _ABOUT_OTHERS)
         self._frames: list[tuple[FrameType, int]] = []  # the user's, the outermost first
-        self._called: FrameType | None = None
+        self._called: list[FrameType] = []  # by the innermost of these, the outermost first
         self._innermost: FrameType | None = None
         for each in trace_of(error):
             self._innermost = each.tb_frame
             if not is_internal(each.tb_frame.f_code):
                 self._frames.append((each.tb_frame, each.tb_lasti))
-                self._called = None
+                self._called = []
             else:
-                self._called = self._called or each.tb_frame
+                self._called.append(each.tb_frame)
+        if not self._called and self._has_raised():
+            self._leave_out_packages()
+
+    def _leave_out_packages(self) -> None:
+        """An installed package that has raised an error by itself is what was called, by the program's own code."""
+        own = max((number for number, (frame, _) in enumerate(self._frames) if is_own(frame.f_code)), default=None)
+        if own is not None:
+            self._called = [frame for frame, _ in self._frames[own + 1 :]]
+            del self._frames[own + 1 :]
 
     @property
     def frame(self) -> FrameType | None:
@@ -86,21 +97,23 @@ class Refused:
 
         Nor is there one where the program itself has raised the error.
         """
-        if not self._is_about_values or (self._called is None and self._has_raised()):
+        if not self._is_about_values or (not self._called and self._has_raised()):
             return None
-        given = arguments_in(self._called)
+        given = arguments_in(self._called[0] if self._called else None)
         read = (each.value for each in self._read())
-        return next((each for each in (*given, *read) if self._holds_nan(each)), None)
+        deeper = (frame for frame in reversed(self._called[1:]) if not is_between(frame.f_code))  # of packages
+        inside = (each for frame in deeper for each in arguments_in(frame))
+        return next((each for each in (*given, *read, *inside) if self._holds_nan(each)), None)
 
     def violation(self) -> Violation | None:
         """The finite parameter that a distribution has refused; None where the error is about something else."""
-        known = {} if self._innermost is None or self._called is None else dict(self._innermost.f_locals)
+        known = {} if self._innermost is None or not self._called else dict(self._innermost.f_locals)
         constraint, owner, value = (known.get(name) for name in ("constraint", "self", "value"))  # as both have them
         if not self._is_about_values or not self._frames or not hasattr(constraint, "check"):
             return None
         if value is None or not hasattr(type(owner), "arg_constraints") or not hasattr(value, "detach"):
             return None
-        frame, at = self._frames[-1]
+        frame, at = self._making(type(owner).__name__)
         name = str(known.get("param") or known.get("name"))
         values, valid = value.detach(), known["valid"].detach()
         element = None
@@ -114,35 +127,56 @@ class Refused:
         told["text"] = _text_given(written_at(frame.f_code, at), type(owner), name)
         return Violation(value, element, told, frame.f_code, at)
 
+    def _making(self, kind: str) -> tuple[FrameType, int]:
+        """Where a call is written that makes something of a kind, by its name; else where the user's code was last."""
+        for frame, at in reversed(self._frames):
+            call = written_at(frame.f_code, at)
+            if isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] == kind:
+                return frame, at
+        return self._frames[-1]
+
     def _has_raised(self) -> bool:
         """Whether the user's innermost function was at a ``raise`` or ``assert``."""
         return not self._frames or self._frames[-1][0].f_code.co_code[self._frames[-1][1]] == RAISE
 
-    def _read(self) -> Iterator[Held]:
-        """The variables that the line reads which called the function."""
+    def _read(self, level: int = -1) -> Iterator[Held]:
+        """The variables with NaN that the line reads which called the function, or of one further out."""
         if self._frames:
-            names = variables_read(self._frames[-1][0].f_code, self._frames[-1][1])
-            yield from (each for each in self._held(-1) if each.name in names)
+            names = variables_read(self._frames[level][0].f_code, self._frames[level][1])
+            yield from (each for each in self._held(level) if each.name in names)
+
+    def _levels(self) -> Iterator[int]:
+        """Those of the user's functions that are looked at, from the innermost to the first of the program's own."""
+        for level in range(len(self._frames) - 1, -1, -1):
+            yield level
+            if is_own(self._frames[level][0].f_code):
+                return
 
     def _held(self, level: int) -> list[Held]:
         """The variables with NaN of one of the user's functions."""
         frame, at = self._frames[level]
         return [Held(name, value, frame, at) for name, value in named_variables(frame) if self._holds_nan(value)]
 
+    def _handed_in(self, level: int, value: Any) -> tuple[int, Held | None]:
+        """What the program's own next function outwards calls a value that is in the variables of one further in."""
+        for outer in range(level - 1, -1, -1):
+            if is_own(self._frames[outer][0].f_code):
+                held = next((each for each in self._held(outer) if each.value is value), None)
+                if held is not None:
+                    return outer, held
+        return level, None
+
     def first_held(self) -> Held | None:
         """The variable from which, by way of others with NaN, what was refused has been made."""
-        found = next(self._read(), None)
-        level = len(self._frames) - 1
+        level, found = next(((level, each) for level in self._levels() for each in self._read(level)), (0, None))
         seen = []
         while found is not None:
             seen.append((level, found.name))
             behind = made(found.frame.f_code, found.name).variables
             here = (each for each in self._held(level) if each.name in behind and (level, each.name) not in seen)
             earlier = next(here, None)
-            if earlier is None and level > 0:  # it was handed in, perhaps
-                value = found.value
-                earlier = next((each for each in self._held(level - 1) if each.value is value), None)
-                level -= earlier is not None
+            if earlier is None:  # it was handed in, perhaps, by way of packages
+                level, earlier = self._handed_in(level, found.value)
             if earlier is None:
                 break
             found = earlier

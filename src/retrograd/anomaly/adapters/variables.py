@@ -15,7 +15,7 @@ from typing import Any
 
 from retrograd.anomaly.adapters.making import left_over, made, unpacked_with
 from retrograd.anomaly.adapters.place import variables_read
-from retrograd.anomaly.libraries import is_library, outwards, trace_of, user_frames
+from retrograd.anomaly.libraries import is_library, is_own, outwards, trace_of, user_frames
 
 _MOST = 200  # items of a container that are looked through
 _MOST_HELD = 10_000  # things at one depth that are looked through
@@ -98,6 +98,14 @@ def variables_around(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
     """The :func:`named_variables` of these frames, the innermost first."""
     for each in user_frames(frame):
         yield from named_variables(each)
+
+
+def frames_that_name(frame: FrameType | None) -> list[FrameType]:
+    """The user's frames in the order in which they are asked for a name, from ``frame`` outwards.
+
+    What the program itself calls something comes before what an installed package does, such as ``args[0]``.
+    """
+    return sorted(user_frames(frame), key=lambda each: not is_own(each.f_code))
 
 
 def member_of(frame: FrameType, written: str) -> Any:

@@ -11,6 +11,7 @@ from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue.safeguards import set_before, usual_eps
 from retrograd.anomaly.event import was_given_bad
 from retrograd.anomaly.half import vanishes
+from retrograd.anomaly.libraries import package_of
 from retrograd.anomaly.names import is_normalisation
 from retrograd.anomaly.surroundings import Operand
 
@@ -197,7 +198,7 @@ def weightless(scene: Scene) -> Finding | None:
 
 @cause(42, "matrix that is singular or not positive definite")
 def singular(scene: Scene) -> Finding | None:
-    if scene.op not in _SOLVERS or not _is_singular(scene):
+    if scene.op not in _SOLVERS or not _is_singular(scene) or _may_be_given_bad(scene):
         return None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
@@ -212,6 +213,14 @@ def singular(scene: Scene) -> Finding | None:
         if scene.op == "cholesky"
         else "is singular, or nearly so"
     )
+    if scene.context.get("error") and scene.op == "cholesky" and _is_of_package(scene):
+        return Finding(
+            "The matrix has no Cholesky factor. It is made of what the package is given: a covariance matrix has two "
+            "rows that are equal, or nearly so, where two inputs are, or where the length over which its kernel falls "
+            "is large beside the distances between the inputs. Leave out inputs that come twice, scale the others, "
+            "compute in float64 (.double() of model and data), or give it a larger noise or jitter for the diagonal "
+            "(a lower bound on the noise, such as 1e-4). If it went well for some updates, the last one was too large.",
+        )
     said = scene.context.get("error")
     error = f" ({said})" if said and said not in (scene.event.note or "") else ""
     return Finding(
@@ -221,6 +230,17 @@ def singular(scene: Scene) -> Finding | None:
         scene.replaced(site, 0, lambda text, _: regular(text), "A", "input", "a"),
         f"A = {regular(scene.called(first(scene.birth), 'A'))}",
     )
+
+
+def _is_of_package(scene: Scene) -> bool:
+    """Whether the matrix is one of an installed package's own."""
+    return package_of(scene.event.filename or "") is not None
+
+
+def _may_be_given_bad(scene: Scene) -> bool:
+    """Whether nothing is known of an operand, whose numbers may be what is wrong, and no error has named the matrix."""
+    unknown = any(each.value is None and each.shape is None and not each.constant for each in scene.birth.args[:2])
+    return unknown and bool(scene.context.get("unkept")) and not scene.context.get("error")
 
 
 def _is_singular(scene: Scene) -> bool:

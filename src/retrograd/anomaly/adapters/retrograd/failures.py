@@ -17,6 +17,7 @@ from retrograd.anomaly.adapters.retrograd.tangents import TangentInquest
 from retrograd.anomaly.adapters.retrograd.variables import Names
 from retrograd.anomaly.adapters.variables import variables_left_by
 from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.libraries import with_causes
 from retrograd.anomaly.monitor import Watch
 from retrograd.core import sites, state
 from retrograd.core.errors import LinAlgError
@@ -37,6 +38,11 @@ def explanation(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEven
     inquest
         How to look for what has gone wrong.
     """
+    return next(filter(None, (_explained(each, watch, inquest) for each in with_causes(error))), None)
+
+
+def _explained(error: BaseException, watch: Watch, inquest: Inquire) -> NaNEvent | None:
+    """The same of one error of those that were raised from each other."""
     tensor = next((each for each in arguments_of(error) if holds_nan(each._data)), None)
     if tensor is not None and (event := _refused_argument(error, tensor, watch, inquest)) is not None:
         return replace(event, harmed=f"an argument of what raised {type(error).__name__}")
@@ -52,7 +58,7 @@ def look_at_checked(frame: FrameType | None, value: Any, watch: Watch, inquest: 
         return
     around, seen = sites.user_frame(frame), watch.left_out
     found = checked_loss(around, sites.is_internal, _has_history, lambda loss: is_bad(loss._data), seen)
-    if found is None:
+    if found is None or not found.is_own:
         return
     loss, in_vain = found.loss, seen.note(found.frame.f_code, found.loss, type(value) is float)
     if in_vain or (found.leaves and not watch.is_silent):

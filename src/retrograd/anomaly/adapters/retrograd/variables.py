@@ -11,7 +11,13 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.retrograd.births import as_array
 from retrograd.anomaly.adapters.retrograd.elements import holds_nan, is_bad
-from retrograd.anomaly.adapters.variables import members_of, modules_behind, named_variables, variables_around
+from retrograd.anomaly.adapters.variables import (
+    frames_that_name,
+    members_of,
+    modules_behind,
+    named_variables,
+    variables_around,
+)
 from retrograd.anomaly.libraries import user_frames
 from retrograd.core.tensor import Tensor
 
@@ -43,8 +49,8 @@ class Names:
         return known
 
     def _frames_held(self) -> Iterator[_Held]:
-        """What the frames hold, from the innermost outwards, each looked at when first asked for."""
-        for number, frame in enumerate(self._frames()):
+        """What the frames hold, each looked at when first asked for."""
+        for number, frame in enumerate(frames_that_name(self.frame)):
             if number == len(self._held):
                 self._held.append(_Held(frame))
             yield self._held[number]

@@ -87,6 +87,8 @@ class Call:
         Whether its tensors are still here.
     overwritten
         The tensors in place of which ``outputs`` has copies, since they have been written to.
+    shape
+        Of the first result, where that is known though the result is not.
     """
 
     name: str
@@ -108,6 +110,7 @@ class Call:
     bad: bool = False
     kept: bool = field(default=True, repr=False)
     overwritten: list[Tensor] = field(default_factory=list, repr=False)
+    shape: tuple[int, ...] | None = None
 
     @property
     def known(self) -> bool:

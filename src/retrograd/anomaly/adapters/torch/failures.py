@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from retrograd.anomaly.adapters.place import place_fields, variables_read
+from retrograd.anomaly.adapters.place import own_line, place_fields, variables_read
 from retrograd.anomaly.adapters.refused import Refused
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad, node_of
 from retrograd.anomaly.adapters.torch.findings import Findings
@@ -19,11 +19,12 @@ from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.refusals import refusal
 from retrograd.anomaly.adapters.variables import members_of, named_variables, variables_left_by
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.libraries import led_to, trace_of
+from retrograd.anomaly.libraries import led_to, package_of, trace_of, with_causes
 from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operation, Surroundings
 
+_FACTORISES = re.compile(r"not (?:be )?positive[- ]definite|not p\.?[ds]\.?d?\b", re.IGNORECASE)
 _SAID = re.compile(r"(?:torch\.)?(?P<op>[\w.]+): (?:\(Batch element (?P<element>\d+)\))?")
 
 
@@ -49,9 +50,21 @@ def explanation(
     findings_at
         How to look for what has gone wrong, as a frame sees it.
     """
-    if not isinstance(error, torch.linalg.LinAlgError):
-        return _refused_loss(error, watch, findings_at) or _refused_argument(error, findings_at)
-    return _refused_matrix(error, findings_at) or _failure(error, model, context)
+    for each in with_causes(error):
+        if isinstance(each, torch.linalg.LinAlgError):
+            event = _refused_matrix(each, findings_at) or _failure(each, model, context)
+        else:
+            event = _refused_loss(each, watch, findings_at) or _refused_argument(each, findings_at)
+            event = event or _failure(each, model, context)
+        if event is not None:
+            return event
+    return watch.left_out.met if _is_of_package(error) else None
+
+
+def _is_of_package(error: BaseException) -> bool:
+    """Whether an installed package has raised an error by itself."""
+    user, frame, _ = _places_of(error)
+    return user is not None and user[0] is frame and package_of(frame.f_code.co_filename) is not None
 
 
 def _refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
@@ -149,21 +162,23 @@ def _places_of(error: BaseException) -> tuple[tuple[FrameType, int] | None, Fram
 
 
 def _failure(error: BaseException, model: Any, context: dict[str, Any]) -> NaNEvent | None:
-    """The event of a matrix that linear algebra has refused for what it is."""
-    said = _SAID.match(str(error))
-    if said is None:
-        return None
-    op = canonical(said["op"])
+    """The event of a matrix that linear algebra has refused for what it is, or an installed package that factorises."""
     user, frame, modules = _places_of(error)
     place = {} if user is None else place_fields(user[0].f_code, user[1])
+    said = _SAID.match(str(error)) if isinstance(error, torch.linalg.LinAlgError) else None
+    if said is None and not (_is_of_package(error) and _FACTORISES.search(str(error))):
+        return None
+    led = None if user is None else led_to(user[0])
+    op = "cholesky" if said is None else canonical(said["op"])
     operation = Operation(op=op, code_line=place.get("code_line"), lineno=place.get("lineno"))
     return NaNEvent(
         kind="error",
         op=op,
         is_backward=frame is not None and frame.f_globals.get("__name__") == "torch.autograd.graph",
-        index=None if said["element"] is None else (int(said["element"]),),
+        index=None if said is None or said["element"] is None else (int(said["element"]),),
         note=f"{_kind_of(error)}: {error}",
         surroundings=Surroundings(operation=operation, library="torch", context={**context, "error": str(error)}),
+        called_from=None if led is None else own_line(*led),
         **Names(model or (modules[-1] if modules else None), frame).layer(modules),
         **place,
     )

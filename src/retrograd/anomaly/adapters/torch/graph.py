@@ -186,6 +186,8 @@ def _call(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call
     )
     if site is not None:
         call.code, call.at = site
+    with contextlib.suppress(Exception):  # nested tensors have no shape
+        call.shape = tuple(node._input_metadata[0].shape)
     for argument in arguments:
         if argument.made_by is not None and argument.value is not None:
             argument.made_by.outputs[argument.output] = argument.value

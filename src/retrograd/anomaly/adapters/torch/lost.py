@@ -7,7 +7,7 @@ from torch import Tensor
 from retrograd.anomaly.adapters.place import variables_read
 from retrograd.anomaly.adapters.shapes import broadcasts
 from retrograd.anomaly.adapters.torch.calls import Argument, Call
-from retrograd.anomaly.adapters.torch.names import Names
+from retrograd.anomaly.adapters.torch.names import Names, key_of
 
 
 def lost_data(names: Names, call: Call, argument: Argument) -> Tensor | None:
@@ -17,14 +17,16 @@ def lost_data(names: Names, call: Call, argument: Argument) -> Tensor | None:
     others; among these only one counts that is the only one, and no single number.
     """
     output = call.outputs[0]
+    shape = call.shape if output is None else tuple(output.shape)
     suspects = [
         (name, value)
         for name, value in names.data()
-        if output is None or not call.pointwise or broadcasts(value.shape, output.shape)
+        if shape is None or not call.pointwise or broadcasts(value.shape, shape)
     ]
     read = variables_read(call.code, call.at)
     named = [value for name, value in suspects if name in read]
     if named:
         return named[0]
-    others = {id(value): value for _, value in suspects if value.dim()}
-    return next(iter(others.values())) if len(others) == 1 and output is not None else None
+    others = {key_of(value): value for _, value in suspects if value.dim()}
+    tells = output is not None or (call.pointwise and shape is not None)
+    return next(iter(others.values())) if len(others) == 1 and tells else None

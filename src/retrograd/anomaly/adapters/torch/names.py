@@ -13,10 +13,12 @@ from torch import Tensor
 from retrograd.anomaly.adapters.making import calls_behind
 from retrograd.anomaly.adapters.torch.calls import has_nan, is_bad, node_of
 from retrograd.anomaly.adapters.variables import (
+    frames_that_name,
     local_variables,
     member_of,
     members_of,
     modules_behind,
+    named_variables,
     under_way,
     variables_around,
 )
@@ -41,21 +43,22 @@ class Names:
         self.model = model if isinstance(model, torch.nn.Module) else next(_modules(frame), None)
         members = [] if self.model is None else list(members_of(self.model))
         self._members = {id(member): name for name, member in members}
-        self._by_storage = {_key(member): name for name, member in members}
-        self._earlier = {_key(tensor): name for name, tensor in earlier}
+        self._by_storage = {key_of(member): name for name, member in members}
+        self._earlier = {key_of(tensor): name for name, tensor in earlier}
         self._modules = {} if self.model is None else {module: name for name, module in self.model.named_modules()}
 
     def member(self, tensor: Tensor) -> str | None:
         """The name of a parameter or buffer; None if it is neither."""
-        return self._members.get(id(tensor)) or self._by_storage.get(_key(tensor))
+        return self._members.get(id(tensor)) or self._by_storage.get(key_of(tensor))
 
     def is_buffer(self, name: str) -> bool:
         return self.model is not None and any(name == each for each, _ in self.model.named_buffers())
 
     def tensor(self, tensor: Tensor) -> str | None:
         """The name of a parameter, a buffer or a variable; None if it has none."""
-        key = _key(tensor)
-        held = (name for name, value in self._variables() if isinstance(value, Tensor) and _key(value) == key)
+        key = key_of(tensor)
+        variables = (each for frame in frames_that_name(self.frame) for each in named_variables(frame))
+        held = (name for name, value in variables if isinstance(value, Tensor) and key_of(value) == key)
         return self.member(tensor) or next(held, None) or self._earlier.get(key) or self._elsewhere.get(key)
 
     def _variables(self) -> Iterator[tuple[str, Any]]:
@@ -68,7 +71,7 @@ class Names:
         for variable, module in self._variables():
             if isinstance(module, torch.nn.Module) and module is not self.model:
                 for name, member in members_of(module):
-                    names.setdefault(_key(member), f"{variable}.{name}")
+                    names.setdefault(key_of(member), f"{variable}.{name}")
         return names
 
     def data(self) -> Iterator[tuple[str, Tensor]]:
@@ -131,7 +134,7 @@ class Names:
         return fields
 
 
-def _key(tensor: Tensor) -> Any:
+def key_of(tensor: Tensor) -> Any:
     """Equal for two tensors that are the same elements of the same memory."""
     if tensor.layout is not torch.strided or tensor.numel() == 0 or tensor.device.type == "meta":
         return id(tensor)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.shapes import broadcasts
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, bad, can_be_bad, has_nan, is_bad
-from retrograd.anomaly.names import canonical
+from retrograd.anomaly.names import TRANSPARENT, canonical
 
 
 @dataclass(eq=False)
@@ -82,7 +82,8 @@ def origin_of(
     alone = search.only_lacking() if passed_on else []
     doubtful = [next((each for each in masks if each.call is doubt.call), doubt) for doubt in search.doubtful]
     turns = [replace(turn, sure=not search.may_be_born_before(masks)) for turn in search.turns]
-    for found in (certain, lost, turns, doubtful, alone, search.vague, search.placed):
+    mixed = [each for each in search.placed if search.is_mixed(each.call)]
+    for found in (certain, lost, turns, doubtful, alone, mixed, search.vague, search.placed):
         first = min(found, key=lambda each: each.call.order, default=None)
         if first is not None:
             first.path = search.way(first.call)
@@ -131,6 +132,11 @@ class _Search:
         while (following := self._visits[found[-1]].towards) is not None:
             found.append(following)
         return tuple(found)
+
+    def is_mixed(self, call: Call) -> bool:
+        """Whether what an operation gives went on into sums of products next, where no mask is meant."""
+        names = (canonical(each.name) for each in self.way(call)[1:])
+        return next((each for each in names if each not in _HARMLESS and each not in TRANSPARENT), None) in _MIXING
 
     def lost(self, lost_data: Callable[[Call, Argument], Tensor | None]) -> tuple[list[Origin], list[Origin]]:
         """The arguments that nothing has kept and that are known all the same: those that are no masks, and others."""
@@ -214,6 +220,7 @@ class _Search:
 
 
 _HARMLESS = ("add", "mean", "mul", "neg", "rsub", "sub", "sum")  # which pass on what is bad, and make it of masks only
+_MIXING = ("addmm", "baddbmm", "bmm", "cholesky_solve", "conv", "dot", "inv", "linear", "matmul", "mm", "mv", "solve")
 _MASKS = ("masked_fill", "where")  # which may have written an infinity that does no harm
 
 

@@ -65,6 +65,11 @@ class Reads:
         found = checked_loss(frame, is_internal, has_history, self._is_bad, watch.left_out)
         if found is None:
             return
+        if not found.is_own:
+            if found.leaves and watch.left_out.may_meet():
+                with self._monitor._at_work():
+                    watch.left_out.met = born_before(found.loss, self._monitor._findings_at(found.frame))
+            return
         in_vain = watch.left_out.note(found.frame.f_code, found.loss, type(value) is float)
         if in_vain or (found.leaves and not watch.is_silent):
             with self._monitor._at_work():
