@@ -41,6 +41,12 @@ class Model(torch.nn.Module):
 
 def entropy(p):
     return -(p * torch.log(p)).sum()
+
+
+def fit(model, batches):
+    for Xi, yi in batches:
+        loss = ((model(Xi) - yi) ** 2).mean()
+        loss.backward()
 """
 MODEL = """\
 model = package.Model(0.0)
@@ -124,6 +130,23 @@ def test_bad_data_are_told_where_the_program_gives_them_to_a_package(package: st
     assert (event.kind, event.code_line) == ("leaf", "loss = (model(a).sum(1) - b).sum()")
     assert (event.called_from, event.layer_name) == (None, "first")
     assert event.remedy == "a, b = (each[torch.isfinite(a).reshape(len(a), -1).all(1)] for each in (a, b))"
+
+
+FITTED = """\
+head = torch.nn.Linear(2, 1)
+def model(inputs):
+    return head(inputs)
+data = [(torch.tensor([[1.0, 2.0], [3.0, float("nan")]]), torch.ones(2, 1))]
+package.fit(model, data)
+"""
+
+
+def test_no_line_is_told_to_drop_samples_where_only_a_package_has_the_batch(library: str, package: str) -> None:
+    event = only_event(run(library, f"import {package} as package\n{FITTED}"))
+    assert (event.kind, event.index, event.remedy) == ("leaf", (1, 1), None)
+    assert f"Leave such samples out of what {package} is given." in (event.cause or "")
+    if library == "torch":
+        assert event.operands.keys() == {"inputs"}  # as the program's line has it
 
 
 OWN = """\

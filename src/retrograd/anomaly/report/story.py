@@ -240,7 +240,11 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
     if event.kind == "leaf" and event.remedy_lineno is not None:
         return f"Change line {line} as above"
     if line and (remedy.startswith("assert ") or (event.kind == "leaf" and not _is_state(event))):
-        return f"Put the line above before line {line}, where the value is used"
+        taken = context_of(event).get("taken")
+        if taken is None:
+            return f"Put the line above before line {line}, where the value is used"
+        file = "" if taken["filename"] == event.filename else f" of {_shortened(taken['filename'])}"
+        return f"Put the line above before line {taken['lineno']}{file}, the first one that has the batch"
     if event.kind == "leaf":
         return "Mend where it comes from, or put the line above after the model was made and loaded"
     if _LAYER_MADE.match(remedy):
