@@ -14,7 +14,8 @@ import torch
 from retrograd.anomaly import NaNEvent, diagnose, watch
 from retrograd.anomaly.libraries import is_own, package_of
 from retrograd.anomaly.report import format_event
-from tests.anomaly.both import libraries, mended, only_event, run, runs
+from tests.anomaly.both import libraries, line, mended, only_event, run, runs
+from tests.anomaly.disguises import HERE
 
 PACKAGE = """\
 {imports}
@@ -41,6 +42,10 @@ class Model(torch.nn.Module):
 
 def entropy(p):
     return -(p * torch.log(p)).sum()
+
+
+def square(x):
+    return (x * 1e3).pow(2).mean()
 
 
 def fit(model, batches):
@@ -147,6 +152,27 @@ def test_no_line_is_told_to_drop_samples_where_only_a_package_has_the_batch(libr
     assert f"Leave such samples out of what {package} is given." in (event.cause or "")
     if library == "torch":
         assert event.operands.keys() == {"inputs"}  # as the program's line has it
+
+
+RUNAWAY = """\
+layer = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(layer.parameters(), lr=1e22)  HERE
+for step in range(3):
+    optimizer.zero_grad()
+    loss = package.square(layer(torch.ones(3, 2)))
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_line_that_makes_an_optimizer_is_not_taken_for_the_packages(library: str, package: str) -> None:
+    text = f"import {package} as package\n{RUNAWAY.replace('HERE', HERE)}"
+    event = run(library, text, policy="skip_step").events[0]
+    assert event.filename is not None
+    assert package in event.filename
+    assert event.remedy_lineno == line(text)
+    advice = " ".join(format_event(event).split())
+    assert f"Change line {line(text)} of your program, which makes the optimizer, as above" in advice
 
 
 OWN = """\

@@ -210,7 +210,7 @@ def modules_behind(frame: FrameType | None, code: CodeType | None, name: str) ->
 
 def construction_of(frame: FrameType, thing: Any) -> tuple[str, int] | None:
     """The line, with its number, that made what a variable holds: ``optimizer = Adam(model.parameters())``."""
-    call = rf"\s*=\s*.*\b{type(thing).__name__}\(.*\)$"
+    call = rf"\s*=\s*.*\b{type(thing).__name__}\(.*\)\s*(#.*)?$"
     for walked in outwards(frame):
         for name in (name for name, value in named_variables(walked) if value is thing):
             found = _assignment(walked, re.compile(re.escape(name) + call))

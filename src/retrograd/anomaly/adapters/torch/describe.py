@@ -248,7 +248,7 @@ class Describer:
             input_has_nan=any(map(has_nan, taken)),
             input_has_inf=any(map(has_inf, taken)),
             thread=call.thread,
-            path=tuple(_short(each) for each in origin.path),
+            path=_shown(origin.path),
             surroundings=Surroundings(
                 operation=function,
                 consumers=self._consumers(origin) if call.inside is None else (),
@@ -356,7 +356,7 @@ class Describer:
             op="leaf",
             index=index,
             operands={name or argument.name: value_at(tensor, index, tuple(tensor.shape))},
-            path=("leaf", *(_short(each) for each in origin.path)),
+            path=("leaf", *_shown(origin.path)),
             thread=call.thread,
             surroundings=Surroundings(
                 consumers=tuple(self.operation(each, depth=AROUND) for each in origin.path[:DEPTH]),
@@ -427,6 +427,11 @@ def _key(argument: Argument) -> int | None:
         return id(argument.made_by) + argument.output
     thing = argument.itself if argument.leaf is None else argument.leaf
     return None if thing is None else id(thing)
+
+
+def _shown(path: Sequence[Call]) -> tuple[str, ...]:
+    """The names of the operations on a way, without what hooks on modules put between these."""
+    return tuple(_short(each) for each in path if canonical(each.name) != "backward_hook_function")
 
 
 def _short(call: Call) -> str:
