@@ -238,6 +238,7 @@ def test_one_line_says_what_where_and_of_what() -> None:
         (("arccos", "AcosBackward0"), "acos"),
         (("ScaledDotProductFlashAttentionForCpuBackward0",), "scaled_dot_product_attention"),
         (("MyFunctionBackward", "my_function"), "my_function"),
+        (("BackwardHookFunctionBackward",), "backward_hook_function"),
     ],
 )
 def test_one_name_per_operation(names: tuple[str, ...], expected: str) -> None:

@@ -16,7 +16,8 @@ import retrograd as rg
 from retrograd.anomaly import NaNEvent, diagnose, watch
 from retrograd.anomaly.libraries import is_own, package_of
 from retrograd.anomaly.report import format_event
-from tests.anomaly.both import libraries, mended, only_event, run, runs
+from tests.anomaly.both import libraries, line, mended, only_event, run, runs
+from tests.anomaly.disguises import HERE
 
 PACKAGE = """\
 {imports}
@@ -103,6 +104,16 @@ def factorised(matrix):
 
 def entropy(p):
     return -(p * torch.log(p)).sum()
+
+
+def square(x):
+    return (x * 1e3).pow(2).mean()
+
+
+def fit(model, batches):
+    for Xi, yi in batches:
+        loss = ((model(Xi) - yi) ** 2).mean()
+        loss.backward()
 """
 MODEL = """\
 model = package.Model(0.0)
@@ -186,6 +197,44 @@ def test_bad_data_are_told_where_the_program_gives_them_to_a_package(package: st
     assert (event.kind, event.code_line) == ("leaf", "loss = (model(a).sum(1) - b).sum()")
     assert (event.called_from, event.layer_name) == (None, "first")
     assert event.remedy == "a, b = (each[torch.isfinite(a).reshape(len(a), -1).all(1)] for each in (a, b))"
+
+
+FITTED = """\
+head = torch.nn.Linear(2, 1)
+def model(inputs):
+    return head(inputs)
+data = [(torch.tensor([[1.0, 2.0], [3.0, float("nan")]]), torch.ones(2, 1))]
+package.fit(model, data)
+"""
+
+
+def test_no_line_is_told_to_drop_samples_where_only_a_package_has_the_batch(library: str, package: str) -> None:
+    event = only_event(run(library, f"import {package} as package\n{FITTED}"))
+    assert (event.kind, event.index, event.remedy) == ("leaf", (1, 1), None)
+    assert f"Leave such samples out of what {package} is given." in (event.cause or "")
+    if library == "torch":
+        assert event.operands.keys() == {"inputs"}  # as the program's line has it
+
+
+RUNAWAY = """\
+layer = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(layer.parameters(), lr=1e22)  HERE
+for step in range(3):
+    optimizer.zero_grad()
+    loss = package.square(layer(torch.ones(3, 2)))
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_line_that_makes_an_optimizer_is_not_taken_for_the_packages(library: str, package: str) -> None:
+    text = f"import {package} as package\n{RUNAWAY.replace('HERE', HERE)}"
+    event = run(library, text, policy="skip_step").events[0]
+    assert event.filename is not None
+    assert package in event.filename
+    assert event.remedy_lineno == line(text)
+    advice = " ".join(format_event(event).split())
+    assert f"Change line {line(text)} of your program, which makes the optimizer, as above" in advice
 
 
 OWN = """\

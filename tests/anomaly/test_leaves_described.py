@@ -7,7 +7,8 @@ import pytest
 
 from retrograd.anomaly.adapters.extent import extent
 from retrograd.anomaly.report import format_event
-from tests.anomaly.both import libraries, only_event, run, runs
+from tests.anomaly.both import libraries, line, only_event, run, runs
+from tests.anomaly.disguises import HERE
 
 pytestmark = pytest.mark.filterwarnings("ignore:(std|var).* degrees of freedom:UserWarning")
 
@@ -117,6 +118,60 @@ def test_what_belongs_to_a_sample_is_dropped_with_it(library: str, loop: str) ->
     lines.insert((event.lineno or 0) - 1, f"    {remedy}")
     mended = "\n".join(lines)
     assert not run(library, f"{mended}\n    assert len(x) == len(y) == 2 and y.tolist() == [[1.0], [3.0]]").events
+
+
+GIVEN_ON = """
+w = torch.tensor([[1.0], [2.0]], requires_grad=True)
+def predict(inputs):
+    return inputs @ w
+x = torch.tensor([[1.0, 2.0], [1.0, float("nan")], [3.0, 1.0]])
+y = torch.tensor([[1.0], [2.0], [3.0]])
+"""
+LOOP = f"""
+def train(batches):
+    for a, b in batches:
+        loss = ((predict(a) - b) ** 2).mean()  {HERE}
+        loss.backward()
+        assert len(a) == len(b)
+train([(x, y)])
+"""
+STEP = f"""
+def step(a, b):
+    "Do one step."
+    loss = ((predict(a) - b) ** 2).mean()  {HERE}
+    loss.backward()
+step(x, y)
+"""
+BY_HAND = f"""
+for batch in [(x, y)]:
+    a = batch[0] * 1
+    loss = ((predict(a) - batch[1]) ** 2).mean()  {HERE}
+    loss.backward()
+"""
+
+
+@libraries
+@pytest.mark.parametrize("taking", [LOOP, STEP, BY_HAND])
+def test_samples_are_dropped_where_the_program_has_the_batch(library: str, taking: str) -> None:
+    """A model's line calls it otherwise, and what belongs to it is not there."""
+    text = GIVEN_ON + taking
+    event = only_event(run(library, text))
+    assert [*event.operands] == ["a"]
+    assert event.code_line == "return inputs @ w"
+    lineno = line(text)
+    advice = " ".join(format_event(event).split())
+    assert f"Put the line above before line {lineno}, the first one that has the batch" in advice
+    lines = text.splitlines()
+    remedy = (event.remedy or "").replace("rg.", "torch.")
+    together = "a, b = (each[" if taking is LOOP else "a = a["
+    assert remedy.startswith(together)
+    indent = " " * (len(lines[lineno - 1]) - len(lines[lineno - 1].lstrip()))
+    lines.insert(lineno - 1, indent + remedy)
+    mended = "\n".join(lines)
+    if taking is not LOOP:
+        assert "drop their partners too" in (event.cause or "")
+        mended = mended.replace("batch[1]", "batch[1][[0, 2]]").replace("(predict(a) - b)", "(predict(a) - b[[0, 2]])")
+    assert not run(library, mended).events
 
 
 @libraries

@@ -23,6 +23,7 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "asin": ("arcsin",),
     "atan2": ("arctan2",),
     "atanh": ("arctanh",),
+    "backward_hook_function": (),  # what a full backward hook puts around a module
     "batch_norm": ("native_batch_norm", "cudnn_batch_norm", "batch_norm_stats"),
     "betaln": (),
     "binary_cross_entropy": ("bce_loss",),
@@ -134,14 +135,17 @@ KNOWN = frozenset(_ALIASES)
 _CANONICAL = {name.replace("_", ""): name for name in _ALIASES}
 _CANONICAL |= {alias.replace("_", ""): name for name, aliases in _ALIASES.items() for alias in aliases}
 
-_NODE = re.compile(r"Backward\w*$")
+_NODE = re.compile(r"(?<=.)Backward\w*$")
 _OVERLOAD = re.compile(
     r"\.(?:default|out|Tensor|Scalar|self|dim|int|correction|names|complex|unbiased|Dimname|List)\w*$"
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 TRANSPARENT = frozenset(
-    ("clone", "contiguous", "detach", "expand", "getitem", "permute", "reshape", "select", "squeeze", "to", "unsqueeze")
+    (
+        *("backward_hook_function", "clone", "contiguous", "detach", "expand", "getitem", "permute", "reshape"),
+        *("select", "squeeze", "to", "unsqueeze"),
+    )
 )
 """Operations that hand on values unchanged."""
 

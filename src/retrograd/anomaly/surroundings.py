@@ -109,6 +109,11 @@ class Surroundings:
         ``"partners"``
             The variables that got their values together with the leaf's, itself among them, and that have as many
             samples: ``("x", "y")`` of ``for x, y in loader``.
+        ``"taken"``
+            Where to leave samples out, if the leaf's variable is of another function than the event's line: a dict with
+            ``"filename"`` and ``"lineno"`` of the first line that has it; None if that is not known.
+        ``"held_by"``
+            The package that holds the leaf, where no variable of the program's own does: ``"skorch"``.
         ``"slice"``, ``"every"``
             Of a leaf: the indices that all its bad elements share, such as ``"[:, 2]"``; True if every sample has one.
         ``"graphed"``, ``"applied"``

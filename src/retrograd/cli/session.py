@@ -21,7 +21,8 @@ from retrograd.cli.program import ProgramNotFoundError, show_only_own_frames
 LIBRARIES = ("retrograd", "torch")
 NOTHING_WATCHED = (
     "retrograd: no backward pass was seen in this process, so there was nothing to watch; for a model that is only "
-    "evaluated there is retrograd.anomaly.NaNDetector(model)"
+    "evaluated there is retrograd.anomaly.NaNDetector(model), and processes that the program starts by itself are "
+    "watched if torchrun starts them: torchrun --no-python retrograd run SCRIPT"
 )
 NOTHING_RECORDED = "retrograd: the program ended with step {}, before step {}, from which on it was to be recorded"
 MISPLACED = "retrograd: options that are meant for retrograd go before the script: {}"

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from retrograd.anomaly import watch
 from retrograd.anomaly.adapters.torch.graph import calls_of, nodes_behind, saved_by
 from retrograd.anomaly.adapters.torch.tail import Tail
 from tests.anomaly.torch.training import Root
@@ -63,3 +64,14 @@ def test_nodes_that_are_read_later_are_kept_whole() -> None:
     gc.collect()
     assert reference() is not None
     assert len(nodes_behind(tail.roots)) == 2
+
+
+def test_what_hooks_on_modules_put_into_the_graph_is_no_operation() -> None:
+    layers = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    for layer in layers.modules():
+        layer.register_full_backward_hook(lambda module, given, got: None)
+    with watch(policy="record") as w:
+        zeros = torch.zeros(1, 2, requires_grad=True)
+        layers(torch.log(layers(zeros) * 0.0)).sum().backward()
+    assert w.event is not None
+    assert w.event.path == ("LogBackward0", "AddmmBackward0", "ReluBackward0", "SumBackward0")

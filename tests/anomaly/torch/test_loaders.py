@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -38,6 +39,29 @@ def test_a_batch_comes_twice(workers: int) -> None:
     assert w.event.reproducible
     assert w.event.batch_idx == 2
     assert [int(x) for x in loader] == [0, 1, 2, 3]
+
+
+def one_ahead(batches: Iterable[Tensor]) -> Iterator[Tensor]:
+    """As loaders do that copy the next batch to a GPU while the present one is computed with."""
+    present = None
+    for following in batches:
+        if present is not None:
+            yield present
+        present = following.clone()
+    assert present is not None
+    yield present
+
+
+def test_no_step_is_run_again_where_batches_are_taken_ahead() -> None:
+    """The batch that would come twice is another one than that of the step."""
+    seen = []
+    with watch() as w:
+        for _ in range(2):
+            for x in one_ahead(DataLoader(DATA)):
+                seen.append(int(x))
+                fail_at(2, x[0], seen)
+    assert seen == [0, 1, 2, 3, 0, 1, 2, 3]
+    assert [(event.op, event.step, event.reproducible) for event in w.events] == [("log", 3, None), ("log", 7, None)]
 
 
 def test_two_loaders_side_by_side() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from types import CodeType
@@ -94,6 +95,32 @@ def unpacked_with(code: CodeType | None, at: int, name: str) -> tuple[str, ...]:
         if _is_named(target, name) and not any(_is_named(each, name) for each in ast.walk(source)):
             return ()
     return ()
+
+
+def first_line_with(code: CodeType, lineno: int, name: str) -> int | None:
+    """The line of a function from which on a variable has the value that it has at another line; None if unknown.
+
+    That is the first one in the loop that gives it its value, behind the statement that does, or of the function.
+
+    Parameters
+    ----------
+    name
+        Also of an attribute or an item: ``batch["x"]``.
+    """
+    variable = re.split(r"[.\[]", name, maxsplit=1)[0]
+    nodes = list(body(code))
+    above = [node for node in nodes if isinstance(node, (ast.For, ast.Assign)) and node.lineno < lineno]
+    for node in sorted(above, key=lambda node: node.lineno, reverse=True):
+        targets = [node.target] if isinstance(node, ast.For) else node.targets
+        if variable in {given for target in targets for given in variables_in(target)}:
+            return node.body[0].lineno if isinstance(node, ast.For) else lines_of(node).stop
+    if variable in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+        return min((node.lineno for node in nodes if isinstance(node, ast.stmt) and not _is_text(node)), default=None)
+    return None
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 @lru_cache(maxsize=256)

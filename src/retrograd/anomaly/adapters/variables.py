@@ -13,9 +13,9 @@ from opcode import opmap
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from retrograd.anomaly.adapters.making import left_over, made, unpacked_with
+from retrograd.anomaly.adapters.making import first_line_with, left_over, made, unpacked_with
 from retrograd.anomaly.adapters.place import variables_read
-from retrograd.anomaly.libraries import is_library, is_own, outwards, trace_of, user_frames
+from retrograd.anomaly.libraries import is_library, is_own, outwards, package_of, trace_of, user_frames
 
 _MOST = 200  # items of a container that are looked through
 _MOST_HELD = 10_000  # things at one depth that are looked through
@@ -173,15 +173,34 @@ def members_of(module: Any) -> Iterator[tuple[str, Any]]:
     yield from module.named_buffers()
 
 
-def partners_of(frame: FrameType | None, code: CodeType | None, at: int, name: str) -> tuple[str, ...]:
-    """The variables that were unpacked together with one of a function under way, if all have as many samples."""
-    frame = under_way(frame, code)
-    names = unpacked_with(code, at, name) if frame is not None else ()
-    if frame is None or len(names) < 2:
-        return ()
+def taken_of(holder: tuple[FrameType, str], code: CodeType | None, at: int) -> dict[str, Any]:
+    """Where the program has data at hand that an operation met, with what belongs to it: a part of an event's context.
+
+    Parameters
+    ----------
+    holder
+        A function under way, and the variable in it that holds the data.
+    code, at
+        Where the operation was called.
+    """
+    frame, name = holder
+    if not is_own(frame.f_code):
+        return {"held_by": package_of(frame.f_code.co_filename) or "Python"}
+    if frame.f_code is code:
+        partners = _partners_of(frame, at, name)
+        return {"partners": partners} if partners else {}
+    partners = _partners_of(frame, frame.f_lasti, name)
+    lineno = first_line_with(frame.f_code, frame.f_lineno, name)
+    taken = None if lineno is None else {"filename": frame.f_code.co_filename, "lineno": lineno}
+    return {"taken": taken} | ({"partners": partners} if partners else {})
+
+
+def _partners_of(frame: FrameType, at: int, name: str) -> tuple[str, ...]:
+    """The variables that were unpacked together with one of a function, if all have as many samples."""
+    names = unpacked_with(frame.f_code, at, name)
     variables = local_variables(frame)
     samples = {tuple(getattr(variables.get(each), "shape", ()))[:1] for each in names}
-    return names if len(samples) == 1 and () not in samples else ()
+    return names if len(names) > 1 and len(samples) == 1 and () not in samples else ()
 
 
 def modules_behind(frame: FrameType | None, code: CodeType | None, name: str) -> Iterator[tuple[str, Any]]:
@@ -199,7 +218,7 @@ def modules_behind(frame: FrameType | None, code: CodeType | None, name: str) ->
 
 def construction_of(frame: FrameType, thing: Any) -> tuple[str, int] | None:
     """The line, with its number, that made what a variable holds: ``optimizer = Adam(model.parameters())``."""
-    call = rf"\s*=\s*.*\b{type(thing).__name__}\(.*\)$"
+    call = rf"\s*=\s*.*\b{type(thing).__name__}\(.*\)\s*(#.*)?$"
     for walked in outwards(frame):
         for name in (name for name, value in named_variables(walked) if value is thing):
             found = _assignment(walked, re.compile(re.escape(name) + call))

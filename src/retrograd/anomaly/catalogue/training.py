@@ -103,8 +103,12 @@ def bad_batch(scene: Scene) -> Finding | None:
         line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
     quotient = _quotient(*assigned) if assigned and scene.event.nan_count else None
     fixed = context.get("graphed") or context.get("every")  # a graph's batch is always of one size
+    held_by = context.get("held_by")
     drops = scene.event.output_shape != () and not (
-        fixed or buffers or user or (assigned and _is_computed(assigned[0])) or _is_table(scene)
+        (fixed or buffers or user or held_by or context.get("taken", True) is None)
+        or (name and not name.isidentifier() and _entry(name) is None)  # an item or an attribute of what holds others
+        or (assigned and _is_computed(assigned[0]))
+        or _is_table(scene)
     )
     remedy, rest = _dropped(scene, name, role)
     return Finding(
@@ -112,6 +116,7 @@ def bad_batch(scene: Scene) -> Finding | None:
         f"came in ({called}); {made}. Look{line} at how {'this sample was' if drops else 'samples are'} loaded and "
         "normalised (a division by a zero spread, a log of zero, a missing value)."
         f"{f' The line drops such samples{rest}.' if drops else ''}"
+        f"{f' Leave such samples out of what {held_by} is given.' if held_by else ''}"
         f"{' Every sample has one.' if context.get('every') else ''}"
         f"{' Where its denominator is 0, that line makes NaN of 0 / 0.' if quotient else ''}",
         None,

@@ -240,7 +240,11 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
     if event.kind == "leaf" and event.remedy_lineno is not None:
         return f"Change line {line} as above"
     if line and (remedy.startswith("assert ") or (event.kind == "leaf" and not _is_state(event))):
-        return f"Put the line above before line {line}, where the value is used"
+        taken = context_of(event).get("taken")
+        if taken is None:
+            return f"Put the line above before line {line}, where the value is used"
+        file = "" if taken["filename"] == event.filename else f" of {_shortened(taken['filename'])}"
+        return f"Put the line above before line {taken['lineno']}{file}, the first one that has the batch"
     if event.kind == "leaf":
         return "Mend where it comes from, or put the line above after the model was made and loaded"
     if _LAYER_MADE.match(remedy):
@@ -249,7 +253,13 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
         return "Write the line above behind the one that makes the model, for each layer that needs it"
     if line is None:
         return "Change the code as above"
+    if event.remedy_lineno is None and remedy.startswith("optimizer = "):
+        return "Make the optimizer as above"
+    if remedy == "lr = lr / 10":
+        return "Make the steps of the update smaller, as above"
     package = package_of(event.filename or "")
+    if package is not None and line != event.lineno and line == context_of(event).get("optimizer", {}).get("lineno"):
+        return f"Change line {line} of your program, which makes the optimizer, as above"
     if package is not None:
         given = f" what line {event.called_from['lineno']} gives it" if event.called_from else " what it is given"
         return f"Line {line} belongs to {package}. Change{given}, or its options; else the line as above in a copy"
@@ -261,10 +271,6 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
         return f"Change line {line} as above"
     if _MEMBER_CHANGED.match(remedy):
         return "Run the line above once, after what has written those numbers"
-    if remedy.startswith("optimizer = "):
-        return "Make the optimizer as above"
-    if remedy == "lr = lr / 10":
-        return "Make the steps of the update smaller, as above"
     return f"Write what line {line} computes in the form above, with your own names"
 
 

@@ -33,7 +33,7 @@ from retrograd.anomaly.adapters.retrograd.operations import Index, Operations
 from retrograd.anomaly.adapters.retrograd.replay import Call
 from retrograd.anomaly.adapters.retrograd.source import REVERSED, assignment_of_number, operation_written_at, text_given
 from retrograd.anomaly.adapters.retrograd.variables import Names
-from retrograd.anomaly.adapters.variables import partners_of
+from retrograd.anomaly.adapters.variables import taken_of
 from retrograd.anomaly.composed import composed, known_values
 from retrograd.anomaly.event import NaNEvent, with_context
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
@@ -333,6 +333,7 @@ class Describer:
         recorder = self.graph.recorder
         itself = data if recorder is None else recorder.original(data)
         known = self.names.array(itself)
+        holder = self.names.holder(itself)
         index = first_not_finite(data)
         if role == "batch" and self.names.is_state(itself):
             role = "buffer"
@@ -349,8 +350,8 @@ class Describer:
         text = known or (None if consumer is None or name is None else text_given(consumer, name))
         if role in ("batch", "target") and text and (assigned := assignment_of(*at, text)):
             context["assigned"] = assigned
-        if partners := partners_of(self.names.frame, *at, known or ""):
-            context["partners"] = partners
+        if holder is not None and role in ("batch", "target"):
+            context |= taken_of(holder, *at)
         return NaNEvent(
             kind="leaf",
             op="leaf",

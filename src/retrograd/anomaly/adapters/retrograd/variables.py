@@ -18,7 +18,7 @@ from retrograd.anomaly.adapters.variables import (
     named_variables,
     variables_around,
 )
-from retrograd.anomaly.libraries import user_frames
+from retrograd.anomaly.libraries import is_own, user_frames
 from retrograd.core.tensor import Tensor
 
 
@@ -61,6 +61,11 @@ class Names:
             for name, value in named_variables(frame):
                 if _data_of(value) is array:
                     yield frame, name
+
+    def holder(self, array: Any) -> tuple[FrameType, str] | None:
+        """The function under way that holds these elements, and their name; the program's own before a package's."""
+        holders = list(self.holders(array))
+        return next((each for each in holders if is_own(each[0].f_code)), next(iter(holders), None))
 
     def is_plain(self, array: Any) -> bool:
         """Whether a variable holds the array itself, and no tensor of it."""

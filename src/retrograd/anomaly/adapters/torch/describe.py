@@ -6,6 +6,7 @@ import cmath
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 import torch
@@ -28,10 +29,10 @@ from retrograd.anomaly.adapters.torch.calls import (
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.numbers import assignment_of_number
 from retrograd.anomaly.adapters.torch.origin import Origin
-from retrograd.anomaly.adapters.variables import partners_of
+from retrograd.anomaly.adapters.variables import taken_of
 from retrograd.anomaly.composed import composed, known_values
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.libraries import is_between
+from retrograd.anomaly.libraries import is_between, is_own
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 from retrograd.core import sites
@@ -247,7 +248,7 @@ class Describer:
             input_has_nan=any(map(has_nan, taken)),
             input_has_inf=any(map(has_inf, taken)),
             thread=call.thread,
-            path=tuple(_short(each) for each in origin.path),
+            path=_shown(origin.path),
             surroundings=Surroundings(
                 operation=function,
                 consumers=self._consumers(origin) if call.inside is None else (),
@@ -337,12 +338,16 @@ class Describer:
             role = "parameter" if tensor.requires_grad else "target" if "target" in argument.name else "batch"
         is_data = role in ("batch", "target")
         call = origin.call
+        holder = self.names.holder(itself) if is_data else None
+        if holder is not None:
+            name = _name_for_the_user(*holder, call)
         if is_data and call.led is not None and is_variable(call.led[0], name):  # given to the package that met it
             call = replace(call, code=call.led[0], at=call.led[1], led=None)
         context = dict(fields.pop("context", {}))
         context |= {"leaf": role} | self._named(call, argument, name, bool(context.get("untraced")))
         if is_data:
             context |= self._of_data(call, tensor, name)
+            context |= {} if holder is None else taken_of(holder, call.code, call.at)
         layer = {"layer_name": member.rpartition(".")[0]} if member is not None and "." in member else {}
         index = first_of(tensor)
         place = self.names.layer(call.modules) | layer
@@ -351,7 +356,7 @@ class Describer:
             op="leaf",
             index=index,
             operands={name or argument.name: value_at(tensor, index, tuple(tensor.shape))},
-            path=("leaf", *(_short(each) for each in origin.path)),
+            path=("leaf", *_shown(origin.path)),
             thread=call.thread,
             surroundings=Surroundings(
                 consumers=tuple(self.operation(each, depth=AROUND) for each in origin.path[:DEPTH]),
@@ -379,13 +384,19 @@ class Describer:
         if wrong is None:
             return {}
         context = extent(wrong.cpu().numpy())
-        if partners := partners_of(self.names.frame, call.code, call.at, name or ""):
-            context["partners"] = partners
         if name is not None and (members := self.names.bad_members_behind(call.code, name)):
             context["bad_members"] = members
         elif name is not None and (called := self.names.modules_called_for(call.code, name)):
             context["computed_by"] = called
         return context
+
+
+def _name_for_the_user(frame: FrameType, name: str, call: Call) -> str | None:
+    """What a program calls data that a variable holds: a package's variable says less than what its own line reads."""
+    if is_own(frame.f_code) or call.code is None or not is_own(call.code):
+        return name
+    given = only_argument_at(call.code, call.at)
+    return given if given is not None and given.isidentifier() else name
 
 
 def _autocast_on(origin: Origin) -> str | None:
@@ -416,6 +427,11 @@ def _key(argument: Argument) -> int | None:
         return id(argument.made_by) + argument.output
     thing = argument.itself if argument.leaf is None else argument.leaf
     return None if thing is None else id(thing)
+
+
+def _shown(path: Sequence[Call]) -> tuple[str, ...]:
+    """The names of the operations on a way, without what hooks on modules put between these."""
+    return tuple(_short(each) for each in path if canonical(each.name) != "backward_hook_function")
 
 
 def _short(call: Call) -> str:

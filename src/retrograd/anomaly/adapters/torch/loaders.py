@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import torch
@@ -16,7 +16,8 @@ class Rerun:
     """An iterator of a ``DataLoader`` under :meth:`Watch.steps <retrograd.anomaly.monitor.Watch.steps>`.
 
     Where another loader's step is under way, as in ``zip(a, b)``, it takes part in that one: in the second run it gives
-    again what it gave in the first.
+    again what it gave in the first. Where the second batch is asked for before anything was computed with the
+    first, as prefetchers do, a batch given twice would not meet the step it belongs to: no step is run again.
 
     Parameters
     ----------
@@ -32,8 +33,10 @@ class Rerun:
         self._iterator = iterator
         self._watch = watch
         self._rehearsing = rehearsing
-        self._steps = watch.steps(iterator)
+        self._steps = _steps_of(watch, iterator)
         self._leads = False
+        self._nodes: int | None = None  # that autograd had made when the first batch was given
+        self._is_ahead = False
         self._given: list[Any] = []  # in the present step of another loader
         self._taken = 0  # of these, in the second run
         self._step: Any = None
@@ -43,8 +46,7 @@ class Rerun:
 
     def __next__(self) -> Any:
         if self._leads or not self._watch.replaying:
-            self._leads = True
-            return next(self._steps)
+            return self._next_to_lead()
         if self._watch.present_step is not self._step:
             self._step, self._given, self._taken = self._watch.present_step, [], 0
         if not self._rehearsing():
@@ -55,11 +57,32 @@ class Rerun:
             return self._given[self._taken - 1]
         return next(self._iterator)
 
+    def _next_to_lead(self) -> Any:
+        if not self._leads:
+            self._leads = True
+            batch = next(self._steps)
+            self._nodes = _nodes_made()
+            return batch
+        if self._nodes is not None:
+            self._is_ahead, self._nodes = _nodes_made() == self._nodes, None
+            if self._is_ahead:
+                self._steps.close()
+        return next(self._iterator if self._is_ahead else self._steps)
+
     def __len__(self) -> int:
         return len(self._iterator)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._iterator, name)
+
+
+def _steps_of(watch: Watch, iterator: Iterator[Any]) -> Generator[Any, None, None]:
+    yield from watch.steps(iterator)
+
+
+def _nodes_made() -> int:
+    """How many nodes of graphs this thread has made."""
+    return int(torch._C._autograd._get_sequence_nr())
 
 
 def rerun(watch: Watch, rehearsing: Callable[[], bool]) -> Callable[..., Any]:

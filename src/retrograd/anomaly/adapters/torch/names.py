@@ -22,7 +22,7 @@ from retrograd.anomaly.adapters.variables import (
     under_way,
     variables_around,
 )
-from retrograd.anomaly.libraries import user_frames
+from retrograd.anomaly.libraries import is_own, user_frames
 
 
 class Names:
@@ -60,6 +60,17 @@ class Names:
         variables = (each for frame in frames_that_name(self.frame) for each in named_variables(frame))
         held = (name for name, value in variables if isinstance(value, Tensor) and key_of(value) == key)
         return self.member(tensor) or next(held, None) or self._earlier.get(key) or self._elsewhere.get(key)
+
+    def holder(self, tensor: Tensor) -> tuple[FrameType, str] | None:
+        """The function under way that holds a tensor, and its name there; the program's own before a package's."""
+        key = _key(tensor)
+        holders = [
+            (frame, name)
+            for frame in user_frames(self.frame)
+            for name, value in named_variables(frame)
+            if isinstance(value, Tensor) and _key(value) == key
+        ]
+        return next((each for each in holders if is_own(each[0].f_code)), next(iter(holders), None))
 
     def _variables(self) -> Iterator[tuple[str, Any]]:
         return variables_around(self.frame)
