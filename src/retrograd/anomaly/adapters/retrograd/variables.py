@@ -64,8 +64,7 @@ class Names:
 
     def holder(self, array: Any) -> tuple[FrameType, str] | None:
         """The function under way that holds these elements, and their name; the program's own before a package's."""
-        holders = list(self.holders(array))
-        return next((each for each in holders if is_own(each[0].f_code)), next(iter(holders), None))
+        return min(self.holders(array), key=lambda each: not is_own(each[0].f_code), default=None)
 
     def is_plain(self, array: Any) -> bool:
         """Whether a variable holds the array itself, and no tensor of it."""

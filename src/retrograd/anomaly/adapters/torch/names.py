@@ -22,7 +22,7 @@ from retrograd.anomaly.adapters.variables import (
     under_way,
     variables_around,
 )
-from retrograd.anomaly.libraries import is_own, user_frames
+from retrograd.anomaly.libraries import user_frames
 
 
 class Names:
@@ -56,21 +56,17 @@ class Names:
 
     def tensor(self, tensor: Tensor) -> str | None:
         """The name of a parameter, a buffer or a variable; None if it has none."""
+        holder = self.holder(tensor)
+        held = None if holder is None else holder[1]
         key = key_of(tensor)
-        variables = (each for frame in frames_that_name(self.frame) for each in named_variables(frame))
-        held = (name for name, value in variables if isinstance(value, Tensor) and key_of(value) == key)
-        return self.member(tensor) or next(held, None) or self._earlier.get(key) or self._elsewhere.get(key)
+        return self.member(tensor) or held or self._earlier.get(key) or self._elsewhere.get(key)
 
     def holder(self, tensor: Tensor) -> tuple[FrameType, str] | None:
         """The function under way that holds a tensor, and its name there; the program's own before a package's."""
-        key = _key(tensor)
-        holders = [
-            (frame, name)
-            for frame in user_frames(self.frame)
-            for name, value in named_variables(frame)
-            if isinstance(value, Tensor) and _key(value) == key
-        ]
-        return next((each for each in holders if is_own(each[0].f_code)), next(iter(holders), None))
+        key = key_of(tensor)
+        variables = ((frame, *each) for frame in frames_that_name(self.frame) for each in named_variables(frame))
+        held = ((frame, name) for frame, name, value in variables if isinstance(value, Tensor) and key_of(value) == key)
+        return next(held, None)
 
     def _variables(self) -> Iterator[tuple[str, Any]]:
         return variables_around(self.frame)
