@@ -69,6 +69,11 @@ def sources(code: CodeType, name: str) -> tuple[str, ...]:
     return tuple(sorted({read for each in _statements(code) if name in each.gives for read in each.reads}))
 
 
+def is_given_at(code: CodeType, name: str, lineno: int) -> bool:
+    """Whether a statement on a line gives a variable its value."""
+    return any(name in each.gives and lineno in each.lines for each in _statements(code))
+
+
 def statement_at(code: CodeType, lineno: int) -> range:
     """The lines of the innermost statement of a function around a line."""
     around = [lines_of(node) for node in body(code) if isinstance(node, ast.stmt) and lineno in lines_of(node)]
@@ -117,6 +122,9 @@ def _statements(code: CodeType) -> tuple[_Statement, ...]:
 def _statements_in(nodes: Iterable[ast.AST]) -> Iterator[_Statement]:
     for node in nodes:
         match node:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if _fit(targets, values):
+                for target, value in zip(targets, values, strict=True):
+                    yield _statement(node, [target], [value])
             case ast.Assign(targets=targets, value=value):
                 yield _statement(node, targets, [value])
             case ast.AnnAssign(target=target, value=ast.expr() as value):
@@ -131,6 +139,11 @@ def _statements_in(nodes: Iterable[ast.AST]) -> Iterator[_Statement]:
                 yield _statement(value, [target], [value])
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner)) as call):  # such as parts.append(part)
                 yield _statement(node, [owner], [call])
+
+
+def _fit(targets: list[ast.expr], values: list[ast.expr]) -> bool:
+    """Whether each of some targets is given one of some values, as in ``a, b = b, a``."""
+    return len(targets) == len(values) and not any(isinstance(each, ast.Starred) for each in (*targets, *values))
 
 
 def _statement(node: ast.AST, targets: list[ast.expr], values: list[ast.expr]) -> _Statement:

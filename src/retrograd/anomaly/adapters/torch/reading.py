@@ -65,7 +65,7 @@ class Reads:
         found = checked_loss(frame, is_internal, has_history, self._is_bad, watch.left_out)
         if found is None:
             return
-        in_vain = watch.left_out.note(found.frame.f_code, found.loss, type(value) is float)
+        in_vain = found.leaves_out and watch.left_out.note(found.frame.f_code, found.loss, type(value) is float)
         if in_vain or (found.leaves and not watch.is_silent):
             with self._monitor._at_work():
                 number = loss_number(found.loss)
