@@ -11,12 +11,14 @@ from types import ModuleType
 import pytest
 import torch
 
-from retrograd.anomaly import NaNEvent, diagnose, watch
+from retrograd.anomaly import AnomalyError, NaNEvent, diagnose, watch
 from retrograd.anomaly.libraries import is_own, package_of
 from retrograd.anomaly.report import format_event
 from tests.anomaly.both import libraries, mended, only_event, run, runs
 
 PACKAGE = """\
+import typing
+
 {imports}
 
 class Norm(torch.nn.Module):
@@ -41,6 +43,20 @@ class Model(torch.nn.Module):
 
 def entropy(p):
     return -(p * torch.log(p)).sum()
+
+
+class Sampled(typing.NamedTuple):
+    now: torch.Tensor
+    following: torch.Tensor
+
+
+def train(data):
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sampled = Sampled(data[:1], data[1:])
+    loss = (torch.nn.functional.linear(sampled.following, model.weight) - model(sampled.now)).pow(2).mean()
+    loss.backward()
+    optimizer.step()
 """
 MODEL = """\
 model = package.Model(0.0)
@@ -124,6 +140,18 @@ def test_bad_data_are_told_where_the_program_gives_them_to_a_package(package: st
     assert (event.kind, event.code_line) == ("leaf", "loss = (model(a).sum(1) - b).sum()")
     assert (event.called_from, event.layer_name) == (None, "first")
     assert event.remedy == "a, b = (each[torch.isfinite(a).reshape(len(a), -1).all(1)] for each in (a, b))"
+
+
+@pytest.mark.parametrize("library", ["torch"])
+def test_bad_data_of_a_package_s_own_loop(package: str) -> None:
+    module = importlib.import_module(package)
+    with pytest.raises(AnomalyError), watch() as w:
+        module.train(torch.tensor([[1.0, 2.0], [torch.nan, 3.0]]))
+    event = only_event(w)
+    assert (event.kind, event.op, event.function) == ("leaf", "leaf", "train")
+    assert event.operands.keys() == {"sampled.following"}  # and not sampled[1]
+    assert event.remedy is None  # a package's lines are not the user's to change
+    assert f"belongs to {package}" in format_event(event)
 
 
 OWN = """\

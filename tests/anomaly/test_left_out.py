@@ -120,15 +120,12 @@ def solved(module: ModuleType, state: Any, until: Any, size: Any) -> Any:
 
 
 def converged(module: ModuleType, state: Any) -> Any:
-    change = state.sum()
-    for _ in range(1):
-        steps = 0
-        while module.isnan(change) or change > 0:
-            state = module.sqrt(state - 1)  # born here
-            change = state.sum()
-            steps += 1
-            if steps == 20:
-                return state
+    change, steps = state.sum(), 0
+    while (module.isnan(change) or change > 0) and steps < 20:
+        state = module.sqrt(state - 1)  # born here
+        change = state.sum()
+        steps += 1
+    return state
 
 
 @both

@@ -73,9 +73,9 @@ WEIGHT = ("parts", "loop", "weight", "several", "walrus", "scale")
         (
             "weight",
             WEIGHT,
-            {"batch", "enumerate", "left", "part", "parts", "parts.append", "rate", "rest", "scale", "_"},
+            {"batch", "enumerate", "left", "part", "parts", "parts.append", "rate", "scale"},
         ),
-        ("parts[0]", WEIGHT, None),
+        ("parts[0]", ("parts", "loop"), None),
         ("batch", (), set()),
         ("nobody", (), set()),
     ],

@@ -20,7 +20,7 @@ class Made(NamedTuple):
     lines
         Of the statements that gave it its value, and of those that gave one to what they read, and so on.
     variables
-        The other ones that they read or give a value.
+        The other ones that they read; those that get their values beside it are not among them.
     """
 
     lines: frozenset[int]
@@ -50,7 +50,7 @@ def made(code: CodeType, name: str) -> Made:
         for each in found:
             statements.remove(each)
             lines.update(each.lines)
-            wanted |= each.gives | each.reads
+            wanted |= each.reads
     return Made(frozenset(lines), frozenset(wanted - {name}))
 
 

@@ -71,8 +71,9 @@ def named_variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
     yield from variables.items()
     for name, value in variables.items():
         if isinstance(value, (list, tuple)):
+            fields = getattr(type(value), "_fields", ())  # of a named tuple
             for position, item in enumerate(value[:_MOST]):
-                yield f"{name}[{position}]", item
+                yield f"{name}.{fields[position]}" if position < len(fields) else f"{name}[{position}]", item
         elif isinstance(value, dict) and not name.startswith("__"):
             for key in list(value)[:_MOST]:
                 if isinstance(key, (str, int)):

@@ -14,6 +14,7 @@ from retrograd.anomaly.catalogue._expression import denominator, named, normal, 
 from retrograd.anomaly.catalogue._reading import completed
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.half import vanishes
+from retrograd.anomaly.libraries import package_of
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.parsing import expression_of
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -103,9 +104,8 @@ def bad_batch(scene: Scene) -> Finding | None:
         line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
     quotient = _quotient(*assigned) if assigned and scene.event.nan_count else None
     fixed = context.get("graphed") or context.get("every")  # a graph's batch is always of one size
-    drops = scene.event.output_shape != () and not (
-        fixed or buffers or user or (assigned and _is_computed(assigned[0])) or _is_table(scene)
-    )
+    other = (assigned and _is_computed(assigned[0])) or _is_table(scene) or not _is_assignable(scene, name)
+    drops = scene.event.output_shape != () and not (fixed or buffers or user or other)
     remedy, rest = _dropped(scene, name, role)
     return Finding(
         f"{data} already held {bad}{f', all of them in {place},' if (place := context.get('slice')) else ''} when they "
@@ -128,6 +128,12 @@ def _taken(scene: Scene) -> tuple[str, Operation | None]:
         return called, user
     given = named(completed(normal(user)), called)
     return (given.text if given is not None and given.text else f"{called} of {canonical(user.op)}"), user
+
+
+def _is_assignable(scene: Scene, name: str) -> bool:
+    """Whether a line can give data another value where it came in: not a field of something else, nor in a package."""
+    is_own = package_of(scene.event.filename or "") is None
+    return is_own and (not name or name.isidentifier() or _entry(name) is not None)
 
 
 def _dropped(scene: Scene, name: str, role: str) -> tuple[str, str]:
