@@ -107,3 +107,45 @@ def test_a_variable_of_which_no_more_is_known() -> None:
     event = only_event(run("torch", text))
     assert (event.kind, event.op, event.operands.keys()) == ("leaf", "leaf", {"adv"})
     assert event.rerun is not None
+
+
+BRANCHES = """
+def normalised(given, divides):
+    adv = given * 1
+    if divides:
+        adv = adv / adv.std(correction=0)
+    else:
+        adv = (adv - adv.mean()) / (adv.std(correction=0) + eps)
+    loss = (-adv * w).sum()
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "lineno"),
+    [
+        ("eps = 0.0\nnormalised(same, False)", 10),
+        ("eps = 1e-8\nnormalised(same * 0, True)", 8),
+    ],
+)
+def test_the_branch_that_gives_such_numbers(call: str, lineno: int) -> None:
+    event = only_event(run("torch", SETUP + BRANCHES + call))
+    assert (event.op, event.lineno, event.operands) == ("div", lineno, {"input": 0.0, "other": 0.0})
+
+
+def test_two_branches_that_both_give_such_numbers() -> None:
+    event = only_event(run("torch", SETUP + BRANCHES + "eps = 0.0\nnormalised(same * 0, True)"))
+    assert (event.kind, event.operands.keys()) == ("leaf", {"adv"})
+
+
+def test_a_variable_that_a_loop_gives_its_value_below() -> None:
+    text = SETUP + """
+adv = same
+for step in range(2):
+    loss = (-adv * w).sum()
+    loss.backward()
+    adv, rest = torch.split(torch.nn.functional.relu(torch.cat([zero, same]) / zero[1]), 3)
+"""
+    event = only_event(run("torch", text))
+    assert (event.kind, event.operands.keys()) == ("leaf", {"adv"})
+    assert "adv = same" not in (event.cause or "")

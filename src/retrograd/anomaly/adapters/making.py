@@ -80,6 +80,26 @@ def statement_at(code: CodeType, lineno: int) -> range:
     return min(around, key=len, default=range(lineno, lineno + 1))
 
 
+def exclude_each_other(code: CodeType, one: int, other: int) -> bool:
+    """Whether two lines of a function are in different branches of one condition, so that only one of them runs."""
+    return any(
+        (one in first and other in second) or (one in second and other in first) for first, second in _branches(code)
+    )
+
+
+def is_sure_before(code: CodeType, earlier: int, later: int) -> bool:
+    """Whether a line has run where a later one does, as far as conditions decide that."""
+    return all(later in branch for pair in _branches(code) for branch in pair if earlier in branch)
+
+
+def is_given_later_in_loop(code: CodeType, lineno: int, name: str, above: int) -> bool:
+    """Whether a loop around a line gives a variable its value below it, which it had above the loop for a first one."""
+    loops = [lines_of(node) for node in body(code) if isinstance(node, (ast.For, ast.AsyncFor, ast.While))]
+    around = [loop for loop in loops if lineno in loop and above not in loop]
+    given = (each.lines.start for each in _statements(code) if name in each.gives)
+    return any(line >= lineno and line in loop for line in given for loop in around)
+
+
 def unpacked_with(code: CodeType | None, at: int, name: str) -> tuple[str, ...]:
     """The variables that got their values together with one, which is among them: of ``for x, y in loader``, both.
 
@@ -139,6 +159,17 @@ def _statements_in(nodes: Iterable[ast.AST]) -> Iterator[_Statement]:
                 yield _statement(value, [target], [value])
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner)) as call):  # such as parts.append(part)
                 yield _statement(node, [owner], [call])
+
+
+@lru_cache(maxsize=256)
+def _branches(code: CodeType) -> tuple[tuple[frozenset[int], frozenset[int]], ...]:
+    """The lines of both branches of every condition of a function."""
+    conditions = (node for node in body(code) if isinstance(node, ast.If))
+    return tuple((_lines_in(node.body), _lines_in(node.orelse)) for node in conditions)
+
+
+def _lines_in(statements: Iterable[ast.AST]) -> frozenset[int]:
+    return frozenset(line for each in statements for line in lines_of(each))
 
 
 def _fit(targets: list[ast.expr], values: list[ast.expr]) -> bool:

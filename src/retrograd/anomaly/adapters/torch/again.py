@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.making import exclude_each_other, is_sure_before
 from retrograd.anomaly.adapters.place import assignment_above, place_fields, written_at
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad
 from retrograd.anomaly.adapters.variables import local_variables
@@ -164,14 +165,27 @@ def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, d
     lineno
         The line that has taken it.
     """
-    assigned = None if frame is None else assignment_above(frame.f_code, lineno, name)
-    if frame is None or assigned is None or value.numel() > _LARGEST:
+    if frame is None or value.numel() > _LARGEST:
         return None
-    try:
-        result, made = _given_by(frame, assigned, name, lineno, depth)
-    except Exception:  # a part of a statement, another operation, or variables that have changed since
-        return None
-    return made if _same(result, value) else None
+    found = []
+    for assigned in _assignments(frame.f_code, lineno, name):
+        try:
+            result, made = _given_by(frame, assigned, name, lineno, depth)
+        except Exception:  # a part of a statement, another operation, or variables that have changed since
+            continue
+        if _same(result, value):
+            found.append(made)
+    return found[0] if len(found) == 1 else None  # of two branches either may have been taken
+
+
+def _assignments(code: CodeType, lineno: int, name: str) -> Iterator[tuple[str, int]]:
+    """The lines above one by the last of which a variable got its value; several, where those are branches."""
+    last = None
+    while (assigned := assignment_above(code, lineno, name)) is not None:
+        lineno = assigned[1]
+        if last is None or exclude_each_other(code, lineno, last):
+            yield assigned
+        last = last or lineno
 
 
 def _given_by(
@@ -189,9 +203,7 @@ def _given_by(
     for each in {each.id for each in ast.walk(statement.value) if isinstance(each, ast.Name)}:
         latest = assignment_above(frame.f_code, lineno, each)
         if latest is not None and latest[1] >= number:
-            earlier = assignment_above(frame.f_code, number, each)
-            if earlier is None:
-                raise _UnknownError
+            earlier = _assignment_before(frame.f_code, number, each)
             before[each] = _given_by(frame, earlier, each, lineno, depth - 1)
     earlier_values = {each: value for each, (value, _) in before.items()}
     line = _Line(ChainMap(earlier_values, local_variables(frame), frame.f_globals))
@@ -204,6 +216,18 @@ def _given_by(
         if found is not None:
             return result, found
     return result, None
+
+
+def _assignment_before(code: CodeType, lineno: int, name: str) -> tuple[str, int]:
+    """The line that has given a variable the value which it had where another one began to run."""
+    above = lineno
+    while (assigned := assignment_above(code, above, name)) is not None:
+        above = assigned[1]
+        if is_sure_before(code, above, lineno):
+            return assigned
+        if not exclude_each_other(code, above, lineno):
+            break
+    raise _UnknownError
 
 
 def made_in_line(frame: FrameType, code: CodeType, at: int, value: Tensor) -> tuple[Made | None, Tensor | None]:
