@@ -42,6 +42,8 @@ def train(self, batch, rate):
     ) in batch:
         features = features.float()
     one, self.two = rest
+    self.tell(unused)
+    kept = self.rows[0]  # kept
     return features, labels, one
 """
 FILENAME = "<program of test_making>"
@@ -76,6 +78,7 @@ WEIGHT = ("parts", "loop", "weight", "several", "walrus", "scale")
             {"batch", "enumerate", "left", "part", "parts", "parts.append", "rate", "scale"},
         ),
         ("parts[0]", ("parts", "loop"), None),
+        ("kept", ("kept",), {"self", "self.rows"}),
         ("batch", (), set()),
         ("nobody", (), set()),
     ],

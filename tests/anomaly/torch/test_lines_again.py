@@ -139,13 +139,16 @@ def test_two_branches_that_both_give_such_numbers() -> None:
 
 
 def test_a_variable_that_a_loop_gives_its_value_below() -> None:
-    text = SETUP + """
+    text = (
+        SETUP
+        + """
 adv = same
 for step in range(2):
     loss = (-adv * w).sum()
     loss.backward()
     adv, rest = torch.split(torch.nn.functional.relu(torch.cat([zero, same]) / zero[1]), 3)
 """
+    )
     event = only_event(run("torch", text))
     assert (event.kind, event.operands.keys()) == ("leaf", {"adv"})
     assert "adv = same" not in (event.cause or "")

@@ -157,8 +157,13 @@ def _statements_in(nodes: Iterable[ast.AST]) -> Iterator[_Statement]:
                 yield _statement(value, [target], [value])
             case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
                 yield _statement(value, [target], [value])
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner)) as call):  # such as parts.append(part)
-                yield _statement(node, [owner], [call])
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner)) as call) if not _is_self(owner):
+                yield _statement(node, [owner], [call])  # such as parts.append(part)
+
+
+def _is_self(owner: ast.expr) -> bool:
+    """Whether it is the object that a method belongs to: else all that it holds would be made by any of its methods."""
+    return isinstance(owner, ast.Name) and owner.id == "self"
 
 
 @lru_cache(maxsize=256)

@@ -83,6 +83,31 @@ def named_variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
                 yield f"{name}.{key}", item
 
 
+def entries_around(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
+    """What the objects among the variables of these frames keep in dictionaries of their own, as the program asks for
+    it: ``batch.x`` or ``batch['x']``, whichever the code of the frame has.
+    """
+    for each in user_frames(frame):
+        code = each.f_code
+        for name, value in local_variables(each).items():
+            for key, item in _entries(value):
+                if key in code.co_names:
+                    yield f"{name}.{key}", item
+                elif key in code.co_consts:
+                    yield f"{name}[{key!r}]", item
+
+
+def _entries(value: Any, depth: int = 2) -> Iterator[tuple[str, Any]]:
+    """The entries, by text, of dictionaries that an object holds, or that an object in it does."""
+    if isinstance(value, (type, ModuleType, FunctionType)) or type(value).__module__ in _PLAIN:
+        return
+    for held in islice(getattr(value, "__dict__", {}).values(), _MOST):
+        if isinstance(held, dict):
+            yield from ((key, item) for key, item in islice(held.items(), _MOST) if isinstance(key, str))
+        elif depth > 1:
+            yield from _entries(held, depth - 1)
+
+
 def _variables_and_globals(frame: FrameType) -> dict[str, Any]:
     """The variables of a frame, and those of its module that its code names."""
     variables = local_variables(frame)

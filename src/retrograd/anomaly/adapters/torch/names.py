@@ -13,6 +13,7 @@ from torch import Tensor
 from retrograd.anomaly.adapters.making import calls_behind
 from retrograd.anomaly.adapters.torch.calls import has_nan, is_bad, node_of
 from retrograd.anomaly.adapters.variables import (
+    entries_around,
     local_variables,
     member_of,
     members_of,
@@ -56,7 +57,8 @@ class Names:
         """The name of a parameter, a buffer or a variable; None if it has none."""
         key = _key(tensor)
         held = (name for name, value in self._variables() if isinstance(value, Tensor) and _key(value) == key)
-        return self.member(tensor) or next(held, None) or self._earlier.get(key) or self._elsewhere.get(key)
+        name = self.member(tensor) or next(held, None) or self._earlier.get(key) or self._elsewhere.get(key)
+        return name or self._entries.get(key)
 
     def _variables(self) -> Iterator[tuple[str, Any]]:
         return variables_around(self.frame)
@@ -69,6 +71,15 @@ class Names:
             if isinstance(module, torch.nn.Module) and module is not self.model:
                 for name, member in members_of(module):
                     names.setdefault(_key(member), f"{variable}.{name}")
+        return names
+
+    @cached_property
+    def _entries(self) -> dict[Any, str]:
+        """The names of what objects among the variables keep in dictionaries: ``"batch.x"``."""
+        names: dict[Any, str] = {}
+        for name, value in entries_around(self.frame):
+            if isinstance(value, Tensor):
+                names.setdefault(_key(value), name)
         return names
 
     def data(self) -> Iterator[tuple[str, Tensor]]:
