@@ -81,6 +81,11 @@ def test_a_variable_that_has_overwritten_what_it_was_made_of() -> None:
     assert event.rerun is None
 
 
+def test_torch_under_another_name() -> None:
+    event = event_of("import torch as th", "adv = th.log(zero)")
+    assert (event.op, event.code_line, event.operands) == ("log", "adv = th.log(zero)", {"input": 0.0})
+
+
 def test_a_birth_in_the_line_above() -> None:
     event = event_of("adv = same / zero", "adv = 2 * adv")
     assert (event.op, event.code_line, event.index) == ("div", "adv = same / zero", (1,))

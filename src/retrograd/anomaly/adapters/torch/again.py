@@ -94,9 +94,9 @@ class _Line:
                 return getattr(self.value(owner), name)
             case ast.Subscript(value=owner, slice=index):
                 return self.value(owner)[self._index(index)]
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=args) if name in _PURE:
-                return self._called(node, getattr(torch, name), name, args, node.keywords)
             case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args) if name in _PURE:
+                if isinstance(owner, ast.Name) and self.variables.get(owner.id) is torch:  # whatever its name here
+                    return self._called(node, getattr(torch, name), name, args, node.keywords)
                 return self._called(node, getattr(Tensor, name), name, [owner, *args], node.keywords)
         raise _UnknownError
 
