@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -221,3 +222,8 @@ def test_what_the_author_of_a_program_can_change() -> None:
     for module in (importlib, pytest, sys.modules["retrograd"]):
         function = next(each for each in vars(module).values() if hasattr(each, "__code__"))
         assert not is_own(function.__code__)
+
+
+def test_a_file_that_a_library_has_written(tmp_path: Path) -> None:
+    for folder, own in ((Path(tempfile.gettempdir()), False), (tmp_path, True)):
+        assert is_own(compile("x = 1", str(folder / "layer_propagate_07mdl72x.py"), "exec")) is own
