@@ -154,3 +154,23 @@ def test_two_quotients_in_the_line(steps: bool) -> None:
     assert "-2 / 0 is infinite" in (event.cause or "")
     assert "return grad / rg.where(b == 0, 1e-12, b), -grad * a / " in (event.remedy or "")
     assert "where((b**2) == 0, 1e-12, b**2)" in (event.remedy or "")
+
+
+SOLVED_FORWARD = """
+class Solve(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return torch.sqrt(x - 1)  # born here
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+x = torch.tensor([4.0, 0.0], requires_grad=True)
+Solve.apply(x).sum().backward()
+"""
+
+
+@libraries
+def test_the_forward_of_a_function_is_no_backward(library: str) -> None:
+    event = only_event(run(library, SOLVED_FORWARD, steps=True))
+    assert (event.op, event.lineno) == ("sqrt", line(SOLVED_FORWARD))
+    assert "backward" not in (event.note or "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import linecache
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -13,13 +14,15 @@ import pytest
 import torch
 
 import retrograd as rg
-from retrograd.anomaly import NaNEvent, diagnose, watch
+from retrograd.anomaly import AnomalyError, NaNEvent, diagnose, watch
 from retrograd.anomaly.libraries import is_own, package_of
 from retrograd.anomaly.report import format_event
 from tests.anomaly.both import libraries, line, mended, only_event, run, runs
 from tests.anomaly.disguises import HERE
 
 PACKAGE = """\
+import typing
+
 {imports}
 
 class Norm(torch.nn.Module):
@@ -114,6 +117,20 @@ def fit(model, batches):
     for Xi, yi in batches:
         loss = ((model(Xi) - yi) ** 2).mean()
         loss.backward()
+
+
+class Sampled(typing.NamedTuple):
+    now: torch.Tensor
+    following: torch.Tensor
+
+
+def train(data):
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sampled = Sampled(data[:1], data[1:])
+    loss = (torch.nn.functional.linear(sampled.following, model.weight) - model(sampled.now)).pow(2).mean()
+    loss.backward()
+    optimizer.step()
 """
 MODEL = """\
 model = package.Model(0.0)
@@ -235,6 +252,18 @@ def test_a_line_that_makes_an_optimizer_is_not_taken_for_the_packages(library: s
     assert event.remedy_lineno == line(text)
     advice = " ".join(format_event(event).split())
     assert f"Change line {line(text)} of your program, which makes the optimizer, as above" in advice
+
+
+@pytest.mark.parametrize("library", ["torch"])
+def test_bad_data_of_a_package_s_own_loop(package: str) -> None:
+    module = importlib.import_module(package)
+    with pytest.raises(AnomalyError), watch() as w:
+        module.train(torch.tensor([[1.0, 2.0], [torch.nan, 3.0]]))
+    event = only_event(w)
+    assert (event.kind, event.op, event.function) == ("leaf", "leaf", "train")
+    assert event.operands.keys() == {"sampled.following"}  # and not sampled[1]
+    assert event.remedy is None  # a package's lines are not the user's to change
+    assert f"belongs to {package}" in format_event(event)
 
 
 OWN = """\
@@ -396,3 +425,8 @@ def test_a_package_that_gives_up_after_losses_that_it_has_refused(library: str, 
     )
     event = left_by(library, text)
     assert (event.op, event.lineno, event.filename) == ("log", 3, "<program>")
+
+
+def test_a_file_that_a_library_has_written(tmp_path: Path) -> None:
+    for folder, own in ((Path(tempfile.gettempdir()), False), (tmp_path, True)):
+        assert is_own(compile("x = 1", str(folder / "layer_propagate_07mdl72x.py"), "exec")) is own

@@ -105,3 +105,45 @@ def test_what_is_meant(module: ModuleType) -> None:
         for _ in range(10):
             by_continue(module, weight, 0.0)
     assert not w.events
+
+
+def solved(module: ModuleType, state: Any, until: Any, size: Any) -> Any:
+    """A solver's loop, whose times are tensors; its parts are called like those of a loop that is left by its state."""
+    time = until * 0
+    while time < until:
+        if size is None:
+            finer = state.log()
+            finer, size = finer, (finer - state).abs().max()
+        after = time + 0.1 if size is None else time + size
+        time, state = after, module.sqrt(state - 1)  # born here
+    return state
+
+
+def converged(module: ModuleType, state: Any) -> Any:
+    change, steps = state.sum(), 0
+    while (module.isnan(change) or change > 0) and steps < 20:
+        state = module.sqrt(state - 1)  # born here
+        change = state.sum()
+        steps += 1
+    return state
+
+
+@both
+@pytest.mark.parametrize("solve", [lambda *given: solved(*given, 0.1), lambda *given: converged(*given[:2])])
+def test_a_loop_that_goes_on_leaves_nothing_out(module: ModuleType, solve: Any) -> None:
+    weight = module.tensor([1.5], requires_grad=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with watch(policy="skip_step") as w:
+            solve(module, weight * 1, module.tensor(2.0)).sum().backward()
+    assert not caught
+    assert w.left_out.total == 0
+    assert {event.op for event in w.events} == {"sqrt"}
+
+
+@both
+def test_what_was_assigned_beside_the_condition_is_not_read_by_it(module: ModuleType) -> None:
+    weight = module.tensor([1.5], requires_grad=True)
+    with watch(policy="record") as w:
+        solved(module, weight * 1, module.tensor(2.0), 0.1)  # and its result is not used
+    assert not w.events

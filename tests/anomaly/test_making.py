@@ -42,6 +42,8 @@ def train(self, batch, rate):
     ) in batch:
         features = features.float()
     one, self.two = rest
+    self.tell(unused)
+    kept = self.rows[0]  # kept
     return features, labels, one
 """
 FILENAME = "<program of test_making>"
@@ -73,9 +75,10 @@ WEIGHT = ("parts", "loop", "weight", "several", "walrus", "scale")
         (
             "weight",
             WEIGHT,
-            {"batch", "enumerate", "left", "part", "parts", "parts.append", "rate", "rest", "scale", "_"},
+            {"batch", "enumerate", "left", "part", "parts", "parts.append", "rate", "scale"},
         ),
-        ("parts[0]", WEIGHT, None),
+        ("parts[0]", ("parts", "loop"), None),
+        ("kept", ("kept",), {"self", "self.rows"}),
         ("batch", (), set()),
         ("nobody", (), set()),
     ],

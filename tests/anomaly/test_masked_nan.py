@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import retrograd as rg
-from retrograd.anomaly import NaNEvent, Watch, watch
+from retrograd.anomaly import NaNEvent, Watch, diagnose, watch
+from tests.anomaly.both import libraries, line, only_event, run, runs
 
 HOLES = [float("nan"), 2.0]
 
@@ -64,3 +65,26 @@ def test_a_spoilt_weight(again: bool) -> None:
             rg.where(weight > 0, rg.sqrt(weight), 0.0).sum().backward()
     assert w.event is not None
     assert (w.event.kind, w.event.index, w.event.harmed) == ("leaf", (0,), "the gradient of weight")
+
+
+EXPLODED = """
+net = torch.nn.Linear(1, 1)
+def drift(y):
+    return 50 * y**3 + net(y)  # born here
+y = torch.full((2, 1), 1e14, requires_grad=True) * 1
+for step in range(2):
+    earlier, y = y, y + drift(y) * 0.1
+    reached = torch.tensor([[0.0], [0.5]])
+    between = reached * earlier + (1 - reached) * y
+loss = (between * (reached != 1)).mean() + (0.0 * y).mean()
+loss.backward()
+"""
+
+
+@libraries
+@runs
+def test_what_grows_is_not_masked_where_others_were_added(library: str, steps: bool) -> None:
+    event = only_event(run(library, EXPLODED, steps))
+    assert (event.op, event.lineno) == ("pow", line(EXPLODED))
+    assert "mask" not in f"{event.cause} {event.remedy}"
+    assert diagnose(event).number == 53

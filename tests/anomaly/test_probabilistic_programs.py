@@ -58,8 +58,10 @@ def test_scales_that_multiply_from_layer_to_layer(library: str, steps: bool) -> 
     assert not run(library, mended(COUPLINGS, event), steps).events
 
 
-@pytest.mark.parametrize("text", ["(x - x) / scale", "torch.log(x - 2.0)"])
-def test_what_a_layer_was_given_without_a_name_is_told_as_it_is_written(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "op"), [("(x - x) / scale", "div"), ("torch.log(x - 2.0)", "log"), ("torch.sinc(x / scale)", "leaf")]
+)
+def test_what_a_layer_was_given_without_a_name_is_told_as_it_is_written(text: str, op: str) -> None:
     program = f"""
 net = nn.Linear(2, 1)
 x, scale = torch.ones(3, 2), torch.zeros(3, 1)
@@ -67,5 +69,8 @@ loss = net({text}).sum()
 loss.backward()
 """
     event = only_event(run("torch", program))
-    assert event.kind == "leaf"
-    assert f"({text})" in (event.cause or "")
+    assert (event.op, event.lineno) == (op, 4)
+    if op == "leaf":  # what is not computed again
+        assert f"({text})" in (event.cause or "")
+    else:
+        assert (event.code_line or "")[event.col : event.end_col] == text

@@ -150,3 +150,31 @@ def test_errors_about_something_else(statement: str) -> None:
     with pytest.raises((ValueError, LookupError, AssertionError)), Watch() as w:
         exec(statement, scope)
     assert w.event is None
+
+
+def rollout(lib: Any, policy: Any, observe: Any) -> None:
+    """As where experience is gathered: what is computed of an observation goes to others, by names that come again."""
+    stored = lib.zeros(4, 4)
+    seen = observe(0)
+
+    def act(given: Any) -> Any:
+        return policy(given).sample(), given
+
+    for step in range(4):
+        stored[step] = seen
+        with lib.no_grad():
+            action, _ = act(seen)
+        seen = observe(step + (action.sum() > 1e9))
+        worth, _ = act(stored)
+    worth.backward()
+
+
+def test_an_observation_of_an_environment_and_not_what_it_was_stored_in(lib: Any) -> None:
+    def observe(step: Any) -> Any:
+        return lib.tensor([1.0, float("nan") if step == 2 else 0.5, 0.0, 0.0])
+
+    event = refused(rollout, lib, actor_of(lib), observe)
+    if event.op != "leaf":  # retrograd's own tensors tell of the number that was given
+        return
+    assert event.operands.keys() == {"seen"}
+    assert event.output_shape == (4,)

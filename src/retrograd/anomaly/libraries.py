@@ -12,6 +12,7 @@ import functools
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import takewhile
@@ -58,7 +59,16 @@ def package_of(filename: str) -> str | None:
 def is_own(code: CodeType) -> bool:
     """Whether it is the program's own code: what its author can change."""
     filename = code.co_filename
-    return not is_between(code) and package_of(filename) is None and not filename.startswith(_STANDARD)
+    if is_between(code) or package_of(filename) is not None or filename.startswith(_STANDARD):
+        return False
+    return not _is_generated(filename)
+
+
+@lru_cache(maxsize=4096)
+def _is_generated(filename: str) -> bool:
+    """Whether a library has written a file, as PyG does for every class of layers: where temporary files lie."""
+    started = getattr(sys.modules.get("__main__"), "__file__", None)
+    return os.path.dirname(filename) == tempfile.gettempdir() and filename != started
 
 
 def outwards(frame: FrameType | None) -> Iterator[FrameType]:

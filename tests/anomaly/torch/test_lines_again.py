@@ -72,3 +72,88 @@ def test_what_cannot_be_computed_again_is_data(lines: tuple[str, ...]) -> None:
     event = event_of(*lines)
     assert (event.kind, event.operands.keys()) == ("leaf", {"adv"})
     assert event.rerun is not None
+
+
+def test_a_variable_that_has_overwritten_what_it_was_made_of() -> None:
+    made = "adv = (adv - adv.mean()) / adv.std()"
+    event = event_of("import numpy as np", "rows = np.array([2, 0, 1])", "adv = same[rows]", made)
+    assert (event.op, event.code_line, event.operands) == ("div", made, {"input": 0.0, "other": 0.0})
+    assert event.rerun is None
+
+
+def test_torch_under_another_name() -> None:
+    event = event_of("import torch as th", "adv = th.log(zero)")
+    assert (event.op, event.code_line, event.operands) == ("log", "adv = th.log(zero)", {"input": 0.0})
+
+
+def test_a_birth_in_the_line_above() -> None:
+    event = event_of("adv = same / zero", "adv = 2 * adv")
+    assert (event.op, event.code_line, event.index) == ("div", "adv = same / zero", (1,))
+
+
+def test_what_a_line_computes_of_a_variable_before_it_takes_it() -> None:
+    made = "adv = (same - same.mean()) / same.std()"
+    text = SETUP + f"{made}\nloss = (-adv * w).sum()\nloss.backward()"
+    event = only_event(run("torch", text))
+    assert (event.op, event.code_line, event.index) == ("div", made, (0,))
+    assert not run("torch", mended(text, event)).events
+
+
+def test_a_birth_in_a_part_of_the_line() -> None:
+    text = SETUP + "loss = (w * (1 / zero)).sum()\nloss.backward()"
+    event = only_event(run("torch", text))
+    assert (event.op, event.lineno, event.operands) == ("div", 4, {"input": 1, "other": 0.0})
+    assert event.code_line is not None
+    assert event.code_line[event.col : event.end_col] == "1 / zero"
+
+
+def test_a_variable_of_which_no_more_is_known() -> None:
+    text = SETUP + "adv = torch.nn.functional.relu(zero / zero)\nloss = (-adv * w).sum()\nloss.backward()"
+    event = only_event(run("torch", text))
+    assert (event.kind, event.op, event.operands.keys()) == ("leaf", "leaf", {"adv"})
+    assert event.rerun is not None
+
+
+BRANCHES = """
+def normalised(given, divides):
+    adv = given * 1
+    if divides:
+        adv = adv / adv.std(correction=0)
+    else:
+        adv = (adv - adv.mean()) / (adv.std(correction=0) + eps)
+    loss = (-adv * w).sum()
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "lineno"),
+    [
+        ("eps = 0.0\nnormalised(same, False)", 10),
+        ("eps = 1e-8\nnormalised(same * 0, True)", 8),
+    ],
+)
+def test_the_branch_that_gives_such_numbers(call: str, lineno: int) -> None:
+    event = only_event(run("torch", SETUP + BRANCHES + call))
+    assert (event.op, event.lineno, event.operands) == ("div", lineno, {"input": 0.0, "other": 0.0})
+
+
+def test_two_branches_that_both_give_such_numbers() -> None:
+    event = only_event(run("torch", SETUP + BRANCHES + "eps = 0.0\nnormalised(same * 0, True)"))
+    assert (event.kind, event.operands.keys()) == ("leaf", {"adv"})
+
+
+def test_a_variable_that_a_loop_gives_its_value_below() -> None:
+    text = (
+        SETUP
+        + """
+adv = same
+for step in range(2):
+    loss = (-adv * w).sum()
+    loss.backward()
+    adv, rest = torch.split(torch.nn.functional.relu(torch.cat([zero, same]) / zero[1]), 3)
+"""
+    )
+    event = only_event(run("torch", text))
+    assert (event.kind, event.operands.keys()) == ("leaf", {"adv"})
+    assert "adv = same" not in (event.cause or "")

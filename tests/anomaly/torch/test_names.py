@@ -113,3 +113,52 @@ def test_every_operation_of_torch_may_be_allowed() -> None:
     schemas = {schema.name for schema in torch._C._jit_get_all_schemas() if schema.name.startswith("aten::")}
     rg.anomaly.watch(allow=[name for name in schemas if name.rpartition("::")[2] in dir(torch)])
     rg.anomaly.watch(allow=nodes)
+
+
+BATCH = """
+__name__ = "program"
+class Store:
+    def __init__(self, **given):
+        self._mapping = given
+class Batch:
+    def __init__(self, **given):
+        self._store = Store(**given)
+    def __getattr__(self, name):
+        return self._store._mapping[name]
+    def __getitem__(self, name):
+        return self._store._mapping[name]
+model = nn.Linear(2, 1)
+batches = [Batch(x=torch.tensor([[1.0, 2.0], [3.0, float("nan")]]), y=torch.ones(2, 1))]
+for batch in w.steps(batches):
+    model.zero_grad()
+    F.mse_loss(model(BATCH_X), batch.y).backward()
+"""
+
+
+@pytest.mark.parametrize("x", ["batch.x", "batch['x']"])
+def test_what_a_batch_keeps_in_a_dictionary_of_its_own(x: str) -> None:
+    event = only_event(run("torch", BATCH.replace("BATCH_X", x)))
+    assert (event.kind, event.index) == ("leaf", (1, 1))
+    assert list(event.operands) == [x]
+
+
+class Rows:
+    __slots__ = ("table",)
+
+
+class Squares(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1)
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        return (self.layer.weight * given).sum()
+
+
+def test_what_a_model_was_given_by_keyword() -> None:
+    model, rows = Squares(), Rows()
+    rows.table = torch.tensor([[1.0, float("nan")]])
+    with rg.anomaly.watch(model, policy="record") as w:
+        model(given=rows.table).backward()
+    event = only_event(w)
+    assert (event.kind, list(event.operands)) == ("leaf", ["rows.table"])

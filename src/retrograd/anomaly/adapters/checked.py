@@ -14,7 +14,7 @@ from itertools import islice, takewhile
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from retrograd.anomaly.adapters.making import sources
+from retrograd.anomaly.adapters.making import is_given_at, sources
 from retrograd.anomaly.adapters.syntax import body, inside, variables_in
 from retrograd.anomaly.adapters.variables import local_variables, value_of
 from retrograd.anomaly.left_out import LeftOut
@@ -42,11 +42,14 @@ class Checked(NamedTuple):
         The tensor.
     leaves
         Whether the program may be about to leave a loop for it, and not only the batch.
+    leaves_out
+        Whether it leaves something out then that was to be computed: the head of a loop that goes on does not.
     """
 
     frame: FrameType
     loss: Any
     leaves: bool
+    leaves_out: bool
 
     @property
     def is_own(self) -> bool:
@@ -84,11 +87,12 @@ def checked_loss(
         if not own and (number or left_out.met is not None):
             return None  # packages look at much else, and often
         conditions = _conditions(each.f_code)
-        for leaves, names in ((True, conditions.leave), (False, conditions.skip if own else ())):
-            for value in _values(each, names, has_history, own):
+        for names in conditions if own else (conditions.leave, conditions.loop):
+            for value in _values(each, names, has_history, is_bad, own):
                 if _can_be_seen_as(is_bad, value):
-                    return Checked(each, value, leaves)
-        if conditions.leave or conditions.skip:
+                    leaves, leaves_out = names is not conditions.skip, names is not conditions.loop
+                    return Checked(each, value, leaves, leaves_out)
+        if any(conditions):
             left_out.is_fine(each.f_code)
     return None
 
@@ -107,11 +111,12 @@ def _calling(frame: FrameType | None, is_internal: Callable[[CodeType], bool]) -
 
 
 class _Conditions(NamedTuple):
-    """The variables that conditions read on which a function, or one of its loops, is left; and those on which a batch
-    is.
+    """The variables that conditions read on which a function, or one of its loops, is left; those of the heads of its
+    ``while`` loops; and those on which a batch is left.
     """
 
     leave: tuple[str, ...]
+    loop: tuple[str, ...]
     skip: tuple[str, ...]
 
 
@@ -125,27 +130,42 @@ def _conditions(code: CodeType) -> _Conditions:
     if known is None:
         if len(_known) >= _MOST:
             _known.clear()
-        leave = tuple(dict.fromkeys(_read_in_conditions(code, _leaves)))
-        skip = tuple(dict.fromkeys(_read_in_conditions(code, _skips)))
-        known = _known[id(code)] = code, _Conditions(leave, tuple(each for each in skip if each not in leave))
+        met: set[str] = set()
+        found = []
+        for is_meant in (_leaves, _loops, _skips):
+            found.append(tuple(dict.fromkeys(each for each in _read_in(code, is_meant) if each not in met)))
+            met.update(found[-1])
+        known = _known[id(code)] = code, _Conditions(*found)
     return known[1]
 
 
-def _read_in_conditions(code: CodeType, is_meant: Callable[[ast.AST], bool]) -> Iterator[str]:
+def _read_in(code: CodeType, is_meant: Callable[[ast.If | ast.While], bool]) -> Iterator[str]:
+    """The variables in the conditions of some kind."""
     for node in body(code):
-        is_loop = isinstance(node, ast.While) and is_meant is _leaves
-        if is_loop or (isinstance(node, ast.If) and any(map(is_meant, inside(node)))):
-            yield from variables_in(node.test)  # type: ignore[attr-defined]
+        if isinstance(node, (ast.If, ast.While)) and is_meant(node):
+            yield from variables_in(node.test)
 
 
-def _skips(node: ast.AST) -> bool:
+def _loops(node: ast.If | ast.While) -> bool:
+    return isinstance(node, ast.While)
+
+
+def _skips(node: ast.If | ast.While) -> bool:
+    return isinstance(node, ast.If) and any(map(_leaves_batch, inside(node)))
+
+
+def _leaves(node: ast.If | ast.While) -> bool:
+    return isinstance(node, ast.If) and any(map(_leaves_loop, inside(node)))
+
+
+def _leaves_batch(node: ast.AST) -> bool:
     match node:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             return name in _TRAINS
     return isinstance(node, ast.Continue)
 
 
-def _leaves(node: ast.AST) -> bool:
+def _leaves_loop(node: ast.AST) -> bool:
     match node:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             return name in _EXITS
@@ -153,20 +173,38 @@ def _leaves(node: ast.AST) -> bool:
 
 
 def _values(
-    frame: FrameType, names: Iterable[str], has_history: Callable[[Any], bool], thorough: bool
+    frame: FrameType,
+    names: Iterable[str],
+    has_history: Callable[[Any], bool],
+    is_bad: Callable[[Any], bool],
+    thorough: bool,
 ) -> Iterator[Any]:
     """The tensors with a history that have these names, or that a number or truth value of these is made from.
 
+    What has no value yet has made nothing, unless it is given one now; nor has anything bad gone into finite numbers.
     What such a number is made from is looked for as far as it goes, if that is to be ``thorough``; else in one step.
     """
     names = list(names)
-    first = len(names)
+    given = len(names)
     if not names:
         return
     variables = local_variables(frame)
     for number, name in enumerate(names):  # which grow
-        value = value_of(variables if name.partition(".")[0] in variables else frame.f_globals, name)
+        first = name.partition(".")[0]
+        value = value_of(variables if first in variables else frame.f_globals, name)
         if has_history(value):
             yield value
-        elif thorough or number < first:
+            continue
+        if not thorough and number >= given:
+            continue
+        is_known = first in variables or first in frame.f_globals
+        if (is_known and _may_hide_one(value, is_bad)) or is_given_at(frame.f_code, name, frame.f_lineno):
             names += (each for each in sources(frame.f_code, name) if each not in names)
+
+
+def _may_hide_one(value: Any, is_bad: Callable[[Any], bool]) -> bool:
+    """Whether a number that is not finite may have gone into a value, as into the truth value of a comparison."""
+    if type(value) is float:
+        return not math.isfinite(value)
+    has_numbers = hasattr(type(value), "is_floating_point") and value.is_floating_point()
+    return not has_numbers or _can_be_seen_as(is_bad, value)

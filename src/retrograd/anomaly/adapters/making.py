@@ -21,7 +21,7 @@ class Made(NamedTuple):
     lines
         Of the statements that gave it its value, and of those that gave one to what they read, and so on.
     variables
-        The other ones that they read or give a value.
+        The other ones that they read; those that get their values beside it are not among them.
     """
 
     lines: frozenset[int]
@@ -51,7 +51,7 @@ def made(code: CodeType, name: str) -> Made:
         for each in found:
             statements.remove(each)
             lines.update(each.lines)
-            wanted |= each.gives | each.reads
+            wanted |= each.reads
     return Made(frozenset(lines), frozenset(wanted - {name}))
 
 
@@ -70,10 +70,35 @@ def sources(code: CodeType, name: str) -> tuple[str, ...]:
     return tuple(sorted({read for each in _statements(code) if name in each.gives for read in each.reads}))
 
 
+def is_given_at(code: CodeType, name: str, lineno: int) -> bool:
+    """Whether a statement on a line gives a variable its value."""
+    return any(name in each.gives and lineno in each.lines for each in _statements(code))
+
+
 def statement_at(code: CodeType, lineno: int) -> range:
     """The lines of the innermost statement of a function around a line."""
     around = [lines_of(node) for node in body(code) if isinstance(node, ast.stmt) and lineno in lines_of(node)]
     return min(around, key=len, default=range(lineno, lineno + 1))
+
+
+def exclude_each_other(code: CodeType, one: int, other: int) -> bool:
+    """Whether two lines of a function are in different branches of one condition, so that only one of them runs."""
+    return any(
+        (one in first and other in second) or (one in second and other in first) for first, second in _branches(code)
+    )
+
+
+def is_sure_before(code: CodeType, earlier: int, later: int) -> bool:
+    """Whether a line has run where a later one does, as far as conditions decide that."""
+    return all(later in branch for pair in _branches(code) for branch in pair if earlier in branch)
+
+
+def is_given_later_in_loop(code: CodeType, lineno: int, name: str, above: int) -> bool:
+    """Whether a loop around a line gives a variable its value below it, which it had above the loop for a first one."""
+    loops = [lines_of(node) for node in body(code) if isinstance(node, (ast.For, ast.AsyncFor, ast.While))]
+    around = [loop for loop in loops if lineno in loop and above not in loop]
+    given = (each.lines.start for each in _statements(code) if name in each.gives)
+    return any(line >= lineno and line in loop for line in given for loop in around)
 
 
 def unpacked_with(code: CodeType | None, at: int, name: str) -> tuple[str, ...]:
@@ -144,6 +169,9 @@ def _statements(code: CodeType) -> tuple[_Statement, ...]:
 def _statements_in(nodes: Iterable[ast.AST]) -> Iterator[_Statement]:
     for node in nodes:
         match node:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if _fit(targets, values):
+                for target, value in zip(targets, values, strict=True):
+                    yield _statement(node, [target], [value])
             case ast.Assign(targets=targets, value=value):
                 yield _statement(node, targets, [value])
             case ast.AnnAssign(target=target, value=ast.expr() as value):
@@ -156,8 +184,29 @@ def _statements_in(nodes: Iterable[ast.AST]) -> Iterator[_Statement]:
                 yield _statement(value, [target], [value])
             case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
                 yield _statement(value, [target], [value])
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner)) as call):  # such as parts.append(part)
-                yield _statement(node, [owner], [call])
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner)) as call) if not _is_self(owner):
+                yield _statement(node, [owner], [call])  # such as parts.append(part)
+
+
+def _is_self(owner: ast.expr) -> bool:
+    """Whether it is the object that a method belongs to: else all that it holds would be made by any of its methods."""
+    return isinstance(owner, ast.Name) and owner.id == "self"
+
+
+@lru_cache(maxsize=256)
+def _branches(code: CodeType) -> tuple[tuple[frozenset[int], frozenset[int]], ...]:
+    """The lines of both branches of every condition of a function."""
+    conditions = (node for node in body(code) if isinstance(node, ast.If))
+    return tuple((_lines_in(node.body), _lines_in(node.orelse)) for node in conditions)
+
+
+def _lines_in(statements: Iterable[ast.AST]) -> frozenset[int]:
+    return frozenset(line for each in statements for line in lines_of(each))
+
+
+def _fit(targets: list[ast.expr], values: list[ast.expr]) -> bool:
+    """Whether each of some targets is given one of some values, as in ``a, b = b, a``."""
+    return len(targets) == len(values) and not any(isinstance(each, ast.Starred) for each in (*targets, *values))
 
 
 def _statement(node: ast.AST, targets: list[ast.expr], values: list[ast.expr]) -> _Statement:

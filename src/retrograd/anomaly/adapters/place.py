@@ -11,6 +11,7 @@ from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
+from retrograd.anomaly.adapters.making import is_given_later_in_loop
 from retrograd.anomaly.parsing import expression_of
 from retrograd.core import sites
 
@@ -97,8 +98,15 @@ def variables_read(code: CodeType | None, at: int) -> frozenset[str]:
 
 
 def assignment_of(code: CodeType | None, at: int, name: str) -> tuple[str, int] | None:
-    """The last line before an instruction, in its function, that gives a variable its value or puts one into it."""
-    return None if code is None else assignment_above(code, sites.line_of(code, at), name)
+    """The last line before an instruction, in its function, that gives a variable its value or puts one into it.
+
+    None where that is above a loop which gives it others.
+    """
+    if code is None:
+        return None
+    lineno = sites.line_of(code, at)
+    found = assignment_above(code, lineno, name)
+    return None if found is None or is_given_later_in_loop(code, lineno, name, found[1]) else found
 
 
 def assignment_above(code: CodeType, lineno: int, name: str) -> tuple[str, int] | None:

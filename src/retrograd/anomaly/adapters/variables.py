@@ -71,8 +71,9 @@ def named_variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
     yield from variables.items()
     for name, value in variables.items():
         if isinstance(value, (list, tuple)):
+            fields = getattr(type(value), "_fields", ())  # of a named tuple
             for position, item in enumerate(value[:_MOST]):
-                yield f"{name}[{position}]", item
+                yield f"{name}.{fields[position]}" if position < len(fields) else f"{name}[{position}]", item
         elif isinstance(value, dict) and not name.startswith("__"):
             for key in list(value)[:_MOST]:
                 if isinstance(key, (str, int)):
@@ -80,6 +81,31 @@ def named_variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
         elif type(value).__module__ not in _PLAIN and not isinstance(value, type):
             for key, item in list(getattr(value, "__dict__", {}).items())[:_MOST]:
                 yield f"{name}.{key}", item
+
+
+def entries_around(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
+    """What the objects among the variables of these frames keep in dictionaries of their own, as the program asks for
+    it: ``batch.x`` or ``batch['x']``, whichever the code of the frame has.
+    """
+    for each in user_frames(frame):
+        code = each.f_code
+        for name, value in local_variables(each).items():
+            for key, item in _entries(value):
+                if key in code.co_names:
+                    yield f"{name}.{key}", item
+                elif key in code.co_consts:
+                    yield f"{name}[{key!r}]", item
+
+
+def _entries(value: Any, depth: int = 2) -> Iterator[tuple[str, Any]]:
+    """The entries, by text, of dictionaries that an object holds, or that an object in it does."""
+    if isinstance(value, (type, ModuleType, FunctionType)) or type(value).__module__ in _PLAIN:
+        return
+    for held in islice(getattr(value, "__dict__", {}).values(), _MOST):
+        if isinstance(held, dict):
+            yield from ((key, item) for key, item in islice(held.items(), _MOST) if isinstance(key, str))
+        elif depth > 1:
+            yield from _entries(held, depth - 1)
 
 
 def _variables_and_globals(frame: FrameType) -> dict[str, Any]:

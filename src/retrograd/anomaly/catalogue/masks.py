@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from retrograd.anomaly.catalogue._alike import alike
@@ -38,6 +39,7 @@ _SAFE = {
 }
 _GUARDED = frozenset((*_SAFE, "sqrt", "rsqrt", "log", "log2", "log10", "log1p", "pow", "div", "reciprocal", "norm"))
 
+_SUMS = ("add", "sub", "rsub")
 _POLES = (*LOGS, "log1p", "reciprocal", "div", "sqrt", "rsqrt")
 
 
@@ -236,8 +238,16 @@ def _multiplied_pole(scene: Scene) -> tuple[Operation | None, list[Operation]]:
         found = (maker(operand, *_POLES) for operand in scene.birth.args[:2])
         return next(filter(None, found), None), [scene.birth]
     if scene.op in _GUARDED:
-        return scene.birth, [operation for operation in scene.elementwise() if operation.op == "mul"]
+        return scene.birth, [operation for operation in _still_it(scene) if operation.op == "mul"]
     return None, []
+
+
+def _still_it(scene: Scene) -> Iterator[Operation]:
+    """What is done to the elements of the birth; to those of a sum with others no more, where they have just grown."""
+    for operation in scene.elementwise():
+        if scene.kind == "overflow" and operation.op in _SUMS and not any(each.constant for each in operation.args[:2]):
+            return
+        yield operation
 
 
 def _factor_as_written(pole: Site | None, product: Site | None, mask: Operand) -> str | None:

@@ -225,7 +225,11 @@ def advice(event: NaNEvent) -> Iterator[str]:
     elif event.lineno is None or context_of(event).get("computed_by"):
         pass  # there is nothing to do at that line
     elif event.kind == "leaf":
-        yield f"Mend it before line {event.lineno} uses it, then run again."
+        what, package = "it", package_of(event.filename or "")
+        if package is not None:
+            yield f"Line {event.lineno} belongs to {package}."
+            what = f"what line {event.called_from['lineno']} gives it" if event.called_from else "what it is given"
+        yield f"Mend {what} before line {event.lineno} uses it, then run again."
     elif event.operands and not (_is_unkept(event) or is_derived(event)):
         yield f"Look at the operands above: line {event.lineno} must not meet such values."
     if event.born != "NaN" and event.kind in ("divide", "overflow"):

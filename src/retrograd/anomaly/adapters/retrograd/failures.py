@@ -60,7 +60,8 @@ def look_at_checked(frame: FrameType | None, value: Any, watch: Watch, inquest: 
     found = checked_loss(around, sites.is_internal, _has_history, lambda loss: is_bad(loss._data), seen)
     if found is None or not found.is_own:
         return
-    loss, in_vain = found.loss, seen.note(found.frame.f_code, found.loss, type(value) is float)
+    loss = found.loss
+    in_vain = found.leaves_out and seen.note(found.frame.f_code, loss, type(value) is float)
     if in_vain or (found.leaves and not watch.is_silent):
         with watch.with_loss(loss_of(loss._data)):
             event = _of_loss(loss, found.frame, watch, inquest)

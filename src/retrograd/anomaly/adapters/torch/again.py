@@ -9,15 +9,17 @@ from __future__ import annotations
 import ast
 import operator
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from retrograd.anomaly.adapters.place import assignment_above
+from retrograd.anomaly.adapters.making import exclude_each_other, is_sure_before
+from retrograd.anomaly.adapters.place import assignment_above, place_fields, written_at
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad
 from retrograd.anomaly.adapters.variables import local_variables
 from retrograd.anomaly.parsing import module_of
@@ -52,13 +54,14 @@ class _UnknownError(Exception):
 class Made:
     """The operation that gave birth, in the line that called it.
 
-    ``node`` is the expression, as a part of ``line``, whose number is ``lineno``.
+    ``start`` and ``end`` are the bytes of the expression in ``line``, whose number is ``lineno``.
     """
 
     call: Call
     line: str
     lineno: int
-    node: ast.expr
+    start: int
+    end: int
 
 
 @dataclass
@@ -91,14 +94,24 @@ class _Line:
                 return getattr(self.value(owner), name)
             case ast.Subscript(value=owner, slice=index):
                 return self.value(owner)[self._index(index)]
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=args) if name in _PURE:
-                return self._called(node, getattr(torch, name), name, args, node.keywords)
             case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args) if name in _PURE:
+                if isinstance(owner, ast.Name) and self.variables.get(owner.id) is torch:  # whatever its name here
+                    return self._called(node, getattr(torch, name), name, args, node.keywords)
                 return self._called(node, getattr(Tensor, name), name, [owner, *args], node.keywords)
         raise _UnknownError
 
+    def made(self, text: str, number: int, shift: int = 0) -> Made | None:
+        """The birth, with the text and the number of the line; ``shift`` is where in the text the expression begins."""
+        if self.birth is None:
+            return None
+        node, op, arguments, output = self.birth
+        call = Call(f"aten.{op}.default", arguments, [output], 0, pointwise=op in _POINTWISE)
+        return Made(call, text, number, node.col_offset + shift, (node.end_col_offset or 0) + shift)
+
     def _index(self, node: ast.expr) -> Any:
         match node:
+            case ast.Name(id=name) if isinstance(self.variables.get(name), np.ndarray):
+                return self.variables[name]
             case ast.Tuple(elts=parts):
                 return tuple(map(self._index, parts))
             case ast.Slice(lower=lower, upper=upper, step=step):
@@ -152,32 +165,104 @@ def made_again(frame: FrameType | None, name: str, value: Tensor, lineno: int, d
     lineno
         The line that has taken it.
     """
-    assigned = None if frame is None else assignment_above(frame.f_code, lineno, name)
-    if frame is None or assigned is None or depth == 0 or value.numel() > _LARGEST:
+    if frame is None or value.numel() > _LARGEST:
         return None
+    found = []
+    for assigned in _assignments(frame.f_code, lineno, name):
+        try:
+            result, made = _given_by(frame, assigned, name, lineno, depth)
+        except Exception:  # a part of a statement, another operation, or variables that have changed since
+            continue
+        if _same(result, value):
+            found.append(made)
+    return found[0] if len(found) == 1 else None  # of two branches either may have been taken
+
+
+def _assignments(code: CodeType, lineno: int, name: str) -> Iterator[tuple[str, int]]:
+    """The lines above one by the last of which a variable got its value; several, where those are branches."""
+    last = None
+    while (assigned := assignment_above(code, lineno, name)) is not None:
+        lineno = assigned[1]
+        if last is None or exclude_each_other(code, lineno, last):
+            yield assigned
+        last = last or lineno
+
+
+def _given_by(
+    frame: FrameType, assigned: tuple[str, int], name: str, lineno: int, depth: int
+) -> tuple[Any, Made | None]:
+    """What a line gives a variable, and the operation by which that came to be not finite, as far as it is found.
+
+    What a variable held that has been given another value since, up to a line, is computed by the line above.
+    """
     text, number = assigned
-    try:
-        statement = module_of(text).body[0]
-        if not isinstance(statement, ast.Assign) or not _gives(statement, name):
-            return None
-        read = {each.id for each in ast.walk(statement.value) if isinstance(each, ast.Name)}
-        later = (assignment_above(frame.f_code, lineno, each) for each in read)
-        if any(each is not None and each[1] >= number for each in later):  # it has another value by now
-            return None
-        line = _Line(ChainMap(local_variables(frame), frame.f_globals))
-        result = line.value(statement.value)
-    except Exception:  # a part of a statement, another operation, or variables that have changed since
-        return None
-    if not isinstance(result, Tensor) or result.dtype != value.dtype or not _same(result, value):
-        return None
+    statement = module_of(text).body[0]
+    if not isinstance(statement, ast.Assign) or not _gives(statement, name) or depth == 0:
+        raise _UnknownError
+    before: dict[str, tuple[Any, Made | None]] = {}
+    for each in {each.id for each in ast.walk(statement.value) if isinstance(each, ast.Name)}:
+        latest = assignment_above(frame.f_code, lineno, each)
+        if latest is not None and latest[1] >= number:
+            earlier = _assignment_before(frame.f_code, number, each)
+            before[each] = _given_by(frame, earlier, each, lineno, depth - 1)
+    earlier_values = {each: value for each, (value, _) in before.items()}
+    line = _Line(ChainMap(earlier_values, local_variables(frame), frame.f_globals))
+    result = line.value(statement.value)
     if line.birth is not None:
-        node, op, arguments, output = line.birth
-        call = Call(f"aten.{op}.default", arguments, [output], 0, pointwise=op in _POINTWISE)
-        return Made(call, text, number, node)
+        return result, line.made(text, number)
     for each in line.came_in:
-        if (found := made_again(frame, each, line.variables[each], number, depth - 1)) is not None:
-            return found
-    return None
+        value = line.variables[each]
+        found = before[each][1] if each in before else made_again(frame, each, value, number, depth - 1)
+        if found is not None:
+            return result, found
+    return result, None
+
+
+def _assignment_before(code: CodeType, lineno: int, name: str) -> tuple[str, int]:
+    """The line that has given a variable the value which it had where another one began to run."""
+    above = lineno
+    while (assigned := assignment_above(code, above, name)) is not None:
+        above = assigned[1]
+        if is_sure_before(code, above, lineno):
+            return assigned
+        if not exclude_each_other(code, above, lineno):
+            break
+    raise _UnknownError
+
+
+def made_in_line(frame: FrameType, code: CodeType, at: int, value: Tensor) -> tuple[Made | None, Tensor | None]:
+    """How a line came to data that it has given to an operation, without a name: as of ``-advantages * ratio``.
+
+    Either the operation that gave birth, in the line or those before, or the variable that held such numbers already.
+
+    Parameters
+    ----------
+    frame
+        The function's, which is still under way.
+    code, at
+        The instruction of the operation.
+    value
+        The data.
+    """
+    written, place = written_at(code, at), place_fields(code, at)
+    variables = ChainMap(local_variables(frame), frame.f_globals)
+    for part in [] if written is None or value.numel() > _LARGEST else list(ast.walk(written)):
+        line = _Line(variables)
+        if part is written or not isinstance(part, (ast.UnaryOp, ast.BinOp, ast.Call, ast.Subscript, ast.Attribute)):
+            continue
+        try:
+            result = line.value(part)
+        except Exception:
+            continue
+        if not _same(result, value):
+            continue
+        if line.birth is not None:
+            before = len(place["code_line"][: place["col"]].encode()) - written.col_offset  # type: ignore[union-attr]
+            return line.made(place["code_line"], place["lineno"], before), None
+        for each in line.came_in:
+            held = variables[each]
+            return made_again(frame, each, held, place["lineno"]), held
+    return None, None
 
 
 def _gives(statement: ast.Assign, name: str) -> bool:
@@ -185,7 +270,7 @@ def _gives(statement: ast.Assign, name: str) -> bool:
     return len(statement.targets) == 1 and isinstance(target, ast.Name) and target.id == name
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and bool(
-        torch.eq(one, other.detach()).logical_or(one.isnan() & other.isnan()).all()
-    )
+def _same(one: Any, other: Tensor) -> bool:
+    if not isinstance(one, Tensor) or (one.dtype, one.shape) != (other.dtype, other.shape):
+        return False
+    return bool(torch.eq(one, other.detach()).logical_or(one.isnan() & other.isnan()).all())

@@ -268,8 +268,7 @@ class Describer:
         assert user.code is not None
         event = self.event(origin, **fields)
         seen = event.surroundings or Surroundings()
-        start, end = made.node.col_offset, made.node.end_col_offset or 0
-        col, end_col = len(made.line.encode()[:start].decode()), len(made.line.encode()[:end].decode())
+        col, end_col = (len(made.line.encode()[:place].decode()) for place in (made.start, made.end))
         operation = seen.operation or Operation(op=event.op)
         operation = replace(operation, code_line=made.line, lineno=made.lineno, col=col)
         return replace(
@@ -319,7 +318,7 @@ class Describer:
     @staticmethod
     def _note(call: Call) -> dict[str, Any]:
         if call.inside is None and call.applied is not None:
-            return {} if is_between(call.applied[0]) else {"note": SOMEWHERE_INSIDE}
+            return {"note": SOMEWHERE_INSIDE} if call.is_backward and not is_between(call.applied[0]) else {}
         if call.inside is None or call.inside.code is None:
             return {}
         if call.name == "gradient_hook":

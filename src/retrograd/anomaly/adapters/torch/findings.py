@@ -13,7 +13,7 @@ from torch import Tensor
 from retrograd.anomaly.adapters.branches import same_in_other_branches
 from retrograd.anomaly.adapters.leaves import nameless
 from retrograd.anomaly.adapters.place import own_line, place_fields, place_of
-from retrograd.anomaly.adapters.torch.again import Made, made_again
+from retrograd.anomaly.adapters.torch.again import Made, made_again, made_in_line
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.describe import Describer, first_of, statistics
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
@@ -285,7 +285,8 @@ class Findings:
     def _event(self, origin: Origin, harmed: str, undone: bool = False) -> NaNEvent:
         """What is told of an origin; a weight that the harm has gone to may be put back and then counts as clean."""
         call = origin.call
-        if (made := self._made_again(origin)) is not None:
+        made, origin = self._made_again(origin)
+        if made is not None:
             known = Origin(made.call, path=(made.call, *origin.path))
             return self._describer.written(known, made, call, harmed=harmed, context=self._settled_context())
         inside = call.is_backward and call.applied is not None and call.inside is None  # a function of the user's own
@@ -310,15 +311,23 @@ class Findings:
         places = (call.place for call in reversed(self._calls.kept()))
         return next((own_line(*place) for place in places if place is not None and is_own(place[0])), None)
 
-    def _made_again(self, origin: Origin) -> Made | None:
-        """The operation that has made the data which an origin is, if the line that did can be computed again."""
+    def _made_again(self, origin: Origin) -> tuple[Made | None, Origin]:
+        """The operation that has made the data which an origin is, if the line that did can be computed again.
+
+        Else the origin, at a variable that came to the line so, where the data itself has no name.
+        """
         leaf, call = origin.leaf, origin.call
         frame = under_way(self.names.frame, call.code)
         data = None if leaf is None or leaf.leaf is not None else leaf.itself
-        name = None if data is None or data.requires_grad else self.names.tensor(data)
-        if data is None or name is None or frame is None or self._recorder is not None:
-            return None
-        return made_again(frame, name, data, line_of(frame.f_code, call.at))
+        if data is None or data.requires_grad or frame is None or self._recorder is not None:
+            return None, origin
+        name = self.names.tensor(data)
+        if name is not None:
+            return made_again(frame, name, data, line_of(frame.f_code, call.at)), origin
+        made, held = made_in_line(frame, frame.f_code, call.at, data)
+        if made is None and held is not None:
+            origin = replace(origin, leaf=Argument(leaf.name, held.detach(), original=held))  # type: ignore[union-attr]
+        return made, origin
 
     def _where_instead(self, event: NaNEvent) -> str | None:
         """Where backward or the optimizer was called, if the line of the operation is not known."""

@@ -57,7 +57,10 @@ class ModelCall:
     def named(self) -> Iterator[tuple[str, Tensor]]:
         """The tensors among its arguments that the program has given by a variable, with the name of that."""
         written = None if self.place is None else written_at(*self.place)
-        for argument, value in zip(written.args, self.args, strict=False) if isinstance(written, ast.Call) else ():
+        if not isinstance(written, ast.Call):
+            return
+        named = [(each.value, self.kwargs.get(each.arg)) for each in written.keywords if each.arg is not None]
+        for argument, value in [*zip(written.args, self.args, strict=False), *named]:
             if isinstance(argument, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(value, Tensor):
                 yield ast.unparse(argument), value
 
@@ -111,6 +114,10 @@ class ModelCalls:
     def kept(self) -> list[ModelCall]:
         """The calls that are remembered."""
         return list(self._here.calls)
+
+    def named(self) -> Iterator[tuple[str, Tensor]]:
+        """What the program has given these calls by variables, with their names."""
+        return (each for call in self.kept() for each in call.named())
 
     def remember(self, calls: Iterable[ModelCall]) -> None:
         """Take over calls that belong to the present step as well."""

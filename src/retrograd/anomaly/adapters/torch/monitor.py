@@ -518,7 +518,7 @@ class TorchMonitor:
     # --- what is found --------------------------------------------------------------------------------------------
 
     def _names(self, earlier: Iterable[tuple[str, Tensor]] = ()) -> Names:
-        return Names(self.model, user_frame(sys._getframe(1)), earlier)
+        return Names(self.model, user_frame(sys._getframe(1)), [*earlier, *self._calls.named()])
 
     def _findings_at(self, frame: FrameType) -> Findings:
         return self._findings(names=Names(self.model, frame))

@@ -13,6 +13,7 @@ from torch import Tensor
 from retrograd.anomaly.adapters.making import calls_behind
 from retrograd.anomaly.adapters.torch.calls import has_nan, is_bad, node_of
 from retrograd.anomaly.adapters.variables import (
+    entries_around,
     frames_that_name,
     local_variables,
     member_of,
@@ -56,10 +57,14 @@ class Names:
 
     def tensor(self, tensor: Tensor) -> str | None:
         """The name of a parameter, a buffer or a variable; None if it has none."""
+        known = self.member(tensor)
+        if known is not None:
+            return known
         holder = self.holder(tensor)
-        held = None if holder is None else holder[1]
+        if holder is not None:
+            return holder[1]
         key = key_of(tensor)
-        return self.member(tensor) or held or self._earlier.get(key) or self._elsewhere.get(key)
+        return self._earlier.get(key) or self._elsewhere.get(key) or self._entries.get(key)
 
     def holder(self, tensor: Tensor) -> tuple[FrameType, str] | None:
         """The function under way that holds a tensor, and its name there; the program's own before a package's."""
@@ -79,6 +84,15 @@ class Names:
             if isinstance(module, torch.nn.Module) and module is not self.model:
                 for name, member in members_of(module):
                     names.setdefault(key_of(member), f"{variable}.{name}")
+        return names
+
+    @cached_property
+    def _entries(self) -> dict[Any, str]:
+        """The names of what objects among the variables keep in dictionaries: ``"batch.x"``."""
+        names: dict[Any, str] = {}
+        for name, value in entries_around(self.frame):
+            if isinstance(value, Tensor):
+                names.setdefault(key_of(value), name)
         return names
 
     def data(self) -> Iterator[tuple[str, Tensor]]:

@@ -70,7 +70,7 @@ class Reads:
                 with self._monitor._at_work():
                     watch.left_out.met = born_before(found.loss, self._monitor._findings_at(found.frame))
             return
-        in_vain = watch.left_out.note(found.frame.f_code, found.loss, type(value) is float)
+        in_vain = found.leaves_out and watch.left_out.note(found.frame.f_code, found.loss, type(value) is float)
         if in_vain or (found.leaves and not watch.is_silent):
             with self._monitor._at_work():
                 number = loss_number(found.loss)
