@@ -62,7 +62,7 @@ def infer(loss_at, *args):
     loss_at(*args).backward()
 
 
-def fit(loss_at):
+def fit_by_search(loss_at):
     for _ in range(3):
         try:
             check_no_nans(loss_at())
@@ -421,7 +421,7 @@ def test_a_package_that_factorises_a_matrix(library: str, package: str) -> None:
 def test_a_package_that_gives_up_after_losses_that_it_has_refused(library: str, package: str) -> None:
     text = (
         f"import {package} as package\nx = torch.tensor([0.5], requires_grad=True)\n"
-        "package.fit(lambda: torch.log(x - 1).sum())"
+        "package.fit_by_search(lambda: torch.log(x - 1).sum())"
     )
     event = left_by(library, text)
     assert (event.op, event.lineno, event.filename) == ("log", 3, "<program>")
