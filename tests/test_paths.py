@@ -248,7 +248,7 @@ def test_no_accelerator(m: Any) -> Any:
     accelerator = m.accelerator
     device = accelerator.current_accelerator() if accelerator.is_available() else m.device("cpu")
     m.cuda.set_rng_state_all(m.cuda.get_rng_state_all())
-    return [str(device), accelerator.device_count(), m.cuda.get_rng_state_all(), m.version.cuda, m.version.hip]
+    return [str(device), accelerator.device_count(), m.cuda.get_rng_state_all()]
 
 
 @without_gpu
@@ -258,6 +258,7 @@ def test_orders_to_no_accelerator_do_nothing() -> None:
     rg.accelerator.empty_cache()
     assert rg.accelerator.current_accelerator() is None
     assert rg.version.__version__ == rg.__version__
+    assert rg.version.cuda is rg.version.hip is None  # torch's says with which it was built
 
 
 def test_memory_goes_through_capsules() -> None:
