@@ -430,3 +430,8 @@ def test_a_package_that_gives_up_after_losses_that_it_has_refused(library: str, 
 def test_a_file_that_a_library_has_written(tmp_path: Path) -> None:
     for folder, own in ((Path(tempfile.gettempdir()), False), (tmp_path, True)):
         assert is_own(compile("x = 1", str(folder / "layer_propagate_07mdl72x.py"), "exec")) is own
+
+
+def test_a_program_may_lie_where_temporary_files_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tempfile.gettempdir())
+    assert is_own(compile("x = 1", str(Path(tempfile.gettempdir()) / "models_of_the_programs_own.py"), "exec"))

@@ -66,9 +66,14 @@ def is_own(code: CodeType) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_generated(filename: str) -> bool:
-    """Whether a library has written a file, as PyG does for every class of layers: where temporary files lie."""
+    """Whether a library has written a file, as PyG does for every class of layers: where temporary files lie.
+
+    A program may lie there as well; then its modules are imported from there.
+    """
+    folder = os.path.dirname(filename)
     started = getattr(sys.modules.get("__main__"), "__file__", None)
-    return os.path.dirname(filename) == tempfile.gettempdir() and filename != started
+    is_temporary = folder == tempfile.gettempdir() and filename != started
+    return is_temporary and folder not in map(os.path.abspath, sys.path)
 
 
 def outwards(frame: FrameType | None) -> Iterator[FrameType]:
