@@ -270,15 +270,27 @@ def test_nothing_of_a_tripped_step_is_kept_alive() -> None:
         step([])
 
 
-def test_the_compiler_is_not_imported_for_it() -> None:
-    """To keep a mode of the dispatcher out of compiled code takes seconds; nothing is compiled here."""
-    program = """
-import sys, torch, retrograd as rg
-x = torch.tensor([0.0, 1.0], requires_grad=True)
+SECOND_RUN = """
 with rg.anomaly.watch(policy="skip_step") as w:
     for _ in w.steps([1]):
         torch.sqrt(x).sum().backward()
-print(w.event.op, "torch._dynamo" in sys.modules)
+"""
+BY_HAND = """
+with rg.anomaly.watch(policy="record") as w, torch.no_grad():
+    with torch.enable_grad():
+        (gradient,) = torch.autograd.grad(torch.sqrt(x).sum(), x)
+    x -= gradient
+"""
+
+
+@pytest.mark.parametrize("program", [SECOND_RUN, BY_HAND], ids=["second run", "update by hand"])
+def test_the_compiler_is_not_imported_for_it(program: str) -> None:
+    """To keep a mode of the dispatcher out of compiled code takes seconds; nothing is compiled here."""
+    program = f"""
+import sys, torch, retrograd as rg
+x = torch.tensor([0.0, 1.0], requires_grad=True)
+{program}
+print(w.events[0].op, "torch._dynamo" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["SqrtBackward0", "False"], done.stderr

@@ -162,6 +162,11 @@ class _Writes(TorchDispatchMode):
         super().__init__()
         self._owner = weakref.ref(owner)
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled meanwhile; to have torch see to that would import its compiler, which takes seconds."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         owner = self._owner() if func._schema.is_mutable else None
         if owner is None:
