@@ -174,3 +174,16 @@ def test_the_forward_of_a_function_is_no_backward(library: str) -> None:
     event = only_event(run(library, SOLVED_FORWARD, steps=True))
     assert (event.op, event.lineno) == ("sqrt", line(SOLVED_FORWARD))
     assert "backward" not in (event.note or "")
+
+
+def test_a_step_that_is_not_run_again_names_the_function_that_gave_birth() -> None:
+    event = only_event(run("torch", SOLVED_FORWARD))
+    assert (event.op, event.index, event.is_backward) == ("solve", None, False)
+    if sys.version_info >= (3, 12):  # lines of the forward pass are known
+        assert event.lineno == line(SOLVED_FORWARD) + 5
+    else:
+        assert event.function is not None
+        assert event.function.endswith("Solve.forward")
+        assert "somewhere in the forward of the user's own function" in (event.note or "")
+        assert "steps(loader)" in (event.note or "")
+        assert diagnose(event).number is None  # its name is that of torch's solve, by accident

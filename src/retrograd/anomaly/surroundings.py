@@ -168,7 +168,7 @@ class Surroundings:
         ``"unkept"``
             True if something that went into the operation was not kept, so that the birth may lie in what made that.
         ``"unseen"``
-            True if it was born where nothing was looked at.
+            True if it was born where nothing was looked at, as inside of a Function of the user's.
         ``"second_derivative"``
             True if a rule has called the operation while it was recorded for another derivative: ``code_line`` is that
             of the operation whose rule it is.

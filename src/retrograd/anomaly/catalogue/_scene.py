@@ -74,6 +74,8 @@ class Scene:
         self.backward = event.is_backward and not self.context.get("called_in_backward")
         self.grad = number(self.surroundings.grad_value)
         birth = normal(self.surroundings.operation or self._from_event())
+        if self.context.get("unseen") and event.op != "unknown":
+            birth = replace(birth, op="function")  # of the user's own, who may call it Log whatever it computes
         if birth.code_line is None:
             birth = replace(birth, code_line=event.code_line, lineno=event.lineno)
         if birth.col is None and birth.code_line == event.code_line:

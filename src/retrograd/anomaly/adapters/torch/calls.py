@@ -113,6 +113,13 @@ class Call:
     shape: tuple[int, ...] | None = None
 
     @property
+    def is_unseen(self) -> bool:
+        """Whether it happened somewhere inside of a Function of the user's, of which nothing was noted."""
+        if self.applied is None or self.inside is not None:
+            return False
+        return self.is_backward or self.applied == (self.code, self.at)
+
+    @property
     def known(self) -> bool:
         return all(output is not None for output in self.outputs)
 

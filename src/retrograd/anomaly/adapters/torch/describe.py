@@ -41,7 +41,7 @@ DEPTH = 6  # how many operations back the surroundings reach
 AROUND = 3  # the same for the operations between birth and harm
 _AROUND_CASTS = 256  # operations among which the weights that autocast makes float16 are looked for
 
-SOMEWHERE_INSIDE = "It happened in the backward of the user's own function."
+SOMEWHERE_INSIDE = "It happened somewhere in the {} of the user's own function."
 # Where these meet an infinity it is a pole of theirs; elsewhere it is overflow.
 _POLES = {
     "log": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0, "reciprocal": 0.0, "rsqrt": 0.0, "sqrt": 0.0,
@@ -317,8 +317,8 @@ class Describer:
 
     @staticmethod
     def _note(call: Call) -> dict[str, Any]:
-        if call.inside is None and call.applied is not None:
-            return {"note": SOMEWHERE_INSIDE} if call.is_backward and not is_between(call.applied[0]) else {}
+        if call.is_unseen and call.applied is not None and not is_between(call.applied[0]):
+            return {"note": SOMEWHERE_INSIDE.format("backward" if call.is_backward else "forward")}
         if call.inside is None or call.inside.code is None:
             return {}
         if call.name == "gradient_hook":

@@ -289,9 +289,8 @@ class Findings:
         if made is not None:
             known = Origin(made.call, path=(made.call, *origin.path))
             return self._describer.written(known, made, call, harmed=harmed, context=self._settled_context())
-        inside = call.is_backward and call.applied is not None and call.inside is None  # a function of the user's own
         context = self._settled_context()
-        gaps = {"unkept": not origin.sure, "unseen": inside, "derived": self._is_derived(origin)}
+        gaps = {"unkept": not origin.sure, "unseen": call.is_unseen, "derived": self._is_derived(origin)}
         context |= {key: True for key, holds in gaps.items() if holds}
         if origin.leaf is not None and self._recorder is None:
             context["untraced"] = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from retrograd.anomaly.adapters.torch.numbers import read_numbers
 from retrograd.anomaly.adapters.torch.packed import may_be_read
 from retrograd.anomaly.adapters.torch.parts import certain_part, writes_to_part, written_by
 from retrograd.anomaly.adapters.written import written_in_place
+from retrograd.anomaly.libraries import is_between
 from retrograd.anomaly.names import canonical
 
 SiteOf = Callable[[float], "tuple[CodeType, int] | None"]
@@ -186,6 +188,8 @@ def _call(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call
     )
     if site is not None:
         call.code, call.at = site
+    elif is_python(node) and (body := body_of(node, "forward")) is not None and not is_between(body[0]):
+        (call.code, call.at), call.applied = body, body
     with contextlib.suppress(Exception):  # nested tensors have no shape
         call.shape = tuple(node._input_metadata[0].shape)
     for argument in arguments:
@@ -287,6 +291,15 @@ def _compute(node: Any, call: Call, overload: Any) -> None:
 def is_python(node: Any) -> bool:
     """Whether a node is the backward of a user's Function."""
     return isinstance(node, torch.autograd.function.BackwardCFunction)
+
+
+def body_of(node: Any, name: str) -> tuple[CodeType, int] | None:
+    """The first instruction in the body of a method of a node's Function."""
+    code = getattr(inspect.unwrap(getattr(type(node)._forward_cls, name)), "__code__", None)
+    if code is None:
+        return None
+    below = (start for start, _, line in code.co_lines() if line is not None and line > code.co_firstlineno)
+    return code, next(below, 0)
 
 
 def saved_by(node: Any, unpacked: bool = True) -> dict[str, Any]:

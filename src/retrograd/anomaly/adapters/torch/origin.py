@@ -83,7 +83,8 @@ def origin_of(
     doubtful = [next((each for each in masks if each.call is doubt.call), doubt) for doubt in search.doubtful]
     turns = [replace(turn, sure=not search.may_be_born_before(masks)) for turn in search.turns]
     mixed = [each for each in search.placed if search.is_mixed(each.call)]
-    for found in (certain, lost, turns, doubtful, alone, mixed, search.vague, search.placed):
+    opaque = search.opaque() if passed_on else []
+    for found in (certain, lost, turns, doubtful, alone, mixed, opaque, search.vague, search.placed):
         first = min(found, key=lambda each: each.call.order, default=None)
         if first is not None:
             first.path = search.way(first.call)
@@ -137,6 +138,12 @@ class _Search:
         """Whether what an operation gives went on into sums of products next, where no mask is meant."""
         names = (canonical(each.name) for each in self.way(call)[1:])
         return next((each for each in names if each not in _HARMLESS and each not in TRANSPARENT), None) in _MIXING
+
+    def opaque(self) -> list[Origin]:
+        """The operations that were given ordinary numbers and whose results cannot be computed again: a Function's."""
+        unknown = [each for each in self.placed if each.leaf is None and each.call.outputs[each.output] is None]
+        found = [each for each in unknown if each.sure and not each.call.places_infinity()]
+        return [replace(each, sure=len(found) == 1) for each in found]
 
     def lost(self, lost_data: Callable[[Call, Argument], Tensor | None]) -> tuple[list[Origin], list[Origin]]:
         """The arguments that nothing has kept and that are known all the same: those that are no masks, and others."""

@@ -7,13 +7,13 @@ beside the model's activations, so that references to them cost little.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, bytes_of, is_bad, seq_of
-from retrograd.anomaly.adapters.torch.graph import SiteOf, calls_of, is_python, tensors_saved_by, with_numbers
+from retrograd.anomaly.adapters.torch.graph import SiteOf, body_of, calls_of, is_python, tensors_saved_by, with_numbers
 from retrograd.anomaly.adapters.torch.parts import work_on_line, writes_to_part
 from retrograd.anomaly.adapters.torch.recording import saved_arguments
 from retrograd.anomaly.libraries import is_between
@@ -109,8 +109,9 @@ class Tail:
     def _call(self, node: Any, forward: Call, made: tuple[Any, ...], arrived: tuple[Any, ...]) -> Call:
         grads = [Argument("grad", each) for each in arrived if each is not None]
         code, at = forward.code, forward.at
-        applied = _body(type(node)._forward_cls.backward.__code__) if is_python(node) else None
-        if code is None and applied is not None and not is_between(applied[0]):  # as a checkpoint's is
+        applied = body_of(node, "backward") if is_python(node) else None
+        is_known = code is not None and not forward.is_unseen
+        if not is_known and applied is not None and not is_between(applied[0]):  # as a checkpoint's is
             code, at = applied
         return Call(
             node.name(),
@@ -125,9 +126,3 @@ class Tail:
             is_backward=True,
             thread=forward.thread,
         )
-
-
-def _body(code: CodeType) -> tuple[CodeType, int]:
-    """The first instruction of a function's body."""
-    below = (start for start, _, line in code.co_lines() if line is not None and line > code.co_firstlineno)
-    return code, next(below, 0)
