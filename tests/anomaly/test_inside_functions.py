@@ -176,8 +176,11 @@ def test_the_forward_of_a_function_is_no_backward(library: str) -> None:
     assert "backward" not in (event.note or "")
 
 
-def test_a_step_that_is_not_run_again_names_the_function_that_gave_birth() -> None:
-    event = only_event(run("torch", SOLVED_FORWARD))
+@pytest.mark.parametrize(
+    "way", [".sum()", ".unsqueeze(0).squeeze(0).reshape(2, 1).sum()", "[1:].mean().mul(2).add(x.sum())"]
+)
+def test_a_step_that_is_not_run_again_names_the_function_that_gave_birth(way: str) -> None:
+    event = only_event(run("torch", SOLVED_FORWARD.replace(".sum()", way)))
     assert (event.op, event.index, event.is_backward) == ("solve", None, False)
     if sys.version_info >= (3, 12):  # lines of the forward pass are known
         assert event.lineno == line(SOLVED_FORWARD) + 5

@@ -78,7 +78,7 @@ def origin_of(
     search.run()
     certain = search.leaves + search.births
     lost, masks = ([], []) if certain else search.lost(lost_data)
-    passed_on = all(canonical(each.call.name) in _HARMLESS for each in search.vague)
+    passed_on = all(canonical(each.call.name) in _PASSING_ON for each in search.vague)
     alone = search.only_lacking() if passed_on else []
     doubtful = [next((each for each in masks if each.call is doubt.call), doubt) for doubt in search.doubtful]
     turns = [replace(turn, sure=not search.may_be_born_before(masks)) for turn in search.turns]
@@ -227,6 +227,7 @@ class _Search:
 
 
 _HARMLESS = ("add", "mean", "mul", "neg", "rsub", "sub", "sum")  # which pass on what is bad, and make it of masks only
+_PASSING_ON = (*_HARMLESS, *(TRANSPARENT - {"to"}))
 _MIXING = ("addmm", "baddbmm", "bmm", "cholesky_solve", "conv", "dot", "inv", "linear", "matmul", "mm", "mv", "solve")
 _MASKS = ("masked_fill", "where")  # which may have written an infinity that does no harm
 
