@@ -190,3 +190,23 @@ def test_a_step_that_is_not_run_again_names_the_function_that_gave_birth(way: st
         assert "somewhere in the forward of the user's own function" in (event.note or "")
         assert "steps(loader)" in (event.note or "")
         assert diagnose(event).number is None  # its name is that of torch's solve, by accident
+
+
+SEVERAL_LAYERS = """
+class Solved(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, *parameters):
+        return torch.sqrt(x - 1)
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, *(None for _ in range(4))
+model = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.Linear(1, 1))
+x = torch.tensor([4.0, 0.0], requires_grad=True)
+parts = Solved.apply(x * 1, *model.parameters()).split(1)
+torch.stack([parts[0] - parts[1]]).squeeze(1).sum().backward()
+"""
+
+
+def test_a_function_that_is_given_the_parameters_of_many_layers_is_in_none_of_them() -> None:
+    event = only_event(run("torch", SEVERAL_LAYERS))
+    assert (event.op, event.layer_name) == ("solved", None)

@@ -32,7 +32,7 @@ from retrograd.anomaly.adapters.torch.origin import Origin
 from retrograd.anomaly.adapters.variables import taken_of
 from retrograd.anomaly.composed import composed, known_values
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.libraries import is_between, is_own
+from retrograd.anomaly.libraries import is_between, is_own, package_of
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
 from retrograd.core import sites
@@ -41,7 +41,7 @@ DEPTH = 6  # how many operations back the surroundings reach
 AROUND = 3  # the same for the operations between birth and harm
 _AROUND_CASTS = 256  # operations among which the weights that autocast makes float16 are looked for
 
-SOMEWHERE_INSIDE = "It happened somewhere in the {} of the user's own function."
+SOMEWHERE_INSIDE = "It happened somewhere in the {} of {} own function."
 # Where these meet an infinity it is a pole of theirs; elsewhere it is overflow.
 _POLES = {
     "log": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0, "reciprocal": 0.0, "rsqrt": 0.0, "sqrt": 0.0,
@@ -300,12 +300,10 @@ class Describer:
         return tuple(found)
 
     def _layer_of_weights(self, call: Call) -> dict[str, Any]:
-        """The module whose parameter an operation uses, where that is all that is known of modules."""
-        for argument in call.args:
-            name = None if argument.leaf is None else self.names.member(argument.leaf)
-            if name is not None and "." in name:
-                return {"layer_name": name.rpartition(".")[0]}
-        return {}
+        """The one module whose parameters an operation uses, where that is all that is known of modules."""
+        members = [self.names.member(each.leaf) for each in call.args if each.leaf is not None]
+        layers = {name.rpartition(".")[0] for name in members if name is not None}
+        return {"layer_name": layers.pop()} if len(layers) == 1 and "" not in layers else {}
 
     def _inside(self, call: Call, operands: dict[str, Any]) -> tuple[str, Operation, dict[str, Any]]:
         """What a line of the user's own called in backward, with the kind of the birth and the variables' numbers."""
@@ -318,7 +316,9 @@ class Describer:
     @staticmethod
     def _note(call: Call) -> dict[str, Any]:
         if call.is_unseen and call.applied is not None and not is_between(call.applied[0]):
-            return {"note": SOMEWHERE_INSIDE.format("backward" if call.is_backward else "forward")}
+            whose = package_of(call.applied[0].co_filename)
+            method = "backward" if call.is_backward else "forward"
+            return {"note": SOMEWHERE_INSIDE.format(method, f"{whose}'s" if whose else "the user's")}
         if call.inside is None or call.inside.code is None:
             return {}
         if call.name == "gradient_hook":

@@ -142,8 +142,8 @@ class _Search:
     def opaque(self) -> list[Origin]:
         """The operations that were given ordinary numbers and whose results cannot be computed again: a Function's."""
         unknown = [each for each in self.placed if each.leaf is None and each.call.outputs[each.output] is None]
-        found = [each for each in unknown if each.sure and not each.call.places_infinity()]
-        return [replace(each, sure=len(found) == 1) for each in found]
+        found = [each for each in unknown if (each.sure or each.call.is_unseen) and not each.call.places_infinity()]
+        return [replace(each, sure=each.sure and len(found) == 1) for each in found]
 
     def lost(self, lost_data: Callable[[Call, Argument], Tensor | None]) -> tuple[list[Origin], list[Origin]]:
         """The arguments that nothing has kept and that are known all the same: those that are no masks, and others."""
@@ -227,7 +227,8 @@ class _Search:
 
 
 _HARMLESS = ("add", "mean", "mul", "neg", "rsub", "sub", "sum")  # which pass on what is bad, and make it of masks only
-_PASSING_ON = (*_HARMLESS, *(TRANSPARENT - {"to"}))
+_JOINING = ("cat", "split", "split_with_sizes", "stack", "unbind")
+_PASSING_ON = (*_HARMLESS, *_JOINING, *(TRANSPARENT - {"to"}))
 _MIXING = ("addmm", "baddbmm", "bmm", "cholesky_solve", "conv", "dot", "inv", "linear", "matmul", "mm", "mv", "solve")
 _MASKS = ("masked_fill", "where")  # which may have written an infinity that does no harm
 
