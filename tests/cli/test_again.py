@@ -126,6 +126,15 @@ def test_a_recorded_run_without_a_finding_says_so(tmp_path: Path, step: str, sai
     assert done.stderr == f"retrograd: {said}\n"
 
 
+@pytest.mark.parametrize("step", ["2", "5"])
+def test_a_recorded_run_that_fails_without_a_finding_says_so(tmp_path: Path, step: str) -> None:
+    """The step in which it fails has no end, and has been recorded all the same."""
+    write(tmp_path / "fails.py", HEALTHY + "\nraise KeyError('after step 4')")
+    done = retrograd("run", "--from-step", step, "fails.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"every operation was recorded from step {step} on, and no NaN or infinity had reached" in done.stderr
+
+
 def test_retrograds_own_tensors(tmp_path: Path) -> None:
     text = HEALTHY.replace("torch", "retrograd").replace("x * 2", "x * retrograd.zeros(2).log()")
     write(tmp_path / "own.py", text)

@@ -28,6 +28,10 @@ NOTHING_RECORDED = "retrograd: the program ended with step {}, before step {}, f
 MISPLACED = "retrograd: options that are meant for retrograd go before the script: {}"
 OPTIONS = ("--policy", "--report", "--from-step", "--seed")
 NOTHING_FOUND = "retrograd: every operation of steps {} to {} was recorded, and no NaN or infinity has done harm"
+NOTHING_REACHED = (
+    "retrograd: every operation was recorded from step {} on, and no NaN or infinity had reached a loss, a gradient or "
+    "a parameter when the program failed"
+)
 
 
 def run_watched(
@@ -71,8 +75,12 @@ def run_watched(
     elif not began and (failure is None or isinstance(failure, SystemExit)):
         _say(NOTHING_WATCHED)
     elif not report.run.entries and from_step is not None:
-        text = NOTHING_FOUND if observer.step >= from_step else NOTHING_RECORDED
-        _say(text.format(*sorted((from_step, observer.step))))
+        failed = failure is not None and not isinstance(failure, SystemExit | KeyboardInterrupt)
+        if failed and observer.step + 1 >= from_step:  # within a step that has not ended
+            _say(NOTHING_REACHED.format(from_step))
+        else:
+            text = NOTHING_FOUND if observer.step >= from_step else NOTHING_RECORDED
+            _say(text.format(*sorted((from_step, observer.step))))
     if isinstance(failure, KeyboardInterrupt):
         sys.excepthook = _silent  # it has been shown; Python ends the process as after any Ctrl-C
     if isinstance(failure, SystemExit | KeyboardInterrupt):
