@@ -245,8 +245,10 @@ def made_in_line(frame: FrameType, code: CodeType, at: int, value: Tensor) -> tu
         The data.
     """
     written, place = written_at(code, at), place_fields(code, at)
+    if written is None or value.numel() > _LARGEST:
+        return None, None
     variables = ChainMap(local_variables(frame), frame.f_globals)
-    for part in [] if written is None or value.numel() > _LARGEST else list(ast.walk(written)):
+    for part in ast.walk(written):
         line = _Line(variables)
         if part is written or not isinstance(part, (ast.UnaryOp, ast.BinOp, ast.Call, ast.Subscript, ast.Attribute)):
             continue
@@ -257,7 +259,7 @@ def made_in_line(frame: FrameType, code: CodeType, at: int, value: Tensor) -> tu
         if not _same(result, value):
             continue
         if line.birth is not None:
-            before = len(place["code_line"][: place["col"]].encode()) - written.col_offset  # type: ignore[union-attr]
+            before = len(place["code_line"][: place["col"]].encode()) - written.col_offset
             return line.made(place["code_line"], place["lineno"], before), None
         for each in line.came_in:
             held = variables[each]

@@ -317,15 +317,17 @@ class Findings:
         """
         leaf, call = origin.leaf, origin.call
         frame = under_way(self.names.frame, call.code)
-        data = None if leaf is None or leaf.leaf is not None else leaf.itself
-        if data is None or data.requires_grad or frame is None or self._recorder is not None:
+        if leaf is None or leaf.leaf is not None or frame is None or self._recorder is not None:
+            return None, origin
+        data = leaf.itself
+        if data is None or data.requires_grad:
             return None, origin
         name = self.names.tensor(data)
         if name is not None:
             return made_again(frame, name, data, line_of(frame.f_code, call.at)), origin
         made, held = made_in_line(frame, frame.f_code, call.at, data)
         if made is None and held is not None:
-            origin = replace(origin, leaf=Argument(leaf.name, held.detach(), original=held))  # type: ignore[union-attr]
+            origin = replace(origin, leaf=Argument(leaf.name, held.detach(), original=held))
         return made, origin
 
     def _where_instead(self, event: NaNEvent) -> str | None:
