@@ -167,10 +167,12 @@ def parse_arguments(argv):
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables into FILE")
     args = parser.parse_args(argv)
     wanted = args.only or [""]
+    names = [*(workload.name for workload in WORKLOADS), IMPORT]
+    unknown = [name for name in wanted if not any(name in known for known in names)]
+    if unknown:
+        parser.error(f"no workload has {' or '.join(map(repr, unknown))} in its name; there are {', '.join(names)}")
     args.workloads = [workload for workload in WORKLOADS if any(name in workload.name for name in wanted)]
     args.with_import = any(name in IMPORT for name in wanted)
-    if not args.workloads and not args.with_import:
-        parser.error(f"no workload of that name; there are {', '.join(w.name for w in WORKLOADS)} and {IMPORT}")
     args.rounds, args.import_rounds, args.memory_runs = (7, 5, 2) if args.quick else (21, 11, 4)
     args.sample = 0.02 if args.quick else 0.05
     return args

@@ -144,6 +144,57 @@ def test_nothing_is_noted_within_backward_and_update() -> None:
     assert not log.on
 
 
+def sample(steps: int) -> list[bool]:
+    """A sampler, which goes on by new tensors; whether calls were noted where it asked for gradients."""
+    x, on = torch.ones(3), []
+    for _ in range(steps):
+        x = x.detach().requires_grad_()
+        energy = (x * x).sum()
+        on.append(bool(_get_current_function_mode_stack()))
+        (g,) = torch.autograd.grad(energy, x)
+        x = x - 0.1 * g
+    return on
+
+
+def test_gradients_that_are_asked_for_end_steps_as_backward_does(way: str) -> None:
+    with rg.anomaly.watch(budget=1e-9) as w:
+        on = sample(40)
+        assert not noted(w)
+    assert on[0] == (way == "functions")
+    assert sum(on) < 10
+    assert not _get_current_function_mode_stack()
+
+
+def test_gradients_of_two_losses_with_the_same_operations_at_different_lines() -> None:
+    """Each has a step noted, so that neither is looked up in the other."""
+    w0, w1 = (torch.ones(3, requires_grad=True) for _ in range(2))
+
+    def update(parameter: Tensor, loss: Tensor) -> None:
+        (g,) = torch.autograd.grad(loss, parameter)
+        with torch.no_grad():
+            parameter -= 0.01 * g
+
+    with rg.anomaly.watch(policy="skip_step", budget=1e-9) as w:
+        for step in range(30):
+            scale = 0.0 if step == 29 else 1.0
+            update(w0, torch.log(w0 * 1.0).sum())
+            update(w1, torch.log(w1 * scale).sum())  # the birth in the second
+    assert w.event.op == "log"
+    test = test_gradients_of_two_losses_with_the_same_operations_at_different_lines
+    assert w.event.lineno == line_of("# the birth in the second", test)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_notes_go_on_after_gradients_within_a_step(create_graph: bool) -> None:
+    x = torch.ones(2, requires_grad=True)
+    with rg.anomaly.watch(budget=1e9) as w:
+        y = (x * 2).sin().sum()
+        assert noted(w)
+        torch.autograd.grad(y, x, create_graph=create_graph, retain_graph=True)
+        assert noted(w)
+        y.backward()
+
+
 def test_a_mode_of_the_users_own_stays() -> None:
     class Mine(TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]

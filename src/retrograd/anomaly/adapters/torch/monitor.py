@@ -109,8 +109,6 @@ class TorchMonitor:
         check_watchable(self.model, self.watch.optimizer)
         leave_out(self._patches)
         self._patches.wrap(torch.autograd, "backward", self._backward)
-        self._patches.wrap(Tensor, "backward", self._without_notes)
-        self._patches.wrap(torch, "compile", self._without_notes)
         self._patches.wrap(torch.nn.utils.clip_grad, "_clip_grads_with_norm_", self._clip)
         self._patches.wrap(torch.optim.lr_scheduler.LRScheduler, "step", self._schedule)
         self._patches.wrap(torch.optim.Optimizer, "zero_grad", self._begin_anew)
@@ -150,11 +148,6 @@ class TorchMonitor:
         self._patches.undo()
         self._now = UnderWay(self.watch.optimizer)
         self._divisions.stop()
-
-    def _without_notes(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """``Tensor.backward`` would come to a torch-function mode before it comes to us; compiled code wants none."""
-        self._sites.leave()
-        return original(*args, **kwargs)
 
     # --- the loss -------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from retrograd.anomaly.adapters.torch import elsewhere
 from retrograd.anomaly.adapters.torch.calls import Call, seq_of
 from retrograd.anomaly.adapters.torch.compiling import in_use
 from retrograd.anomaly.adapters.torch.graph import SiteOf, nodes_behind, nodes_made
-from retrograd.anomaly.adapters.torch.noting import FunctionNotes, Noted
+from retrograd.anomaly.adapters.torch.noting import MOST, FunctionNotes, Noted
 from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.tracing import InstructionNotes
 from retrograd.anomaly.libraries import is_between, user_frame
@@ -45,6 +45,7 @@ _ALIKE = 8  # nodes before one and after it that must have the same names as tho
 Calling = tuple[tuple[str, int, int], ...]
 
 _next_seq = torch.autograd._get_sequence_nr
+_graph_task = torch._C._current_graph_task_id
 
 
 class Notes(Protocol):
@@ -157,6 +158,9 @@ class SiteLog:
     def start(self, patches: Patches) -> None:
         self._notes = InstructionNotes.if_possible() or FunctionNotes()
         self._notes.start()
+        patches.wrap(torch.Tensor, "backward", self._without_notes)
+        patches.wrap(torch, "compile", self._without_notes)
+        patches.wrap(torch.autograd, "grad", self._grad)
         patches.wrap(torch.autograd, "_engine_run_backward", self._run_backward)
         self._thread = get_ident()
         self._base = _next_seq()
@@ -176,7 +180,7 @@ class SiteLog:
             return
         if in_use():
             self._notes.pause()
-        elif self._wanted:
+        elif self._wanted and len(self._notes.noted) < MOST:
             self._notes.enter()
 
     def note(self) -> None:
@@ -209,6 +213,25 @@ class SiteLog:
         """Backward was called, which ends the step."""
         if self._is_here:
             self._called = _calling(sys._getframe(1))
+
+    def _without_notes(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """``Tensor.backward`` would come to a torch-function mode before it comes to us; compiled code wants none."""
+        self.leave()
+        return original(*args, **kwargs)
+
+    def _grad(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """So would ``autograd.grad``, which may end a step as well, unless it is asked for operations of its own."""
+        makes_nodes = kwargs.get("create_graph", len(args) > 4 and args[4])
+        if makes_nodes or not self._is_here or _graph_task() != -1:
+            return original(*args, **kwargs)
+        self.backward_begins()
+        was_on = self._notes.on
+        self.leave()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            if was_on:
+                self.enter()
 
     def _run_backward(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """Every backward pass, also that of a transform: nodes that it makes are operations of a derivative."""
