@@ -16,6 +16,7 @@ from numpy import ndarray
 from retrograd import accelerator as accelerator
 from retrograd import amp as amp
 from retrograd import anomaly as anomaly
+from retrograd import array_api as array_api
 from retrograd import autograd as autograd
 from retrograd import backends as backends
 from retrograd import compiler as compiler

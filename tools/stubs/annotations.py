@@ -109,6 +109,8 @@ class Names:
         if module == "retrograd.return_types":
             self.results.add(cls.__name__)
             return f"{self.name('retrograd', 'return_types')}.{cls.__name__}"
+        if cls is types.ModuleType:  # which calls itself "module"
+            return self.name("types", "ModuleType")
         return self.name(module, cls.__qualname__)
 
     def _union(self, members: tuple[Any, ...]) -> str:

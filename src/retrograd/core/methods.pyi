@@ -5,6 +5,7 @@ from builtins import float as _float
 from builtins import int as _int
 from builtins import type as _type
 from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
 from typing import Any, Literal, Unpack, overload
 
 from numpy import ndarray
@@ -32,6 +33,14 @@ class Methods(ArrayFace):
     def __and__(self, other: Operand) -> Tensor: ...
     def __array_function__(self, function: Any, types: Iterable[_type], args: Any, kwargs: Any) -> Any:
         """Answer ``np.sum(tensor)`` and the like."""
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
+        """Return the namespace with the functions of the array API standard.
+
+        Raises
+        ------
+        ValueError
+            For a version of the standard that it does not follow.
+        """
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Answer ``np.exp(tensor)``, ``np.add.reduce(tensor)`` and the like."""
     def __copy__(self) -> Tensor:
@@ -2188,6 +2197,8 @@ class Methods(ArrayFace):
     ) -> Tensor: ...
     def to_dense(self, dtype: DTypeLike | None = None, *, masked_grad: _bool | None = None) -> Tensor:
         """Return the tensor itself, in ``dtype`` if that is given: all tensors are dense."""
+    def to_device(self, device: device | str | _int | None, /, *, stream: Any = None) -> Tensor:
+        """Return the tensor on ``device``, as the array API standard calls it; ``stream`` must be None."""
     @overload
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> return_types.topk:
         """Return the ``k`` largest (or smallest) elements along ``dim`` and their indices, in order if ``sorted``.

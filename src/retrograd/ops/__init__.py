@@ -74,6 +74,7 @@ __all__ = [
     "windows",
 ]
 
+add_late_methods("retrograd.array_api", "__array_namespace__", "to_device")
 add_late_methods("retrograd.ops.householder", "geqrf", "orgqr", "ormqr")
 add_late_methods("retrograd.ops.linalg", "det", "inverse", "logdet", "slogdet")
 add_late_methods("retrograd.ops.linalg_decompositions", "cholesky", "qr", "svd")

@@ -37,8 +37,8 @@ class _Special:
                 name="scipy",
             ) from None
         function = getattr(special, name)
-        if not isinstance(function, np.ufunc):  # which is not dispatched
-            function = computed_on_cpu(function)
+        ufunc = inspect.unwrap(function)  # under SCIPY_ARRAY_API, the module has functions around its ufuncs
+        function = ufunc if isinstance(ufunc, np.ufunc) else computed_on_cpu(function)  # which is not dispatched
         setattr(self, name, function)  # so that the next time it is found without coming here
         return function
 
