@@ -245,6 +245,22 @@ def test_autocast_is_seen_behind_a_second_operation_of_the_same_name(steps: bool
     assert w.event.remedy == 'with torch.autocast("cpu", enabled=False): h = h.float() * h.float() * (h > 0)'
 
 
+def test_the_first_update_that_is_left_out_in_a_second_run() -> None:
+    """Where the loss that was bad comes out finite then, and the scale is too large for its gradients."""
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**100)
+    factors = iter((torch.nan, 1e10))
+    with rg.anomaly.watch(net, optimizer, "record") as w:
+        for x in w.steps(batches(1)):
+            optimizer.zero_grad()
+            scaler.scale((net(x) * next(factors)).mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    assert [each.reproducible for each in w.events] == [False]
+    assert scaler.get_scale() == 2.0**100
+
+
 def test_a_scaler_that_is_off() -> None:
     net = Net(root_of_zero)
     with rg.anomaly.watch(net, policy="skip_step") as w:

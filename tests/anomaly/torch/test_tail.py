@@ -17,8 +17,8 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import retrograd as rg
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch import packed
-from retrograd.anomaly.adapters.torch.patches import Patches
 from tests.anomaly.torch.training import Net, Root, batches, line_of, train
 
 

@@ -21,6 +21,7 @@ from retrograd.anomaly.adapters.beginnings import FIRST, Beginnings
 from retrograd.anomaly.adapters.checked import may_tell_of_one
 from retrograd.anomaly.adapters.leaves import LeafNames
 from retrograd.anomaly.adapters.pace import LONGEST_PAUSE, Pace
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.retrograd.asked import Asked, all_leaves
@@ -44,7 +45,7 @@ from retrograd.anomaly.adapters.retrograd.looks import (
     sum_of_squares,
 )
 from retrograd.anomaly.adapters.retrograd.norms import Growth, leaf_norms, norm
-from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot
+from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot, stand_still
 from retrograd.anomaly.adapters.retrograd.shown import in_result, in_rule, in_rules, in_sum
 from retrograd.anomaly.adapters.retrograd.suspects import Suspects
 from retrograd.anomaly.adapters.retrograd.tangents import TangentInquest
@@ -86,6 +87,7 @@ class RetrogradMonitor(Monitor):
         self._recorder: Recorder | None = None
         self._rehearsing = False  # whether it is the record of a second run, in which nothing is counted
         self._rehearsed = False  # whether the second run of a step has begun
+        self._standing_still = Patches()
         self._outer: Monitor | None = None
         self._steps = Updates(weakref.proxy(self))
         self._asked = Asked(watch)
@@ -528,10 +530,13 @@ class RetrogradMonitor(Monitor):
 
     def record_everything(self) -> None:
         self._rehearsed = self._rehearsing = True
+        self._standing_still = Patches()
+        stand_still(self._standing_still)
         self._record()
 
     def stop_recording(self) -> None:
         self._rehearsing = False
+        self._standing_still.undo()
         if self._recorder is not None:
             with contextlib.suppress(RuntimeError):  # it was started in another thread
                 observer.pop(self._recorder)

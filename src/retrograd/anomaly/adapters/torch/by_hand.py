@@ -22,12 +22,12 @@ from torch._C._functorch import TransformType
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 from torch.utils.weak import WeakIdKeyDictionary
 
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.calls import can_be_bad, is_bad
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.forward import ModelCall
 from retrograd.anomaly.adapters.torch.functional import FOLLOWED, Asked, Chain, NewTensors, is_point
 from retrograd.anomaly.adapters.torch.gradients import bad_ones, finite_norm, kind_of, loss_is_bad, loss_number
-from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.recording import memory_of, unseen
 from retrograd.anomaly.adapters.torch.recordings import above
 from retrograd.anomaly.adapters.torch.tail import Tail

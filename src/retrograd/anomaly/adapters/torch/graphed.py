@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.calls import are_tensors
 from retrograd.anomaly.adapters.torch.capturing import capturing, noting_graphed
 from retrograd.anomaly.adapters.torch.forward import ModelCall
@@ -26,7 +27,6 @@ from retrograd.anomaly.adapters.torch.gradients import gradients_of
 from retrograd.anomaly.adapters.torch.graph import leaves_behind
 from retrograd.anomaly.adapters.torch.holding import Hold, hold
 from retrograd.anomaly.adapters.torch.lagging import LateStep
-from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.torch.verdict import Verdict
 from retrograd.anomaly.expected import expected

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from retrograd.anomaly.adapters.pace import Pace
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.torch.by_hand import UpdatesByHand
 from retrograd.anomaly.adapters.torch.calls import are_tensors, can_be_bad, is_bad
@@ -45,7 +46,6 @@ from retrograd.anomaly.adapters.torch.lagging import Lag, LateStep
 from retrograd.anomaly.adapters.torch.loaders import rerun
 from retrograd.anomaly.adapters.torch.models import Models, is_on_device
 from retrograd.anomaly.adapters.torch.names import Names
-from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.preconditions import check_watchable
 from retrograd.anomaly.adapters.torch.reading import Reads
 from retrograd.anomaly.adapters.torch.recording import Recorder, unseen
@@ -112,7 +112,6 @@ class TorchMonitor:
         self._patches.wrap(Tensor, "backward", self._without_notes)
         self._patches.wrap(torch, "compile", self._without_notes)
         self._patches.wrap(torch.nn.utils.clip_grad, "_clip_grads_with_norm_", self._clip)
-        self._patches.wrap(torch.optim.lr_scheduler.LRScheduler, "step", self._schedule)
         self._patches.wrap(torch.optim.Optimizer, "zero_grad", self._begin_anew)
         self._patches.wrap(torch.nn.Module, "zero_grad", self._begin_anew)
         if self.watch.rerun_loaders:
@@ -454,10 +453,6 @@ class TorchMonitor:
             self._now.withheld = False
         self._calls.forget()
         self._now.tail = None
-
-    def _schedule(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """The learning rate does not move on in a second run of the same step."""
-        return None if self._recordings.rehearsing else original(*args, **kwargs)
 
     def _bad_scale(self, optimizer: Any, note: str) -> None:
         """A gradient scaler has left out so many updates that no scale can be to blame."""

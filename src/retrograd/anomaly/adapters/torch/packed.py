@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.calls import seq_of
-from retrograd.anomaly.adapters.torch.patches import Patches
 
 _TOLD = hasattr(torch._C._autograd.SavedTensor, "unpack_hook")  # by what was saved; not yet in torch 2.9
 

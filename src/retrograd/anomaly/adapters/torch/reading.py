@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.checked import checked_loss, may_tell_of_one
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.calls import is_bad
 from retrograd.anomaly.adapters.torch.compiling import in_use
 from retrograd.anomaly.adapters.torch.failures import born_before, has_history
 from retrograd.anomaly.adapters.torch.frames import is_internal
 from retrograd.anomaly.adapters.torch.gradients import item, kind_of, loss_number
-from retrograd.anomaly.adapters.torch.patches import Patches
 
 if TYPE_CHECKING:
     from retrograd.anomaly.adapters.torch.monitor import TorchMonitor

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.capturing import capturing
-from retrograd.anomaly.adapters.torch.patches import Patches
 
 MOST_SKIPS = 8  # updates left out in a row; from the usual first scale of 65536 that leads to 256
 _USUAL = 65536.0  # a scaler that begins higher has to come down to it first
@@ -105,7 +105,8 @@ class Scaling:
                 self._in_vain = self._in_vain % MOST_SKIPS + (self.history[-1] < _USUAL)
             else:
                 self._in_vain = 0
-        if skipped and self._optimizer is not None and (self._in_vain >= MOST_SKIPS or self.history[-1] < 1):
+        is_tiny = bool(self.history) and self.history[-1] < 1
+        if skipped and self._optimizer is not None and (self._in_vain >= MOST_SKIPS or is_tiny):
             times = "once" if self._skips == 1 else f"{self._skips} times in a row"
             self._on_bad(
                 self._optimizer,

@@ -23,12 +23,12 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch import elsewhere
 from retrograd.anomaly.adapters.torch.calls import Call, seq_of
 from retrograd.anomaly.adapters.torch.compiling import in_use
 from retrograd.anomaly.adapters.torch.graph import SiteOf, nodes_behind, nodes_made
 from retrograd.anomaly.adapters.torch.noting import FunctionNotes, Noted
-from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.tracing import InstructionNotes
 from retrograd.anomaly.libraries import is_between, user_frame
 from retrograd.core.sites import line_of

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from retrograd.anomaly.adapters.torch import patches as _patches
-from retrograd.anomaly.adapters.torch.patches import Patches
+from retrograd.anomaly.adapters import patches as _patches
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.libraries import OURS
 
 _DISPATCH = torch.overrides.__file__

@@ -1,4 +1,4 @@
-"""Functions of torch replaced for a time, and put back."""
+"""Functions and methods of libraries replaced for a time, and put back."""
 
 from __future__ import annotations
 
