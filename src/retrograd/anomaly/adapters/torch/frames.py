@@ -12,7 +12,6 @@ import torch
 
 from retrograd.anomaly.libraries import frames_between, is_between, is_own, outwards, user_frame
 
-is_internal = is_between  # as it is called where errors are read
 MODULE_CALL = torch.nn.Module._call_impl.__code__
 _RUN_BACKWARD = torch.autograd.graph._engine_run_backward.__code__
 
@@ -94,9 +93,6 @@ class Steps:
             return False
         self._under_way.pop()
         return True
-
-    def forget(self) -> None:
-        self._under_way = []
 
 
 class Turns:

@@ -117,7 +117,6 @@ class Chain:
     """
 
     asked: Asked = field(default_factory=Asked)
-    calls: int = 0
     moves: bool = False
     trains: bool = False
     doubt: Doubt | None = None
@@ -138,7 +137,6 @@ class Chain:
         self._has_history = has_history
         self.trains = self.moves and not self._begins_again
         self._tensors = [weakref.ref(point) for point in points]
-        self.calls += 1
 
 
 class NewTensors:

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from retrograd.anomaly.adapters.patches import Patches
-from retrograd.anomaly.adapters.torch.calls import are_tensors
+from retrograd.anomaly.adapters.torch.calls import roots_of
 from retrograd.anomaly.adapters.torch.capturing import capturing, noting_graphed
 from retrograd.anomaly.adapters.torch.forward import ModelCall
 from retrograd.anomaly.adapters.torch.gradients import gradients_of
@@ -201,11 +201,11 @@ class Graphs:
         return graph if graph is not None and not self._monitor._now.at_work and capturing() else None
 
     def _backward(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> None:
-        graph = self._captured()
-        if graph is None or not are_tensors(tensors) or _graph_task() != -1:
+        graph, roots = self._captured(), roots_of(tensors)
+        if graph is None or roots is None or _graph_task() != -1:
             original(tensors, *args, **kwargs)
             return
-        roots, loss, monitor = [tensors] if isinstance(tensors, Tensor) else list(tensors), graph.loss, self._monitor
+        loss, monitor = graph.loss, self._monitor
         loss.tail = Tail(roots, monitor._calls.nodes_of_outputs(), monitor._sites.noted())
         try:
             original(tensors, *args, **kwargs)
@@ -215,7 +215,7 @@ class Graphs:
         loss.roots = roots
         loss.values += [monitor._scaling.unscaled(root).detach() for root in roots]
         loss.is_scaled = monitor._scaling.active
-        loss.leaves = [(leaf, leaf._version) for leaf in leaves_behind(root.grad_fn for root in roots)]
+        loss.leaves = [(leaf, leaf._version) for leaf in leaves_behind(roots)]
         loss.calls += monitor._calls.forget()
         loss.backwards += 1
 

@@ -20,7 +20,7 @@ from retrograd.anomaly.adapters.pace import Pace
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.torch.by_hand import UpdatesByHand
-from retrograd.anomaly.adapters.torch.calls import are_tensors, can_be_bad, is_bad
+from retrograd.anomaly.adapters.torch.calls import can_be_bad, is_bad, roots_of
 from retrograd.anomaly.adapters.torch.compiling import in_use
 from retrograd.anomaly.adapters.torch.distributed import Agreement
 from retrograd.anomaly.adapters.torch.failures import explanation
@@ -159,10 +159,10 @@ class TorchMonitor:
 
     def _backward(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> None:
         self._sites.leave()
-        if self._now.busy or not are_tensors(tensors):
+        roots = roots_of(tensors)
+        if self._now.busy or roots is None:
             original(tensors, *args, **kwargs)
             return
-        roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
         if _graph_task() != -1:  # a part of the forward pass, run again within a backward
             with contextlib.nullcontext() if self._recorder is None else self._recorder.watch_backward(roots):
                 original(tensors, *args, **kwargs)
@@ -222,7 +222,7 @@ class TorchMonitor:
         if self._agreement.active:  # the others are waiting in backward for this process's gradients
             self._deferred = event
             return True
-        leaves = leaves_behind(root.grad_fn for root in roots)
+        leaves = leaves_behind(roots)
         counts = not self._recordings.rehearsing
         self.watch.step += counts
         if self._report(kind, event, leaves):
@@ -268,7 +268,7 @@ class TorchMonitor:
         if early and not self._now.withheld and not self._scaling.active:
             self._look_early(roots)
         elif by_hand and not self._scaling.active:
-            leaves = leaves_behind(root.grad_fn for root in roots)
+            leaves = leaves_behind(roots)
             self._look([(leaf, leaf.grad) for leaf in leaves if leaf.grad is not None])
         self._pace.unseen += 1
         self._growth.step_ended(self.watch, roots)
@@ -278,7 +278,7 @@ class TorchMonitor:
 
     def _with_gradient(self, roots: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
         """The parameters of the model, or else the leaves behind the roots, with their gradients."""
-        known = leaves_behind(root.grad_fn for root in roots) if self.model is None else self.model.parameters()
+        known = leaves_behind(roots) if self.model is None else self.model.parameters()
         return [(leaf, leaf.grad) for leaf in known if leaf.grad is not None]
 
     def _measure(self, roots: Sequence[Tensor]) -> None:

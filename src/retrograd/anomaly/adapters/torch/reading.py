@@ -15,8 +15,8 @@ from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.calls import is_bad
 from retrograd.anomaly.adapters.torch.compiling import in_use
 from retrograd.anomaly.adapters.torch.failures import born_before, has_history
-from retrograd.anomaly.adapters.torch.frames import is_internal
 from retrograd.anomaly.adapters.torch.gradients import item, kind_of, loss_number
+from retrograd.anomaly.libraries import is_between
 
 if TYPE_CHECKING:
     from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
@@ -62,7 +62,7 @@ class Reads:
 
     def _look(self, frame: Any, value: Any) -> None:
         watch = self._monitor.watch
-        found = checked_loss(frame, is_internal, has_history, self._is_bad, watch.left_out)
+        found = checked_loss(frame, is_between, has_history, self._is_bad, watch.left_out)
         if found is None:
             return
         if not found.is_own:
