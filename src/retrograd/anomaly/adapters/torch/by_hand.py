@@ -177,7 +177,7 @@ class UpdatesByHand:
     # --- the gradients --------------------------------------------------------------------------------------------
 
     def _run_backward(self, original: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._monitor._now.busy or _graph_task() != -1:  # ours, or within another
+        if self._monitor.now.busy or _graph_task() != -1:  # ours, or within another
             return original(outputs, *args, **kwargs)
         self._monitor.watch.goes_on()
         withheld = self._settle(asked=True) if self._suspicions else False
@@ -221,8 +221,8 @@ class UpdatesByHand:
             return None
         if losses or chain.doubt or chain.lost_for:
             withheld |= self._new_tensors.judge(chain, points)
-        is_recorded = monitor.watch.replaying or monitor._recorder is not None
-        tail = None if is_recorded else Tail(outputs, monitor._calls.nodes_of_outputs())
+        is_recorded = monitor.watch.replaying or monitor.recorder is not None
+        tail = None if is_recorded else Tail(outputs, monitor.calls.nodes_of_outputs())
         monitor.watch.spent(time.perf_counter() - began)
         return _Asking(points, known, losses, chain, is_counted, withheld, tail)
 
@@ -230,11 +230,11 @@ class UpdatesByHand:
         """Gradients have been returned for some points."""
         monitor = self._monitor
         if asking.is_counted:
-            calls = monitor._calls.forget()
+            calls = monitor.calls.forget()
             self._step_ended(outputs)
         else:
-            calls = monitor._calls.kept()
-            monitor._recordings.begin_if_due(max(monitor.watch.step, 1))
+            calls = monitor.calls.kept()
+            monitor.recordings.begin_if_due(max(monitor.watch.step, 1))
         if asking.withheld:
             _zero(gradients)
             return
@@ -242,7 +242,7 @@ class UpdatesByHand:
             return
         self._followed -= 1
         is_fine = self._look(gradients, asking.chain.asked) and not asking.losses
-        if is_fine and self._followed < 0 and not monitor._recordings.for_good:
+        if is_fine and self._followed < 0 and not monitor.recordings.for_good:
             return
         suspicion = self._suspect(asking, outputs, gradients, calls)
         self._doubt(asking.chain, asking.points, suspicion)
@@ -254,9 +254,9 @@ class UpdatesByHand:
     def _is_open(self, within_vmap: bool = False) -> bool:
         """Whether any gradients may that are asked for now, or those of samples."""
         monitor = self._monitor
-        if expected.depth or monitor._agreement.active:
+        if expected.depth or monitor.agreement.active:
             return False
-        if monitor._now.optimizer is not None or monitor.watch.optimizer is not None:
+        if monitor.now.optimizer is not None or monitor.watch.optimizer is not None:
             return False
         levels = torch._C._functorch.get_interpreter_stack() or []
         samples = within_vmap and all(each.key() == TransformType.Vmap for each in levels)
@@ -272,14 +272,14 @@ class UpdatesByHand:
     def _look(self, gradients: Sequence[tuple[Tensor, Tensor]], asked: Asked) -> bool:
         """Look at gradients, and say whether they are finite."""
         monitor = self._monitor
-        if not monitor._is_due():
+        if not monitor.is_due():
             return True
         began = time.perf_counter()
         norm = finite_norm([gradient for _, gradient in gradients])
         asked.norm = norm
         if asked.counted:
-            monitor._remember(norm)
-        monitor.watch.spent(monitor._pace.looked(began))
+            monitor.remember(norm)
+        monitor.watch.spent(monitor.pace.looked(began))
         return norm is not None
 
     def _suspect(
@@ -307,24 +307,24 @@ class UpdatesByHand:
             suspicion.is_bad = True
             if monitor.watch.listens_to(kind) and self._report(kind, suspicion):
                 _zero(gradients)
-        elif clean and (wrong or self._followed >= 0 or monitor._recordings.for_good):
+        elif clean and (wrong or self._followed >= 0 or monitor.recordings.for_good):
             self._suspicions.append(suspicion)
             self._see_writes()
         return suspicion
 
     def _step_ended(self, outputs: Sequence[Tensor] = ()) -> None:
         monitor = self._monitor
-        monitor._pace.unseen += 1
-        monitor._sites.step_ended([each.grad_fn for each in outputs])
-        monitor.watch.spent(monitor._sites.spent)
-        monitor._sites.enter()
-        monitor._recordings.step_ended()
+        monitor.pace.unseen += 1
+        monitor.sites.step_ended([each.grad_fn for each in outputs])
+        monitor.watch.spent(monitor.sites.spent)
+        monitor.sites.enter()
+        monitor.recordings.step_ended()
 
     # --- the writes -----------------------------------------------------------------------------------------------
 
     def write(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Carry out an operation that writes, and undo it if it spoils a leaf and the policy asks for that."""
-        if self._monitor._now.busy or expected.depth:
+        if self._monitor.now.busy or expected.depth:
             return func(*args, **kwargs)
         write = self._about_to_write(*_given(func, args, kwargs))
         result = func(*args, **kwargs)
@@ -372,10 +372,10 @@ class UpdatesByHand:
         if expected.depth or not self._monitor.watch.listens_to(kind):
             return False
         if not suspicion.is_bad:
-            with self._monitor._at_work():
-                self._tell_step(suspicion, self._monitor._findings().in_update_by_hand(spoilt[0]))
+            with self._monitor.at_work():
+                self._tell_step(suspicion, self._monitor.findings().in_update_by_hand(spoilt[0]))
         undone = suspicion.put_back()
-        if not self._monitor._recordings.rehearsing:
+        if not self._monitor.recordings.rehearsing:
             self._steps.updated(leaf for leaf, _ in suspicion.leaves)
         try:
             suspicion.withheld = self._report(kind, suspicion)
@@ -424,8 +424,8 @@ class UpdatesByHand:
         monitor = self._monitor
         if suspicion.event is not None or not suspicion.is_bad:
             return suspicion.event
-        with monitor._at_work(), self._above_autograd(), monitor._calls.of_earlier_step(suspicion.calls):
-            findings = monitor._findings(tail=suspicion.tail)
+        with monitor.at_work(), self._above_autograd(), monitor.calls.of_earlier_step(suspicion.calls):
+            findings = monitor.findings(tail=suspicion.tail)
             if suspicion.losses:
                 event = findings.in_forward(suspicion.losses)
             else:
@@ -439,7 +439,7 @@ class UpdatesByHand:
     def _report(self, kind: str, suspicion: Suspicion) -> bool:
         self._explain(suspicion)
         assert suspicion.event is not None
-        return self._monitor._report(kind, suspicion.event, [leaf for leaf, _ in suspicion.gradients])
+        return self._monitor.report(kind, suspicion.event, [leaf for leaf, _ in suspicion.gradients])
 
     def _above_autograd(self) -> contextlib.AbstractContextManager[Any]:
         """A context in which what is computed has a history, also where a write is seen, which is below that."""
@@ -450,7 +450,7 @@ class UpdatesByHand:
             with unseen():
                 self._keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
             self._writes = _Writes(self)
-            recorder = self._monitor._recorder
+            recorder = self._monitor.recorder
             with above(recorder if recorder in _get_current_dispatch_mode_stack() else None):  # which is told first
                 self._writes.__enter__()
             self._uncompiled.enter_context(uncompiled())

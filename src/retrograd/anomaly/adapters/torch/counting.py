@@ -86,7 +86,7 @@ class StepsByHand:
             The points at this place of the program.
         """
         self.times_asked += 1
-        if self._monitor._recordings.rehearsing:
+        if self._monitor.recordings.rehearsing:
             return False
         loss = loss_number(outputs[0])
         call = Asked(loss if isinstance(loss, float) else None)

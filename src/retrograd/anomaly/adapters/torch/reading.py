@@ -56,7 +56,7 @@ class Reads:
         value = original(tensor)
         if may_tell_of_one(value) and not torch.compiler.is_compiling() and torch.is_grad_enabled():
             monitor = self._monitor
-            if not (monitor._now.busy or monitor.watch.is_quiet):
+            if not (monitor.now.busy or monitor.watch.is_quiet):
                 self._look(sys._getframe(2), value)  # that of the user's
         return value
 
@@ -67,20 +67,20 @@ class Reads:
             return
         if not found.is_own:
             if found.leaves and watch.left_out.may_meet():
-                with self._monitor._at_work():
-                    watch.left_out.met = born_before(found.loss, self._monitor._findings_at(found.frame))
+                with self._monitor.at_work():
+                    watch.left_out.met = born_before(found.loss, self._monitor.findings_at(found.frame))
             return
         in_vain = found.leaves_out and watch.left_out.note(found.frame.f_code, found.loss, type(value) is float)
         if in_vain or (found.leaves and not watch.is_silent):
-            with self._monitor._at_work():
+            with self._monitor.at_work():
                 number = loss_number(found.loss)
                 with watch.with_loss(number if isinstance(number, float) else None):
-                    event = born_before(found.loss, self._monitor._findings_at(found.frame))
+                    event = born_before(found.loss, self._monitor.findings_at(found.frame))
             if event is not None:
                 watch.checked(kind_of([found.loss]), event, in_vain=in_vain)
 
     def _is_bad(self, tensor: Tensor) -> bool:
         if tensor.numel() == 1 and tensor.is_floating_point():  # as quickly as the program has read it
             return not math.isfinite(item(tensor))
-        with self._monitor._at_work():
+        with self._monitor.at_work():
             return is_bad(tensor)
