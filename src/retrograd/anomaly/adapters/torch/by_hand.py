@@ -28,8 +28,8 @@ from retrograd.anomaly.adapters.torch.counting import StepsByHand
 from retrograd.anomaly.adapters.torch.forward import ModelCall
 from retrograd.anomaly.adapters.torch.functional import FOLLOWED, Asked, Chain, NewTensors, is_point
 from retrograd.anomaly.adapters.torch.gradients import bad_ones, finite_norm, kind_of, loss_is_bad
-from retrograd.anomaly.adapters.torch.recording import memory_of, unseen
-from retrograd.anomaly.adapters.torch.recordings import above
+from retrograd.anomaly.adapters.torch.modes import above, unseen
+from retrograd.anomaly.adapters.torch.recording import memory_of
 from retrograd.anomaly.adapters.torch.suspicion import Suspicion, redo
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.weakly import weakly

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
 from retrograd.anomaly.adapters.place import written_at
+from retrograd.anomaly.adapters.torch.backward import Backward
 from retrograd.anomaly.adapters.torch.calls import Call, bytes_of, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.distributed import is_replicated, is_sharded
@@ -220,7 +221,7 @@ class ModelCalls:
         if not known:
             return []
         outputs, gradients = zip(*known, strict=True)
-        with recorder, recorder.watch_backward(outputs):
+        with recorder, Backward(recorder, outputs):
             torch.autograd.backward(outputs, gradients)
         return recorder.harmed_leaves()
 

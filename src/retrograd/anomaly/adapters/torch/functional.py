@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_flatten
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.calls import Call, bad, can_be_bad, has_nan, is_bad
 from retrograd.anomaly.adapters.torch.gradients import finite_norm, kind_of, loss_number
-from retrograd.anomaly.adapters.torch.recording import unseen
+from retrograd.anomaly.adapters.torch.modes import unseen
 from retrograd.anomaly.adapters.torch.transforms import Sample, Transformed, mean_of_samples, samples_of
 from retrograd.anomaly.adapters.variables import held_around
 from retrograd.anomaly.event import NaNEvent

@@ -19,6 +19,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from retrograd.anomaly.adapters.pace import Pace
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.rates import rates_pass
+from retrograd.anomaly.adapters.torch.backward import Backward
 from retrograd.anomaly.adapters.torch.by_hand import UpdatesByHand
 from retrograd.anomaly.adapters.torch.calls import can_be_bad, is_bad, roots_of
 from retrograd.anomaly.adapters.torch.clipping import Clipping
@@ -44,10 +45,11 @@ from retrograd.anomaly.adapters.torch.growth import Growth
 from retrograd.anomaly.adapters.torch.lagging import Lag, LateStep
 from retrograd.anomaly.adapters.torch.loaders import rerun
 from retrograd.anomaly.adapters.torch.models import Models, is_on_device
+from retrograd.anomaly.adapters.torch.modes import unseen
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.preconditions import check_watchable
 from retrograd.anomaly.adapters.torch.reading import Reads
-from retrograd.anomaly.adapters.torch.recording import Recorder, unseen
+from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.recordings import Recordings
 from retrograd.anomaly.adapters.torch.scaling import Scaling
 from retrograd.anomaly.adapters.torch.sites import SiteLog
@@ -177,7 +179,7 @@ class TorchMonitor:
             original(tensors, *args, **kwargs)
             return
         if _graph_task() != -1:  # a part of the forward pass, run again within a backward
-            with contextlib.nullcontext() if self.recorder is None else self.recorder.watch_backward(roots):
+            with contextlib.nullcontext() if self.recorder is None else Backward(self.recorder, roots):
                 original(tensors, *args, **kwargs)
             return
         self.sites.backward_begins()
@@ -186,7 +188,7 @@ class TorchMonitor:
         if not self._losses_finite(roots):
             return
         if self.recorder is not None:
-            with self.recorder.watch_backward(roots):
+            with Backward(self.recorder, roots):
                 original(tensors, *args, **kwargs)
         elif self.watch.replaying:
             original(tensors, *args, **kwargs)

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode, _push_mode
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.standing_still import schedules_stand_still
 from retrograd.anomaly.adapters.torch.capturing import capturing
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.frames import has_own_step
+from retrograd.anomaly.adapters.torch.modes import above
 from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.snapshot import Copies, Gradients, Snapshot
 from retrograd.anomaly.monitor import Watch
@@ -188,16 +189,3 @@ class Recordings:
                 self.recorder.__exit__(None, None, None)
         self.recorder = None
         self.rehearsing = False
-
-
-@contextlib.contextmanager
-def above(mode: Any = None) -> Iterator[None]:
-    """A context without the modes that lie above one on the stack, or without any."""
-    taken = []
-    while (stack := _get_current_dispatch_mode_stack()) and stack[-1] is not mode:
-        taken.append(_pop_mode())
-    try:
-        yield
-    finally:
-        for each in reversed(taken):
-            _push_mode(each)

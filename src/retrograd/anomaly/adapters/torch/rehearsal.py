@@ -12,7 +12,8 @@ from torch import Tensor
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.extremes import has_elements
 from retrograd.anomaly.adapters.torch.forward import ModelCall, autocast_as
-from retrograd.anomaly.adapters.torch.recording import Recorder, unseen
+from retrograd.anomaly.adapters.torch.modes import unseen
+from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.snapshot import Copies, RandomState, small_buffers
 from retrograd.anomaly.layers import tensors_in
 

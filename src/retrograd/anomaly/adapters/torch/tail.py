@@ -12,10 +12,10 @@ from typing import Any
 
 from torch import Tensor
 
+from retrograd.anomaly.adapters.torch.backward import saved_arguments
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, bytes_of, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.graph import SiteOf, body_of, calls_of, is_python, tensors_saved_by, with_numbers
 from retrograd.anomaly.adapters.torch.parts import work_on_line, writes_to_part
-from retrograd.anomaly.adapters.torch.recording import saved_arguments
 from retrograd.anomaly.libraries import is_between
 
 # Tells for nodes what tells for the sequence number of one behind them where the operation was called.

@@ -14,6 +14,7 @@ from torch._C._functorch import get_unwrapped, is_batchedtensor, maybe_get_bdim,
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.utils._pytree import tree_flatten, tree_map
 
+from retrograd.anomaly.adapters.torch.backward import Backward
 from retrograd.anomaly.adapters.torch.calls import Call, bad, is_bad
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.forward import autocast_as, autocasts
@@ -115,7 +116,7 @@ class Transformed:
                 results = tree_flatten(output[0] if self._has_aux else output)[0]
                 if lost := [made for each in results if is_bad(each) and (made := recorder.made_by(each)) is not None]:
                     return lost
-                with recorder, recorder.watch_backward(results):
+                with recorder, Backward(recorder, results):
                     given = None if cotangents is None else tree_flatten(cotangents)[0]
                     leaves = [each for each in inputs if isinstance(each, Tensor)]
                     torch.autograd.backward(results, given, inputs=leaves)
