@@ -17,9 +17,9 @@ from torch.utils._pytree import tree_flatten, tree_map
 from retrograd.anomaly.adapters.torch.backward import Backward
 from retrograd.anomaly.adapters.torch.calls import Call, bad, is_bad
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
-from retrograd.anomaly.adapters.torch.forward import autocast_as, autocasts
+from retrograd.anomaly.adapters.torch.modes import autocast_as, autocasts
 from retrograd.anomaly.adapters.torch.recording import Recorder
-from retrograd.anomaly.adapters.torch.snapshot import RandomState
+from retrograd.anomaly.adapters.torch.snapshot import RandomState, left_as_they_are
 
 
 def samples_of(value: Any) -> Any:
@@ -101,13 +101,19 @@ class Transformed:
         cotangents
             What is multiplied with the derivative, if the function returns no loss.
         """
-        recorder, random = Recorder(), RandomState()
+        recorder = Recorder()
         args, kwargs = list(self._args), self._kwargs
         if sample is not None:
             args, kwargs, cotangents = tree_map(sample.of, (args, kwargs, cotangents))
-        self._random.restore()
         try:
-            with temporarily_clear_interpreter_stack(), torch.enable_grad(), autocast_as(self._autocasts), uncompiled():
+            with (
+                left_as_they_are(),
+                temporarily_clear_interpreter_stack(),
+                torch.enable_grad(),
+                autocast_as(self._autocasts),
+                uncompiled(),
+            ):
+                self._random.restore()
                 for number in self._numbers:
                     args[number] = tree_map(_as_leaf, args[number])
                 inputs = tree_flatten([args[number] for number in self._numbers])[0]
@@ -123,8 +129,6 @@ class Transformed:
                 return recorder.harmed_leaves()
         except Exception:  # what cannot be run again tells nothing
             return []
-        finally:
-            random.restore()
 
 
 def _fitted(gradient: Tensor, value: Any) -> Tensor:
