@@ -26,6 +26,7 @@ from retrograd.anomaly.adapters.torch.calls import can_be_bad, is_bad
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.counting import StepsByHand
 from retrograd.anomaly.adapters.torch.forward import ModelCall
+from retrograd.anomaly.adapters.torch.frames import within_backward
 from retrograd.anomaly.adapters.torch.functional import FOLLOWED, Asked, Chain, NewTensors, is_point
 from retrograd.anomaly.adapters.torch.gradients import bad_ones, finite_norm, kind_of, loss_is_bad
 from retrograd.anomaly.adapters.torch.modes import above, unseen
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
 
 _FIRST = 3  # calls that may be for weights although nothing is known of their leaves
-
-_graph_task = torch._C._current_graph_task_id
 
 
 @dataclass(eq=False)
@@ -177,7 +176,7 @@ class UpdatesByHand:
     # --- the gradients --------------------------------------------------------------------------------------------
 
     def _run_backward(self, original: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._monitor.now.busy or _graph_task() != -1:  # ours, or within another
+        if self._monitor.now.busy or within_backward():  # ours, or within another
             return original(outputs, *args, **kwargs)
         self._monitor.watch.goes_on()
         withheld = self._settle(asked=True) if self._suspicions else False

@@ -263,6 +263,9 @@ def node_of(tensor: Tensor) -> Any:
         return None
 
 
+next_seq = torch.autograd._get_sequence_nr  # the number of the node that this thread will make next
+
+
 def seq_of(node: Any) -> float:
     """When a node was made; -1 for the accumulation into a leaf, which is older than every operation."""
     number = node._sequence_nr()

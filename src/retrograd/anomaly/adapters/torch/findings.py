@@ -140,25 +140,33 @@ class Findings:
         self, wrong: Sequence[tuple[Tensor, Tensor | None]], lost: Sequence[Tensor], harmed: str
     ) -> NaNEvent | None:
         self._look_back([] if self._tail is None else self._tail.roots, self._context.get("gathered", 1))
-        record = self._recorder
-        origin = None
-        if record is not None:
-            by_hand = [made for _, gradient in wrong if gradient is not None and (made := record.made_by(gradient))]
-            origin = self._origin(record.harmed_leaves() or by_hand)
-            if origin is not None and not lost:
-                harmed = self._gradient_name(
-                    [leaf for leaf, each in record.leaves if each.made_by in origin.path] or [each for each, _ in wrong]
-                )
-        origin = origin or self._bad_member()
-        if origin is None and lost:
-            origin = self._origin(self._run_model_again(backward=False))
+        origin = self._of_recorded(wrong)
+        if origin is not None and not lost:
+            harmed = self._gradient_name(self._reached_by(origin) or [parameter for parameter, _ in wrong])
+        origin = origin or self._bad_member() or self._of_unrecorded(lost)
+        return None if origin is None else self._event(origin, harmed)
+
+    def _of_recorded(self, wrong: Sequence[tuple[Tensor, Tensor | None]]) -> Origin | None:
+        """By the record of the step: of the gradients that arrived at leaves, or else were computed by hand."""
+        if self._recorder is None:
+            return None
+        given = [gradient for _, gradient in wrong if gradient is not None]
+        return self._origin(self._recorder.harmed_leaves() or self._recorded(given))
+
+    def _reached_by(self, origin: Origin) -> list[Tensor]:
+        """The leaves that a harm has gone to."""
+        arrived = [] if self._recorder is None else self._recorder.leaves
+        return [leaf for leaf, argument in arrived if argument.made_by in origin.path]
+
+    def _of_unrecorded(self, lost: Sequence[Tensor]) -> Origin | None:
+        """By the model run again, and by what the operations behind it did in backward; ``lost`` are bad losses."""
+        origin = self._origin(self._run_model_again(backward=False)) if lost else None
         if origin is None and self._tail is not None:
             found = self._tail.losses if lost else self._tail.births
             origin = self._origin(found(self._sites.sites_behind, self.names.frame))
             if self._is_gone and origin is not None and origin.leaf is not None:
                 origin = None  # it came from the model, of which nothing is known
-        origin = origin or self._origin(self._run_model_again(backward=True))
-        return None if origin is None else self._event(origin, harmed)
+        return origin or self._origin(self._run_model_again(backward=True))
 
     def in_replay(
         self, step: LateStep, wrong: Sequence[tuple[Tensor, Tensor | None]], losses: Sequence[Tensor]

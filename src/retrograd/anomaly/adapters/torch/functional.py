@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_flatten
 
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.calls import Call, bad, can_be_bad, has_nan, is_bad
+from retrograd.anomaly.adapters.torch.frames import within_backward
 from retrograd.anomaly.adapters.torch.gradients import finite_norm, kind_of, loss_number
 from retrograd.anomaly.adapters.torch.modes import unseen
 from retrograd.anomaly.adapters.torch.transforms import Sample, Transformed, mean_of_samples, samples_of
@@ -40,8 +41,6 @@ _OLDEST = 8  # calls at other places, for which a doubt is held
 FOLLOWED = 3  # updates after one that was left out: what the program keeps of it may hold it
 PATIENCE = 100  # gradients in a row at points that are not finite, in a program that could go back
 _PLAIN = (Tensor, torch.nn.Parameter)
-
-_graph_task = torch._C._current_graph_task_id
 
 
 @dataclass(eq=False)
@@ -352,7 +351,7 @@ class NewTensors:
 
     def _ask(self, call: Transformed) -> _Asking | None:
         """A transform is about to be run; None if what it returns goes to nothing that is looked at."""
-        if self._monitor.now.busy or _graph_task() != -1 or not self._is_open(True):
+        if self._monitor.now.busy or within_backward() or not self._is_open(True):
             return None
         points = [each for each in map(samples_of, call.inputs()) if is_point(each)]
         if not points:

@@ -23,6 +23,7 @@ from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.calls import roots_of
 from retrograd.anomaly.adapters.torch.capturing import capturing, noting_graphed
 from retrograd.anomaly.adapters.torch.forward import ModelCall
+from retrograd.anomaly.adapters.torch.frames import within_backward
 from retrograd.anomaly.adapters.torch.gradients import gradients_of
 from retrograd.anomaly.adapters.torch.graph import leaves_behind
 from retrograd.anomaly.adapters.torch.holding import Hold, hold
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
 
 _DEVICE = "cuda"
-
-_graph_task = torch._C._current_graph_task_id
 
 
 @dataclass(eq=False)
@@ -174,7 +173,7 @@ class Graphs:
         """Whether a capture that begins now may have a step of the program in it, and not only what torch captures
         within one, as compiled code does.
         """
-        if self._monitor.now.busy or expected.depth or _graph_task() != -1:
+        if self._monitor.now.busy or expected.depth or within_backward():
             return False
         codes = (each.f_code for each in frames_between(sys._getframe(1)))
         files = {code.co_filename for code in codes if is_library(code.co_filename, "torch")}
@@ -202,7 +201,7 @@ class Graphs:
 
     def _backward(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> None:
         graph, roots = self._captured(), roots_of(tensors)
-        if graph is None or roots is None or _graph_task() != -1:
+        if graph is None or roots is None or within_backward():
             original(tensors, *args, **kwargs)
             return
         loss, monitor = graph.loss, self._monitor
@@ -249,7 +248,7 @@ class Graphs:
     def _replay(self, original: Any, graph: Any) -> None:
         known = self._known.get(graph)
         is_step = known is not None and (known.updates or known.loss.backwards)
-        if known is None or not is_step or self._monitor.now.busy or expected.depth or _graph_task() != -1:
+        if known is None or not is_step or self._monitor.now.busy or expected.depth or within_backward():
             original(graph)
             return
         self._monitor.settle()

@@ -28,7 +28,7 @@ from retrograd.anomaly.adapters.torch.distributed import Agreement
 from retrograd.anomaly.adapters.torch.failures import explanation
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
-from retrograd.anomaly.adapters.torch.frames import user_frame
+from retrograd.anomaly.adapters.torch.frames import user_frame, within_backward
 from retrograd.anomaly.adapters.torch.gradients import (
     Seen,
     bad_ones,
@@ -68,8 +68,6 @@ from retrograd.anomaly.names import canonical
 from retrograd.anomaly.policies import are_among
 
 LOOKS = 0.5  # of the watch's budget, for looks that are not necessary; noting lines takes the other half
-
-_graph_task = torch._C._current_graph_task_id
 
 
 class TorchMonitor:
@@ -178,7 +176,7 @@ class TorchMonitor:
         if self.now.busy or roots is None:
             original(tensors, *args, **kwargs)
             return
-        if _graph_task() != -1:  # a part of the forward pass, run again within a backward
+        if within_backward():  # a part of the forward pass, run again within a backward
             with contextlib.nullcontext() if self.recorder is None else Backward(self.recorder, roots):
                 original(tensors, *args, **kwargs)
             return

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad, next_seq
 from retrograd.anomaly.adapters.torch.capturing import capturing
 from retrograd.anomaly.adapters.torch.elsewhere import place_of, present_place
 from retrograd.anomaly.adapters.torch.frames import frame_in_backward, landmarks
@@ -105,7 +105,7 @@ class Recorder(TorchDispatchMode):
         frame = sys._getframe(1)
         elsewhere = frame.f_back is None  # in a thread of autograd's
         around = landmarks(self._frame_around(frame))
-        number = torch.autograd._get_sequence_nr() - 1
+        number = next_seq() - 1
         call = Call(
             str(func),
             arguments,

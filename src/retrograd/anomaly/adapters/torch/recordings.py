@@ -17,7 +17,7 @@ from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.standing_still import schedules_stand_still
 from retrograd.anomaly.adapters.torch.capturing import capturing
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
-from retrograd.anomaly.adapters.torch.frames import has_own_step
+from retrograd.anomaly.adapters.torch.frames import has_own_step, within_backward
 from retrograd.anomaly.adapters.torch.modes import above
 from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.snapshot import Copies, Gradients, Snapshot
@@ -78,7 +78,7 @@ class Recordings:
 
     def _backward(self, original: Any, *args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)
-        if torch._C._current_graph_task_id() == -1 and not capturing():
+        if not within_backward() and not capturing():
             self.step_ended()
 
     def _compile(self, original: Any, *args: Any, **kwargs: Any) -> Any:
