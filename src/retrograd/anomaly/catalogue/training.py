@@ -243,8 +243,7 @@ def uninitialised(scene: Scene) -> Finding | None:
         for known in (number(stats.get("min")), number(stats.get("max")))
         if known is not None and math.isfinite(known)
     ]
-    garbage = any(size > 1e15 or 0 < size < 1e-30 for size in sizes)
-    if not (scene.context.get("uninitialised") or garbage):
+    if not any(size > 1e15 or 0 < size < 1e-30 for size in sizes):
         return None
     name = _name(scene, "weight")
     module = scene.spelling().library
