@@ -490,6 +490,34 @@ def test_the_second_run_is_exact() -> None:
     np.testing.assert_array_equal(buffers[1], buffers[2])
 
 
+def test_no_schedule_and_no_scale_moves_on_twice() -> None:
+    schedules = rg.optim.lr_scheduler
+
+    def moved(make: Callable[[rg.optim.Optimizer], Any], again: bool) -> list[tuple[float, dict[str, Any]]]:
+        net = rg.nn.Linear(2, 1)
+        optimizer = rg.optim.SGD(net.parameters(), 0.1)
+        schedule, scaler = make(optimizer), rg.amp.GradScaler("cpu", growth_interval=3)
+        measured = (1.0,) if isinstance(schedule, schedules.ReduceLROnPlateau) else ()
+        found = []
+        with rg.anomaly.watch(net, optimizer, policy="skip_step") as watch:
+            data = [rg.full((3, 2), value) for value in (1.0, float("nan"), 1.0, 1.0)]
+            for batch in watch.steps(data) if again else data:
+                optimizer.zero_grad()
+                scaler.scale((net(batch) ** 2).mean()).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                schedule.step(*measured)
+                found.append((optimizer.param_groups[0]["lr"], scaler.state_dict()))
+        assert len(watch.events) == 1
+        return found[:1] + found[1 + again :]
+
+    def on_plateau(optimizer: rg.optim.Optimizer) -> Any:
+        return schedules.ReduceLROnPlateau(optimizer, patience=1, factor=0.5)
+
+    for make in (lambda each: schedules.StepLR(each, 2), on_plateau):
+        assert moved(make, True) == moved(make, False)
+
+
 @pytest.mark.parametrize("policy", ["record", "skip_step", "raise"])
 @both
 def test_weights_are_put_back_bit_for_bit(harm: Callable[[Tensor], None], policy: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from retrograd.anomaly.adapters import adapter_of
 from retrograd.anomaly.catalogue import explain
-from retrograd.anomaly.event import GradEvent, NaNEvent, with_context
+from retrograd.anomaly.event import GradEvent, NaNEvent, with_context, with_note
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.guard import GradientGuard
 from retrograd.anomaly.history import Frame, LayerHistory
@@ -400,13 +400,9 @@ class NaNDetector:
             )
         if event.layer_name is None and event.module_type is None:
             event = replace(event, layer_name=origin.layer or ROOT, module_type=origin.module_type)
-        remarks = [event.note, None if event.kind == "leaf" else origin.remark]
-        return replace(
-            event,
-            layer_name=event.layer_name or ROOT,
-            harmed=origin.place if tensor is origin.tensor else "the output of the model",
-            note=" ".join(remark for remark in remarks if remark) or None,
-        )
+        harmed = origin.place if tensor is origin.tensor else "the output of the model"
+        event = replace(event, layer_name=event.layer_name or ROOT, harmed=harmed)
+        return event if event.kind == "leaf" else with_note(event, origin.remark)
 
     def _described(self, origin: Origin) -> dict[str, Any]:
         """The fields of an event about the value, or what is left of it."""

@@ -224,6 +224,11 @@ def with_context(event: NaNEvent, **known: Any) -> NaNEvent:
     return replace(event, surroundings=replace(seen, context={**seen.context, **known}))
 
 
+def with_note(event: NaNEvent, *remarks: str | None) -> NaNEvent:
+    """The event with more for its reader to know, behind what is noted in it already."""
+    return replace(event, note=" ".join(filter(None, (event.note, *remarks))) or None)
+
+
 def is_birth(event: NaNEvent) -> bool:
     """Whether it is known in which operation bad numbers were born."""
     return event.kind != "leaf" and event.op not in ("leaf", "unknown")

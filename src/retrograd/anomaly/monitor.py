@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
 from retrograd.anomaly.catalogue import explain
-from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, with_context
+from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, with_context, with_note
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
 from retrograd.anomaly.left_out import IN_VAIN, LeftOut
@@ -481,8 +481,7 @@ class Watch:
         remark
             What has come of it.
         """
-        event = self._completed(event)
-        event = replace(event, note=" ".join(filter(None, (event.note, remark))))
+        event = with_note(self._completed(event), remark)
         action = "record" if self._action(kind, event) == "record" else "warn"
         self._record(kind, event, action)
         if action == "warn":
@@ -553,7 +552,7 @@ class Watch:
                 event = replace(event, cause=f"The search for the cause failed ({type(error).__name__}: {error}).")
         if event.rerun is None and not self._is_recorded(event) and could_tell_more(event):
             again = self.again(first_step_of(event))
-            event = replace(event, rerun=again.command, note=" ".join(filter(None, (event.note, again.remark))))
+            event = with_note(replace(event, rerun=again.command), again.remark)
         return event
 
     def _is_recorded(self, event: NaNEvent) -> bool:

@@ -136,8 +136,6 @@ class Surroundings:
             How often gradients were returned instead, as by ``autograd.grad``.
         ``"asked"``
             True if the gradients were asked for, as by ``autograd.grad``: nothing is harmed by that alone.
-        ``"uninitialised"``
-            True if the leaf is known to have been made by ``empty`` or ``to_empty`` and never written.
         ``"clip_grad_norm"``
             A dict with ``"total_norm"`` and ``"max_norm"``, and ``"code_line"`` if known, of the clipping that met
             the non-finite gradient.

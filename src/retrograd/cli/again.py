@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import retrograd
-from retrograd.anomaly.adapters.torch.importing import ImportHook
+from retrograd.anomaly.adapters.import_hook import ImportHook
 from retrograd.anomaly.recorded import Again
 from retrograd.anomaly.shell import command_line
 
@@ -104,11 +104,10 @@ def set_seeds(seed: int) -> None:
 
     def seed_torch(torch: ModuleType) -> None:
         torch.manual_seed(seed)
-        if hook in sys.meta_path:
-            sys.meta_path.remove(hook)
+        hook.remove()
 
     hook = ImportHook("torch", seed_torch)
     if "torch" in sys.modules:
         seed_torch(sys.modules["torch"])
     else:
-        sys.meta_path.insert(0, hook)
+        hook.put()

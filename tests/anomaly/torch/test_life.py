@@ -19,9 +19,9 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 import retrograd as rg
 from retrograd.anomaly.adapters import adapters_for
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.retrograd import RetrogradMonitor
 from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
-from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.sites import SiteLog
 from tests.anomaly.torch.training import Net, batches, log_of_zero, root_of_zero, train, watched
 from tests.test_cli import forked

@@ -50,7 +50,7 @@ def test_memory_is_bounded() -> None:
         for _ in range(200):
             model(torch.ones(2, 3)).sum().backward()
             optimizer.step()
-            sizes.append(len(monitor._sites._noted) + len(monitor._calls._here.calls))  # type: ignore[attr-defined]
+            sizes.append(len(monitor.sites._noted) + len(monitor.calls._here.calls))  # type: ignore[attr-defined]
     assert max(sizes) == sizes[0]
 
 
@@ -58,4 +58,4 @@ def test_evaluation_without_gradients_is_not_kept() -> None:
     model = nn.Linear(3, 1)
     with rg.anomaly.watch(model) as w, torch.no_grad():
         model(torch.ones(2, 3))
-        assert not w._adapters[0]._calls._here.calls  # type: ignore[attr-defined]
+        assert not w._adapters[0].calls._here.calls  # type: ignore[attr-defined]

@@ -245,6 +245,43 @@ def test_autocast_is_seen_behind_a_second_operation_of_the_same_name(steps: bool
     assert w.event.remedy == 'with torch.autocast("cpu", enabled=False): h = h.float() * h.float() * (h > 0)'
 
 
+def test_the_first_update_that_is_left_out_in_a_second_run() -> None:
+    """Where the loss that was bad comes out finite then, and the scale is too large for its gradients."""
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**100)
+    factors = iter((torch.nan, 1e10))
+    with rg.anomaly.watch(net, optimizer, "record") as w:
+        for x in w.steps(batches(1)):
+            optimizer.zero_grad()
+            scaler.scale((net(x) * next(factors)).mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    assert [each.reproducible for each in w.events] == [False]
+    assert scaler.get_scale() == 2.0**100
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_several_losses_that_are_scaled_before_any_backward(together: bool) -> None:
+    """That the scaled form of one is infinite is how the scaler works."""
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**100)
+    with rg.anomaly.watch(net, optimizer) as w:
+        losses = [(net(batches(1)[0]) ** 2).mean() + added for added in (1e10, 0.0)]
+        scaled = scaler.scale(losses) if together else [scaler.scale(each) for each in losses]
+        assert not scaled[0].isfinite()
+        if together:
+            torch.autograd.backward(scaled)
+        else:
+            for each in scaled:
+                each.backward()
+        scaler.step(optimizer)
+        scaler.update()
+    assert not w.events
+    assert next(iter(w.loss_history)) == losses[0].item()
+
+
 def test_a_scaler_that_is_off() -> None:
     net = Net(root_of_zero)
     with rg.anomaly.watch(net, policy="skip_step") as w:

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,38 @@ def test_everything_is_as_after_one_run() -> None:
         return state(net), optimizer.state_dict()["state"], optimizer.param_groups[0]["lr"], torch.rand(3)
 
     torch.testing.assert_close(run(True), run(False), rtol=0, atol=0)
+
+
+def test_no_schedule_moves_on_twice() -> None:
+    """Those that say for themselves how to move on are no exception."""
+    schedules = torch.optim.lr_scheduler
+
+    def rates(make: Callable[[torch.optim.Optimizer], Any], again: bool) -> list[float]:
+        net = Net()
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        schedule, found = make(optimizer), []
+        measured = (1.0,) if isinstance(schedule, schedules.ReduceLROnPlateau) else ()
+        with rg.anomaly.watch(net, optimizer, "skip_step") as w:
+            data = batches(6)
+            data[1] = data[1] * torch.nan
+            for x in w.steps(data) if again else data:
+                optimizer.zero_grad()
+                (net(x) ** 2).mean().backward()
+                optimizer.step()
+                schedule.step(*measured)
+                found.append(optimizer.param_groups[0]["lr"])
+        assert len(w.events) == 1
+        return found[:1] + found[1 + again :]
+
+    def in_turns(optimizer: torch.optim.Optimizer) -> Any:
+        first, second = schedules.ConstantLR(optimizer, 0.1, 2), schedules.ExponentialLR(optimizer, 0.9)
+        return schedules.SequentialLR(optimizer, [first, second], [3])
+
+    def on_plateau(optimizer: torch.optim.Optimizer) -> Any:
+        return schedules.ReduceLROnPlateau(optimizer, patience=1, factor=0.5)
+
+    for make in (in_turns, on_plateau, lambda each: schedules.CosineAnnealingWarmRestarts(each, 4)):
+        assert rates(make, True) == rates(make, False)
 
 
 def test_a_step_counts_once() -> None:

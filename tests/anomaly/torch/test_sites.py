@@ -33,7 +33,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def log_of(w: Any) -> Any:
     monitor = w._adapters[-1]
-    return getattr(monitor, "_monitor", monitor)._sites
+    return getattr(monitor, "_monitor", monitor).sites
 
 
 def noted(w: Any) -> bool:

@@ -17,8 +17,8 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import retrograd as rg
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch import packed
-from retrograd.anomaly.adapters.torch.patches import Patches
 from tests.anomaly.torch.training import Net, Root, batches, line_of, train
 
 
@@ -225,7 +225,7 @@ def test_hooks_of_the_tail_are_taken_away() -> None:
     with rg.anomaly.watch(None, torch.optim.SGD([x], 0.1)) as w:
         for _ in range(3):
             loss.backward(retain_graph=True)
-            assert len(w._adapters[0]._now.tail._work) == 1  # type: ignore[attr-defined]
+            assert len(w._adapters[0].now.tail._work) == 1  # type: ignore[attr-defined]
     gradient = torch.autograd.grad(loss, x)[0]
     assert gradient.tolist() == [2.0, 2.0, 2.0]
 

@@ -89,6 +89,30 @@ def test_the_line_is_the_users():
     assert "mse_loss" in lines[line - first]
 
 
+@pytest.mark.parametrize("level", [2, 3])
+def test_one_that_is_shown_in_the_program_only(monkeypatch, level):
+    """Whichever of our functions stands where it would point."""
+
+    def zero_grad(module, set_to_none=True):
+        warnings.warn("not like this", DeprecationWarning, stacklevel=level)
+
+    def clear():
+        torch.nn.Linear(1, 1).zero_grad()
+
+    def given_there(watch):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("always", module=__name__.replace(".", r"\."))
+            with watch:
+                clear()
+        return [(each.filename, each.lineno) for each in found]
+
+    monkeypatch.setattr(torch.nn.Module, "zero_grad", zero_grad)
+    expected = given_there(contextlib.nullcontext())
+    assert len(expected) == 1
+    assert given_there(rg.anomaly.watch()) == expected
+
+
 def test_where_logging_captures_them():
     told = io.StringIO()
     handler = logging.StreamHandler(told)

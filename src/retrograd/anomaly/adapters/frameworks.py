@@ -12,8 +12,8 @@ from functools import partial
 from types import FrameType, ModuleType
 from typing import Any
 
+from retrograd.anomaly.adapters.import_hook import ImportHook
 from retrograd.anomaly.adapters.loops import replaced
-from retrograd.anomaly.adapters.torch.importing import ImportHook
 from retrograd.anomaly.libraries import is_library
 from retrograd.anomaly.monitor import Watch
 
@@ -59,11 +59,6 @@ def owns_its_loop(frame: FrameType | None) -> bool:
     return frame is not None and is_library(frame.f_code.co_filename, *_PACKAGES)
 
 
-def _forget(hook: ImportHook) -> None:
-    if hook in sys.meta_path:  # else the program has removed it
-        sys.meta_path.remove(hook)
-
-
 @contextmanager
 def steps_run_again(watch: Watch) -> Iterator[None]:
     """Have the steps of frameworks run again in this block, of those that are imported and those that will be."""
@@ -79,6 +74,6 @@ def steps_run_again(watch: Watch) -> Iterator[None]:
                 attach(name, sys.modules[name])
                 continue
             hook = ImportHook(name, partial(attach, name))
-            sys.meta_path.insert(0, hook)
-            stack.callback(_forget, hook)
+            hook.put()
+            stack.callback(hook.remove)
         yield

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.monitor import Watch
 
 R = TypeVar("R")
-
-_MISSING = object()
 
 
 def watched_step(watch: Watch, batch_idx: int, step: Callable[[bool], R]) -> R:
@@ -45,22 +43,13 @@ def watched_step(watch: Watch, batch_idx: int, step: Callable[[bool], R]) -> R:
 
 @contextmanager
 def replaced(owner: Any, name: str, replacement: Callable[..., Any]) -> Iterator[None]:
-    """Have ``replacement(original, *args, **kwargs)`` called for a method of one object, in this block."""
-    original = getattr(owner, name)
-    own = vars(owner).get(name, _MISSING)
-
-    @functools.wraps(original)
-    def method(*args: Any, **kwargs: Any) -> Any:
-        return replacement(original, *args, **kwargs)
-
-    setattr(owner, name, method)
+    """Have ``replacement(original, *args, **kwargs)`` called for a method of an object or a class, in this block."""
+    patches = Patches()
+    patches.wrap(owner, name, replacement)
     try:
         yield
     finally:
-        if own is _MISSING:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, own)
+        patches.undo()
 
 
 def speak_once(watch: Watch, is_main: bool) -> None:

@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from retrograd.anomaly.catalogue._code import Line, Site, Written, bare, find, in_order, number_written
+from retrograd.anomaly.catalogue._code import Line, Site, Written, bare, number_written
+from retrograd.anomaly.catalogue._where import find, in_order
 from retrograd.anomaly.names import KNOWN
 from retrograd.anomaly.surroundings import Operand, Operation
 

@@ -9,11 +9,12 @@ from functools import cached_property
 from typing import Any
 
 from retrograd.anomaly.catalogue._alike import alike, decisive
-from retrograd.anomaly.catalogue._code import WRITTEN_AS, Line, Site, find, is_name
+from retrograd.anomaly.catalogue._code import Line, Site, is_name
 from retrograd.anomaly.catalogue._expression import DIVISIONS, first, normal, number, same, shown, value
 from retrograd.anomaly.catalogue._growth import allowed
 from retrograd.anomaly.catalogue._reading import completed, enclosing, producers, reunited
 from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.catalogue._where import WRITTEN_AS, find
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.names import TRANSPARENT
 from retrograd.anomaly.surroundings import Operand, Operation, Surroundings

@@ -76,23 +76,11 @@ def bad_batch(scene: Scene) -> Finding | None:
     name = str(context.get("name") or "")
     called, user = (name, None) if name else _taken(scene)
     data = "The targets" if role == "target" else "The data"
-    bad = f"{_bad(scene)}{f' of {scene.event.size}' if scene.event.size else ''} elements"
-    assigned = context.get("assigned")
     if members := context.get("bad_members"):
-        by = f" by line {assigned[1]}, `{assigned[0]}`" if assigned else ""
-        return Finding(
-            f"{data} held {bad} ({called}). They were computed{by} without a gradient, with a module that holds such "
-            f"numbers itself, in {_listed(members)}: no operation of this step need be to blame. Look at what was "
-            "written there: an update or an average by hand, a load.",
-        )
-    if computed := context.get("computed_by"):
-        by = f" in line {assigned[1]}, `{assigned[0]}`," if assigned else ""
-        return Finding(
-            f"{name} holds {bad}. It was computed{by} without a gradient, with {_listed(computed)}, of which nothing "
-            "is kept: such numbers were born in there, or came with what was given. Where every operation is recorded, "
-            "the one is found.",
-        )
-    buffers = None if name else context.get("bad_buffers")
+        return _made_by_spoilt_module(scene, f"{data} held {_bad_elements(scene)} ({called})", members)
+    if modules := context.get("computed_by"):
+        return _made_by_modules(scene, f"{name} holds {_bad_elements(scene)}", modules)
+    assigned, buffers = context.get("assigned"), None if name else context.get("bad_buffers")
     made = "no operation that was watched made them"
     if buffers:
         made = "they came in so, or were computed without a gradient, in this step or before"
@@ -101,20 +89,15 @@ def bad_batch(scene: Scene) -> Finding | None:
     line = f" at line {assigned[1]}, `{assigned[0]}`, and" if assigned else ""
     if buffers:
         line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
-    quotient = _quotient(*assigned) if assigned and scene.event.nan_count else None
-    fixed = context.get("graphed") or context.get("every")  # a graph's batch is always of one size
-    held_by = context.get("held_by")
-    drops = scene.event.output_shape != () and not (
-        (fixed or buffers or user or held_by or context.get("taken", True) is None)
-        or (name and not name.isidentifier() and _entry(name) is None)  # an item or an attribute of what holds others
-        or (assigned and _is_computed(assigned[0]))
-        or _is_table(scene)
-    )
+    place = f", all of them in {context['slice']}," if context.get("slice") else ""
+    drops = not (buffers or user) and _may_drop(scene, name)
     remedy, rest = _dropped(scene, name, role)
+    held_by = context.get("held_by")
+    quotient = _quotient(*assigned) if assigned and scene.event.nan_count else None
     return Finding(
-        f"{data} already held {bad}{f', all of them in {place},' if (place := context.get('slice')) else ''} when they "
-        f"came in ({called}); {made}. Look{line} at how {'this sample was' if drops else 'samples are'} loaded and "
-        "normalised (a division by a zero spread, a log of zero, a missing value)."
+        f"{data} already held {_bad_elements(scene)}{place} when they came in ({called}); {made}. Look{line} at how "
+        f"{'this sample was' if drops else 'samples are'} loaded and normalised (a division by a zero spread, a log of "
+        "zero, a missing value)."
         f"{f' The line drops such samples{rest}.' if drops else ''}"
         f"{f' Leave such samples out of what {held_by} is given.' if held_by else ''}"
         f"{' Every sample has one.' if context.get('every') else ''}"
@@ -123,6 +106,45 @@ def bad_batch(scene: Scene) -> Finding | None:
         remedy if drops else None,
         birth=quotient,
     )
+
+
+def _bad_elements(scene: Scene) -> str:
+    return f"{_bad(scene)}{f' of {scene.event.size}' if scene.event.size else ''} elements"
+
+
+def _made_by_spoilt_module(scene: Scene, what: str, members: Sequence[str]) -> Finding:
+    """Data that was computed with a module whose parameters or buffers are not finite themselves."""
+    assigned = scene.context.get("assigned")
+    by = f" by line {assigned[1]}, `{assigned[0]}`" if assigned else ""
+    return Finding(
+        f"{what}. They were computed{by} without a gradient, with a module that holds such numbers itself, in "
+        f"{_listed(members)}: no operation of this step need be to blame. Look at what was written there: an update or "
+        "an average by hand, a load.",
+    )
+
+
+def _made_by_modules(scene: Scene, what: str, modules: Sequence[str]) -> Finding:
+    """Data that was computed with modules which are fine."""
+    assigned = scene.context.get("assigned")
+    by = f" in line {assigned[1]}, `{assigned[0]}`," if assigned else ""
+    return Finding(
+        f"{what}. It was computed{by} without a gradient, with {_listed(modules)}, of which nothing is kept: such "
+        "numbers were born in there, or came with what was given. Where every operation is recorded, the one is found.",
+    )
+
+
+def _may_drop(scene: Scene, name: str) -> bool:
+    """Whether a line before the one that takes data can leave the bad samples out of it."""
+    context, assigned = scene.context, scene.context.get("assigned")
+    if scene.event.output_shape == () or _is_table(scene):
+        return False
+    if context.get("graphed") or context.get("every"):  # a graph's batch is always of one size
+        return False
+    if context.get("held_by") or context.get("taken", True) is None:
+        return False
+    if name and not name.isidentifier() and _entry(name) is None:  # an item or an attribute of what holds others
+        return False
+    return not (assigned and _is_computed(assigned[0]))
 
 
 def _taken(scene: Scene) -> tuple[str, Operation | None]:
@@ -221,8 +243,7 @@ def uninitialised(scene: Scene) -> Finding | None:
         for known in (number(stats.get("min")), number(stats.get("max")))
         if known is not None and math.isfinite(known)
     ]
-    garbage = any(size > 1e15 or 0 < size < 1e-30 for size in sizes)
-    if not (scene.context.get("uninitialised") or garbage):
+    if not any(size > 1e15 or 0 < size < 1e-30 for size in sizes):
         return None
     name = _name(scene, "weight")
     module = scene.spelling().library

@@ -244,23 +244,39 @@ def _what_to_change(event: NaNEvent, remedy: str) -> str:
     if event.kind == "leaf" and event.remedy_lineno is not None:
         return f"Change line {line} as above"
     if line and (remedy.startswith("assert ") or (event.kind == "leaf" and not _is_state(event))):
-        taken = context_of(event).get("taken")
-        if taken is None:
-            return f"Put the line above before line {line}, where the value is used"
-        file = "" if taken["filename"] == event.filename else f" of {_shortened(taken['filename'])}"
-        return f"Put the line above before line {taken['lineno']}{file}, the first one that has the batch"
+        return _put_before(event, line)
     if event.kind == "leaf":
         return "Mend where it comes from, or put the line above after the model was made and loaded"
+    return _change_elsewhere(event, remedy) or _change_line(event, remedy)
+
+
+def _put_before(event: NaNEvent, line: int) -> str:
+    """Where to write what is done with data before it is used."""
+    taken = context_of(event).get("taken")
+    if taken is None:
+        return f"Put the line above before line {line}, where the value is used"
+    file = "" if taken["filename"] == event.filename else f" of {_shortened(taken['filename'])}"
+    return f"Put the line above before line {taken['lineno']}{file}, the first one that has the batch"
+
+
+def _change_elsewhere(event: NaNEvent, remedy: str) -> str | None:
+    """Where to write what stands elsewhere than at the line of the event; None for what stands there."""
     if _LAYER_MADE.match(remedy):
         return "Make the layer as above, where it is made"
     if _OPTION_SET.match(remedy):
         return "Write the line above behind the one that makes the model, for each layer that needs it"
-    if line is None:
+    if (event.remedy_lineno or event.lineno) is None:
         return "Change the code as above"
     if event.remedy_lineno is None and remedy.startswith("optimizer = "):
         return "Make the optimizer as above"
     if remedy == "lr = lr / 10":
         return "Make the steps of the update smaller, as above"
+    return None
+
+
+def _change_line(event: NaNEvent, remedy: str) -> str:
+    """How to change a line: the program's own, or what it gives to that of an installed package."""
+    line = event.remedy_lineno or event.lineno
     package = package_of(event.filename or "")
     if package is not None and line != event.lineno and line == context_of(event).get("optimizer", {}).get("lineno"):
         return f"Change line {line} of your program, which makes the optimizer, as above"

@@ -21,6 +21,7 @@ from retrograd.anomaly.adapters.beginnings import FIRST, Beginnings
 from retrograd.anomaly.adapters.checked import may_tell_of_one
 from retrograd.anomaly.adapters.leaves import LeafNames
 from retrograd.anomaly.adapters.pace import LONGEST_PAUSE, Pace
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
 from retrograd.anomaly.adapters.retrograd.asked import Asked, all_leaves
@@ -44,7 +45,7 @@ from retrograd.anomaly.adapters.retrograd.looks import (
     sum_of_squares,
 )
 from retrograd.anomaly.adapters.retrograd.norms import Growth, leaf_norms, norm
-from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot
+from retrograd.anomaly.adapters.retrograd.replay import Noted, Recorder, Snapshot, stand_still
 from retrograd.anomaly.adapters.retrograd.shown import in_result, in_rule, in_rules, in_sum
 from retrograd.anomaly.adapters.retrograd.suspects import Suspects
 from retrograd.anomaly.adapters.retrograd.tangents import TangentInquest
@@ -86,6 +87,7 @@ class RetrogradMonitor(Monitor):
         self._recorder: Recorder | None = None
         self._rehearsing = False  # whether it is the record of a second run, in which nothing is counted
         self._rehearsed = False  # whether the second run of a step has begun
+        self._standing_still = Patches()
         self._outer: Monitor | None = None
         self._steps = Updates(weakref.proxy(self))
         self._asked = Asked(watch)
@@ -350,16 +352,11 @@ class RetrogradMonitor(Monitor):
             leaves, grads = [], results
         arrays = [all_samples(each._data) for each in grads if each is not None]
         squares = sum(map(sum_of_squares, arrays))
-        if self.watch.step <= FIRST and not self._rehearsing:
-            self._beginnings.note(leaves)
-        if results is None and not self._rehearsing:
-            self.watch.remember_grad_norm(math.sqrt(squares) if squares >= 0 else squares)
+        if not self._rehearsing:
+            self._note_sizes(leaves, None if results is not None else squares)
         bad = [] if math.isfinite(squares) else [place for place, array in enumerate(arrays) if not is_finite(array)]
         if not bad:
-            edges = [edge for edge, _ in roots]
-            self._report_passing(edges)
-            if leaves and not self._rehearsing and self.watch.listens_to("spike"):
-                self._measure(edges, leaves)
+            self._fine_gradients([edge for edge, _ in roots], leaves)
             return False
         if self._told and leaves and not self._births:
             bad = [place for place in bad if not self._told.has(leaves[place])]
@@ -372,6 +369,19 @@ class RetrogradMonitor(Monitor):
             nodes = [node for (node, _), each in zip(inputs, results, strict=True) if each is not None]
         nodes, arrays = [nodes[place] for place in bad], [arrays[place] for place in bad]
         return self._bad_gradients(roots, nodes, arrays, asked=results is not None)
+
+    def _note_sizes(self, leaves: Sequence[Tensor], squares: float | None) -> None:
+        """Note how large leaves are in the first steps, and gradients, whose sum of squares is None if returned."""
+        if self.watch.step <= FIRST:
+            self._beginnings.note(leaves)
+        if squares is not None:
+            self.watch.remember_grad_norm(math.sqrt(squares) if squares >= 0 else squares)
+
+    def _fine_gradients(self, edges: Sequence[Edge], leaves: Sequence[Tensor]) -> None:
+        """Gradients are finite: tell of births that did no harm, and of gradients that have grown."""
+        self._report_passing(edges)
+        if leaves and not self._rehearsing and self.watch.listens_to("spike"):
+            self._measure(edges, leaves)
 
     def _bad_gradients(self, roots: Sequence[Root], nodes: list[Node], arrays: Sequence[ndarray], asked: bool) -> bool:
         """Report gradients that are not finite, of some leaves or those asked for; say whether they were let pass."""
@@ -528,10 +538,13 @@ class RetrogradMonitor(Monitor):
 
     def record_everything(self) -> None:
         self._rehearsed = self._rehearsing = True
+        self._standing_still = Patches()
+        stand_still(self._standing_still)
         self._record()
 
     def stop_recording(self) -> None:
         self._rehearsing = False
+        self._standing_still.undo()
         if self._recorder is not None:
             with contextlib.suppress(RuntimeError):  # it was started in another thread
                 observer.pop(self._recorder)

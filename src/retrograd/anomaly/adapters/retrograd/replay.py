@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from retrograd.amp import GradScaler
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.retrograd.births import (
     ADDITION,
     Birth,
@@ -28,6 +30,7 @@ from retrograd.anomaly.adapters.retrograd.births import (
     ran_by,
 )
 from retrograd.anomaly.adapters.retrograd.elements import are_born_of, flat, is_bad, is_born, named
+from retrograd.anomaly.adapters.standing_still import schedules_stand_still
 from retrograd.anomaly.libraries import led_to, user_frame
 from retrograd.autograd.function import BackwardCFunction
 from retrograd.core.inplace import CopySlices
@@ -36,6 +39,7 @@ from retrograd.core.observer import Observer
 from retrograd.core.op import Op
 from retrograd.core.state import local
 from retrograd.core.tensor import Tensor, bump, wrap
+from retrograd.optim.lr_scheduler import LRScheduler
 from retrograd.random import default_generator
 
 
@@ -90,6 +94,19 @@ class Snapshot:
             ours = grad is not None and grad is zeros and grad._version == version
             if grad is None or not (ours or grad._data.any()):
                 del self._grads[id(leaf)]
+
+
+def stand_still(patches: Patches) -> None:
+    """Have no learning rate move on, and no scale of a gradient scaler, until the patches are undone."""
+    schedules_stand_still(patches, LRScheduler)
+    patches.wrap(GradScaler, "update", _keep_scale)
+
+
+def _keep_scale(original: Any, scaler: GradScaler, *args: Any, **kwargs: Any) -> None:
+    """It has been adapted in the first run of the step."""
+    before = scaler.state_dict()
+    original(scaler, *args, **kwargs)
+    scaler.load_state_dict(before)
 
 
 @dataclass(eq=False)

@@ -21,7 +21,7 @@ from torch import Tensor
 from retrograd.anomaly.adapters.making import exclude_each_other, is_sure_before
 from retrograd.anomaly.adapters.place import assignment_above, place_fields, written_at
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad
-from retrograd.anomaly.adapters.variables import local_variables
+from retrograd.anomaly.adapters.variables import local_variables, under_way
 from retrograd.anomaly.parsing import module_of
 
 _LARGEST = 1 << 22  # elements
@@ -140,9 +140,12 @@ class _Line:
 
 def variables_of(frame: FrameType | None, code: CodeType | None) -> Mapping[str, Any]:
     """The variables of a function, if it is under way in a frame or around it, and those of its module."""
-    while frame is not None and frame.f_code is not code:
-        frame = frame.f_back
-    return {} if frame is None else ChainMap(local_variables(frame), frame.f_globals)
+    frame = under_way(frame, code)
+    return {} if frame is None else _variables(frame)
+
+
+def _variables(frame: FrameType) -> ChainMap[str, Any]:
+    return ChainMap(local_variables(frame), frame.f_globals)
 
 
 def worth(expression: ast.expr, variables: Mapping[str, Any]) -> Any:
@@ -206,7 +209,7 @@ def _given_by(
             earlier = _assignment_before(frame.f_code, number, each)
             before[each] = _given_by(frame, earlier, each, lineno, depth - 1)
     earlier_values = {each: value for each, (value, _) in before.items()}
-    line = _Line(ChainMap(earlier_values, local_variables(frame), frame.f_globals))
+    line = _Line(_variables(frame).new_child(earlier_values))
     result = line.value(statement.value)
     if line.birth is not None:
         return result, line.made(text, number)
@@ -247,7 +250,7 @@ def made_in_line(frame: FrameType, code: CodeType, at: int, value: Tensor) -> tu
     written, place = written_at(code, at), place_fields(code, at)
     if written is None or value.numel() > _LARGEST:
         return None, None
-    variables = ChainMap(local_variables(frame), frame.f_globals)
+    variables = _variables(frame)
     for part in ast.walk(written):
         line = _Line(variables)
         if part is written or not isinstance(part, (ast.UnaryOp, ast.BinOp, ast.Call, ast.Subscript, ast.Attribute)):

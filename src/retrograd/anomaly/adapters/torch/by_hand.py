@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import time
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,16 +21,18 @@ from torch._C._functorch import TransformType
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 from torch.utils.weak import WeakIdKeyDictionary
 
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.calls import can_be_bad, is_bad
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
+from retrograd.anomaly.adapters.torch.counting import StepsByHand
 from retrograd.anomaly.adapters.torch.forward import ModelCall
+from retrograd.anomaly.adapters.torch.frames import within_backward
 from retrograd.anomaly.adapters.torch.functional import FOLLOWED, Asked, Chain, NewTensors, is_point
-from retrograd.anomaly.adapters.torch.gradients import bad_ones, finite_norm, kind_of, loss_is_bad, loss_number
-from retrograd.anomaly.adapters.torch.patches import Patches
-from retrograd.anomaly.adapters.torch.recording import memory_of, unseen
-from retrograd.anomaly.adapters.torch.recordings import above
+from retrograd.anomaly.adapters.torch.gradients import bad_ones, finite_norm, kind_of, loss_is_bad
+from retrograd.anomaly.adapters.torch.modes import above, unseen
+from retrograd.anomaly.adapters.torch.recording import memory_of
+from retrograd.anomaly.adapters.torch.suspicion import Suspicion, redo
 from retrograd.anomaly.adapters.torch.tail import Tail
-from retrograd.anomaly.adapters.torch.waiting import waits
 from retrograd.anomaly.adapters.weakly import weakly
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
@@ -40,113 +41,37 @@ if TYPE_CHECKING:
     from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
 
 _FIRST = 3  # calls that may be for weights although nothing is known of their leaves
-_SAMPLED = 8  # calls in which a number is read from a leaf, to see writes to ``.data`` that no version tells
-_OLDEST = 8  # calls for which a suspicion is held
-
-_graph_task = torch._C._current_graph_task_id
 
 
 @dataclass(eq=False)
-class _Mark:
-    """What a leaf was when its gradient was asked for last."""
-
-    version: int
-    place: int
-    sample: float | None
-    call: Asked
-
-    def tells(self, leaf: Tensor) -> bool:
-        """Whether the leaf has been written to since, by what torch counts."""
-        return (self.version, self.place) != (leaf._version, leaf.data_ptr())
-
-    def differs(self, sample: float | None) -> bool:
-        """Whether it has, by a number that was read from it."""
-        if sample is None or self.sample is None:
-            return False
-        return sample != self.sample and not (math.isnan(sample) and math.isnan(self.sample))
-
-
-@dataclass(eq=False)
-class _Suspicion:
-    """Gradients that are not finite and that may go to leaves, which still are.
+class _Asking:
+    """One backward whose gradients are returned, as far as it is known beforehand.
 
     Attributes
     ----------
-    gradients
-        What was returned, with its leaves.
-    leaves
-        Those that are finite, with what shares their memory.
+    points
+        For which gradients were asked.
+    known
+        Those of them that had been asked for before, by their ids.
     losses
-        What the gradients come from, where that is not finite and its graph has been kept.
-    lost
-        The same without a graph.
-    tail, calls
-        What the last operations did in backward, and how the model was called.
-    step
-        The number of the step.
-    is_bad
-        Whether gradients are not finite; else the update is looked at for other reasons.
-    age
-        How many calls there have been since.
-    event
-        How the gradients came about, once something has been written.
-    before
-        The leaves that have been written to, as they were.
-    spread
-        Other tensors that a write has made non-finite, such as a momentum of the program's own, as they were.
+        What the gradients come from, where that is not finite.
+    chain
+        The points at this place of the program.
+    is_counted
+        Whether it counts as a step.
     withheld
-        Whether they are to stay so.
+        Whether the gradients are to be zero.
+    tail
+        What the last operations do in backward, where nothing records them.
     """
 
-    gradients: list[tuple[Tensor, Tensor]]
-    leaves: list[tuple[Tensor, Tensor]]
+    points: list[Tensor]
+    known: set[int]
     losses: list[Tensor]
-    lost: list[Tensor]
+    chain: Chain
+    is_counted: bool
+    withheld: bool
     tail: Tail | None
-    calls: list[ModelCall]
-    step: int
-    is_bad: bool
-    age: int = 0
-    event: NaNEvent | None = None
-    before: dict[int, Tensor] = field(default_factory=dict)
-    spread: list[tuple[Tensor, Tensor]] = field(default_factory=list)
-    withheld: bool = False
-
-    def within(self, written: set[int]) -> list[Tensor]:
-        """The leaves in some memory."""
-        return [leaf for leaf, _ in self.leaves if memory_of(leaf) in written]
-
-    def is_over(self) -> bool:
-        """Whether the program has gone on to use the leaves, or will not."""
-        return bool(self.before) or self.age > _OLDEST or any(_moved(*each) for each in self.leaves)
-
-    def spoilt(self) -> list[Tensor]:
-        return [leaf for leaf, _ in self.leaves if is_bad(leaf)]
-
-    def put_back(self) -> list[tuple[Tensor, Tensor, bool]]:
-        """Make the leaves what they were, and return what they had become, for :func:`_redo`."""
-        undone = []
-        for leaf, alias in self.leaves:
-            if id(leaf) in self.before:
-                undone.append((alias, alias.clone(), False))
-                alias.copy_(self.before[id(leaf)])
-            if _moved(leaf, alias):
-                undone.append((leaf, leaf.detach(), True))
-                leaf.data = alias
-        return undone
-
-
-def _moved(leaf: Tensor, alias: Tensor) -> bool:
-    """Whether ``leaf.data`` has been assigned to."""
-    return leaf.data_ptr() != alias.data_ptr()
-
-
-def _redo(undone: Sequence[tuple[Tensor, Tensor, bool]]) -> None:
-    for tensor, became, moved in undone:
-        if moved:
-            tensor.data = became
-        else:
-            tensor.copy_(became)
 
 
 class _Writes(TorchDispatchMode):
@@ -188,6 +113,27 @@ def _given(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list
     return written, others
 
 
+class _Write(NamedTuple):
+    """A write, as far as it is known before.
+
+    Attributes
+    ----------
+    held
+        The suspicions whose leaves it may change, with these leaves.
+    open_ones
+        All suspicions of which nothing has come yet.
+    others
+        What it may make bad besides, because it was given something bad.
+    clean
+        The leaves and the others that are finite, with copies.
+    """
+
+    held: list[tuple[Suspicion, Tensor]]
+    open_ones: list[Suspicion]
+    others: list[Tensor]
+    clean: list[tuple[Tensor, Tensor]]
+
+
 class UpdatesByHand:
     """Looks at what ``autograd.grad`` returns for leaves, and at what becomes of these.
 
@@ -202,19 +148,14 @@ class UpdatesByHand:
 
     def __init__(self, monitor: TorchMonitor) -> None:
         self._monitor: TorchMonitor = weakref.proxy(monitor)
-        self._asked = 0  # how often, for the gradients of leaves
-        self._counted = 0  # of these calls, as steps
-        self._unversioned = False  # the program writes to ``.data``
-        self._marks: Any = WeakIdKeyDictionary()  # of leaves
+        self._steps = StepsByHand(monitor)
         self._told: Any = WeakIdKeyDictionary()  # leaves that are known to be spoilt
-        self._suspicions: list[_Suspicion] = []
+        self._suspicions: list[Suspicion] = []
         self._followed = 0  # how many updates there are still to see whatever their gradients are
         self._writes: _Writes | None = None
         self._keys: tuple[Any, Any] | None = None  # of the dispatcher, where calls of the program's own begin
         self._uncompiled = contextlib.ExitStack()
-        self._new_tensors = NewTensors(
-            monitor, weakly(self._is_open), weakly(self._count_once), weakly(self._step_ended)
-        )
+        self._new_tensors = NewTensors(monitor, weakly(self._is_open), self._steps.count, weakly(self._step_ended))
 
     def start(self, patches: Patches) -> None:
         self._new_tensors.start(patches)
@@ -225,59 +166,85 @@ class UpdatesByHand:
         self._suspicions = []
         self._see_no_writes()
         self._new_tensors.stop()
-        self._asked, self._counted, self._followed, self._unversioned = 0, 0, 0, False
-        self._marks, self._told = WeakIdKeyDictionary(), WeakIdKeyDictionary()
+        self._steps.forget()
+        self._followed, self._told = 0, WeakIdKeyDictionary()
+
+    def no_steps(self) -> None:
+        """An optimizer steps: what has been counted before was an inner loop, or an attack."""
+        self._steps.take_back()
 
     # --- the gradients --------------------------------------------------------------------------------------------
 
     def _run_backward(self, original: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
-        own = self._monitor._now.busy or _graph_task() != -1  # ours, or within another
-        if not own:
-            self._monitor.watch.goes_on()
-        withheld = self._settle(asked=True) if self._suspicions and not own else False
-        if own or kwargs.get("accumulate_grad", True) or not self._is_boundary(args):
+        if self._monitor.now.busy or within_backward():  # ours, or within another
             return original(outputs, *args, **kwargs)
-        points = [each for each in args[3] if is_point(each)]
-        if not points:  # as where a compiler traces a backward
+        self._monitor.watch.goes_on()
+        withheld = self._settle(asked=True) if self._suspicions else False
+        returns = not kwargs.get("accumulate_grad", True) and self._is_boundary(args)
+        asking = self._ask(outputs, args[3], withheld) if returns else None
+        if asking is None:
             return original(outputs, *args, **kwargs)
-        began = time.perf_counter()
-        leaves = [each for each in points if each.requires_grad and each.is_leaf]
-        known = [leaf for leaf in leaves if leaf in self._marks]
-        self._asked += 1
-        losses = [each for each in outputs if each.device.type == "cpu" and loss_is_bad(each)]
-        chain = self._new_tensors.at(points)
-        counted = self._count(leaves, outputs, chain)
-        may_be_weights = known or self._asked <= _FIRST or any(type(leaf) is torch.nn.Parameter for leaf in leaves)
-        if not (may_be_weights or withheld or chain.moves):
-            return original(outputs, *args, **kwargs)
-        if losses or chain.doubt or chain.lost_for:
-            withheld |= self._new_tensors.judge(chain, points)
-        monitor = self._monitor
-        tail = None
-        if not (monitor.watch.replaying or monitor._recorder is not None):
-            tail = Tail(outputs, monitor._calls.nodes_of_outputs())
-        if losses:  # their graph is to be read if there is harm
+        if asking.losses:  # their graph is to be read if there is harm
             args = (args[0], True, *args[2:])
-        monitor.watch.spent(time.perf_counter() - began)
         try:
             returned = original(outputs, *args, **kwargs)
         finally:
-            if tail is not None:
-                tail.backward_ended()
-        gradients = _returned(points, args, returned)
-        calls = monitor._calls.forget() if counted else monitor._calls.kept()
-        if counted:
+            if asking.tail is not None:
+                asking.tail.backward_ended()
+        self._answered(asking, outputs, _returned(asking.points, args, returned))
+        return returned
+
+    def _ask(self, outputs: Sequence[Tensor], inputs: Sequence[Any], withheld: bool) -> _Asking | None:
+        """Gradients are about to be computed; None if they can go to nothing that is looked at.
+
+        Parameters
+        ----------
+        outputs, inputs
+            Of what, and for what.
+        withheld
+            Whether those that were asked for before have done harm, so that these are to be zero.
+        """
+        points = [each for each in inputs if is_point(each)]
+        if not points:  # as where a compiler traces a backward
+            return None
+        began = time.perf_counter()
+        monitor = self._monitor
+        leaves = [each for each in points if each.requires_grad and each.is_leaf]
+        known = {id(leaf) for leaf in leaves if self._steps.knows(leaf)}
+        losses = [each for each in outputs if each.device.type == "cpu" and loss_is_bad(each)]
+        chain = self._new_tensors.at(points)
+        is_counted = self._steps.asked(leaves, outputs, chain)
+        is_early = self._steps.times_asked <= _FIRST
+        may_be_weights = known or is_early or any(type(leaf) is torch.nn.Parameter for leaf in leaves)
+        if not (may_be_weights or withheld or chain.moves):
+            return None
+        if losses or chain.doubt or chain.lost_for:
+            withheld |= self._new_tensors.judge(chain, points)
+        is_recorded = monitor.watch.replaying or monitor.recorder is not None
+        tail = None if is_recorded else Tail(outputs, monitor.calls.nodes_of_outputs())
+        monitor.watch.spent(time.perf_counter() - began)
+        return _Asking(points, known, losses, chain, is_counted, withheld, tail)
+
+    def _answered(self, asking: _Asking, outputs: Sequence[Tensor], gradients: list[tuple[Tensor, Tensor]]) -> None:
+        """Gradients have been returned for some points."""
+        monitor = self._monitor
+        if asking.is_counted:
+            calls = monitor.calls.forget()
             self._step_ended(outputs)
         else:
-            monitor._recordings.begin_if_due(max(monitor.watch.step, 1))
-        if withheld:
+            calls = monitor.calls.kept()
+            monitor.recordings.begin_if_due(max(monitor.watch.step, 1))
+        if asking.withheld:
             _zero(gradients)
-        elif gradients:
-            self._followed -= 1
-            if not self._look(gradients, chain.asked) or losses or self._followed >= 0 or monitor._recordings.for_good:
-                suspicion = self._suspect(gradients, outputs, losses, tail, calls, {id(leaf) for leaf in known})
-                self._doubt(chain, points, suspicion)
-        return returned
+            return
+        if not gradients:
+            return
+        self._followed -= 1
+        is_fine = self._look(gradients, asking.chain.asked) and not asking.losses
+        if is_fine and self._followed < 0 and not monitor.recordings.for_good:
+            return
+        suspicion = self._suspect(asking, outputs, gradients, calls)
+        self._doubt(asking.chain, asking.points, suspicion)
 
     def _is_boundary(self, args: Sequence[Any]) -> bool:
         """Whether gradients that are returned may go to weights by the program's own hand."""
@@ -286,15 +253,15 @@ class UpdatesByHand:
     def _is_open(self, within_vmap: bool = False) -> bool:
         """Whether any gradients may that are asked for now, or those of samples."""
         monitor = self._monitor
-        if expected.depth or monitor._agreement.active:
+        if expected.depth or monitor.agreement.active:
             return False
-        if monitor._now.optimizer is not None or monitor.watch.optimizer is not None:
+        if monitor.now.optimizer is not None or monitor.watch.optimizer is not None:
             return False
         levels = torch._C._functorch.get_interpreter_stack() or []
         samples = within_vmap and all(each.key() == TransformType.Vmap for each in levels)
         return (samples or not levels) and not torch.compiler.is_compiling()
 
-    def _doubt(self, chain: Chain, points: Sequence[Tensor], suspicion: _Suspicion) -> None:
+    def _doubt(self, chain: Chain, points: Sequence[Tensor], suspicion: Suspicion) -> None:
         """Watch for the next point at this place, which may be made of these gradients by new tensors."""
         known = {id(point): gradient for point, gradient in suspicion.gradients}
         gradients = [known.get(id(point)) for point in points]
@@ -304,106 +271,67 @@ class UpdatesByHand:
     def _look(self, gradients: Sequence[tuple[Tensor, Tensor]], asked: Asked) -> bool:
         """Look at gradients, and say whether they are finite."""
         monitor = self._monitor
-        if not monitor._is_due():
+        if not monitor.is_due():
             return True
         began = time.perf_counter()
         norm = finite_norm([gradient for _, gradient in gradients])
         asked.norm = norm
         if asked.counted:
-            monitor._remember(norm)
-        monitor.watch.spent(monitor._pace.looked(began))
+            monitor.remember(norm)
+        monitor.watch.spent(monitor.pace.looked(began))
         return norm is not None
 
     def _suspect(
         self,
-        gradients: list[tuple[Tensor, Tensor]],
+        asking: _Asking,
         outputs: Sequence[Tensor],
-        losses: list[Tensor],
-        tail: Tail | None,
+        gradients: list[tuple[Tensor, Tensor]],
         calls: list[ModelCall],
-        known: set[int],
-    ) -> _Suspicion:
+    ) -> Suspicion:
         """Gradients may not be finite. So may be leaves already, by what was written to them since the last call."""
         monitor = self._monitor
         with unseen():
             spoilt = {id(leaf): leaf for leaf, _ in gradients if is_bad(leaf)}
-            lost = [] if losses else [each for each in outputs if is_bad(each)]
+            lost = [] if asking.losses else [each for each in outputs if is_bad(each)]
             wrong = bool(bad_ones(gradients))
         clean = [(leaf, leaf.detach()) for leaf, _ in gradients if leaf.is_leaf and id(leaf) not in spoilt]
         for leaf, _ in clean:
             self._told.pop(leaf, None)
         step = max(monitor.watch.step, 1)
-        suspicion = _Suspicion(gradients, clean, losses, lost, tail, calls, step, is_bad=wrong)
-        news = [leaf for leaf in spoilt.values() if id(leaf) in known and leaf not in self._told]
+        suspicion = Suspicion(gradients, clean, asking.losses, lost, asking.tail, calls, step, is_bad=wrong)
+        news = [leaf for leaf in spoilt.values() if id(leaf) in asking.known and leaf not in self._told]
         if news:
             self._told.update(dict.fromkeys(news, True))
             kind = kind_of(news)
             suspicion.is_bad = True
             if monitor.watch.listens_to(kind) and self._report(kind, suspicion):
                 _zero(gradients)
-        elif clean and (wrong or self._followed >= 0 or monitor._recordings.for_good):
+        elif clean and (wrong or self._followed >= 0 or monitor.recordings.for_good):
             self._suspicions.append(suspicion)
             self._see_writes()
         return suspicion
 
-    # --- steps ----------------------------------------------------------------------------------------------------
-
-    def _count(self, leaves: Sequence[Tensor], outputs: Sequence[Tensor], chain: Chain) -> bool:
-        """Count a step if leaves have been written to since their gradients were asked for last, or others have come
-        in their place: then they are trained by hand, and the call before was a step as well.
-        """
-        if self._monitor._recordings.rehearsing:
-            return False
-        loss = loss_number(outputs[0])
-        call = Asked(loss if isinstance(loss, float) else None)
-        earlier, chain.asked = chain.asked, call
-        if chain.trains:
-            self._count_once(earlier)
-            self._count_once(call)
-        sampled = self._unversioned or self._asked <= _SAMPLED
-        for leaf in leaves:
-            sample = _sample(leaf) if sampled and leaf is leaves[-1] else None
-            mark = self._marks.get(leaf)
-            if mark is not None and (mark.tells(leaf) or mark.differs(sample)):
-                self._unversioned |= not mark.tells(leaf)
-                self._count_once(mark.call)
-                self._count_once(call)
-            self._marks[leaf] = _Mark(leaf._version, leaf.data_ptr(), sample, call)
-        return call.counted
-
-    def _count_once(self, call: Asked) -> None:
-        if not call.counted:
-            call.counted = True
-            self._counted += 1
-            self._monitor.watch.step += 1
-            self._monitor.watch.remember_loss(call.loss)
-            self._monitor.watch.remember_grad_norm(call.norm)
-
-    def no_steps(self) -> None:
-        """An optimizer steps: what has been counted before was an inner loop, or an attack."""
-        watch, counted = self._monitor.watch, self._counted
-        if counted:
-            self._counted = 0
-            watch.step = max(watch.step - counted, 0)
-            for history in (watch.loss_history, watch.grad_norm_history):
-                for _ in range(min(counted, len(history) - 1)):
-                    history.popleft()
-
     def _step_ended(self, outputs: Sequence[Tensor] = ()) -> None:
         monitor = self._monitor
-        monitor._pace.unseen += 1
-        monitor._sites.step_ended([each.grad_fn for each in outputs])
-        monitor.watch.spent(monitor._sites.spent)
-        monitor._sites.enter()
-        monitor._recordings.step_ended()
+        monitor.pace.unseen += 1
+        monitor.sites.step_ended([each.grad_fn for each in outputs])
+        monitor.watch.spent(monitor.sites.spent)
+        monitor.sites.enter()
+        monitor.recordings.step_ended()
 
     # --- the writes -----------------------------------------------------------------------------------------------
 
     def write(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Carry out an operation that writes, and undo it if it spoils a leaf and the policy asks for that."""
-        if self._monitor._now.busy or expected.depth:
+        if self._monitor.now.busy or expected.depth:
             return func(*args, **kwargs)
-        written, given = _given(func, args, kwargs)
+        write = self._about_to_write(*_given(func, args, kwargs))
+        result = func(*args, **kwargs)
+        self._written(write)
+        return result
+
+    def _about_to_write(self, written: Sequence[Tensor], given: Sequence[Tensor]) -> _Write:
+        """Keep what some tensors hold that are about to be written to, if it is of interest."""
         memory = {memory_of(each) for each in written}
         held = [(each, leaf) for each in self._suspicions for leaf in each.within(memory)]
         open_ones = [each for each in self._suspicions if not each.withheld]
@@ -416,38 +344,38 @@ class UpdatesByHand:
             passed_on = bool(open_ones) and any(map(is_bad, given))  # else an infinity is written on purpose
             others = [each for each in written if memory_of(each) not in own] if passed_on else []
             clean = [(each, each.detach().clone()) for each in (*leaves.values(), *others) if not is_bad(each)]
-        result = func(*args, **kwargs)
+        return _Write(held, open_ones, others, clean)
+
+    def _written(self, write: _Write) -> None:
+        """Note what a write has changed and spoilt, and see to the harm if that was a leaf."""
         with unseen(), torch.no_grad():
-            before = {id(each): kept for each, kept in clean if is_bad(each)}
-            for suspicion in open_ones:
-                suspicion.spread += [(each.detach(), before[id(each)]) for each in others if id(each) in before]
-            kept = {id(each): was for each, was in clean}
-            for suspicion, leaf in held:
-                if id(leaf) in kept:
-                    suspicion.before.setdefault(id(leaf), kept[id(leaf)])
-            for suspicion, leaf in held:
-                if id(leaf) not in before:
+            before = {id(each): kept for each, kept in write.clean}
+            spoilt = {id(each) for each, _ in write.clean if is_bad(each)}
+            for suspicion in write.open_ones:
+                suspicion.spread += [(each.detach(), before[id(each)]) for each in write.others if id(each) in spoilt]
+            for suspicion, leaf in write.held:
+                if id(leaf) in before:
+                    suspicion.before.setdefault(id(leaf), before[id(leaf)])
+            for suspicion, leaf in write.held:
+                if id(leaf) not in spoilt:
                     continue
                 if suspicion.withheld:
                     leaf.detach().copy_(before[id(leaf)])
                 elif suspicion in self._suspicions:
                     self._harm(suspicion)
-        return result
 
-    def _harm(self, suspicion: _Suspicion) -> bool:
+    def _harm(self, suspicion: Suspicion) -> bool:
         """A leaf has been spoilt. Say whether that has been undone."""
         spoilt = suspicion.spoilt()
         kind = kind_of(spoilt)
         if expected.depth or not self._monitor.watch.listens_to(kind):
             return False
         if not suspicion.is_bad:
-            with self._monitor._at_work():
-                self._tell_step(suspicion, self._monitor._findings().in_update_by_hand(spoilt[0]))
+            with self._monitor.at_work():
+                self._tell_step(suspicion, self._monitor.findings().in_update_by_hand(spoilt[0]))
         undone = suspicion.put_back()
-        if not self._monitor._recordings.rehearsing:
-            for mark in (self._marks.get(leaf) for leaf, _ in suspicion.leaves):
-                self._count_once(mark.call)
-                mark.place = 0  # so that the next call is a step, too, although this one's update may be undone
+        if not self._monitor.recordings.rehearsing:
+            self._steps.updated(leaf for leaf, _ in suspicion.leaves)
         try:
             suspicion.withheld = self._report(kind, suspicion)
         finally:
@@ -461,7 +389,7 @@ class UpdatesByHand:
             suspicion.spread = []
         else:
             self._told.update((leaf, True) for leaf, _ in suspicion.leaves)  # the others come to the same
-            _redo(undone)
+            redo(undone)
         return suspicion.withheld
 
     def settle(self, for_good: bool = False) -> None:
@@ -490,27 +418,27 @@ class UpdatesByHand:
             self._see_no_writes()
         return withheld
 
-    def _explain(self, suspicion: _Suspicion) -> NaNEvent | None:
+    def _explain(self, suspicion: Suspicion) -> NaNEvent | None:
         """Find out how bad gradients came about, as long as all is as it was then."""
         monitor = self._monitor
         if suspicion.event is not None or not suspicion.is_bad:
             return suspicion.event
-        with monitor._at_work(), self._above_autograd(), monitor._calls.of_earlier_step(suspicion.calls):
-            findings = monitor._findings(tail=suspicion.tail)
+        with monitor.at_work(), self._above_autograd(), monitor.calls.of_earlier_step(suspicion.calls):
+            findings = monitor.findings(tail=suspicion.tail)
             if suspicion.losses:
                 event = findings.in_forward(suspicion.losses)
             else:
                 event = findings.in_backward(bad_ones(suspicion.gradients), suspicion.lost)
         return self._tell_step(suspicion, event)
 
-    def _tell_step(self, suspicion: _Suspicion, event: NaNEvent) -> NaNEvent:
+    def _tell_step(self, suspicion: Suspicion, event: NaNEvent) -> NaNEvent:
         suspicion.event = replace(event, step=suspicion.step, batch_idx=self._monitor.watch.batch_idx)
         return suspicion.event
 
-    def _report(self, kind: str, suspicion: _Suspicion) -> bool:
+    def _report(self, kind: str, suspicion: Suspicion) -> bool:
         self._explain(suspicion)
         assert suspicion.event is not None
-        return self._monitor._report(kind, suspicion.event, [leaf for leaf, _ in suspicion.gradients])
+        return self._monitor.report(kind, suspicion.event, [leaf for leaf, _ in suspicion.gradients])
 
     def _above_autograd(self) -> contextlib.AbstractContextManager[Any]:
         """A context in which what is computed has a history, also where a write is seen, which is below that."""
@@ -521,7 +449,7 @@ class UpdatesByHand:
             with unseen():
                 self._keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
             self._writes = _Writes(self)
-            recorder = self._monitor._recorder
+            recorder = self._monitor.recorder
             with above(recorder if recorder in _get_current_dispatch_mode_stack() else None):  # which is told first
                 self._writes.__enter__()
             self._uncompiled.enter_context(uncompiled())
@@ -533,12 +461,6 @@ class UpdatesByHand:
         if writes is not None and writes in _get_current_dispatch_mode_stack():
             with above(writes):
                 writes.__exit__(None, None, None)
-
-
-@waits
-def _sample(leaf: Tensor) -> float:
-    """One number that a write to a leaf changes."""
-    return abs(leaf.detach().sum().item())
 
 
 def _returned(points: Sequence[Tensor], args: Sequence[Any], returned: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:

@@ -168,10 +168,12 @@ def is_given_back(tensor: Tensor) -> bool:
     return torch._C._has_storage(tensor) and not tensor.untyped_storage().nbytes()
 
 
-def are_tensors(values: Any) -> bool:
-    """Whether it is a tensor, or several of them: what backward is given, unless it is edges of the graph."""
-    several = isinstance(values, (list, tuple)) and all(isinstance(each, Tensor) for each in values)
-    return several or isinstance(values, Tensor)
+def roots_of(given: Any) -> list[Tensor] | None:
+    """The tensors that backward is given, one or several; None if it is given edges of the graph."""
+    if isinstance(given, Tensor):
+        return [given]
+    several = isinstance(given, (list, tuple)) and all(isinstance(each, Tensor) for each in given)
+    return list(given) if several else None
 
 
 def bytes_of(tensor: Tensor) -> int:
@@ -259,6 +261,9 @@ def node_of(tensor: Tensor) -> Any:
         return tensor.grad_fn
     except RuntimeError:
         return None
+
+
+next_seq = torch.autograd._get_sequence_nr  # the number of the node that this thread will make next
 
 
 def seq_of(node: Any) -> float:

@@ -220,16 +220,9 @@ class Describer:
         index = first_of(output, origin.where)
         shape = tuple(output.shape) if output is not None else ()
         own = call.forward or call
-        operands = {}
-        for argument in own.args:
-            at = None if _is_mixed(own.name, argument.name) else index
-            number = value_at(argument.value, at, shape, own.name)
-            if number is not None and not isinstance(number, bool) and _is_operand(argument):
-                operands[argument.name] = number
         operation = self.operation(own, index, shape)
         function = operation if call.is_backward else composed(operation)
-        if function is not operation:
-            operands = known_values(function)
+        operands = _operands(own, index, shape) if function is operation else known_values(function)
         context = {**assignment_of_number(own), **fields.pop("context", {})}
         if output is not None and output.dtype == torch.float16 and (device := _autocast_on(origin)) is not None:
             context = {**context, "autocast": device}
@@ -388,6 +381,17 @@ class Describer:
         elif name is not None and (called := self.names.modules_called_for(call.code, name)):
             context["computed_by"] = called
         return context
+
+
+def _operands(call: Call, index: tuple[int, ...] | None, shape: Sequence[int]) -> dict[str, Any]:
+    """The numbers that an operation calculated with at one element of its result."""
+    operands = {}
+    for argument in filter(_is_operand, call.args):
+        at = None if _is_mixed(call.name, argument.name) else index
+        number = value_at(argument.value, at, shape, call.name)
+        if number is not None and not isinstance(number, bool):
+            operands[argument.name] = number
+    return operands
 
 
 def _name_for_the_user(frame: FrameType, name: str, call: Call) -> str | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.event import NaNEvent, with_note
 
 
 def is_sharded(model: torch.nn.Module) -> bool:
@@ -77,4 +76,4 @@ class Agreement:
         found = [NaNEvent.from_json(each) for each in events]
         rank = next((rank for rank, each in enumerate(found) if each.op != "unknown"), 0)
         said = f"It happened on rank {rank} of {len(found)}."
-        return replace(found[rank], note=" ".join(filter(None, (found[rank].note, said))))
+        return with_note(found[rank], said)

@@ -14,12 +14,12 @@ from retrograd.anomaly.adapters.place import own_line, place_fields, variables_r
 from retrograd.anomaly.adapters.refused import Refused
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad, node_of
 from retrograd.anomaly.adapters.torch.findings import Findings
-from retrograd.anomaly.adapters.torch.frames import MODULE_CALL, is_internal
+from retrograd.anomaly.adapters.torch.frames import MODULE_CALL
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.refusals import refusal
 from retrograd.anomaly.adapters.variables import members_of, named_variables, variables_left_by
 from retrograd.anomaly.event import NaNEvent
-from retrograd.anomaly.libraries import led_to, package_of, trace_of, with_causes
+from retrograd.anomaly.libraries import is_between, led_to, package_of, trace_of, with_causes
 from retrograd.anomaly.monitor import Watch
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.surroundings import Operation, Surroundings
@@ -72,7 +72,7 @@ def _refused_loss(error: BaseException, watch: Watch, findings_at: Callable[[Fra
 
     None if there is no such loss among the variables that the error has left behind, or if nothing is known of it.
     """
-    for frame, value in variables_left_by(error, is_internal):
+    for frame, value in variables_left_by(error, is_between):
         if _is_bad_loss(value):
             if value.is_floating_point():
                 watch.loss_history[-1] = value.item()
@@ -92,7 +92,7 @@ def has_history(value: Any) -> bool:
 
 def _refused_argument(error: BaseException, findings_at: Callable[[FrameType], Findings]) -> NaNEvent | None:
     """The event of a NaN in what a function of torch was given that has raised an error; None if there is none."""
-    refused = Refused(error, is_internal, lambda value: isinstance(value, torch.Tensor) and has_nan(value))
+    refused = Refused(error, is_between, lambda value: isinstance(value, torch.Tensor) and has_nan(value))
     nan, frame = refused.nan(), refused.frame
     violation = refused.violation() if nan is None else None
     if frame is None or (nan is None and violation is None):
@@ -156,7 +156,7 @@ def _places_of(error: BaseException) -> tuple[tuple[FrameType, int] | None, Fram
         frame = each.tb_frame
         if frame.f_code is MODULE_CALL:
             modules.insert(0, frame.f_locals["self"])
-        elif not is_internal(frame.f_code):
+        elif not is_between(frame.f_code):
             user = frame, each.tb_lasti
     return user, frame, modules
 

@@ -26,7 +26,7 @@ from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.sites import SiteLog
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.variables import under_way
-from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.event import NaNEvent, with_note
 from retrograd.anomaly.libraries import is_own, package_of
 from retrograd.anomaly.surroundings import Surroundings
 from retrograd.core.sites import line_of
@@ -98,14 +98,14 @@ class Findings:
     def in_forward(self, roots: Sequence[Tensor], unfinished: bool = False) -> NaNEvent:
         """Why a loss is not finite, or anything else that an ``unfinished`` step has computed."""
         self._unfinished = unfinished
-        self._leaves = leaves_behind(root.grad_fn for root in roots)
+        self._leaves = leaves_behind(roots)
         return self._found(lambda: self._of_loss(roots)) or self._unknown(roots[0], "loss")
 
     def _of_loss(self, roots: Sequence[Tensor]) -> NaNEvent | None:
-        self._look_back([root.grad_fn for root in roots], 1)
+        self._look_back(roots, 1)
         origin = self._origin(self._recorded(roots))
         if origin is None:
-            origin = self._bad_member() or self._in_graph(roots)
+            origin = self._bad_member() or self._origin(self._read(roots))
         nameless = origin is not None and self._is_nameless_data(origin)
         unsure = origin is None or not origin.sure or origin.call.code is None or self._is_derived(origin)
         if unsure or nameless:
@@ -116,10 +116,8 @@ class Findings:
 
     def made(self, value: Tensor) -> tuple[Call, int] | None:
         """The operation that made a number of an unfinished step, and which of its results it is."""
-        if self._recorder is not None and (recorded := self._recorder.made_by(value)) is not None:
-            return recorded
-        sites = self._sites.sites_behind([value.grad_fn], True)
-        return next(iter(read([value], sites, self.names.results(), self.names.frame)), None)
+        self._unfinished = True
+        return next(iter(self._recorded([value]) or self._read([value])), None)
 
     def described(self, origin: Origin) -> NaNEvent:
         """The event of an origin that was found otherwise."""
@@ -142,25 +140,33 @@ class Findings:
         self, wrong: Sequence[tuple[Tensor, Tensor | None]], lost: Sequence[Tensor], harmed: str
     ) -> NaNEvent | None:
         self._look_back([] if self._tail is None else self._tail.roots, self._context.get("gathered", 1))
-        record = self._recorder
-        origin = None
-        if record is not None:
-            by_hand = [made for _, gradient in wrong if gradient is not None and (made := record.made_by(gradient))]
-            origin = self._origin(record.harmed_leaves() or by_hand)
-            if origin is not None and not lost:
-                harmed = self._gradient_name(
-                    [leaf for leaf, each in record.leaves if each.made_by in origin.path] or [each for each, _ in wrong]
-                )
-        origin = origin or self._bad_member()
-        if origin is None and lost:
-            origin = self._origin(self._run_model_again(backward=False))
+        origin = self._of_recorded(wrong)
+        if origin is not None and not lost:
+            harmed = self._gradient_name(self._reached_by(origin) or [parameter for parameter, _ in wrong])
+        origin = origin or self._bad_member() or self._of_unrecorded(lost)
+        return None if origin is None else self._event(origin, harmed)
+
+    def _of_recorded(self, wrong: Sequence[tuple[Tensor, Tensor | None]]) -> Origin | None:
+        """By the record of the step: of the gradients that arrived at leaves, or else were computed by hand."""
+        if self._recorder is None:
+            return None
+        given = [gradient for _, gradient in wrong if gradient is not None]
+        return self._origin(self._recorder.harmed_leaves() or self._recorded(given))
+
+    def _reached_by(self, origin: Origin) -> list[Tensor]:
+        """The leaves that a harm has gone to."""
+        arrived = [] if self._recorder is None else self._recorder.leaves
+        return [leaf for leaf, argument in arrived if argument.made_by in origin.path]
+
+    def _of_unrecorded(self, lost: Sequence[Tensor]) -> Origin | None:
+        """By the model run again, and by what the operations behind it did in backward; ``lost`` are bad losses."""
+        origin = self._origin(self._run_model_again(backward=False)) if lost else None
         if origin is None and self._tail is not None:
             found = self._tail.losses if lost else self._tail.births
             origin = self._origin(found(self._sites.sites_behind, self.names.frame))
             if self._is_gone and origin is not None and origin.leaf is not None:
                 origin = None  # it came from the model, of which nothing is known
-        origin = origin or self._origin(self._run_model_again(backward=True))
-        return None if origin is None else self._event(origin, harmed)
+        return origin or self._origin(self._run_model_again(backward=True))
 
     def in_replay(
         self, step: LateStep, wrong: Sequence[tuple[Tensor, Tensor | None]], losses: Sequence[Tensor]
@@ -215,17 +221,17 @@ class Findings:
             self._trouble = f"The search for the birth failed ({type(error).__name__}: {error})."
             return None
 
-    def _look_back(self, roots: Sequence[Any], gathered: int) -> None:
+    def _look_back(self, roots: Sequence[Tensor], gathered: int) -> None:
         """Note how many steps before this one the first of the operations was called that have led to the harm.
 
         Parameters
         ----------
         roots
-            The nodes that this step's backward started from, as far as they are known.
+            What this step's backward started from, as far as that is known.
         gathered
             How many backward passes the gradients come from.
         """
-        made = [seq_of(node) for node in nodes_behind(roots) if not hasattr(node, "variable")]
+        made = [seq_of(node) for node in nodes_behind(root.grad_fn for root in roots) if not hasattr(node, "variable")]
         reach = self._sites.steps_since(min(made)) - self._sites.steps_since(max(made)) if made else 0
         self._context["steps_before"] = max(reach, gathered - 1)
 
@@ -239,11 +245,11 @@ class Findings:
             return []
         return [made for root in roots if (made := self._recorder.made_by(root)) is not None]
 
-    def _in_graph(self, roots: Sequence[Tensor]) -> Origin | None:
-        """The live graph, read in the order of creation."""
+    def _read(self, roots: Sequence[Tensor]) -> list[tuple[Call, int]]:
+        """What the live graph says of the operations that made some tensors."""
         roots = [root for root in roots if root.grad_fn is not None]
         sites = self._sites.sites_behind([root.grad_fn for root in roots], self._unfinished)
-        return self._origin(read(roots, sites, self.names.results(), self.names.frame))
+        return read(roots, sites, self.names.results(), self.names.frame)
 
     def _run_model_again(self, backward: bool) -> list[tuple[Call, int]]:
         if self._recorder is not None or self._is_gone:
@@ -300,8 +306,8 @@ class Findings:
         event = self._describer.event(origin, harmed=harmed, context=context)
         doubt = None if origin.sure else NOT_SURE
         where = self._where_instead(event) or self._where_else(call.forward or call)
-        notes = [each for each in (event.note, doubt, where, self._note) if each]
-        return replace(event, note=" ".join(notes) or None, called_from=event.called_from or self._called_from(event))
+        event = replace(event, called_from=event.called_from or self._called_from(event))
+        return with_note(event, doubt, where, self._note)
 
     def _called_from(self, event: NaNEvent) -> dict[str, Any] | None:
         """The program's own line that called a model last, if an operation lies in what is not the program's own."""

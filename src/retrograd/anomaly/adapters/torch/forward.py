@@ -8,7 +8,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -17,11 +17,13 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
 from retrograd.anomaly.adapters.place import written_at
+from retrograd.anomaly.adapters.torch.backward import Backward
 from retrograd.anomaly.adapters.torch.calls import Call, bytes_of, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.distributed import is_replicated, is_sharded
+from retrograd.anomaly.adapters.torch.modes import autocast_as, autocasts
 from retrograd.anomaly.adapters.torch.recording import Recorder
-from retrograd.anomaly.adapters.torch.snapshot import Copies, Gradients, RandomState, small_buffers
+from retrograd.anomaly.adapters.torch.snapshot import Gradients, RandomState, left_as_they_are
 from retrograd.anomaly.adapters.torch.unhooked import Hook
 from retrograd.anomaly.libraries import user_frame
 
@@ -178,22 +180,15 @@ class ModelCalls:
         """
         if not self._here.calls:
             return []
-        random, buffers = RandomState(), Copies(each for model in self._models for each in small_buffers(model))
         gradients = Gradients(each for model in self._models for each in model.parameters())
         self._here.running = True
         try:
-            with torch.enable_grad():
-                for call in self._here.calls:
-                    found = self._run(call, backward)
-                    if found:
-                        return found
+            with left_as_they_are(self._models), torch.enable_grad():
+                runs = (self._run(call, backward) for call in self._here.calls)
+                return next(filter(None, runs), [])
         finally:
             self._here.running = False
-            random.restore()
             gradients.restore()
-            with torch.no_grad():
-                buffers.restore()
-        return []
 
     def _run(self, call: ModelCall, backward: bool) -> list[tuple[Call, int]]:
         model = None if call.model is None else _without_communication(call.model)
@@ -220,7 +215,7 @@ class ModelCalls:
         if not known:
             return []
         outputs, gradients = zip(*known, strict=True)
-        with recorder, recorder.watch_backward(outputs):
+        with recorder, Backward(recorder, outputs):
             torch.autograd.backward(outputs, gradients)
         return recorder.harmed_leaves()
 
@@ -230,21 +225,6 @@ def _cut_off(value: Any) -> Any:
     if isinstance(value, Tensor) and value.grad_fn is not None:
         return value.detach().requires_grad_()
     return value
-
-
-def autocasts() -> list[tuple[str, torch.dtype]]:
-    """The kinds of devices for which autocast is on, with its types."""
-    if not torch._C._is_any_autocast_enabled():
-        return []
-    return [(kind, torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
-
-
-def autocast_as(states: list[tuple[str, torch.dtype]]) -> ExitStack:
-    """The autocast that was on when the model was called."""
-    stack = ExitStack()
-    for kind, dtype in states:
-        stack.enter_context(torch.autocast(kind, dtype=dtype))
-    return stack
 
 
 def _without_communication(model: torch.nn.Module) -> torch.nn.Module | None:

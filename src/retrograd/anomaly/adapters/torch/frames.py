@@ -12,9 +12,9 @@ import torch
 
 from retrograd.anomaly.libraries import frames_between, is_between, is_own, outwards, user_frame
 
-is_internal = is_between  # as it is called where errors are read
 MODULE_CALL = torch.nn.Module._call_impl.__code__
 _RUN_BACKWARD = torch.autograd.graph._engine_run_backward.__code__
+_graph_task = torch._C._current_graph_task_id
 
 _CALLED_BY_APPLY = ("forward", "setup_context", "jvp")
 
@@ -37,6 +37,11 @@ def has_own_step(optimizer: Any) -> bool:
     """Whether what an optimizer does in a step is the user's own code."""
     step = getattr(inspect.unwrap(type(optimizer).step), "__code__", None)
     return step is not None and not is_between(step)
+
+
+def within_backward() -> bool:
+    """Whether this thread is in a backward pass, as where a part of the forward pass is run again."""
+    return _graph_task() != -1
 
 
 def frame_in_backward(frame: FrameType | None) -> FrameType | None:
@@ -94,9 +99,6 @@ class Steps:
             return False
         self._under_way.pop()
         return True
-
-    def forget(self) -> None:
-        self._under_way = []
 
 
 class Turns:

@@ -21,10 +21,11 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.calls import Call, bad, can_be_bad, has_nan, is_bad
+from retrograd.anomaly.adapters.torch.frames import within_backward
 from retrograd.anomaly.adapters.torch.gradients import finite_norm, kind_of, loss_number
-from retrograd.anomaly.adapters.torch.patches import Patches
-from retrograd.anomaly.adapters.torch.recording import unseen
+from retrograd.anomaly.adapters.torch.modes import unseen
 from retrograd.anomaly.adapters.torch.transforms import Sample, Transformed, mean_of_samples, samples_of
 from retrograd.anomaly.adapters.variables import held_around
 from retrograd.anomaly.event import NaNEvent
@@ -40,8 +41,6 @@ _OLDEST = 8  # calls at other places, for which a doubt is held
 FOLLOWED = 3  # updates after one that was left out: what the program keeps of it may hold it
 PATIENCE = 100  # gradients in a row at points that are not finite, in a program that could go back
 _PLAIN = (Tensor, torch.nn.Parameter)
-
-_graph_task = torch._C._current_graph_task_id
 
 
 @dataclass(eq=False)
@@ -117,7 +116,6 @@ class Chain:
     """
 
     asked: Asked = field(default_factory=Asked)
-    calls: int = 0
     moves: bool = False
     trains: bool = False
     doubt: Doubt | None = None
@@ -138,7 +136,6 @@ class Chain:
         self._has_history = has_history
         self.trains = self.moves and not self._begins_again
         self._tensors = [weakref.ref(point) for point in points]
-        self.calls += 1
 
 
 class NewTensors:
@@ -190,7 +187,7 @@ class NewTensors:
 
     def at(self, points: Sequence[Tensor]) -> Chain:
         """The chain of a point, which has arrived there; to be called from where gradients are asked for."""
-        if self._monitor._recordings.rehearsing:
+        if self._monitor.recordings.rehearsing:
             return Chain()
         place = tuple((each.f_code, each.f_lasti) for each in user_frames(sys._getframe(1)))
         key = place, tuple(point.shape for point in points)
@@ -319,8 +316,8 @@ class NewTensors:
         return False
 
     def _of_update(self, point: Tensor) -> NaNEvent:
-        with self._monitor._at_work():
-            event = self._monitor._findings().in_update_by_hand(point)
+        with self._monitor.at_work():
+            event = self._monitor.findings().in_update_by_hand(point)
         return replace(event, step=max(self._monitor.watch.step, 1), batch_idx=self._monitor.watch.batch_idx)
 
     # --- torch.func -----------------------------------------------------------------------------------------------
@@ -354,7 +351,7 @@ class NewTensors:
 
     def _ask(self, call: Transformed) -> _Asking | None:
         """A transform is about to be run; None if what it returns goes to nothing that is looked at."""
-        if self._monitor._now.busy or _graph_task() != -1 or not self._is_open(True):
+        if self._monitor.now.busy or within_backward() or not self._is_open(True):
             return None
         points = [each for each in map(samples_of, call.inputs()) if is_point(each)]
         if not points:
@@ -367,7 +364,7 @@ class NewTensors:
     def _answered(self, asking: _Asking, gradients: Any, output: Any, cotangents: Any = None) -> None:
         """It has returned gradients, once or several times."""
         monitor, chain = self._monitor, asking.chain
-        if not self._follows or monitor._now.busy:
+        if not self._follows or monitor.now.busy:
             return
         results = [each for each in map(samples_of, tree_flatten(output)[0]) if isinstance(each, Tensor)]
         if not asking.is_counted:
@@ -377,7 +374,7 @@ class NewTensors:
             if chain.trains:
                 self._count(asked)
                 self._count(chain.asked)
-        if monitor._is_due():
+        if monitor.is_due():
             returned = asking.call.results(gradients, asking.points)
             chain.asked.norm = finite_norm([each for each in returned if each is not None])
             if chain.asked.counted:
@@ -392,14 +389,14 @@ class NewTensors:
         if chain.asked.counted:
             self._step_ended()
         else:
-            monitor._recordings.begin_if_due(max(monitor.watch.step, 1))
+            monitor.recordings.begin_if_due(max(monitor.watch.step, 1))
 
     def _of_transform(
         self, run_again: Callable[[], list[tuple[Call, int]]], points: Sequence[Tensor], results: Sequence[Tensor]
     ) -> NaNEvent:
         loss = next(filter(is_bad, results), results[0])
-        with self._monitor._at_work():
-            event = self._monitor._findings().in_transform(points, loss, run_again)
+        with self._monitor.at_work():
+            event = self._monitor.findings().in_transform(points, loss, run_again)
         return replace(event, step=max(self._monitor.watch.step, 1), batch_idx=self._monitor.watch.batch_idx)
 
 

@@ -74,9 +74,9 @@ def _makers(tensors: Iterable[Any]) -> Iterator[Any]:
             each = get_unwrapped(each) if is_functorch_wrapped_tensor(each) else None
 
 
-def leaves_behind(roots: Iterable[Any]) -> list[Tensor]:
-    """The leaves that a backward pass from some nodes would give a gradient."""
-    return [node.variable for node in nodes_behind(roots) if hasattr(node, "variable")]
+def leaves_behind(roots: Iterable[Tensor]) -> list[Tensor]:
+    """The leaves that a backward pass from some tensors would give a gradient."""
+    return [node.variable for node in nodes_behind(root.grad_fn for root in roots) if hasattr(node, "variable")]
 
 
 def read(

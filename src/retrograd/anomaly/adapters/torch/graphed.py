@@ -19,14 +19,15 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from retrograd.anomaly.adapters.torch.calls import are_tensors
+from retrograd.anomaly.adapters.patches import Patches
+from retrograd.anomaly.adapters.torch.calls import roots_of
 from retrograd.anomaly.adapters.torch.capturing import capturing, noting_graphed
 from retrograd.anomaly.adapters.torch.forward import ModelCall
+from retrograd.anomaly.adapters.torch.frames import within_backward
 from retrograd.anomaly.adapters.torch.gradients import gradients_of
 from retrograd.anomaly.adapters.torch.graph import leaves_behind
 from retrograd.anomaly.adapters.torch.holding import Hold, hold
 from retrograd.anomaly.adapters.torch.lagging import LateStep
-from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.torch.verdict import Verdict
 from retrograd.anomaly.expected import expected
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
 
 _DEVICE = "cuda"
-
-_graph_task = torch._C._current_graph_task_id
 
 
 @dataclass(eq=False)
@@ -155,8 +154,8 @@ class Graphs:
         if self._is_to_be_watched():
             self._let_go()
             armed = torch.ones((), dtype=torch.bool, device=_DEVICE)
-            self._known[graph] = self._now.graph = _Graph(armed, calls=monitor._calls.forget())
-            monitor._sites.note()
+            self._known[graph] = self._now.graph = _Graph(armed, calls=monitor.calls.forget())
+            monitor.sites.note()
         original(graph, *args, **kwargs)
 
     def _end(self, original: Any, graph: Any) -> None:
@@ -166,15 +165,15 @@ class Graphs:
         finally:
             if known is not None:
                 known.loss.capture_ended()
-                self._monitor._sites.rest()  # replays call nothing, and may be all that comes
-                self._monitor._calls.forget()  # those of a capture have computed nothing
-                self._monitor._calls.remember(known.calls)
+                self._monitor.sites.rest()  # replays call nothing, and may be all that comes
+                self._monitor.calls.forget()  # those of a capture have computed nothing
+                self._monitor.calls.remember(known.calls)
 
     def _is_to_be_watched(self) -> bool:
         """Whether a capture that begins now may have a step of the program in it, and not only what torch captures
         within one, as compiled code does.
         """
-        if self._monitor._now.busy or expected.depth or _graph_task() != -1:
+        if self._monitor.now.busy or expected.depth or within_backward():
             return False
         codes = (each.f_code for each in frames_between(sys._getframe(1)))
         files = {code.co_filename for code in codes if is_library(code.co_filename, "torch")}
@@ -183,11 +182,11 @@ class Graphs:
     def _let_go(self) -> None:
         """Read what is out, and keep no graph of an earlier step alive, whose nodes belong to another stream."""
         self._monitor.settle()
-        self._monitor._now.tail = None
+        self._monitor.now.tail = None
 
     def _unwatched(self, original: Any, callables: Any, *args: Any, **kwargs: Any) -> Any:
         """Graphed callables are tried with gradients that nobody has filled, and are no steps."""
-        now = self._monitor._now
+        now = self._monitor.now
         before, now.at_work = now.at_work, True
         try:
             with noting_graphed(callables):
@@ -198,25 +197,25 @@ class Graphs:
     def _captured(self) -> _Graph | None:
         """The graph that what is called now becomes a part of; None if none is captured, or nobody is to look."""
         graph = self._now.graph
-        return graph if graph is not None and not self._monitor._now.at_work and capturing() else None
+        return graph if graph is not None and not self._monitor.now.at_work and capturing() else None
 
     def _backward(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> None:
-        graph = self._captured()
-        if graph is None or not are_tensors(tensors) or _graph_task() != -1:
+        graph, roots = self._captured(), roots_of(tensors)
+        if graph is None or roots is None or within_backward():
             original(tensors, *args, **kwargs)
             return
-        roots, loss, monitor = [tensors] if isinstance(tensors, Tensor) else list(tensors), graph.loss, self._monitor
-        loss.tail = Tail(roots, monitor._calls.nodes_of_outputs(), monitor._sites.noted())
+        loss, monitor = graph.loss, self._monitor
+        loss.tail = Tail(roots, monitor.calls.nodes_of_outputs(), monitor.sites.noted())
         try:
             original(tensors, *args, **kwargs)
         finally:
             loss.tail.backward_ended()
-            monitor._sites.enter()
+            monitor.sites.enter()
         loss.roots = roots
-        loss.values += [monitor._scaling.unscaled(root).detach() for root in roots]
-        loss.is_scaled = monitor._scaling.active
-        loss.leaves = [(leaf, leaf._version) for leaf in leaves_behind(root.grad_fn for root in roots)]
-        loss.calls += monitor._calls.forget()
+        loss.values += [monitor.scaling.unscaled(root).detach() for root in roots]
+        loss.is_scaled = monitor.scaling.active
+        loss.leaves = [(leaf, leaf._version) for leaf in leaves_behind(roots)]
+        loss.calls += monitor.calls.forget()
         loss.backwards += 1
 
     def _before_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -225,7 +224,7 @@ class Graphs:
         if graph is None or has_closure or self._now.update is not None:
             return
         scaled = getattr(optimizer, "found_inf", None) is not None  # infinities are how that works, and it sees to them
-        several = self._monitor._agreement.active  # who would have to decide the same
+        several = self._monitor.agreement.active  # who would have to decide the same
         gradients = [] if scaled else [each for each in gradients_of(optimizer) if each[1].device.type == _DEVICE]
         losses = [] if several else [each for each in graph.loss.values if each.device.type == _DEVICE]
         harmful = [] if scaled or several else self._monitor.watch.must_not_pass
@@ -249,7 +248,7 @@ class Graphs:
     def _replay(self, original: Any, graph: Any) -> None:
         known = self._known.get(graph)
         is_step = known is not None and (known.updates or known.loss.backwards)
-        if known is None or not is_step or self._monitor._now.busy or expected.depth or _graph_task() != -1:
+        if known is None or not is_step or self._monitor.now.busy or expected.depth or within_backward():
             original(graph)
             return
         self._monitor.settle()
@@ -265,9 +264,9 @@ class Graphs:
 
     def _count(self, loss: _Loss) -> None:
         monitor = self._monitor
-        if not monitor._recordings.rehearsing:
+        if not monitor.recordings.rehearsing:
             monitor.watch.step += loss.backwards
-        monitor._pace.unseen += loss.backwards
+        monitor.pace.unseen += loss.backwards
 
     def _go_on(self, loss: _Loss) -> None:
         """The replay has ended with gradients that have not been applied, or have been by hand."""
@@ -278,28 +277,28 @@ class Graphs:
             verdict = Verdict([gradient for _, gradient in gradients], loss.values, [])
             self._look(loss, [leaf for leaf, _ in gradients], verdict, is_applied=True)
             return
-        monitor._scaling.active = loss.is_scaled
-        monitor._now.turns.begin()
-        monitor._now.tail = loss.tail
-        monitor._calls.remember(loss.calls)
-        monitor._now.waiting += loss.values
+        monitor.scaling.active = loss.is_scaled
+        monitor.now.turns.begin()
+        monitor.now.tail = loss.tail
+        monitor.calls.remember(loss.calls)
+        monitor.now.waiting += loss.values
         monitor.watch.remember_loss(None)
-        monitor._after_backward(loss.roots)
+        monitor.after_backward(loss.roots)
 
     def _look(self, loss: _Loss, parameters: list[Tensor], verdict: Verdict, is_applied: bool) -> None:
         monitor, watch = self._monitor, self._monitor.watch
-        if not monitor._is_due():
+        if not monitor.is_due():
             return
         began = time.perf_counter()
         step = LateStep(watch.step, watch.batch_idx, parameters, loss.values, verdict.sent(), None)
         step.calls, step.tail, step.is_applied = loss.calls, loss.tail, is_applied
         step.inputs = [(each, each._version) for call in loss.calls for each in call.tensors()]
         self._replayed.append(step)
-        watch.spent(monitor._pace.looked(began))
+        watch.spent(monitor.pace.looked(began))
 
     def settle(self) -> None:
         """Read the results of the last replay, if they are still out."""
         replayed, self._replayed = self._replayed, []
         for step in replayed:
             _, step.largest, losses = step.look.read()
-            self._monitor._known_later(step, losses)
+            self._monitor.known_later(step, losses)

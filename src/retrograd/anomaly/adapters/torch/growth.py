@@ -46,7 +46,7 @@ class Growth:
     def step_ended(self, watch: Watch, roots: Sequence[Tensor]) -> None:
         """Measure the leaves of the first steps, which have not been updated yet."""
         if watch.step <= FIRST:
-            self._beginnings.note(filter(are_at_hand, leaves_behind(root.grad_fn for root in roots)))
+            self._beginnings.note(filter(are_at_hand, leaves_behind(roots)))
 
     def told(self, watch: Watch, updates: int, rehearsing: bool, names: Names) -> dict[str, Any]:
         """How the training goes after some updates by an optimizer, or by hand, for the context of an event."""

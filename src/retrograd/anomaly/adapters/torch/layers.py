@@ -7,7 +7,6 @@ import functools
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -29,7 +28,7 @@ from retrograd.anomaly.adapters.torch.origin import origin_of
 from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.rehearsal import Given, version
 from retrograd.anomaly.adapters.torch.unhooked import Hook
-from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.event import NaNEvent, with_note
 from retrograd.anomaly.layers import Handle, Look
 from retrograd.anomaly.libraries import user_frame
 from retrograd.anomaly.messages import IN_STEPS
@@ -164,7 +163,7 @@ class TorchLayers:
         if origin is None:
             return None
         event = Describer(names).event(origin)
-        return event if origin.sure else replace(event, note=" ".join(filter(None, (event.note, NOT_SURE, IN_STEPS))))
+        return event if origin.sure else with_note(event, NOT_SURE, IN_STEPS)
 
     def _harmed(self, tensor: Tensor) -> list[tuple[Call, int]]:
         """The call that a tensor is the result of: one of the second run, or else one of the graph."""

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from retrograd.anomaly.adapters.frameworks import owns_its_loop
+from retrograd.anomaly.adapters.torch.calls import next_seq
 from retrograd.anomaly.monitor import Watch
 
 
@@ -35,7 +36,7 @@ class Rerun:
         self._rehearsing = rehearsing
         self._steps = _steps_of(watch, iterator)
         self._leads = False
-        self._nodes: int | None = None  # that autograd had made when the first batch was given
+        self._nodes: int | None = None  # the number of the next one when the first batch was given
         self._is_ahead = False
         self._given: list[Any] = []  # in the present step of another loader
         self._taken = 0  # of these, in the second run
@@ -61,10 +62,10 @@ class Rerun:
         if not self._leads:
             self._leads = True
             batch = next(self._steps)
-            self._nodes = _nodes_made()
+            self._nodes = next_seq()
             return batch
         if self._nodes is not None:
-            self._is_ahead, self._nodes = _nodes_made() == self._nodes, None
+            self._is_ahead, self._nodes = next_seq() == self._nodes, None
             if self._is_ahead:
                 self._steps.close()
         return next(self._iterator if self._is_ahead else self._steps)
@@ -78,11 +79,6 @@ class Rerun:
 
 def _steps_of(watch: Watch, iterator: Iterator[Any]) -> Generator[Any, None, None]:
     yield from watch.steps(iterator)
-
-
-def _nodes_made() -> int:
-    """How many nodes of graphs this thread has made."""
-    return int(torch._C._autograd._get_sequence_nr())
 
 
 def rerun(watch: Watch, rehearsing: Callable[[], bool]) -> Callable[..., Any]:

@@ -6,12 +6,12 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.place import variables_read
 from retrograd.anomaly.adapters.shapes import broadcasts
-from retrograd.anomaly.adapters.torch.calls import Argument, Call
+from retrograd.anomaly.adapters.torch.calls import Call
 from retrograd.anomaly.adapters.torch.names import Names, key_of
 
 
-def lost_data(names: Names, call: Call, argument: Argument) -> Tensor | None:
-    """The variable that an operation may have been given as an argument that nothing has kept.
+def lost_data(names: Names, call: Call) -> Tensor | None:
+    """The variable that an operation may have been given where nothing has kept what that was.
 
     It holds numbers that are not finite, and its shape fits. One that the line of the operation reads comes before all
     others; among these only one counts that is the only one, and no single number.

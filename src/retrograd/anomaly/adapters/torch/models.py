@@ -50,7 +50,7 @@ class Models:
     def find(self, frame: FrameType | None, optimizer: Any) -> list[torch.nn.Module]:
         """The models whose parameters an optimizer updates, none of them a part of another.
 
-        None if one was given, or if the optimizer has been met before.
+        There are none if one was given, or if the optimizer has been met before.
         """
         if self._given is not None or optimizer in self._met:
             return []

@@ -73,14 +73,11 @@ class Names:
         held = ((frame, name) for frame, name, value in variables if isinstance(value, Tensor) and key_of(value) == key)
         return next(held, None)
 
-    def _variables(self) -> Iterator[tuple[str, Any]]:
-        return variables_around(self.frame)
-
     @cached_property
     def _elsewhere(self) -> dict[Any, str]:
         """The names of what belongs to modules beside the model, by the variable that holds them: ``"head.weight"``."""
         names: dict[Any, str] = {}
-        for variable, module in self._variables():
+        for variable, module in variables_around(self.frame):
             if isinstance(module, torch.nn.Module) and module is not self.model:
                 for name, member in members_of(module):
                     names.setdefault(key_of(member), f"{variable}.{name}")
@@ -97,13 +94,13 @@ class Names:
 
     def data(self) -> Iterator[tuple[str, Tensor]]:
         """The variables with numbers that are not finite, and that get no gradient; the innermost first."""
-        for name, value in self._variables():
+        for name, value in variables_around(self.frame):
             if isinstance(value, Tensor) and not value.requires_grad and is_bad(value):
                 yield name, value
 
     def results(self) -> Iterator[Tensor]:
         """What the variables hold of results of operations that have a history."""
-        for _, value in self._variables():
+        for _, value in variables_around(self.frame):
             if isinstance(value, Tensor) and node_of(value) is not None:
                 yield value
 
@@ -140,7 +137,9 @@ class Names:
         """The variable that holds the model: ``"model"``, ``"trainer.model"``; not what its methods call it."""
         if self.model is None:
             return None
-        return next((name for name, value in self._variables() if value is self.model and name != "self"), None)
+        return next(
+            (name for name, value in variables_around(self.frame) if value is self.model and name != "self"), None
+        )
 
     def layer(self, modules: Sequence[Any]) -> dict[str, Any]:
         """The fields of an event about the module in which something happened; ``modules`` with the innermost first."""

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.calls import can_be_bad, dense, readable
-from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.waiting import waits
 
 NARROW = (torch.float16, torch.bfloat16)

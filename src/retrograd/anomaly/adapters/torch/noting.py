@@ -6,7 +6,6 @@ import sys
 from types import CodeType
 from typing import Any
 
-import torch
 from torch.overrides import (
     TorchFunctionMode,
     _get_current_function_mode,
@@ -15,6 +14,7 @@ from torch.overrides import (
     _push_mode,
 )
 
+from retrograd.anomaly.adapters.torch.calls import next_seq
 from retrograd.anomaly.libraries import user_frame
 
 MOST = 1 << 17  # notes of one step
@@ -22,8 +22,6 @@ _COST = 4e-6  # seconds that a call takes longer
 
 # A sequence number, and the instruction that made the nodes from there on; no code where that is not known.
 Noted = tuple[float, CodeType | None, int]
-
-_next_seq = torch.autograd._get_sequence_nr
 
 
 class FunctionNotes(TorchFunctionMode):
@@ -37,10 +35,10 @@ class FunctionNotes(TorchFunctionMode):
         self.on = False  # on the stack of modes
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        before = _next_seq()
+        before = next_seq()
         result = func(*args, **kwargs) if kwargs else func(*args)
         self._count += 1
-        after = _next_seq()
+        after = next_seq()
         if after != before and len(self.noted) < MOST:
             frame = user_frame(sys._getframe(1))
             if before != self._end:  # nodes that no function of torch has made, such as a Function's of the user's
@@ -85,4 +83,4 @@ class FunctionNotes(TorchFunctionMode):
     def clear(self) -> None:
         self.noted = []
         self._count = 0
-        self._end = _next_seq()
+        self._end = next_seq()

@@ -56,7 +56,7 @@ class _Visit:
 def origin_of(
     harmed: Sequence[tuple[Call, int]],
     is_meant: Callable[[Call], bool],
-    lost_data: Callable[[Call, Argument], Tensor | None] = lambda call, argument: None,
+    lost_data: Callable[[Call], Tensor | None] = lambda call: None,
 ) -> Origin | None:
     """The first cause of a non-finite result: the earliest birth, or argument that came in bad, that leads to it.
 
@@ -70,7 +70,7 @@ def origin_of(
     is_meant
         Says for an operation that its infinities are meant.
     lost_data
-        What an operation may have been given as an argument that nothing has kept.
+        What an operation may have been given that nothing has kept.
     """
     search = _Search(is_meant)
     for call, output in harmed:
@@ -145,12 +145,12 @@ class _Search:
         found = [each for each in unknown if (each.sure or each.call.is_unseen) and not each.call.places_infinity()]
         return [replace(each, sure=each.sure and len(found) == 1) for each in found]
 
-    def lost(self, lost_data: Callable[[Call, Argument], Tensor | None]) -> tuple[list[Origin], list[Origin]]:
+    def lost(self, lost_data: Callable[[Call], Tensor | None]) -> tuple[list[Origin], list[Origin]]:
         """The arguments that nothing has kept and that are known all the same: those that are no masks, and others."""
         lost: list[Origin] = []
         masks: list[Origin] = []
         for call, argument in self._lacking:
-            known = replace(argument, value=lost_data(call, argument))
+            known = replace(argument, value=lost_data(call))
             if known.value is not None:
                 (masks if _may_be_a_mask(known) else lost).append(Origin(call, leaf=known))
         return lost, masks

@@ -8,16 +8,14 @@ from typing import Any
 
 import torch
 
-from retrograd.anomaly.adapters.torch.calls import seq_of
-from retrograd.anomaly.adapters.torch.patches import Patches
+from retrograd.anomaly.adapters.patches import Patches
+from retrograd.anomaly.adapters.torch.calls import next_seq, seq_of
 
 _TOLD = hasattr(torch._C._autograd.SavedTensor, "unpack_hook")  # by what was saved; not yet in torch 2.9
 
 # Where it is not: the sequence numbers from and to which hooks were in force, and whether these were torch's own.
 _in_force: deque[list[Any]] = deque(maxlen=1 << 12)
 _open: list[list[Any]] = []
-
-_next_seq = torch.autograd._get_sequence_nr
 
 
 def may_be_read(node: Any, raw: Any, unpacked: bool) -> bool:
@@ -44,14 +42,14 @@ def note_hooks(patches: Patches) -> None:
 
 def _push(original: Any, pack: Any, unpack: Any) -> None:
     original(pack, unpack)
-    _open.append([_next_seq(), math.inf, _is_own(unpack)])
+    _open.append([next_seq(), math.inf, _is_own(unpack)])
     _in_force.append(_open[-1])
 
 
 def _pop(original: Any) -> None:
     original()
     if _open:
-        _open.pop()[1] = _next_seq()
+        _open.pop()[1] = next_seq()
 
 
 if not _TOLD:

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.checked import checked_loss, may_tell_of_one
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.calls import is_bad
 from retrograd.anomaly.adapters.torch.compiling import in_use
 from retrograd.anomaly.adapters.torch.failures import born_before, has_history
-from retrograd.anomaly.adapters.torch.frames import is_internal
 from retrograd.anomaly.adapters.torch.gradients import item, kind_of, loss_number
-from retrograd.anomaly.adapters.torch.patches import Patches
+from retrograd.anomaly.libraries import is_between
 
 if TYPE_CHECKING:
     from retrograd.anomaly.adapters.torch.monitor import TorchMonitor
@@ -56,31 +56,31 @@ class Reads:
         value = original(tensor)
         if may_tell_of_one(value) and not torch.compiler.is_compiling() and torch.is_grad_enabled():
             monitor = self._monitor
-            if not (monitor._now.busy or monitor.watch.is_quiet):
+            if not (monitor.now.busy or monitor.watch.is_quiet):
                 self._look(sys._getframe(2), value)  # that of the user's
         return value
 
     def _look(self, frame: Any, value: Any) -> None:
         watch = self._monitor.watch
-        found = checked_loss(frame, is_internal, has_history, self._is_bad, watch.left_out)
+        found = checked_loss(frame, is_between, has_history, self._is_bad, watch.left_out)
         if found is None:
             return
         if not found.is_own:
             if found.leaves and watch.left_out.may_meet():
-                with self._monitor._at_work():
-                    watch.left_out.met = born_before(found.loss, self._monitor._findings_at(found.frame))
+                with self._monitor.at_work():
+                    watch.left_out.met = born_before(found.loss, self._monitor.findings_at(found.frame))
             return
         in_vain = found.leaves_out and watch.left_out.note(found.frame.f_code, found.loss, type(value) is float)
         if in_vain or (found.leaves and not watch.is_silent):
-            with self._monitor._at_work():
+            with self._monitor.at_work():
                 number = loss_number(found.loss)
                 with watch.with_loss(number if isinstance(number, float) else None):
-                    event = born_before(found.loss, self._monitor._findings_at(found.frame))
+                    event = born_before(found.loss, self._monitor.findings_at(found.frame))
             if event is not None:
                 watch.checked(kind_of([found.loss]), event, in_vain=in_vain)
 
     def _is_bad(self, tensor: Tensor) -> bool:
         if tensor.numel() == 1 and tensor.is_floating_point():  # as quickly as the program has read it
             return not math.isfinite(item(tensor))
-        with self._monitor._at_work():
+        with self._monitor.at_work():
             return is_bad(tensor)

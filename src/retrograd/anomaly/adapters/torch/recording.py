@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import os
@@ -10,21 +9,20 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Container, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad
+from retrograd.anomaly.adapters.torch.calls import Argument, Call, is_bad, next_seq
 from retrograd.anomaly.adapters.torch.capturing import capturing
 from retrograd.anomaly.adapters.torch.elsewhere import place_of, present_place
 from retrograd.anomaly.adapters.torch.frames import frame_in_backward, landmarks
-from retrograd.anomaly.adapters.torch.graph import is_python, saved_by
-from retrograd.anomaly.adapters.torch.parts import Part, node_within, writes_to_part
+from retrograd.anomaly.adapters.torch.graph import is_python
+from retrograd.anomaly.adapters.torch.parts import writes_to_part
 from retrograd.anomaly.adapters.variables import variables_at
 
 MOST_BYTES = 1 << 30  # of tensors that the record keeps alive
@@ -107,7 +105,7 @@ class Recorder(TorchDispatchMode):
         frame = sys._getframe(1)
         elsewhere = frame.f_back is None  # in a thread of autograd's
         around = landmarks(self._frame_around(frame))
-        number = torch.autograd._get_sequence_nr() - 1
+        number = next_seq() - 1
         call = Call(
             str(func),
             arguments,
@@ -296,10 +294,6 @@ class Recorder(TorchDispatchMode):
             after = range(seq - 1, seq - _MOST_PARTS, -1)
         return next((noted[each] for each in after if each in noted), None)
 
-    def watch_backward(self, roots: Iterable[Tensor]) -> Backward:
-        """Write down the work of every node behind some tensors; a context manager."""
-        return Backward(self, [root.grad_fn for root in roots if root.grad_fn is not None])
-
     def next_order(self) -> int:
         return next(self._number)
 
@@ -381,160 +375,6 @@ def _pause_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pause_all)
-
-
-def unseen() -> contextlib.AbstractContextManager[Any]:
-    """A context for our own work, of which no mode is told."""
-    return _disable_current_modes()
-
-
-def _unrecorded(hook: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(hook)
-    def quiet(*args: Any) -> None:
-        with unseen():
-            hook(*args)
-
-    return quiet
-
-
-class Backward:
-    """One backward pass, seen by hooks on all its nodes; they are taken away at its end."""
-
-    def __init__(self, recorder: Recorder, roots: Sequence[Any]) -> None:
-        self._recorder = recorder
-        self._nodes: list[Any] = []
-        self._handles: list[Any] = []
-        self._arriving: dict[tuple[Any, int], list[tuple[Call, int]]] = {}
-        seen = set(roots)
-        stack = list(seen)
-        while stack:
-            node = stack.pop()
-            self._nodes.append(node)
-            for following, _ in node.next_functions:
-                if following is not None and following not in seen:
-                    seen.add(following)
-                    stack.append(following)
-
-    def __enter__(self) -> Backward:
-        for number, node in enumerate(self._nodes):
-            if hasattr(node, "variable"):
-                self._handles.append(node.register_prehook(self._at_leaf(number)))
-            else:
-                self._handles.append(node.register_hook(self._at_node(number)))
-        self._recorder.begin_backward()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._recorder.end_backward()
-        for handle in self._handles:  # the hooks hold this object, which holds the nodes
-            handle.remove()
-        self._nodes, self._handles, self._arriving = [], [], {}
-
-    def _at_leaf(self, number: int) -> Any:
-        @_unrecorded
-        def hook(grads: Any) -> None:
-            node = self._nodes[number]
-            if grads and grads[0] is not None:
-                argument = self._arrived(node, 0, grads[0])
-                self._recorder.leaves.append((node.variable, argument))
-
-        return hook
-
-    def _at_node(self, number: int) -> Any:
-        @_unrecorded
-        def hook(made: Any, arrived: Any) -> None:
-            node = self._nodes[number]
-            first = self._recorder.call_of(node)
-            forward = None if is_python(node) else first
-            args = [self._arrived(node, nr, grad) for nr, grad in enumerate(arrived) if grad is not None]
-            inside = self._on_part(node, first, made, args) if writes_to_part(node) else None
-            if inside is not None:
-                args.append(Argument("part", inside.outputs[0], inside, 0))
-            call = Call(
-                node.name(),
-                args + saved_arguments(saved_by(node), forward),
-                list(made),
-                self._recorder.next_order(),
-                pointwise=forward is not None and forward.pointwise,
-                forward=forward,
-                is_backward=True,
-                thread=self._recorder.thread.name,
-                inside=self._recorder.born_inside if is_python(node) else None,
-            )
-            _place(call, first, node)
-            self._recorder.born_inside = None
-            self._recorder.add(call)
-            for nr, (following, place) in enumerate(node.next_functions):
-                if following is not None and nr < len(made) and made[nr] is not None:
-                    maker = call if nr == 0 or inside is None else inside
-                    self._arriving.setdefault((following, place), []).append((maker, nr))
-
-        return hook
-
-    def _on_part(self, node: Any, write: Call | None, made: Sequence[Any], arrived: list[Argument]) -> Call | None:
-        """The work of the node that is hidden in that of a tensor, to a part of which an operation has written."""
-        view = write.args[0].itself if write is not None and write.args else None
-        part = None if view is None else Part.written(view, view._base, node._input_metadata[0].shape)
-        hidden = None if write is None or part is None else node_within(write)
-        if write is None or part is None or hidden is None or not arrived:
-            return None
-        grad = replace(arrived[0], value=part.of(arrived[0].tensor))
-        call = Call(
-            hidden.name(),
-            [grad, *saved_arguments(saved_by(hidden), write)],
-            [part.of(made[0]), *made[1:]],
-            self._recorder.next_order(),
-            pointwise=write.pointwise,
-            forward=write,
-            is_backward=True,
-            thread=self._recorder.thread.name,
-        )
-        _place(call, write, node)
-        self._recorder.add(call)
-        return call
-
-    def _arrived(self, node: Any, nr: int, grad: Tensor) -> Argument:
-        """A gradient that came to a node, and what made it: one node, or the sum of what several made."""
-        sources = self._arriving.pop((node, nr), [])
-        parts = [Argument("grad", call.outputs[output], call, output) for call, output in sources]
-        wrong = is_bad(grad)
-        if not parts or (len(parts) == 1 and (not wrong or is_bad(parts[0].value))):
-            return Argument("grad", grad, *(sources[0] if sources else (None, 0)))
-        name = "accumulate_grad" if len(parts) > 1 else "gradient_hook"
-        total = Call(name, parts, [grad], self._recorder.next_order(), pointwise=True, is_backward=True)
-        _place(total, self._recorder.call_of(node), node)
-        inside = self._recorder.born_inside
-        if name == "gradient_hook" and inside is not None:
-            total.inside, total.code, total.at = inside, inside.code, inside.at
-        self._recorder.add(total)
-        return Argument("grad", grad, total, 0)
-
-
-def _place(call: Call, first: Call | None, node: Any) -> None:
-    """Put a node's work in the place of the first operation after the node was made."""
-    if first is None:
-        return
-    call.modules = first.modules
-    call.code, call.at, call.led = first.code, first.at, first.led
-    if is_python(node) and first.applied is not None:
-        call.code, call.at = first.applied
-
-
-def saved_arguments(saved: Mapping[str, Any], forward: Call | None) -> list[Argument]:
-    """What a node uses of the forward pass, by name, with what made it."""
-    found = []
-    for name, value in saved.items():
-        name = "input" if name == "self" else name
-        if not isinstance(value, Tensor):
-            continue
-        same = None if forward is None else next((each for each in forward.args if each.name == name), None)
-        if same is not None:
-            found.append(Argument(name, value, same.made_by, same.output, same.leaf))
-        elif forward is not None and name.startswith(("result", "output")):
-            found.append(Argument(name, value, forward, 0))
-        else:
-            found.append(Argument(name, value))
-    return found
 
 
 def _size(tensor: Tensor) -> int:

@@ -9,13 +9,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode, _push_mode
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
+from retrograd.anomaly.adapters.patches import Patches
+from retrograd.anomaly.adapters.standing_still import schedules_stand_still
 from retrograd.anomaly.adapters.torch.capturing import capturing
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
-from retrograd.anomaly.adapters.torch.frames import has_own_step
-from retrograd.anomaly.adapters.torch.patches import Patches
+from retrograd.anomaly.adapters.torch.frames import has_own_step, within_backward
+from retrograd.anomaly.adapters.torch.modes import above
 from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.snapshot import Copies, Gradients, Snapshot
 from retrograd.anomaly.monitor import Watch
@@ -51,6 +54,7 @@ class Recordings:
         self._put_away: list[Copies | Gradients] = []  # what a second run of it must not change
         self._ends: deque[int] = deque(maxlen=KEPT_STEPS)  # of steps, in the numbers of the record's calls
         self._uncompiled = contextlib.ExitStack()
+        self._standing_still = Patches()
         self._handles: list[Any] = []
 
     @property
@@ -74,7 +78,7 @@ class Recordings:
 
     def _backward(self, original: Any, *args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)
-        if torch._C._current_graph_task_id() == -1 and not capturing():
+        if not within_backward() and not capturing():
             self.step_ended()
 
     def _compile(self, original: Any, *args: Any, **kwargs: Any) -> Any:
@@ -142,6 +146,8 @@ class Recordings:
     def begin_second_run(self) -> None:
         self._rehearsed = self.rehearsing = True
         self._put_away.append(Gradients(self._leaves))
+        self._standing_still = Patches()
+        schedules_stand_still(self._standing_still, LRScheduler)
         self._enter()
 
     def end_second_run(self) -> None:
@@ -174,6 +180,7 @@ class Recordings:
 
     def _leave(self) -> None:
         self._uncompiled.close()
+        self._standing_still.undo()
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -182,16 +189,3 @@ class Recordings:
                 self.recorder.__exit__(None, None, None)
         self.recorder = None
         self.rehearsing = False
-
-
-@contextlib.contextmanager
-def above(mode: Any = None) -> Iterator[None]:
-    """A context without the modes that lie above one on the stack, or without any."""
-    taken = []
-    while (stack := _get_current_dispatch_mode_stack()) and stack[-1] is not mode:
-        taken.append(_pop_mode())
-    try:
-        yield
-    finally:
-        for each in reversed(taken):
-            _push_mode(each)

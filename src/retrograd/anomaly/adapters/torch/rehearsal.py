@@ -11,9 +11,10 @@ from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
 from retrograd.anomaly.adapters.torch.extremes import has_elements
-from retrograd.anomaly.adapters.torch.forward import ModelCall, autocast_as
-from retrograd.anomaly.adapters.torch.recording import Recorder, unseen
-from retrograd.anomaly.adapters.torch.snapshot import Copies, RandomState, small_buffers
+from retrograd.anomaly.adapters.torch.forward import ModelCall
+from retrograd.anomaly.adapters.torch.modes import autocast_as, unseen
+from retrograd.anomaly.adapters.torch.recording import Recorder
+from retrograd.anomaly.adapters.torch.snapshot import left_as_they_are
 from retrograd.anomaly.layers import tensors_in
 
 
@@ -34,18 +35,14 @@ class Given(ModelCall):
 
     def run(self, model: torch.nn.Module, recorder: Recorder) -> bool:
         """Call a model so, and say whether it came to its end. Buffers and random numbers are as before afterwards."""
-        random, buffers = RandomState(), Copies(small_buffers(model))
-        self.random.restore()
-        inference = torch.inference_mode() if self._inference else torch.set_grad_enabled(self._gradients)
-        try:
-            with inference, unseen(), autocast_as(self.autocast), uncompiled(), recorder:
-                model(*self.args, **self.kwargs)
-        except Exception:
-            return False
-        finally:
-            random.restore()
-            with torch.no_grad():
-                buffers.restore()
+        with left_as_they_are([model]):
+            self.random.restore()
+            inference = torch.inference_mode() if self._inference else torch.set_grad_enabled(self._gradients)
+            try:
+                with inference, unseen(), autocast_as(self.autocast), uncompiled(), recorder:
+                    model(*self.args, **self.kwargs)
+            except Exception:
+                return False
         return True
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch.capturing import capturing
-from retrograd.anomaly.adapters.torch.patches import Patches
 
 MOST_SKIPS = 8  # updates left out in a row; from the usual first scale of 65536 that leads to 256
 _USUAL = 65536.0  # a scaler that begins higher has to come down to it first
@@ -48,7 +48,7 @@ class Scaling:
         self.active = False
         self.history: deque[float] = deque(maxlen=32)
         self.device = "cuda"
-        self._scaled: tuple[Any, Tensor] | None = None
+        self._plain: Any = WeakIdKeyDictionary()  # the losses, by their scaled forms
         self._optimizer: Any = None
         self._stepped = False
         self._skips = 0  # in a row
@@ -61,9 +61,8 @@ class Scaling:
 
     def unscaled(self, root: Tensor) -> Tensor:
         """The loss that a tensor is the scaled form of; itself otherwise."""
-        if self._scaled is not None and self._scaled[0]() is root:
-            return self._scaled[1]
-        return root
+        plain: Tensor = self._plain.get(root, root)
+        return plain
 
     def stepped(self) -> None:
         """An optimizer has been allowed to update."""
@@ -73,9 +72,9 @@ class Scaling:
         result = original(scaler, outputs)
         if scaler.is_enabled():
             self.active = True
-            if isinstance(result, Tensor):
-                self._scaled = weakref.ref(result), outputs.detach()
-                self.device = result.device.type
+            for scaled, plain in _paired(result, outputs):
+                self._plain[scaled] = plain.detach()
+                self.device = scaled.device.type
         return result
 
     def _unscale(self, original: Any, scaler: Any, optimizer: Any) -> Any:
@@ -105,7 +104,8 @@ class Scaling:
                 self._in_vain = self._in_vain % MOST_SKIPS + (self.history[-1] < _USUAL)
             else:
                 self._in_vain = 0
-        if skipped and self._optimizer is not None and (self._in_vain >= MOST_SKIPS or self.history[-1] < 1):
+        is_tiny = bool(self.history) and self.history[-1] < 1
+        if skipped and self._optimizer is not None and (self._in_vain >= MOST_SKIPS or is_tiny):
             times = "once" if self._skips == 1 else f"{self._skips} times in a row"
             self._on_bad(
                 self._optimizer,
@@ -113,3 +113,12 @@ class Scaling:
             )
         if skipped:
             self._on_skip()
+
+
+def _paired(scaled: Any, plain: Any) -> Iterator[tuple[Tensor, Tensor]]:
+    """What a scaler has made, one tensor or several, with what it was given."""
+    if isinstance(scaled, Tensor):
+        yield scaled, plain
+    elif isinstance(scaled, (list, tuple)):
+        for pair in zip(scaled, plain, strict=True):
+            yield from _paired(*pair)

@@ -23,12 +23,13 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.torch import elsewhere
-from retrograd.anomaly.adapters.torch.calls import Call, seq_of
+from retrograd.anomaly.adapters.torch.calls import Call, next_seq, seq_of
 from retrograd.anomaly.adapters.torch.compiling import in_use
+from retrograd.anomaly.adapters.torch.frames import within_backward
 from retrograd.anomaly.adapters.torch.graph import SiteOf, nodes_behind, nodes_made
 from retrograd.anomaly.adapters.torch.noting import MOST, FunctionNotes, Noted
-from retrograd.anomaly.adapters.torch.patches import Patches
 from retrograd.anomaly.adapters.torch.tracing import InstructionNotes
 from retrograd.anomaly.libraries import is_between, user_frame
 from retrograd.core.sites import line_of
@@ -43,9 +44,6 @@ _ALIKE = 8  # nodes before one and after it that must have the same names as tho
 
 # The instructions of the user's code that are under way, from the inside out: file, first line of the code, position.
 Calling = tuple[tuple[str, int, int], ...]
-
-_next_seq = torch.autograd._get_sequence_nr
-_graph_task = torch._C._current_graph_task_id
 
 
 class Notes(Protocol):
@@ -163,7 +161,7 @@ class SiteLog:
         patches.wrap(torch.autograd, "grad", self._grad)
         patches.wrap(torch.autograd, "_engine_run_backward", self._run_backward)
         self._thread = get_ident()
-        self._base = _next_seq()
+        self._base = next_seq()
         self._began = time.perf_counter()
         self.enter()
 
@@ -222,7 +220,7 @@ class SiteLog:
     def _grad(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """So would ``autograd.grad``, which may end a step as well, unless it is asked for operations of its own."""
         makes_nodes = kwargs.get("create_graph", len(args) > 4 and args[4])
-        if makes_nodes or not self._is_here or _graph_task() != -1:
+        if makes_nodes or not self._is_here or within_backward():
             return original(*args, **kwargs)
         self.backward_begins()
         was_on = self._notes.on
@@ -235,18 +233,18 @@ class SiteLog:
 
     def _run_backward(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """Every backward pass, also that of a transform: nodes that it makes are operations of a derivative."""
-        begin = _next_seq()
+        begin = next_seq()
         elsewhere.begin(begin)
         try:
             returned = original(*args, **kwargs)
-            if _next_seq() == begin and _is_to_be_differentiated(*args, **kwargs):
+            if next_seq() == begin and _is_to_be_differentiated(*args, **kwargs):
                 self._find_elsewhere(begin, nodes_made(returned or (), *args), user_frame(sys._getframe(1)))
             return returned
         finally:
             elsewhere.end()
-            frame = user_frame(sys._getframe(1)) if _next_seq() != begin and self._is_here else None
+            frame = user_frame(sys._getframe(1)) if next_seq() != begin and self._is_here else None
             if frame is not None:
-                self._derivatives.append(_Derivative(begin, _next_seq(), frame.f_code, frame.f_lasti))
+                self._derivatives.append(_Derivative(begin, next_seq(), frame.f_code, frame.f_lasti))
 
     def _find_elsewhere(self, begin: int, nodes: list[Any], frame: FrameType | None) -> None:
         """Give nodes that autograd has made in a thread of its own their places, and note what has called it."""
@@ -292,7 +290,7 @@ class SiteLog:
             self._pause -= 1
         self._ended.appendleft(self._base)
         self._notes.clear()
-        self._base = _next_seq()
+        self._base = next_seq()
         self._wanted = self._is_new(self._called) or self._steps < _FIRST or self._pause <= 0
         if not self._wanted:
             self._notes.pause()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,18 @@ class Copies:
         for tensor, kept in zip(self._tensors, self._kept, strict=True):
             with contextlib.suppress(RuntimeError):  # what cannot be written to, as an expanded leaf, is what it was
                 tensor.copy_(kept)
+
+
+@contextlib.contextmanager
+def left_as_they_are(models: Iterable[torch.nn.Module] = ()) -> Iterator[None]:
+    """A context after which torch's random states and the small buffers of models are what they were before."""
+    drawn, buffers = RandomState(), Copies(each for model in models for each in small_buffers(model))
+    try:
+        yield
+    finally:
+        drawn.restore()
+        with torch.no_grad():
+            buffers.restore()
 
 
 class Snapshot:

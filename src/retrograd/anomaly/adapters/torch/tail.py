@@ -12,10 +12,10 @@ from typing import Any
 
 from torch import Tensor
 
+from retrograd.anomaly.adapters.torch.backward import saved_arguments
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, bytes_of, is_bad, seq_of
 from retrograd.anomaly.adapters.torch.graph import SiteOf, body_of, calls_of, is_python, tensors_saved_by, with_numbers
 from retrograd.anomaly.adapters.torch.parts import work_on_line, writes_to_part
-from retrograd.anomaly.adapters.torch.recording import saved_arguments
 from retrograd.anomaly.libraries import is_between
 
 # Tells for nodes what tells for the sequence number of one behind them where the operation was called.
@@ -37,11 +37,16 @@ class Tail:
         outputs of models.
     site_of
         Where the operations were called, if that is known for good; otherwise it is asked for when they are read.
+
+    Attributes
+    ----------
+    roots
+        The same.
     """
 
     def __init__(self, roots: Sequence[Tensor], until: set[float], site_of: SiteOf | None = None) -> None:
         self._site_of = site_of
-        self._alive = list(roots)  # with whose graph the node of a user's Function would be gone, up to torch 2.12
+        self.roots = list(roots)  # with whose graph the node of a user's Function would be gone, up to torch 2.12
         self._known = {(root.grad_fn, root.output_nr): root.detach() for root in roots}
         self._saved: dict[Any, dict[str, Any]] = {}
         self._work: list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = []  # in backward, as it was done
@@ -60,11 +65,6 @@ class Tail:
             if has_saved or is_python(node) or writes_to_part(node):  # others are linear
                 self._handles.append(node.register_hook(self._at(node)))
             queue += [following for following, _ in node.next_functions if following is not None]
-
-    @property
-    def roots(self) -> list[Any]:
-        """The nodes that backward started from."""
-        return [node for node, _ in self._known if node is not None]
 
     def _affords(self, values: Any) -> bool:
         for each in values:
@@ -104,7 +104,8 @@ class Tail:
 
     def _calls(self, sites_behind: SitesBehind, frame: FrameType | None) -> dict[Any, Call]:
         nodes = {node: with_numbers(node, self._saved[node]) for node in sorted(self._saved, key=seq_of)}
-        return calls_of(nodes, self._known, self._site_of or sites_behind(self.roots), frame)
+        site_of = self._site_of or sites_behind([root.grad_fn for root in self.roots])
+        return calls_of(nodes, self._known, site_of, frame)
 
     def _call(self, node: Any, forward: Call, made: tuple[Any, ...], arrived: tuple[Any, ...]) -> Call:
         grads = [Argument("grad", each) for each in arrived if each is not None]

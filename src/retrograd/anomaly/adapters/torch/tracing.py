@@ -15,8 +15,7 @@ from threading import get_ident
 from types import CodeType
 from typing import Any
 
-import torch
-
+from retrograd.anomaly.adapters.torch.calls import next_seq
 from retrograd.anomaly.adapters.torch.noting import MOST, Noted
 from retrograd.anomaly.libraries import is_between, outwards, user_frame
 
@@ -29,7 +28,6 @@ _LIBRARY = tuple(f"{get_paths()[name]}/" for name in ("purelib", "platlib"))
 _STANDARD_LIBRARY = tuple(f"{get_paths()[name]}/" for name in ("stdlib", "platstdlib"))
 
 _monitoring: Any = getattr(sys, "monitoring", None)
-_next_seq = torch.autograd._get_sequence_nr
 
 
 class InstructionNotes:
@@ -131,7 +129,7 @@ class InstructionNotes:
             if frame is None:
                 return None
             code, at = frame.f_code, frame.f_lasti
-        seq = _next_seq()
+        seq = next_seq()
         if self.noted and self.noted[-1][0] == seq:
             self.noted[-1] = seq, code, at
         elif len(self.noted) < MOST:

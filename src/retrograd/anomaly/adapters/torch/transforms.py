@@ -14,11 +14,12 @@ from torch._C._functorch import get_unwrapped, is_batchedtensor, maybe_get_bdim,
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.utils._pytree import tree_flatten, tree_map
 
+from retrograd.anomaly.adapters.torch.backward import Backward
 from retrograd.anomaly.adapters.torch.calls import Call, bad, is_bad
 from retrograd.anomaly.adapters.torch.compiling import uncompiled
-from retrograd.anomaly.adapters.torch.forward import autocast_as, autocasts
+from retrograd.anomaly.adapters.torch.modes import autocast_as, autocasts
 from retrograd.anomaly.adapters.torch.recording import Recorder
-from retrograd.anomaly.adapters.torch.snapshot import RandomState
+from retrograd.anomaly.adapters.torch.snapshot import RandomState, left_as_they_are
 
 
 def samples_of(value: Any) -> Any:
@@ -100,13 +101,19 @@ class Transformed:
         cotangents
             What is multiplied with the derivative, if the function returns no loss.
         """
-        recorder, random = Recorder(), RandomState()
+        recorder = Recorder()
         args, kwargs = list(self._args), self._kwargs
         if sample is not None:
             args, kwargs, cotangents = tree_map(sample.of, (args, kwargs, cotangents))
-        self._random.restore()
         try:
-            with temporarily_clear_interpreter_stack(), torch.enable_grad(), autocast_as(self._autocasts), uncompiled():
+            with (
+                left_as_they_are(),
+                temporarily_clear_interpreter_stack(),
+                torch.enable_grad(),
+                autocast_as(self._autocasts),
+                uncompiled(),
+            ):
+                self._random.restore()
                 for number in self._numbers:
                     args[number] = tree_map(_as_leaf, args[number])
                 inputs = tree_flatten([args[number] for number in self._numbers])[0]
@@ -115,15 +122,13 @@ class Transformed:
                 results = tree_flatten(output[0] if self._has_aux else output)[0]
                 if lost := [made for each in results if is_bad(each) and (made := recorder.made_by(each)) is not None]:
                     return lost
-                with recorder, recorder.watch_backward(results):
+                with recorder, Backward(recorder, results):
                     given = None if cotangents is None else tree_flatten(cotangents)[0]
                     leaves = [each for each in inputs if isinstance(each, Tensor)]
                     torch.autograd.backward(results, given, inputs=leaves)
                 return recorder.harmed_leaves()
         except Exception:  # what cannot be run again tells nothing
             return []
-        finally:
-            random.restore()
 
 
 def _fitted(gradient: Tensor, value: Any) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from retrograd.anomaly.adapters.torch.patches import Patches
+from retrograd.anomaly.adapters.patches import Patches
 
 _TABLES = {
     "_forward_pre_hooks": ("_forward_pre_hooks_with_kwargs",),

@@ -20,8 +20,8 @@ from retrograd.anomaly.adapters.torch.describe import first_of, statistics, valu
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.frames import has_own_step
 from retrograd.anomaly.adapters.torch.gradients import kind_of
+from retrograd.anomaly.adapters.torch.modes import unseen
 from retrograd.anomaly.adapters.torch.names import Names
-from retrograd.anomaly.adapters.torch.recording import unseen
 from retrograd.anomaly.adapters.torch.recordings import Recordings
 from retrograd.anomaly.adapters.torch.snapshot import BeforeUpdate
 from retrograd.anomaly.event import NaNEvent

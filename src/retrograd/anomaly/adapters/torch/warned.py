@@ -11,13 +11,19 @@ from typing import Any
 
 import torch
 
-from retrograd.anomaly.adapters.torch import patches as _patches
-from retrograd.anomaly.adapters.torch.patches import Patches
+from retrograd.anomaly.adapters import patches as _patches
+from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.libraries import OURS
 
 _DISPATCH = torch.overrides.__file__
 _SHOWING = (__file__, _patches.__file__, warnings.__file__)
-_FILTER = ("always", None, Warning, re.compile(re.escape(__package__ + ".")), 0)  # a filter, as Python has them
+_FILTER = (
+    "always",
+    None,
+    Warning,
+    re.compile(re.escape(_patches.__package__ + ".")),
+    0,
+)  # a filter, as Python has them
 
 
 def point_at_callers(patches: Patches) -> list[LetThrough]:

@@ -1,4 +1,4 @@
-"""Functions of torch replaced for a time, and put back."""
+"""Functions and methods of libraries replaced for a time, and put back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Patches:
-    """Replaces attributes of modules and classes until :meth:`undo`.
+    """Replaces attributes of modules, classes and other objects until :meth:`undo`.
 
     A replacement is called with the original and its arguments. Where something else has been put over it in the
     meantime, that stays, and the replacement goes on as the original; if it is another of these, it takes this one away

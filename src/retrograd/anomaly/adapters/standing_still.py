@@ -1,0 +1,34 @@
+"""Learning rate schedules, which move on once in a step, also where it is run twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from retrograd.anomaly.adapters.patches import Patches
+
+
+def schedules_stand_still(patches: Patches, base: type[Any]) -> None:
+    """Have no schedule move on until the patches are undone.
+
+    Parameters
+    ----------
+    patches
+        Which replace the methods.
+    base
+        The class that a library makes its schedules of.
+    """
+    for schedule in _with_own_step(base):
+        patches.wrap(schedule, "step", _nothing)
+
+
+def _with_own_step(schedule: type[Any]) -> Iterator[type[Any]]:
+    """A class and those made of it, as far as they say for themselves how to move on."""
+    if "step" in vars(schedule):
+        yield schedule
+    for each in schedule.__subclasses__():
+        yield from _with_own_step(each)
+
+
+def _nothing(original: Any, *args: Any, **kwargs: Any) -> None:
+    """It has moved on in the first run of the step."""

@@ -1,0 +1,48 @@
+"""The modes that are in force: of dispatch, the program's and ours, and of autocast."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import (
+    _disable_current_modes,
+    _get_current_dispatch_mode_stack,
+    _pop_mode,
+    _push_mode,
+)
+
+
+def unseen() -> contextlib.AbstractContextManager[Any]:
+    """A context for our own work, of which no mode is told."""
+    return _disable_current_modes()
+
+
+@contextlib.contextmanager
+def above(mode: Any = None) -> Iterator[None]:
+    """A context without the modes that lie above one on the stack, or without any."""
+    taken = []
+    while (stack := _get_current_dispatch_mode_stack()) and stack[-1] is not mode:
+        taken.append(_pop_mode())
+    try:
+        yield
+    finally:
+        for each in reversed(taken):
+            _push_mode(each)
+
+
+def autocasts() -> list[tuple[str, torch.dtype]]:
+    """The kinds of devices for which autocast is on, with its types."""
+    if not torch._C._is_any_autocast_enabled():
+        return []
+    return [(kind, torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
+
+
+def autocast_as(states: list[tuple[str, torch.dtype]]) -> contextlib.ExitStack:
+    """The autocast that was on when the model was called."""
+    stack = contextlib.ExitStack()
+    for kind, dtype in states:
+        stack.enter_context(torch.autocast(kind, dtype=dtype))
+    return stack
