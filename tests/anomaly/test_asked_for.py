@@ -82,3 +82,41 @@ def test_a_line_search_of_scipys_goes_on(policy: str) -> None:
     assert watched.x == plain.x
     assert [event.op for event in w.events] == ["log"]
     assert "by itself" not in format_event(w.events[0], width=200)
+
+
+def diverging(rate: float) -> None:
+    """A functional program, whose parameters are new tensors in each step."""
+    w = np.float32(1.0)
+    for _ in range(20):
+        w = w - np.float32(rate) * rg.func.grad(lambda w: (w**2 - 3.0) ** 2)(w).numpy()
+
+
+def test_a_rate_that_is_too_high_is_told_by_the_history() -> None:
+    event = told(diverging, 3.0)
+    cause = event.cause or ""
+    assert "weights ran away" in cause
+    assert "the gradient norm went" in cause
+    assert event.step is not None
+    assert event.step > 2
+    assert event.remedy == "lr = lr / 10"
+    with watch() as w:
+        diverging(0.03)
+    assert not w.events
+
+
+def test_a_search_of_scipys_has_no_rate() -> None:
+    minimize = pytest.importorskip("scipy.optimize").minimize
+
+    def loss(x: np.ndarray) -> np.ndarray:
+        return np.exp(x).sum()
+
+    def search(*_: object, jac: object, **__: object) -> None:
+        for exponent in (1.0, 10.0, 100.0, 1000.0):
+            jac(np.array([exponent]))  # type: ignore[operator]
+
+    with watch() as w, pytest.warns(AnomalyWarning, match="SciPy was given this"):
+        minimize(loss, [1.0], jac=rg.func.grad(loss), method=search)
+    (event,) = w.events
+    assert (event.op, event.step) == ("exp", 4)
+    assert "ran away" not in (event.cause or "")
+    assert "minimum" in (event.remedy or "")

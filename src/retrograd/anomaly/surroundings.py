@@ -136,6 +136,8 @@ class Surroundings:
             How often gradients were returned instead, as by ``autograd.grad``.
         ``"asked"``
             True if the gradients were asked for, as by ``autograd.grad``: nothing is harmed by that alone.
+        ``"searched_by"``
+            The package whose optimizer wants the gradients, and chooses by itself where to go: ``"scipy"``.
         ``"uninitialised"``
             True if the leaf is known to have been made by ``empty`` or ``to_empty`` and never written.
         ``"clip_grad_norm"``

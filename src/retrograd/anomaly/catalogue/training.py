@@ -400,6 +400,8 @@ def _is_of_large_numbers(scene: Scene) -> bool:
 def runaway(scene: Scene) -> Finding | None:
     if scene.half or not _is_of_large_numbers(scene) or not (evidence := _evidence(scene)):
         return None
+    if scene.context.get("searched_by"):  # which goes far to find out that it is too far
+        return None
     optimizer = _optimizer(scene)
     rate, start = number(optimizer.get("lr")), number(optimizer.get("initial_lr"))
     smaller = f"{_smaller(start or rate, scene.context.get('grown')):g}" if rate else "lr / 10"

@@ -248,12 +248,15 @@ class RetrogradMonitor(Monitor):
         counts = is_step and not self._rehearsing
         if counts:
             self._is_counted = False
+            self._asked.are_no_steps()
             self.watch.remember_loss(losses[0])
+        elif not self._rehearsing:
+            self._asked.begin(outputs, losses[0])
         if not bad or expected.depth:
             return True
         goes_on = False
         try:
-            with self._timed():
+            with self._timed(), contextlib.nullcontext() if counts else self._asked.with_value():
                 goes_on = self._bad_loss(bad, asked=not is_step) != "withhold"
         finally:
             if counts and not goes_on:
@@ -287,7 +290,7 @@ class RetrogradMonitor(Monitor):
     ) -> None:
         # what is done in every step, however short it is, comes first
         if results is not None:
-            self._asked.returned += 1
+            self._asked.returns(results)
         elif not self._rehearsing and state.local.graph_task is None:
             self.watch.step += 1
             self._is_counted = True
@@ -352,7 +355,7 @@ class RetrogradMonitor(Monitor):
         squares = sum(map(sum_of_squares, arrays))
         if self.watch.step <= FIRST and not self._rehearsing:
             self._beginnings.note(leaves)
-        if results is None and not self._rehearsing:
+        if (results is None or self._asked.is_step) and not self._rehearsing:
             self.watch.remember_grad_norm(math.sqrt(squares) if squares >= 0 else squares)
         bad = [] if math.isfinite(squares) else [place for place, array in enumerate(arrays) if not is_finite(array)]
         if not bad:
@@ -383,7 +386,8 @@ class RetrogradMonitor(Monitor):
         leaves = all_leaves(nodes)
         event = self.inquest(edges, asked=asked).of_gradients(leaves, arrays, given)
         inside = state.local.graph_task is not None
-        if (inside or asked) and not self._rehearsing:  # grad() counts no step, nor does a part run again
+        uncounted = inside or (asked and not self._asked.is_step)
+        if uncounted and not self._rehearsing:
             event = replace(event, step=self.watch.step + 1, batch_idx=self.watch.batch_idx)
         self._forget()
         self._keep_weights(edges)
@@ -416,7 +420,7 @@ class RetrogradMonitor(Monitor):
         kept = {node: saved for birth in births for node, saved in birth.before.items()}
         names = names or self._names()
         graph = Graph(edges, kept, self._recorder, frame=names.frame)
-        context = self.context() | (self._asked.context() if asked else {})
+        context = self.context() | self._asked.context(asked)
         return TangentInquest(graph, births, names, context, self.excuses, self._suspects.before)
 
     @property
@@ -555,7 +559,8 @@ class RetrogradMonitor(Monitor):
 
     def context(self) -> dict[str, Any]:
         """What else is known, for the surroundings of an event."""
-        context = {**progress(self.watch), "updates": (updates := self.watch.step - self._is_counted)}
+        updates = self.watch.step - self._is_counted - self._asked.steps
+        context = {**progress(self.watch), "updates": updates}
         context |= self._beginnings.told(updates, self._find_name())
         if self._asked.returned:
             context["returned"] = self._asked.returned
