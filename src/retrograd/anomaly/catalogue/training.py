@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retrograd.anomaly.catalogue._code import Line
-from retrograd.anomaly.catalogue._expression import denominator, named, normal, number, shown, size_of, value
-from retrograd.anomaly.catalogue._reading import completed
+from retrograd.anomaly.catalogue._expression import denominator, first, named, normal, number, shown, size_of, value
+from retrograd.anomaly.catalogue._reading import completed, logarithm_written
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.names import canonical
@@ -102,6 +102,8 @@ def bad_batch(scene: Scene) -> Finding | None:
     if buffers:
         line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
     quotient = _quotient(*assigned) if assigned and scene.event.nan_count else None
+    only_minus = scene.event.neginf_count and not (scene.event.nan_count or scene.event.posinf_count)
+    pole = logarithm_written(called, user) if user is not None and only_minus else None
     fixed = context.get("graphed") or context.get("every")  # a graph's batch is always of one size
     held_by = context.get("held_by")
     drops = scene.event.output_shape != () and not (
@@ -118,10 +120,11 @@ def bad_batch(scene: Scene) -> Finding | None:
         f"{f' The line drops such samples{rest}.' if drops else ''}"
         f"{f' Leave such samples out of what {held_by} is given.' if held_by else ''}"
         f"{' Every sample has one.' if context.get('every') else ''}"
-        f"{' Where its denominator is 0, that line makes NaN of 0 / 0.' if quotient else ''}",
+        f"{' Where its denominator is 0, that line makes NaN of 0 / 0.' if quotient else ''}"
+        f"{f' It is -inf where {first(pole).text} is 0.' if pole is not None else ''}",
         None,
         remedy if drops else None,
-        birth=quotient,
+        birth=quotient or pole,
     )
 
 
@@ -243,8 +246,10 @@ def bad_weight(scene: Scene) -> Finding | None:
     if _leaf(scene) not in ("parameter", "buffer"):
         return None
     name = _name(scene, "weight")
-    updates = max(scene.context.get("updates") or 0, (scene.event.step or 1) - 1)  # those by hand ask nobody
-    returned = scene.context.get("returned")  # gradients, for updates that are no steps
+    returned = scene.context.get("returned")  # gradients, which are steps as well where nothing else is
+    updates = scene.context.get("updates") or 0
+    if updates or not returned:
+        updates = max(updates, (scene.event.step or 1) - 1)  # those by hand ask nobody
     when = f"after {updates} step{'' if updates == 1 else 's'}" if updates else "when training began"
     if returned and not updates:
         when = f"after gradients were returned {_TIMES.get(returned, f'{returned} times')}"
