@@ -7,7 +7,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.anomaly import NaNEvent, watch
-from tests.anomaly.both import line, mended, only_event, run, runs
+from tests.anomaly.both import libraries, line, mended, only_event, run, runs
 
 
 def event_of(text: str, steps: bool = False) -> NaNEvent:
@@ -350,3 +350,15 @@ def test_a_parameter_that_happens_to_be_zero_is_no_mask() -> None:
     assert event.op == "mul"
     assert "log_hazard = log_k + (np.exp(log_k) - 1) * np.log(np.maximum(time, 1e-12))" in (event.remedy or "")
     assert not run("retrograd", mended(HAZARD, event)).events
+
+
+@libraries
+def test_a_count_of_zero_is_made_one(library: str) -> None:
+    text = """
+counts = torch.tensor([3, 0, 5])
+totals = torch.tensor([3.0, 0.0, 1.0], requires_grad=True)
+(totals / counts).sum().backward()  # born here
+"""
+    event = only_event(run(library, text))
+    assert "torch.where(counts == 0, 1, counts)" in (event.remedy or "").replace("rg.", "torch.")
+    assert not run(library, mended(text, event)).events

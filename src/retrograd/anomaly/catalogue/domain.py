@@ -405,7 +405,7 @@ def division_by_zero(scene: Scene) -> Finding | None:
             if is_number(below):
                 return f"{atom(text)} or {1 if isinstance(below.value, int) else scene.eps}"
             test = f"{atom(text)} == 0" if known in (0, None) else f"{spelling.call('abs', text)} < {scene.eps}"
-            return spelling.where(test, scene.eps, text)
+            return spelling.where(test, "1" if "int" in (below.dtype or "") else scene.eps, text)
 
         rewritten = scene.guarded(site, lambda text, _: guard(text))
         if known == 0 and (smoothed := scene.smoothed_root(below, site)) is not None:

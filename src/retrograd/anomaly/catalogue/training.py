@@ -313,14 +313,25 @@ def poisoned_clipping(scene: Scene) -> Finding | None:
         "divides every gradient by it and one bad element becomes NaN in all of them. Let it raise, or skip the "
         "step, and mend the birth of that gradient.",
         rewritten,
-        f"{scene.spelling().library}.nn.utils.clip_grad_norm_({scene.model}.parameters(), {bound}, "
-        "error_if_nonfinite=True)",
+        f"{scene.spelling().library}.nn.utils.clip_grad_norm_({_parameters(scene)}, {bound}, error_if_nonfinite=True)",
     )
 
 
 def _optimizer(scene: Scene) -> dict[str, Any]:
     optimizer = scene.context.get("optimizer")
     return dict(optimizer) if isinstance(optimizer, dict) else {}
+
+
+def _parameters(scene: Scene) -> str:
+    """What the optimizer has been given: the parameters of the model, or the list in the line that has made it."""
+    line = Line.parse(_optimizer(scene).get("code_line"))
+    kind = canonical(str(_optimizer(scene).get("name")))
+    made = next((each for each in line.operations if each.op == kind), None) if line is not None else None
+    given = made.argument(0, "params") if made is not None else None
+    is_list = isinstance(given, ast.List) and not any(isinstance(each, ast.Dict) for each in given.elts)
+    if line is not None and given is not None and is_list and not scene.context.get("model"):
+        return line.text(given)
+    return f"{scene.model}.parameters()"
 
 
 @cause(46, "optimizer's eps is zero")
@@ -347,7 +358,7 @@ def zero_eps(scene: Scene) -> Finding | None:
         f"{why}: the step is {quotient}, and would go into the weight. In float16 eps must be 1e-4 or more; better "
         "keep the weights and the state in float32.",
         rewritten,
-        f"optimizer = {scene.spelling().library}.optim.{name}({scene.model}.parameters(), "
+        f"optimizer = {scene.spelling().library}.optim.{name}({_parameters(scene)}, "
         f"lr={shown(optimizer.get('lr', 1e-3))}, eps={new})",
         optimizer.get("lineno") if rewritten else None,
     )
@@ -424,7 +435,7 @@ def runaway(scene: Scene) -> Finding | None:
         f"visible, not the reason{hides}. Use a smaller learning rate{f' than {rate:g}{raised}' if rate else ''}, warm "
         "it up, or clip the gradient norm before the step.",
         rewritten,
-        f"optimizer = {scene.spelling().library}.optim.{optimizer['name']}({scene.model}.parameters(), "
+        f"optimizer = {scene.spelling().library}.optim.{optimizer['name']}({_parameters(scene)}, "
         f"lr={smaller if rate else '1e-4'})"
         if optimizer.get("name") and not optimizer.get("own")
         else "lr = lr / 10",
@@ -483,7 +494,7 @@ def overflowing_update(scene: Scene) -> Finding | None:
     if not optimizer.get("updating") or scene.kind not in ("overflow", "invalid") or grad is None:
         return None
     name, harmed = optimizer.get("name", "the optimizer"), scene.event.harmed or "the update"
-    clip = f"{scene.spelling().library}.nn.utils.clip_grad_norm_({scene.model}.parameters(), 1.0)"
+    clip = f"{scene.spelling().library}.nn.utils.clip_grad_norm_({_parameters(scene)}, 1.0)"
     lr = number(optimizer.get("lr")) or 0.0
     rate = f" with lr={lr:g}" if lr else ""
     lasting = "" if harmed.startswith("the update") else "; it would stay infinite in all steps to come"
