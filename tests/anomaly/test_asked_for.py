@@ -120,3 +120,43 @@ def test_a_search_of_scipys_has_no_rate() -> None:
     assert (event.op, event.step) == ("exp", 4)
     assert "ran away" not in (event.cause or "")
     assert "minimum" in (event.remedy or "")
+
+
+BATCHES = ([1.0, 2.0], [0.0, 0.0], [2.0, 1.0])
+
+
+def root_mean_square(x: rg.Tensor) -> rg.Tensor:
+    return rg.sqrt((x**2).mean())
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+@pytest.mark.parametrize("steps", [False, True], ids=["once", "steps"])
+def test_an_update_by_hand_that_is_to_be_skipped_changes_nothing(where: str, steps: bool) -> None:
+    weight = {"w": rg.ones(2)}
+
+    def loss(weight: dict[str, rg.Tensor], x: rg.Tensor) -> rg.Tensor:
+        product = weight["w"] * x
+        return rg.log(product).sum() if where == "loss" else root_mean_square(product)
+
+    seen = []
+    with watch(policy="skip_step") as w:
+        batches = [rg.tensor(each) for each in BATCHES]
+        for x in w.steps(batches) if steps else batches:
+            gradients = rg.func.grad(loss)(weight, x)
+            weight = {name: each - 0.1 * gradients[name] for name, each in weight.items()}
+            seen.append(weight["w"].tolist())
+    (event,) = w.events
+    assert (event.op, event.step) == ("log" if where == "loss" else "SqrtBackward0", 2)
+    assert event.reproducible is (True if steps else None)
+    assert seen[1] == seen[0]
+    assert seen[-1] != seen[0]
+    assert np.isfinite(seen).all()
+
+
+def test_gradients_that_are_differentiated_again_keep_their_history() -> None:
+    x = rg.zeros(2, requires_grad=True)
+    with watch(policy="skip_step") as w:
+        (g,) = rg.autograd.grad(root_mean_square(x), x, create_graph=True)
+        g.sum().backward()
+    assert w.events[0].op == "SqrtBackward0"
+    assert g.requires_grad

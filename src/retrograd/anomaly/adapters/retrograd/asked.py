@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import MutableSequence, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+
+import numpy as np
 
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.libraries import is_library, outwards
 from retrograd.anomaly.monitor import Watch
 from retrograd.core import state
 from retrograd.core.node import AccumulateGrad, Node
-from retrograd.core.tensor import Tensor
+from retrograd.core.tensor import Tensor, wrap
 
 
 class Asked:
@@ -37,6 +39,8 @@ class Asked:
         How many of these times the watch counts as steps.
     is_step
         Whether the last one is among them.
+    is_withheld
+        Whether those that are under way belong to an update that may change nothing.
     """
 
     def __init__(self, watch: Watch) -> None:
@@ -48,6 +52,7 @@ class Asked:
         self.returned = 0
         self.steps = 0
         self.is_step = False
+        self.is_withheld = False
 
     def begin(self, outputs: Sequence[Tensor], value: float | None) -> None:
         """Gradients of some outputs are asked for; ``value`` is the number that the first one holds, or None."""
@@ -64,6 +69,13 @@ class Asked:
             self.steps += 1
             self._watch.step += 1
             self._watch.remember_loss(self._value)
+
+    def withhold(self, results: MutableSequence[Tensor | None]) -> None:
+        """Return zeros, so that an update by hand changes nothing; what is differentiated again stays what it is."""
+        self.is_withheld = False
+        for place, each in enumerate(results):
+            if each is not None and not each.requires_grad:
+                results[place] = wrap(np.zeros_like(each._data))
 
     def are_no_steps(self) -> None:
         """``backward`` is called."""

@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -66,7 +66,7 @@ from retrograd.core.tensor import Edge, Tensor, accumulator_of, wrap
 from retrograd.processor import keeps_flags
 
 Root = tuple[Edge, Tensor]
-Returned = Sequence[Tensor | None]
+Returned = MutableSequence[Tensor | None]
 LOOKS = 0.1  # of the watch's budget; noting lines and NumPy's reading of flags take the rest
 
 
@@ -280,6 +280,7 @@ class RetrogradMonitor(Monitor):
         action = (self._asked if asked else self.watch).found(kind, event, exact=self._is_exact)
         if action == "withhold":
             self._withhold(edges)
+            self._asked.is_withheld = asked
         return action
 
     def leaves(self) -> list[Tensor]:
@@ -291,6 +292,10 @@ class RetrogradMonitor(Monitor):
         # what is done in every step, however short it is, comes first
         if results is not None:
             self._asked.returns(results)
+            if self._asked.is_withheld:
+                self._asked.withhold(results)
+                self._forget()
+                return
         elif not self._rehearsing and state.local.graph_task is None:
             self.watch.step += 1
             self._is_counted = True
@@ -374,7 +379,10 @@ class RetrogradMonitor(Monitor):
         if results is not None:
             nodes = [node for (node, _), each in zip(inputs, results, strict=True) if each is not None]
         nodes, arrays = [nodes[place] for place in bad], [arrays[place] for place in bad]
-        return self._bad_gradients(roots, nodes, arrays, asked=results is not None)
+        passes = self._bad_gradients(roots, nodes, arrays, asked=results is not None)
+        if results is not None and not passes:
+            self._asked.withhold(results)
+        return passes
 
     def _bad_gradients(self, roots: Sequence[Root], nodes: list[Node], arrays: Sequence[ndarray], asked: bool) -> bool:
         """Report gradients that are not finite, of some leaves or those asked for; say whether they were let pass."""
