@@ -362,3 +362,16 @@ totals = torch.tensor([3.0, 0.0, 1.0], requires_grad=True)
     event = only_event(run(library, text))
     assert "torch.where(counts == 0, 1, counts)" in (event.remedy or "").replace("rg.", "torch.")
     assert not run(library, mended(text, event)).events
+
+
+def test_a_number_does_not_grow_where_tensors_are_joined() -> None:
+    text = """
+x = torch.tensor([[1.0, 1e30]])
+shift = torch.zeros(2, requires_grad=True)
+a, b = (x + shift).chunk(2, 1)
+z = torch.cat([b, a * 1], 1)
+(z**2).sum().backward()  # born here
+"""
+    event = event_of(text)
+    assert event.op == "pow"
+    assert "grew in cat" not in (event.cause or "")
