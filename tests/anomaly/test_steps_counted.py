@@ -168,3 +168,22 @@ def test_a_step_of_asked_gradients_can_be_recorded() -> None:
             ask(weight, factor, "func")
     (event,) = w.events
     assert (event.op, event.step) == ("log", 2)
+
+
+@pytest.mark.parametrize("how", ["loss", "gradient", "tangent"])
+def test_what_is_asked_for_before_backward_leaves_the_losses_under_their_steps(how: str) -> None:
+    weight = rg.tensor([1.0, 4.0], requires_grad=True)
+    w = watch(policy="record", budget=1.0)
+    with w:
+        for step in range(1, 4):
+            factor = 0.0 if step == 3 else 1.0
+            if how == "tangent":
+                rg.func.jvp(rg.sqrt, (weight.detach() * factor,), (rg.ones(2),))
+            else:
+                inner = rg.log(weight * factor) if how == "loss" else rg.sqrt(weight * factor)
+                rg.autograd.grad(inner.sum(), weight, create_graph=True)
+            (weight * step).sum().backward()
+    event = w.events[0]
+    assert event.step == 3
+    rows = remembered(event)
+    assert [(row["step"], row.get("loss")) for row in rows] == [(1, 5.0), (2, 10.0), (3, None)]

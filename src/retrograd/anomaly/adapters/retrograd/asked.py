@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import MutableSequence, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -87,9 +87,8 @@ class Asked:
                 history.pop()
 
     def with_value(self) -> AbstractContextManager[None]:
-        """A context in which the number that gradients are asked of is in the histories, if that counts as a step."""
-        counts = self._of_number and self._are_steps
-        return self._watch.with_loss(self._value) if counts else nullcontext()
+        """A context in which the present step is in the histories, with what gradients are asked of if that counts."""
+        return self._watch.with_loss(self._value if self._of_number and self._are_steps else None)
 
     @staticmethod
     def context(asked: bool) -> dict[str, Any]:

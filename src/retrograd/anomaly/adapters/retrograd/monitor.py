@@ -256,7 +256,8 @@ class RetrogradMonitor(Monitor):
             return True
         goes_on = False
         try:
-            with self._timed(), contextlib.nullcontext() if counts else self._asked.with_value():
+            is_known = is_step or self._rehearsing  # in the histories
+            with self._timed(), contextlib.nullcontext() if is_known else self._asked.with_value():
                 goes_on = self._bad_loss(bad, asked=not is_step) != "withhold"
         finally:
             if counts and not goes_on:
@@ -327,7 +328,7 @@ class RetrogradMonitor(Monitor):
         kind = harm_of(bad)
         if not bad or not self.watch.listens_to(kind):
             return
-        with self._timed():
+        with self._timed(), contextlib.nullcontext() if self._rehearsing else self.watch.with_loss(None):
             values = [all_samples(each._data) for each in outputs]
             event = self.inquest([]).of_tangents(values, bad[0])
             step = max(self.watch.step + (not self._rehearsing), 1)
@@ -392,10 +393,11 @@ class RetrogradMonitor(Monitor):
         edges = [edge for edge, _ in roots]
         given = [all_samples(each._data) for _, each in roots]
         leaves = all_leaves(nodes)
-        event = self.inquest(edges, asked=asked).of_gradients(leaves, arrays, given)
         inside = state.local.graph_task is not None
-        uncounted = inside or (asked and not self._asked.is_step)
-        if uncounted and not self._rehearsing:
+        uncounted = asked and not inside and not self._asked.is_step and not self._rehearsing
+        with self.watch.with_loss(None) if uncounted else contextlib.nullcontext():
+            event = self.inquest(edges, asked=asked).of_gradients(leaves, arrays, given)
+        if uncounted or (inside and not self._rehearsing):
             event = replace(event, step=self.watch.step + 1, batch_idx=self.watch.batch_idx)
         self._forget()
         self._keep_weights(edges)
