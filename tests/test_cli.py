@@ -388,6 +388,8 @@ def test_a_healthy_run_says_nothing_unless_nothing_was_watched(tmp_path: Path) -
     write(tmp_path / "healthy.py", "import retrograd as rg\nrg.ones(3).requires_grad_().sum().backward()\n")
     write(tmp_path / "idle.py", "print('no training here')")
     assert not retrograd("run", "healthy.py", cwd=tmp_path).stderr
+    write(tmp_path / "asking.py", "import retrograd as rg\nrg.func.grad(lambda x: x.sum())(rg.ones(3))\n")
+    assert not retrograd("run", "asking.py", cwd=tmp_path).stderr
     assert retrograd("run", "idle.py", cwd=tmp_path).stderr == f"{NOTHING_WATCHED}\n"
     own = "import retrograd as rg\nx = rg.ones(2).requires_grad_()\nwith rg.anomaly.watch():\n    x.sum().backward()\n"
     write(tmp_path / "own.py", own)

@@ -82,3 +82,81 @@ def test_a_line_search_of_scipys_goes_on(policy: str) -> None:
     assert watched.x == plain.x
     assert [event.op for event in w.events] == ["log"]
     assert "by itself" not in format_event(w.events[0], width=200)
+
+
+def diverging(rate: float) -> None:
+    """A functional program, whose parameters are new tensors in each step."""
+    w = np.float32(1.0)
+    for _ in range(20):
+        w = w - np.float32(rate) * rg.func.grad(lambda w: (w**2 - 3.0) ** 2)(w).numpy()
+
+
+def test_a_rate_that_is_too_high_is_told_by_the_history() -> None:
+    event = told(diverging, 3.0)
+    cause = event.cause or ""
+    assert "weights ran away" in cause
+    assert "the gradient norm went" in cause
+    assert event.step is not None
+    assert event.step > 2
+    assert event.remedy == "lr = lr / 10"
+    with watch() as w:
+        diverging(0.03)
+    assert not w.events
+
+
+def test_a_search_of_scipys_has_no_rate() -> None:
+    minimize = pytest.importorskip("scipy.optimize").minimize
+
+    def loss(x: np.ndarray) -> np.ndarray:
+        return np.exp(x).sum()
+
+    def search(*_: object, jac: object, **__: object) -> None:
+        for exponent in (1.0, 10.0, 100.0, 1000.0):
+            jac(np.array([exponent]))  # type: ignore[operator]
+
+    with watch() as w, pytest.warns(AnomalyWarning, match="SciPy was given this"):
+        minimize(loss, [1.0], jac=rg.func.grad(loss), method=search)
+    (event,) = w.events
+    assert (event.op, event.step) == ("exp", 4)
+    assert "ran away" not in (event.cause or "")
+    assert "minimum" in (event.remedy or "")
+
+
+BATCHES = ([1.0, 2.0], [0.0, 0.0], [2.0, 1.0])
+
+
+def root_mean_square(x: rg.Tensor) -> rg.Tensor:
+    return rg.sqrt((x**2).mean())
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+@pytest.mark.parametrize("steps", [False, True], ids=["once", "steps"])
+def test_an_update_by_hand_that_is_to_be_skipped_changes_nothing(where: str, steps: bool) -> None:
+    weight = {"w": rg.ones(2)}
+
+    def loss(weight: dict[str, rg.Tensor], x: rg.Tensor) -> rg.Tensor:
+        product = weight["w"] * x
+        return rg.log(product).sum() if where == "loss" else root_mean_square(product)
+
+    seen = []
+    with watch(policy="skip_step") as w:
+        batches = [rg.tensor(each) for each in BATCHES]
+        for x in w.steps(batches) if steps else batches:
+            gradients = rg.func.grad(loss)(weight, x)
+            weight = {name: each - 0.1 * gradients[name] for name, each in weight.items()}
+            seen.append(weight["w"].tolist())
+    (event,) = w.events
+    assert (event.op, event.step) == ("log" if where == "loss" else "SqrtBackward0", 2)
+    assert event.reproducible is (True if steps else None)
+    assert seen[1] == seen[0]
+    assert seen[-1] != seen[0]
+    assert np.isfinite(seen).all()
+
+
+def test_gradients_that_are_differentiated_again_keep_their_history() -> None:
+    x = rg.zeros(2, requires_grad=True)
+    with watch(policy="skip_step") as w:
+        (g,) = rg.autograd.grad(root_mean_square(x), x, create_graph=True)
+        g.sum().backward()
+    assert w.events[0].op == "SqrtBackward0"
+    assert g.requires_grad

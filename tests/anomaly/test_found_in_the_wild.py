@@ -572,7 +572,7 @@ def test_data_with_an_infinity_that_comes_in_later(steps: bool) -> None:
 
 
 def test_a_state_that_gradients_have_moved() -> None:
-    """Returned gradients are no steps; all the same, it is not how training began."""
+    """Gradients that are returned are no updates; all the same, it is not how training began."""
     q = rg.tensor([1.0], requires_grad=True)
     with rg.anomaly.watch(policy="record") as w:
         for k in range(3):

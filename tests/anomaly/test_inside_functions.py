@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import retrograd as rg
 from retrograd.anomaly import diagnose
 from tests.anomaly.both import libraries, line, only_event, run, runs
 
@@ -210,3 +211,26 @@ torch.stack([parts[0] - parts[1]]).squeeze(1).sum().backward()
 def test_a_function_that_is_given_the_parameters_of_many_layers_is_in_none_of_them() -> None:
     event = only_event(run("torch", SEVERAL_LAYERS))
     assert (event.op, event.layer_name) == ("solved", None)
+
+
+IMPLICIT = """
+class Fixed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, A, x):
+        ctx.save_for_backward(A)
+        return x.clone()
+    @staticmethod
+    def backward(ctx, grad):
+        (A,) = ctx.saved_tensors
+        return None, torch.linalg.solve(torch.eye(2) - A, grad)  # born here
+x = torch.ones(2, requires_grad=True)
+Fixed.apply(torch.eye(2), x).sum().backward()
+"""
+
+
+def test_an_error_in_a_backward_is_told_of_the_operation_that_it_has_called() -> None:
+    with pytest.raises(rg.linalg.LinAlgError) as caught:
+        run("retrograd", IMPLICIT)
+    (note,) = caught.value.__notes__
+    assert "The matrix given to solve is singular" in note
+    assert "torch.eye(2) - A + 1e-5" in note

@@ -43,3 +43,13 @@ def test_where_the_line_is_not_found_the_model_has_its_own_name(lib: Any) -> Non
     event = stepped(lib, net, chosen)
     name = "rg" if lib is rg else "torch"
     assert event.remedy == f"optimizer = {name}.optim.Adam(net.parameters(), lr=0.1, eps=1e-8)"
+
+
+def test_parameters_without_a_model_are_those_that_the_optimizer_was_given() -> None:
+    weight, bias = rg.ones(2, requires_grad=True), rg.zeros(2, requires_grad=True)
+    optimizer = rg.optim.Adam([weight, bias], lr=0.1)
+    with rg.anomaly.watch(policy="record") as watch:
+        (weight * 1e30 + bias).sum().backward()
+        optimizer.step()
+    event = only_event(watch)
+    assert event.remedy == "rg.nn.utils.clip_grad_norm_([weight, bias], 1.0)\noptimizer.step()"

@@ -7,7 +7,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.anomaly import NaNEvent, watch
-from tests.anomaly.both import line, mended, only_event, run, runs
+from tests.anomaly.both import libraries, line, mended, only_event, run, runs
 
 
 def event_of(text: str, steps: bool = False) -> NaNEvent:
@@ -254,3 +254,124 @@ def test_remedies_for_torch_are_torchs_whatever_the_file_imports() -> None:
     """NumPy's functions refuse PyTorch's tensors."""
     event = only_event(run("torch", DISTANCES))
     assert "torch.where(" in (event.remedy or "")
+
+
+DIRECTIONS = """
+import numpy as np
+vx = torch.tensor([3.0, 0.0], dtype=torch.float64, requires_grad=True)
+vy = torch.tensor([4.0, 0.0], dtype=torch.float64, requires_grad=True)
+speed = np.sqrt(vx**2 + vy**2)
+loss = (vx / speed + 2 * vy / speed).sum()  # born here
+loss.backward()
+"""
+
+
+def test_a_root_that_is_divided_by_is_mended_where_it_is_taken() -> None:
+    """The root of 0 has no derivative either, which another denominator would leave."""
+    event = event_of(DIRECTIONS)
+    assert event.remedy == "speed = np.sqrt(vx**2 + vy**2 + 1e-12)"
+    assert event.remedy_lineno == line(DIRECTIONS) - 1
+    assert not run("retrograd", mended(DIRECTIONS, event)).events
+
+
+ROTATION = """
+import numpy as np
+w = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+angle = np.linalg.norm(w)
+v = {} * w  # born here
+(v * torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)).sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("quotient", "limit"),
+    [
+        ("np.sin(angle) / angle", 1.0),
+        ("np.sin(angle / 2) / angle", 0.5),
+        ("np.tanh(3 * angle) / (angle * 2)", 1.5),
+        ("np.expm1(angle) / angle", 1.0),
+    ],
+)
+def test_a_quotient_that_tends_to_a_number_has_it_at_zero(quotient: str, limit: float) -> None:
+    text = ROTATION.format(quotient)
+    event = event_of(text)
+    assert event.op == "div"
+    assert "tends to 1" in (event.cause or "")
+    after = mended(text, event) + f"\nassert w.grad.tolist() == [{limit}, {limit} * 2, {limit} * 3]"
+    assert not run("retrograd", after).events
+
+
+def test_a_quotient_of_which_nothing_is_known_is_left_to_the_user() -> None:
+    """The sine is of another variable, which is a multiple by a number that another line has."""
+    text = ROTATION.format("np.sin(half) / angle").replace("v = ", "half = angle / 2\nv = ")
+    event = event_of(text)
+    assert event.remedy == "y = np.where(angle == 0, limit, a / np.where(angle == 0, 1.0, angle))"
+
+
+@pytest.mark.parametrize("number", ["inf", "-inf"])
+def test_an_infinite_observation_is_found_behind_the_nan_that_comes_of_it(number: str) -> None:
+    """The first flag is raised by the difference of two infinities that it has made, an observation later."""
+    text = FILTER.replace('"nan"', f'"{number}"').replace("1.0, 0.0", "torch.ones(()), 0.0")
+    event = event_of(text)
+    assert f"the number {number.replace('i', 'I')} (y)" in (event.cause or "")
+    assert "inference" in (event.note or "")
+
+
+TEMPERATURES = """
+import numpy as np
+counts = np.array([4.0, 0.0, 7.0])
+shape = torch.tensor([2.0, 0.5, 3.0], dtype=torch.float64, requires_grad=True)
+with np.errstate(divide="ignore"):
+    terms = (shape[:, None] - 1) * np.log(counts) - counts  # born here
+terms.sum(1).mean().backward()
+"""
+
+
+@runs
+def test_a_logarithm_of_data_is_mended_where_infinities_of_both_signs_come_of_it(steps: bool) -> None:
+    event = event_of(TEMPERATURES, steps)
+    assert "It is -inf where counts is 0" in (event.cause or "")
+    assert "(shape[:, None] - 1) * np.log(np.maximum(counts, 1e-12)) - counts" in (event.remedy or "")
+    assert not run("retrograd", mended(TEMPERATURES, event)).events
+
+
+HAZARD = """
+import numpy as np
+time = np.array([4.0, 0.0, 7.0])
+log_k = torch.zeros((), dtype=torch.float64, requires_grad=True)
+with np.errstate(divide="ignore"):
+    log_hazard = log_k + (np.exp(log_k) - 1) * np.log(time)  # born here
+log_hazard.sum().backward()
+"""
+
+
+def test_a_parameter_that_happens_to_be_zero_is_no_mask() -> None:
+    event = event_of(HAZARD)
+    assert event.op == "mul"
+    assert "log_hazard = log_k + (np.exp(log_k) - 1) * np.log(np.maximum(time, 1e-12))" in (event.remedy or "")
+    assert not run("retrograd", mended(HAZARD, event)).events
+
+
+@libraries
+def test_a_count_of_zero_is_made_one(library: str) -> None:
+    text = """
+counts = torch.tensor([3, 0, 5])
+totals = torch.tensor([3.0, 0.0, 1.0], requires_grad=True)
+(totals / counts).sum().backward()  # born here
+"""
+    event = only_event(run(library, text))
+    assert "torch.where(counts == 0, 1, counts)" in (event.remedy or "").replace("rg.", "torch.")
+    assert not run(library, mended(text, event)).events
+
+
+def test_a_number_does_not_grow_where_tensors_are_joined() -> None:
+    text = """
+x = torch.tensor([[1.0, 1e30]])
+shift = torch.zeros(2, requires_grad=True)
+a, b = (x + shift).chunk(2, 1)
+z = torch.cat([b, a * 1], 1)
+(z**2).sum().backward()  # born here
+"""
+    event = event_of(text)
+    assert event.op == "pow"
+    assert "grew in cat" not in (event.cause or "")

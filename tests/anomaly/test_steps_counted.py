@@ -107,3 +107,83 @@ def test_a_report_leaves_out_what_no_shown_step_has() -> None:
     event = NaNEvent(kind="invalid", op="log")
     assert "grad_norm" not in format_event(event, width=60, history=history)
     assert "grad_norm" in format_event(event, width=60, history=history[:3])
+
+
+def ask(weight: rg.Tensor, factor: float, how: str) -> None:
+    def loss(w: rg.Tensor) -> rg.Tensor:
+        return rg.log(w * factor).sum() if factor >= 0 else rg.where(w < 0, rg.sqrt(w * 0), 1).sum()
+
+    if how == "grad":
+        rg.autograd.grad(loss(weight), weight)
+    else:
+        rg.func.grad(loss)(weight.detach())
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0], ids=["loss", "gradient"])
+@pytest.mark.parametrize("how", ["grad", "func"])
+def test_gradients_that_are_asked_for_are_steps_of_a_program_without_backward(how: str, factor: float) -> None:
+    weight = rg.tensor([1.0, 4.0], requires_grad=True)
+    w = watch(policy="record", budget=1.0)
+    with w:
+        for each in (1.0, 2.0, factor, 1.0, factor):
+            ask(weight, each, how)
+    assert [event.step for event in w.events] == [3, 5]
+    assert w.step == len(w.loss_history) == len(w.grad_norm_history) == 5
+    rows = remembered(w.events[0])
+    assert [row["step"] for row in rows] == [1, 2, 3]
+    assert [round(row["loss"], 3) for row in rows[:2]] == [1.386, 2.773]
+    assert [round(row["grad_norm"], 3) for row in rows[:2]] == [1.031, 1.031]
+
+
+@pytest.mark.parametrize("how", ["grad", "func"])
+def test_they_are_none_of_a_program_that_calls_backward(how: str) -> None:
+    weight = rg.tensor([1.0, 4.0], requires_grad=True)
+    w = watch(policy="record")
+    with w:
+        for factor in (1.0, 2.0, 0.0):
+            ask(weight, 3.0, how)
+            rg.log(weight * factor).sum().backward()
+    assert [event.step for event in w.events] == [3]
+    assert w.step == len(w.loss_history) == 3
+
+
+def test_derivatives_that_are_differentiated_again_are_no_steps() -> None:
+    def energy(x: rg.Tensor) -> rg.Tensor:
+        return (x**4).sum()
+
+    x = rg.tensor([1.0, 2.0])
+    w = watch()
+    with w:
+        rg.func.grad(lambda x: rg.func.grad(energy)(x).sum())(x)
+        rg.func.hessian(energy)(x)
+        rg.func.jvp(rg.func.grad(energy), (x,), (rg.ones(2),))
+    assert w.step == 1
+
+
+def test_a_step_of_asked_gradients_can_be_recorded() -> None:
+    weight = rg.tensor([1.0, 4.0], requires_grad=True)
+    w = watch(policy="record", from_step=2)
+    with w:
+        for factor in (1.0, 0.0):
+            ask(weight, factor, "func")
+    (event,) = w.events
+    assert (event.op, event.step) == ("log", 2)
+
+
+@pytest.mark.parametrize("how", ["loss", "gradient", "tangent"])
+def test_what_is_asked_for_before_backward_leaves_the_losses_under_their_steps(how: str) -> None:
+    weight = rg.tensor([1.0, 4.0], requires_grad=True)
+    w = watch(policy="record", budget=1.0)
+    with w:
+        for step in range(1, 4):
+            factor = 0.0 if step == 3 else 1.0
+            if how == "tangent":
+                rg.func.jvp(rg.sqrt, (weight.detach() * factor,), (rg.ones(2),))
+            else:
+                inner = rg.log(weight * factor) if how == "loss" else rg.sqrt(weight * factor)
+                rg.autograd.grad(inner.sum(), weight, create_graph=True)
+            (weight * step).sum().backward()
+    event = w.events[0]
+    assert event.step == 3
+    rows = remembered(event)
+    assert [(row["step"], row.get("loss")) for row in rows] == [(1, 5.0), (2, 10.0), (3, None)]

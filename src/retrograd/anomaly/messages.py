@@ -21,6 +21,11 @@ ONCE = (
     "none."
 )
 
+NO_UNDERFLOW = (
+    "The policy for 'underflow' has no effect: this processor keeps no floating-point flags, which alone tell of one. "
+    "Leave it away, or look at what is suspected with (x == 0).any()."
+)
+
 NOT_AGAIN = (
     "The same batch, run again with the same random numbers, gave no such value: something differs between the runs "
     "that was not put back."

@@ -136,6 +136,8 @@ class Surroundings:
             How often gradients were returned instead, as by ``autograd.grad``.
         ``"asked"``
             True if the gradients were asked for, as by ``autograd.grad``: nothing is harmed by that alone.
+        ``"searched_by"``
+            The package whose optimizer wants the gradients, and chooses by itself where to go: ``"scipy"``.
         ``"clip_grad_norm"``
             A dict with ``"total_norm"`` and ``"max_norm"``, and ``"code_line"`` if known, of the clipping that met
             the non-finite gradient.

@@ -6,7 +6,7 @@ boundaries only, and of operations whose floating-point flags NumPy does not rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -51,12 +51,13 @@ class Monitor:
     def after_backward(
         self,
         roots: Sequence[tuple[Edge, Tensor]],
-        results: Sequence[Tensor | None] | None,
+        results: MutableSequence[Tensor | None] | None,
         leaves: Sequence[Tensor],
         inputs: Sequence[Edge] = (),
     ) -> None:
         """Look at the gradients, in the leaves that it reached or returned, before the caller sees them.
 
+        Others may be put in the place of those that are returned.
         ``inputs`` are what those that are returned belong to.
         """
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from retrograd.anomaly.catalogue._code import Line, Site, Written, bare, number_written
+from retrograd.anomaly.catalogue._expression import LOGS
 from retrograd.anomaly.catalogue._where import find, in_order
 from retrograd.anomaly.names import KNOWN
 from retrograd.anomaly.surroundings import Operand, Operation
@@ -128,6 +129,18 @@ def enclosing(site: Site, user: Operation) -> tuple[Operation, ...]:
     """The operations in whose arguments a site stands in its line, innermost first."""
     around = [w for w in site.line.operations if w.node is not site.node and site.line.inside(site.node, w.node)]
     return tuple(Operation(op=w.op, code_line=user.code_line, lineno=user.lineno) for w in reversed(around))
+
+
+def logarithm_written(text: str | None, user: Operation) -> Operation | None:
+    """The logarithm of 0 that an operand of an operation is, as its line has it: NumPy's, of an array."""
+    line = Line.parse(user.code_line)
+    written = [] if line is None else [w for w in line.operations if w.op in LOGS and line.text(w.node) == text]
+    if line is None or not written:
+        return None
+    code_line = user.code_line or ""
+    col = line.column(written[0].node) + len(code_line) - len(code_line.lstrip())
+    argument = Operand(name="input", value=0.0, text=written[0].text(0))
+    return Operation(op=written[0].op, args=(argument,), code_line=code_line, lineno=user.lineno, col=col)
 
 
 def _unmade(operand: Operand) -> bool:

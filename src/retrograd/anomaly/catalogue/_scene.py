@@ -10,7 +10,7 @@ from typing import Any
 
 from retrograd.anomaly.catalogue._alike import alike, decisive
 from retrograd.anomaly.catalogue._code import Line, Site, is_name
-from retrograd.anomaly.catalogue._expression import DIVISIONS, first, normal, number, same, shown, value
+from retrograd.anomaly.catalogue._expression import DIVISIONS, first, maker, normal, number, root, same, shown, value
 from retrograd.anomaly.catalogue._growth import allowed
 from retrograd.anomaly.catalogue._reading import completed, enclosing, producers, reunited
 from retrograd.anomaly.catalogue._spelling import Spelling
@@ -255,6 +255,20 @@ class Scene:
             nodes += [each for each in others if outer is None or site.line.inside(each, outer)]
         spelling = self.spelling(site)
         return site.line.replaced({each: change(site.line.text(each), spelling) for each in nodes})
+
+    def smoothed_root(self, operand: Operand | None, site: Site | None) -> tuple[str | None, int | None] | None:
+        """A line with a small number under the root that an operand at ``site`` is, and its number; None if it is none.
+
+        The root itself has no derivative at 0.
+        """
+        outer = maker(operand, "sqrt", "pow")
+        place = self.site(outer, site) if outer is not None and root(outer) is not None and site is not None else None
+        node = place.written.argument(0, "input") if place is not None else None
+        if outer is None or place is None or node is None:
+            return None
+        line = place.written.line
+        lineno = self.birth.lineno if line is place.line else outer.lineno
+        return line.replaced({node: f"{line.text(node)} + {self.eps}"}), lineno
 
     def replaced_whole(self, site: Site | None, change: Callable[[str], str]) -> str | None:
         """The user's line with an operation changed to another one of its first argument."""

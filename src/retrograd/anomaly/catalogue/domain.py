@@ -395,6 +395,7 @@ def division_by_zero(scene: Scene) -> Finding | None:
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
     name = scene.called(below, "x")
+    lineno, remedy = None, _CHOSEN_AT_ZERO
     if scene.op == "rsqrt":
         rewritten = scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input")
         general = f"y = {spelling.call('rsqrt', f'{name} + {scene.eps}')}"
@@ -404,9 +405,11 @@ def division_by_zero(scene: Scene) -> Finding | None:
             if is_number(below):
                 return f"{atom(text)} or {1 if isinstance(below.value, int) else scene.eps}"
             test = f"{atom(text)} == 0" if known in (0, None) else f"{spelling.call('abs', text)} < {scene.eps}"
-            return spelling.where(test, scene.eps, text)
+            return spelling.where(test, "1" if "int" in (below.dtype or "") else scene.eps, text)
 
         rewritten = scene.guarded(site, lambda text, _: guard(text))
+        if known == 0 and (smoothed := scene.smoothed_root(below, site)) is not None:
+            (rewritten, lineno), remedy = smoothed, _UNDER_THE_ROOT
         general = f"y = a / {atom(guard(name))}"
     sign = "%" if scene.op in ("remainder", "fmod") else "//" if scene.op == "floor_divide" else "/"
     above = 0 if scene.event.born == "NaN" and not scene.backward else "a"  # else it would be infinite
@@ -420,12 +423,15 @@ def division_by_zero(scene: Scene) -> Finding | None:
         what = (
             f"{happened} is infinite, and so is its derivative; the gradient that comes to it is 0, and 0 * inf is NaN"
         )
-    return Finding(
-        f"{what}. If the denominator cannot be negative, add a small eps; otherwise choose what the quotient should be "
-        "at zero.",
-        rewritten,
-        general,
-    )
+    return Finding(f"{what}. {remedy}", rewritten, general, lineno)
+
+
+_CHOSEN_AT_ZERO = (
+    "If the denominator cannot be negative, add a small eps; otherwise choose what the quotient should be at zero."
+)
+_UNDER_THE_ROOT = (
+    "The denominator is a root, whose derivative is infinite there as well: a small number under it keeps both finite."
+)
 
 
 _GAMMA = ("lgamma", "digamma", "polygamma", "mvlgamma", "gamma", "betaln")

@@ -20,6 +20,7 @@ from retrograd.anomaly.catalogue._expression import (
     second,
     value,
 )
+from retrograd.anomaly.catalogue._reading import logarithm_written
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.names import canonical
@@ -268,6 +269,7 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
     if scene.op != "mul" or scene.kind != "invalid" or len(scene.birth.args) < 2:
         return None
     factors = sorted(scene.birth.args[:2], key=lambda operand: abs(value(operand) or 0.0))
+    pole = None
     if (scene.grad if scene.backward else value(factors[0])) != 0 or value(factors[1]) not in _INFINITIES:
         return None
     finite, infinite = (operand.text or operand.leaf_name or f"the {operand.name}" for operand in factors)
@@ -285,6 +287,9 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
         why = f"Look for where {infinite} became infinite: a division by a count of zero, a log of zero, an overflow."
         if _is_entropy(*factors):
             why = "p * log(p) is 0 in the limit where p is 0: have it so by taking the log only where p is not 0."
+        elif factors[0].shape == () and not scene.backward:  # no mask: it will be another number in the next step
+            pole = logarithm_written(factors[1].text, scene.birth)
+            why = why if pole is None else f"It is -inf where {first(pole).text} is 0: keep that above a small number."
         chosen = spelling.where(condition, factors[1].text or "x", "0.0")
         general = f"y = {chosen} * {atom(finite) if factors[0].text else 'mask'}"
         sides = site.written.arguments if site is not None else ()
@@ -298,6 +303,7 @@ def zero_times_infinity(scene: Scene) -> Finding | None:
         f"0 times an infinity is NaN: {happened}. {why}",
         site.line.replaced({place: chosen}) if site and place and (factors[0].text or not is_zero) else None,
         general,
+        birth=pole,
     )
 
 

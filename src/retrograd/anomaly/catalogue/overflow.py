@@ -13,7 +13,7 @@ from retrograd.anomaly.catalogue._code import Line, atom
 from retrograd.anomaly.catalogue._expression import first, normal, same, size_of, source
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.event import was_given_bad
-from retrograd.anomaly.names import is_normalisation
+from retrograd.anomaly.names import TRANSPARENT, is_normalisation
 from retrograd.anomaly.surroundings import Operand, Operation
 
 _PRODUCTS = frozenset(("matmul", "linear", "mul", "einsum"))
@@ -303,7 +303,8 @@ def _where_it_grew(largest: Operand) -> str:
         numbers = [each for each in made.args if not each.constant or each.name in _NUMBERS]
         decisive = max(numbers, key=lambda each: size_of(each) or 0.0, default=None)
         if size is None or decisive is None or (size_of(decisive) or 0.0) < _AS_LARGE * size:
-            return f"It grew in {place}: look at what went in there."
+            went = "was as large before" if made.op in _HANDING_ON else "grew in"
+            return f"It {went} {place}: look at what went in there."
         operand = decisive
     name = _called(operand)
     if operand.requires_grad and operand.leaf_name is None:
@@ -315,6 +316,9 @@ def _where_it_grew(largest: Operand) -> str:
             "updates have done to it (a smaller learning rate, gradients that are clipped before the step)."
         )
     return f"If {name} is data, scale it (zero mean, unit spread); if it was computed, look there for where it grew."
+
+
+_HANDING_ON = TRANSPARENT | {"cat", "flip", "roll", "split", "stack", "unbind"}
 
 
 def _grows_steadily(sizes: Sequence[float | None]) -> TypeGuard[Sequence[float]]:

@@ -197,15 +197,7 @@ def zero_norm(scene: Scene) -> Finding | None:
     built_in = maker(zero, "norm") is not None
     rewritten, lineno = _clamped(scene, site), scene.birth.lineno
     if not built_in:  # the root itself has no derivative at 0
-        outer = maker(zero, "sqrt", "pow")
-        place = scene.site(outer, site) if outer and site else None
-        node = place.written.argument(0, "input") if place else None
-        if outer and place and node is not None:
-            line = place.written.line
-            rewritten = line.replaced({node: f"{line.text(node)} + {scene.eps}"})
-            lineno = scene.birth.lineno if line is place.line else outer.lineno
-        else:
-            rewritten = None
+        rewritten, lineno = scene.smoothed_root(zero, site) or (None, lineno)
     name = scene.called(x, "x")
     happened = "the division gives inf" if scene.kind != "invalid" else "the division gives NaN (0/0)"
     if scene.backward:

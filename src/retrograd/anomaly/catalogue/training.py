@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retrograd.anomaly.catalogue._code import Line
-from retrograd.anomaly.catalogue._expression import denominator, named, normal, number, shown, size_of, value
-from retrograd.anomaly.catalogue._reading import completed
+from retrograd.anomaly.catalogue._expression import denominator, first, named, normal, number, shown, size_of, value
+from retrograd.anomaly.catalogue._reading import completed, logarithm_written
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.names import canonical
@@ -91,6 +91,8 @@ def bad_batch(scene: Scene) -> Finding | None:
         line = f" at the buffer {buffers[0]}, which holds such numbers too and so may have made them,{line or ' and'}"
     place = f", all of them in {context['slice']}," if context.get("slice") else ""
     drops = not (buffers or user) and _may_drop(scene, name)
+    only_minus = scene.event.neginf_count and not (scene.event.nan_count or scene.event.posinf_count)
+    pole = logarithm_written(called, user) if user is not None and only_minus else None
     remedy, rest = _dropped(scene, name, role)
     held_by = context.get("held_by")
     quotient = _quotient(*assigned) if assigned and scene.event.nan_count else None
@@ -101,10 +103,11 @@ def bad_batch(scene: Scene) -> Finding | None:
         f"{f' The line drops such samples{rest}.' if drops else ''}"
         f"{f' Leave such samples out of what {held_by} is given.' if held_by else ''}"
         f"{' Every sample has one.' if context.get('every') else ''}"
-        f"{' Where its denominator is 0, that line makes NaN of 0 / 0.' if quotient else ''}",
+        f"{' Where its denominator is 0, that line makes NaN of 0 / 0.' if quotient else ''}"
+        f"{f' It is -inf where {first(pole).text} is 0.' if pole is not None else ''}",
         None,
         remedy if drops else None,
-        birth=quotient,
+        birth=quotient or pole,
     )
 
 
@@ -264,8 +267,10 @@ def bad_weight(scene: Scene) -> Finding | None:
     if _leaf(scene) not in ("parameter", "buffer"):
         return None
     name = _name(scene, "weight")
-    updates = max(scene.context.get("updates") or 0, (scene.event.step or 1) - 1)  # those by hand ask nobody
-    returned = scene.context.get("returned")  # gradients, for updates that are no steps
+    returned = scene.context.get("returned")  # gradients, which are steps as well where nothing else is
+    updates = scene.context.get("updates") or 0
+    if updates or not returned:
+        updates = max(updates, (scene.event.step or 1) - 1)  # those by hand ask nobody
     when = f"after {updates} step{'' if updates == 1 else 's'}" if updates else "when training began"
     if returned and not updates:
         when = f"after gradients were returned {_TIMES.get(returned, f'{returned} times')}"
@@ -329,14 +334,25 @@ def poisoned_clipping(scene: Scene) -> Finding | None:
         "divides every gradient by it and one bad element becomes NaN in all of them. Let it raise, or skip the "
         "step, and mend the birth of that gradient.",
         rewritten,
-        f"{scene.spelling().library}.nn.utils.clip_grad_norm_({scene.model}.parameters(), {bound}, "
-        "error_if_nonfinite=True)",
+        f"{scene.spelling().library}.nn.utils.clip_grad_norm_({_parameters(scene)}, {bound}, error_if_nonfinite=True)",
     )
 
 
 def _optimizer(scene: Scene) -> dict[str, Any]:
     optimizer = scene.context.get("optimizer")
     return dict(optimizer) if isinstance(optimizer, dict) else {}
+
+
+def _parameters(scene: Scene) -> str:
+    """What the optimizer has been given: the parameters of the model, or the list in the line that has made it."""
+    line = Line.parse(_optimizer(scene).get("code_line"))
+    kind = canonical(str(_optimizer(scene).get("name")))
+    made = next((each for each in line.operations if each.op == kind), None) if line is not None else None
+    given = made.argument(0, "params") if made is not None else None
+    is_list = isinstance(given, ast.List) and not any(isinstance(each, ast.Dict) for each in given.elts)
+    if line is not None and given is not None and is_list and not scene.context.get("model"):
+        return line.text(given)
+    return f"{scene.model}.parameters()"
 
 
 @cause(46, "optimizer's eps is zero")
@@ -363,7 +379,7 @@ def zero_eps(scene: Scene) -> Finding | None:
         f"{why}: the step is {quotient}, and would go into the weight. In float16 eps must be 1e-4 or more; better "
         "keep the weights and the state in float32.",
         rewritten,
-        f"optimizer = {scene.spelling().library}.optim.{name}({scene.model}.parameters(), "
+        f"optimizer = {scene.spelling().library}.optim.{name}({_parameters(scene)}, "
         f"lr={shown(optimizer.get('lr', 1e-3))}, eps={new})",
         optimizer.get("lineno") if rewritten else None,
     )
@@ -421,6 +437,8 @@ def _is_of_large_numbers(scene: Scene) -> bool:
 def runaway(scene: Scene) -> Finding | None:
     if scene.half or not _is_of_large_numbers(scene) or not (evidence := _evidence(scene)):
         return None
+    if scene.context.get("searched_by"):  # which goes far to find out that it is too far
+        return None
     optimizer = _optimizer(scene)
     rate, start = number(optimizer.get("lr")), number(optimizer.get("initial_lr"))
     smaller = f"{_smaller(start or rate, scene.context.get('grown')):g}" if rate else "lr / 10"
@@ -438,7 +456,7 @@ def runaway(scene: Scene) -> Finding | None:
         f"visible, not the reason{hides}. Use a smaller learning rate{f' than {rate:g}{raised}' if rate else ''}, warm "
         "it up, or clip the gradient norm before the step.",
         rewritten,
-        f"optimizer = {scene.spelling().library}.optim.{optimizer['name']}({scene.model}.parameters(), "
+        f"optimizer = {scene.spelling().library}.optim.{optimizer['name']}({_parameters(scene)}, "
         f"lr={smaller if rate else '1e-4'})"
         if optimizer.get("name") and not optimizer.get("own")
         else "lr = lr / 10",
@@ -497,7 +515,7 @@ def overflowing_update(scene: Scene) -> Finding | None:
     if not optimizer.get("updating") or scene.kind not in ("overflow", "invalid") or grad is None:
         return None
     name, harmed = optimizer.get("name", "the optimizer"), scene.event.harmed or "the update"
-    clip = f"{scene.spelling().library}.nn.utils.clip_grad_norm_({scene.model}.parameters(), 1.0)"
+    clip = f"{scene.spelling().library}.nn.utils.clip_grad_norm_({_parameters(scene)}, 1.0)"
     lr = number(optimizer.get("lr")) or 0.0
     rate = f" with lr={lr:g}" if lr else ""
     lasting = "" if harmed.startswith("the update") else "; it would stay infinite in all steps to come"

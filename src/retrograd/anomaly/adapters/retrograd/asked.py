@@ -3,33 +3,97 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import MutableSequence, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
+
+import numpy as np
 
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.libraries import is_library, outwards
 from retrograd.anomaly.monitor import Watch
+from retrograd.core import state
 from retrograd.core.node import AccumulateGrad, Node
+from retrograd.core.tensor import Tensor, wrap
 
 
 class Asked:
-    """What is told of them, and how often they were returned.
+    """What is told of them, how often they were returned, and whether that counts as a step.
 
     An optimizer of SciPy's may leave the point at which they are not finite: the program is not stopped there.
+
+    A program that never calls ``backward`` trains, samples or searches with the gradients that it asks for, so each of
+    a number, that nothing is to be differentiated through, is a step. Once it calls ``backward``, that is: what was
+    asked for before was a part of a step, as of an attack.
 
     Parameters
     ----------
     watch
         Whose policies hold.
+
+    Attributes
+    ----------
+    returned
+        How often gradients were returned.
+    steps
+        How many of these times the watch counts as steps.
+    is_step
+        Whether the last one is among them.
+    is_withheld
+        Whether those that are under way belong to an update that may change nothing.
     """
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self._is_told = False  # that SciPy was given some that are not finite
+        self._are_steps = True
+        self._of_number = False  # whether what is differentiated is one, with vmap around one for each sample
+        self._value: float | None = None  # if it is known
         self.returned = 0
+        self.steps = 0
+        self.is_step = False
+        self.is_withheld = False
 
-    def context(self) -> dict[str, Any]:
-        """What an event says of it."""
-        return {} if _by_scipy() else {"asked": True}
+    def begin(self, outputs: Sequence[Tensor], value: float | None) -> None:
+        """Gradients of some outputs are asked for; ``value`` is the number that the first one holds, or None."""
+        self._of_number = len(outputs) == 1 and outputs[0]._data.size == 1
+        self._value = value
+
+    def returns(self, results: Sequence[Tensor | None]) -> None:
+        """Gradients are returned."""
+        self.returned += 1
+        is_last = state.local.tangents is None and not any(each is not None and each.requires_grad for each in results)
+        self.is_step = self._of_number and self._are_steps and is_last
+        self._of_number = False
+        if self.is_step:
+            self.steps += 1
+            self._watch.step += 1
+            self._watch.remember_loss(self._value)
+
+    def withhold(self, results: MutableSequence[Tensor | None]) -> None:
+        """Return zeros, so that an update by hand changes nothing; what is differentiated again stays what it is."""
+        self.is_withheld = False
+        for place, each in enumerate(results):
+            if each is not None and not each.requires_grad:
+                results[place] = wrap(np.zeros_like(each._data))
+
+    def are_no_steps(self) -> None:
+        """``backward`` is called."""
+        self._are_steps = False
+        counted, self.steps = self.steps, 0
+        self._watch.step -= counted
+        for history in (self._watch.loss_history, self._watch.grad_norm_history):
+            for _ in range(min(counted, len(history))):
+                history.pop()
+
+    def with_value(self) -> AbstractContextManager[None]:
+        """A context in which the present step is in the histories, with what gradients are asked of if that counts."""
+        return self._watch.with_loss(self._value if self._of_number and self._are_steps else None)
+
+    @staticmethod
+    def context(asked: bool) -> dict[str, Any]:
+        """What an event says of who wants gradients, and whether they were asked for."""
+        return {"searched_by": "scipy"} if _by_scipy() else {"asked": True} if asked else {}
 
     def is_left_alone(self) -> bool:
         """Whether it is SciPy that asks, and all has been said."""

@@ -369,7 +369,11 @@ class Describer:
         )
 
     def failure(self, birth: Birth, error: BaseException) -> NaNEvent:
-        """The event of an operation that raised an error."""
+        """The event of an operation that raised an error; where a Function's backward has called it, of that one."""
+        inside = birth.inside
+        if inside is not None and inside.op is not None:
+            inside.modules, inside.led = birth.modules, birth.led
+            return self.failure(inside, error)
         arguments = named(birth.op, birth.operands)
         if birth.node is not None:
             operation = self.operations.of_node(birth.node, known=self.saved_by(birth, birth.node))

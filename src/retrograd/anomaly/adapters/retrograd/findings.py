@@ -28,7 +28,7 @@ from retrograd.anomaly.adapters.retrograd.elements import (
     statistics,
 )
 from retrograd.anomaly.adapters.retrograd.gradients import GradientSearch
-from retrograd.anomaly.adapters.retrograd.graph import Graph
+from retrograd.anomaly.adapters.retrograd.graph import Graph, filled
 from retrograd.anomaly.adapters.retrograd.lost import Lost, lost_data
 from retrograd.anomaly.adapters.retrograd.replay import birth_of_call
 from retrograd.anomaly.adapters.retrograd.source import is_number_given, text_given
@@ -90,7 +90,8 @@ class Inquest:
                 event = next((self._after_another(birth, event) for birth, event in found if event), None)
             event = event or self._data(is_bad, "loss")
             event = event or (self._lost(holds_nan) if holds_nan(loss) else None) or self._lost(is_bad)
-            return event or self._placed() or self._suspected(loss) or self._only_lost(loss)
+            event = event or self._placed() or self._suspected(loss)
+            return event or self._only_lost(holds_nan if holds_nan(loss) else is_bad)
 
         return self._found(search) or self._unknown(loss, "loss")
 
@@ -100,6 +101,7 @@ class Inquest:
             return event
         if any(map(holds_infinity, birth.operands)):
             of_data = self._lost(holds_infinity) or self._data(holds_infinity, "loss")
+            of_data = of_data or self._data(is_bad, "loss") or self._only_lost(is_bad)
             if of_data is not None:
                 return of_data
         earlier = itertools.takewhile(lambda each: each is not birth, self.births)
@@ -253,23 +255,22 @@ class Inquest:
                     return event
         return None
 
-    def _lost_to_blame(self, loss: ndarray) -> list[tuple[OpNode, str]]:
-        """The arguments that nobody has kept and that may have been bad.
+    def _lost_to_blame(self, wanted: Callable[[Any], bool]) -> list[tuple[OpNode, str]]:
+        """The arguments that nobody has kept and that may have been bad as is ``wanted``.
 
         Those of the first operation whose result is known to be bad, or else of all whose result is not finite as far
         as is known.
         """
         lost = [(node, param) for node, param in self.graph.lost() if not is_number_given(node, param)]
-        wanted = holds_nan if holds_nan(loss) else is_bad
-        first = next((node for node in self.graph.nodes if wanted(self.graph.results(node))), None)
+        first = next((node for node in self.graph.nodes if any(map(wanted, self.graph.results(node)))), None)
         of_first = [(node, param) for node, param in lost if node is first]
         return of_first or [each for each in lost if is_bad(results := self.graph.results(each[0])) or not results]
 
-    def _only_lost(self, loss: ndarray) -> NaNEvent | None:
+    def _only_lost(self, wanted: Callable[[Any], bool]) -> NaNEvent | None:
         """The one argument that nobody has kept, where nothing else is not known to have been finite."""
-        number = np.nan if holds_nan(loss) else np.inf
-        found = self._lost_to_blame(loss)
+        found = self._lost_to_blame(wanted)
         for node, param in found if len(found) == 1 else ():
+            number = self._supposed(node, param, wanted)
             trial = self.graph.supposing(node, param, number)
             path, text = trial.spreads(node, trial.results(node)), text_given(node, param)
             birth = next((birth for each, birth in given_numbers(trial) if each is node), None)
@@ -279,6 +280,18 @@ class Inquest:
                 if event is not None:
                     return replace(with_context(event, inferred=True), note=_ONLY_LOST.format(text))
         return None
+
+    def _supposed(self, node: OpNode, param: str, wanted: Callable[[Any], bool]) -> float:
+        """NaN or the infinity that a lost argument held, by what came of it."""
+        made = next((each for each in self.graph.results(node) if wanted(each)), None)
+        if wanted is holds_nan:
+            return np.nan
+        for number in (np.inf, -np.inf):
+            arguments = {name: filled(value, 1.0) for name, value in self.graph.arguments(node).items()}
+            supposed = self.graph.compute(node, {**arguments, param: number})
+            if made is not None and supposed and bool((np.isinf(made) & (supposed[0] == made)).any()):
+                return number
+        return np.inf
 
     def _placed(self) -> NaNEvent | None:
         """An infinity that a mask or a number has written on purpose, and that came through all the same."""
@@ -434,7 +447,8 @@ class Inquest:
     def _unknown(self, data: ndarray, harmed: str, leaves: Sequence[AccumulateGrad] = ()) -> NaNEvent:
         """Nothing was found: say what is known, the last place before the harm among it."""
         users = [node for leaf in leaves[:1] for node in self.graph.consumers[leaf]]
-        unkept, param = next(iter(self._lost_to_blame(data)), (None, "")) if harmed == "loss" else (None, "")
+        blamed = self._lost_to_blame(holds_nan if holds_nan(data) else is_bad) if harmed == "loss" else []
+        unkept, param = next(iter(blamed), (None, ""))
         last = users or ([edge[0] for edge in self.graph.roots] if unkept is None else [unkept])
         hint = (
             "" if unkept is None else _UNKEPT.format(public_name(unkept.op), text_given(unkept, param) or "something")

@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -56,6 +56,7 @@ from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.flags import Flags
 from retrograd.anomaly.libraries import depth_of_user
+from retrograd.anomaly.messages import NO_UNDERFLOW
 from retrograd.anomaly.monitor import AnomalyWarning, Watch
 from retrograd.anomaly.names import canonical, is_normalisation
 from retrograd.anomaly.policies import are_among
@@ -67,7 +68,7 @@ from retrograd.core.tensor import Edge, Tensor, accumulator_of, wrap
 from retrograd.processor import keeps_flags
 
 Root = tuple[Edge, Tensor]
-Returned = Sequence[Tensor | None]
+Returned = MutableSequence[Tensor | None]
 LOOKS = 0.1  # of the watch's budget; noting lines and NumPy's reading of flags take the rest
 
 
@@ -104,7 +105,7 @@ class RetrogradMonitor(Monitor):
         self._running = True
         self.looks = not keeps_flags()
         if self.looks and self.watch.listens_to("underflow"):
-            warnings.warn(_NO_UNDERFLOW, AnomalyWarning, stacklevel=depth_of_user())
+            warnings.warn(NO_UNDERFLOW, AnomalyWarning, stacklevel=depth_of_user())
         self._outer = state.set_monitor(self)
 
     def stop(self) -> None:
@@ -250,12 +251,16 @@ class RetrogradMonitor(Monitor):
         counts = is_step and not self._rehearsing
         if counts:
             self._is_counted = False
+            self._asked.are_no_steps()
             self.watch.remember_loss(losses[0])
+        elif not self._rehearsing:
+            self._asked.begin(outputs, losses[0])
         if not bad or expected.depth:
             return True
         goes_on = False
         try:
-            with self._timed():
+            is_known = is_step or self._rehearsing  # in the histories
+            with self._timed(), contextlib.nullcontext() if is_known else self._asked.with_value():
                 goes_on = self._bad_loss(bad, asked=not is_step) != "withhold"
         finally:
             if counts and not goes_on:
@@ -279,6 +284,7 @@ class RetrogradMonitor(Monitor):
         action = (self._asked if asked else self.watch).found(kind, event, exact=self._is_exact)
         if action == "withhold":
             self._withhold(edges)
+            self._asked.is_withheld = asked
         return action
 
     def leaves(self) -> list[Tensor]:
@@ -289,7 +295,11 @@ class RetrogradMonitor(Monitor):
     ) -> None:
         # what is done in every step, however short it is, comes first
         if results is not None:
-            self._asked.returned += 1
+            self._asked.returns(results)
+            if self._asked.is_withheld:
+                self._asked.withhold(results)
+                self._forget()
+                return
         elif not self._rehearsing and state.local.graph_task is None:
             self.watch.step += 1
             self._is_counted = True
@@ -321,7 +331,7 @@ class RetrogradMonitor(Monitor):
         kind = harm_of(bad)
         if not bad or not self.watch.listens_to(kind):
             return
-        with self._timed():
+        with self._timed(), contextlib.nullcontext() if self._rehearsing else self.watch.with_loss(None):
             values = [all_samples(each._data) for each in outputs]
             event = self.inquest([]).of_tangents(values, bad[0])
             step = max(self.watch.step + (not self._rehearsing), 1)
@@ -353,7 +363,10 @@ class RetrogradMonitor(Monitor):
         arrays = [all_samples(each._data) for each in grads if each is not None]
         squares = sum(map(sum_of_squares, arrays))
         if not self._rehearsing:
-            self._note_sizes(leaves, None if results is not None else squares)
+            if self.watch.step <= FIRST:
+                self._beginnings.note(leaves)
+            if results is None or self._asked.is_step:
+                self.watch.remember_grad_norm(math.sqrt(squares) if squares >= 0 else squares)
         bad = [] if math.isfinite(squares) else [place for place, array in enumerate(arrays) if not is_finite(array)]
         if not bad:
             self._fine_gradients([edge for edge, _ in roots], leaves)
@@ -368,14 +381,10 @@ class RetrogradMonitor(Monitor):
         if results is not None:
             nodes = [node for (node, _), each in zip(inputs, results, strict=True) if each is not None]
         nodes, arrays = [nodes[place] for place in bad], [arrays[place] for place in bad]
-        return self._bad_gradients(roots, nodes, arrays, asked=results is not None)
-
-    def _note_sizes(self, leaves: Sequence[Tensor], squares: float | None) -> None:
-        """Note how large leaves are in the first steps, and gradients, whose sum of squares is None if returned."""
-        if self.watch.step <= FIRST:
-            self._beginnings.note(leaves)
-        if squares is not None:
-            self.watch.remember_grad_norm(math.sqrt(squares) if squares >= 0 else squares)
+        passes = self._bad_gradients(roots, nodes, arrays, asked=results is not None)
+        if results is not None and not passes:
+            self._asked.withhold(results)
+        return passes
 
     def _fine_gradients(self, edges: Sequence[Edge], leaves: Sequence[Tensor]) -> None:
         """Gradients are finite: tell of births that did no harm, and of gradients that have grown."""
@@ -391,9 +400,11 @@ class RetrogradMonitor(Monitor):
         edges = [edge for edge, _ in roots]
         given = [all_samples(each._data) for _, each in roots]
         leaves = all_leaves(nodes)
-        event = self.inquest(edges, asked=asked).of_gradients(leaves, arrays, given)
         inside = state.local.graph_task is not None
-        if (inside or asked) and not self._rehearsing:  # grad() counts no step, nor does a part run again
+        uncounted = asked and not inside and not self._asked.is_step and not self._rehearsing
+        with self.watch.with_loss(None) if uncounted else contextlib.nullcontext():
+            event = self.inquest(edges, asked=asked).of_gradients(leaves, arrays, given)
+        if uncounted or (inside and not self._rehearsing):
             event = replace(event, step=self.watch.step + 1, batch_idx=self.watch.batch_idx)
         self._forget()
         self._keep_weights(edges)
@@ -421,12 +432,11 @@ class RetrogradMonitor(Monitor):
         asked: bool = False,
     ) -> TangentInquest:
         """Prepare to look for the cause of something behind some edges, whose gradients may have been asked for."""
-        if births is None:
-            births = self._births
+        births = self._births if births is None else births
         kept = {node: saved for birth in births for node, saved in birth.before.items()}
         names = names or self._names()
         graph = Graph(edges, kept, self._recorder, frame=names.frame)
-        context = self.context() | (self._asked.context() if asked else {})
+        context = self.context() | self._asked.context(asked)
         return TangentInquest(graph, births, names, context, self.excuses, self._suspects.before)
 
     @property
@@ -568,7 +578,8 @@ class RetrogradMonitor(Monitor):
 
     def context(self) -> dict[str, Any]:
         """What else is known, for the surroundings of an event."""
-        context = {**progress(self.watch), "updates": (updates := self.watch.step - self._is_counted)}
+        updates = self.watch.step - self._is_counted - self._asked.steps
+        context = {**progress(self.watch), "updates": updates}
         context |= self._beginnings.told(updates, self._find_name())
         if self._asked.returned:
             context["returned"] = self._asked.returned
@@ -581,12 +592,6 @@ class RetrogradMonitor(Monitor):
             yield
         finally:
             self.watch.spent(time.perf_counter() - start)
-
-
-_NO_UNDERFLOW = (
-    "The policy for 'underflow' has no effect: this processor keeps no floating-point flags, which alone tell of one. "
-    "Leave it away, or look at what is suspected with (x == 0).any()."
-)
 
 
 def _on_flag(kind: str, frame: FrameType, function: str) -> bool:
