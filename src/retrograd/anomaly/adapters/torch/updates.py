@@ -23,7 +23,7 @@ from retrograd.anomaly.adapters.torch.gradients import kind_of
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.recording import unseen
 from retrograd.anomaly.adapters.torch.recordings import Recordings
-from retrograd.anomaly.adapters.torch.snapshot import BeforeUpdate
+from retrograd.anomaly.adapters.torch.undoing import BeforeUpdate
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.half import vanishes
