@@ -53,6 +53,11 @@ class Copies:
         self._tensors = [each.detach() for each in tensors]
         self.kept = copied(self._tensors)
 
+    def of(self, tensor: Tensor | None) -> Tensor | None:
+        """What a tensor was; itself if it is none of them."""
+        pairs = zip(self._tensors, self.kept, strict=True)
+        return next((kept for each, kept in pairs if tensor is not None and each.is_set_to(tensor)), tensor)
+
     def restore(self) -> None:
         for tensor, kept in zip(self._tensors, self.kept, strict=True):
             with contextlib.suppress(RuntimeError):  # what cannot be written to, as an expanded leaf, is what it was
