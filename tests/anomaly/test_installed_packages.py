@@ -202,6 +202,19 @@ def test_the_message_has_the_line_that_led_there(library: str, package: str) -> 
 
 
 @pytest.mark.parametrize("library", ["torch"])
+def test_the_line_that_called_the_model_has_not_led_to_what_was_called_after_it(package: str) -> None:
+    module = importlib.import_module(package)
+    model = torch.nn.Linear(1, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watch(model, optimizer, policy="record") as w:
+        p = model(torch.zeros(2, 1))
+        loss = module.entropy(p)
+        loss.backward()
+    event = only_event(w)
+    assert (event.op, event.function, event.called_from) == ("log", "entropy", None)
+
+
+@pytest.mark.parametrize("library", ["torch"])
 def test_bad_data_are_told_where_the_program_gives_them_to_a_package(package: str) -> None:
     model = importlib.import_module(package).Model(1.0)
     data = [(torch.ones(3, 2), torch.ones(3))]

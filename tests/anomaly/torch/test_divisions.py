@@ -37,6 +37,25 @@ def test_the_update_is_left_out(kind: type[torch.optim.Optimizer]) -> None:
     assert diagnose(event).number == 46
 
 
+def test_a_gradient_that_the_step_overwrites_is_told_as_it_was() -> None:
+    class Scaling(torch.optim.Optimizer):
+        def __init__(self, params: Any, **options: Any) -> None:
+            super().__init__(params, options)
+
+        @torch.no_grad()
+        def step(self, closure: Any = None) -> None:  # type: ignore[override]
+            for group in self.param_groups:
+                for param in group["params"]:
+                    param.grad.div_(param.grad.pow(2).sqrt().add_(group["eps"]))
+                    param.add_(param.grad, alpha=-group["lr"])
+
+    w, change, _ = stepped("skip_step", Scaling)
+    assert not change.any()
+    assert w.event.operands["grad"] == 0
+    assert diagnose(w.event).number == 46
+    assert w.event.remedy == "optimizer = Scaling(table.parameters(), lr=0.1, eps=1e-8)"  # torch has none of this name
+
+
 def test_raise_leaves_the_weights_clean() -> None:
     torch.manual_seed(0)
     table = nn.Embedding(4, 3)

@@ -37,6 +37,36 @@ def test_a_result_that_nothing_has_kept(name: str) -> None:
     torch.testing.assert_close(calls[result.grad_fn].outputs[0], result.detach())
 
 
+DERIVED: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "relu": torch.relu,
+    "softplus": F.softplus,
+    "gelu": F.gelu,
+    "elu": F.elu,
+    "logsigmoid": F.logsigmoid,
+    "leaky_relu": F.leaky_relu,
+    "softmax": lambda x: x.softmax(0),
+    "log_softmax": lambda x: x.log_softmax(0),
+}
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_a_derivative_that_can_be_differentiated_again(name: str) -> None:
+    """Its node saves results of the operation, as ``output``, which are none of its own."""
+    x = torch.rand(4, requires_grad=True)
+    weight = torch.rand(4, requires_grad=True)
+    inner = DERIVED[name](x)
+    (derivative,) = torch.autograd.grad((inner * weight).sum(), x, create_graph=True)
+    result = derivative * 2
+    calls = calls_of({node: saved_by(node) for node in nodes_behind([result.grad_fn])}, {}, lambda seq: None)
+    read = calls[derivative.grad_fn].outputs[0]
+    assert read is not None or name in ("softmax", "log_softmax", "logsigmoid", "leaky_relu")  # which save too little
+    for found, true in ((read, derivative), (inner.grad_fn in calls and calls[inner.grad_fn].outputs[0], inner)):
+        if isinstance(found, Tensor):
+            torch.testing.assert_close(found, true.detach())
+
+
 class Shell:
     """What torch keeps, up to version 2.12, of a user's Function whose result is gone: asked for more it may crash."""
 

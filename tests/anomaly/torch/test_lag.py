@@ -299,7 +299,7 @@ def test_an_optimizer_that_cannot_be_held_back_is_waited_for() -> None:
 
         def step(self, closure: Any = None) -> None:  # type: ignore[override]
             super().step()
-            self.state[self.param_groups[0]["params"][0]]["seen"] = [1]
+            self.state[self.param_groups[0]["params"][0]]["seen"] = torch.eye(2).to_sparse()
 
     net = Net()
     optimizer = Strange(net.parameters(), 0.1)

@@ -162,3 +162,32 @@ def test_what_a_model_was_given_by_keyword() -> None:
         model(given=rows.table).backward()
     event = only_event(w)
     assert (event.kind, list(event.operands)) == ("leaf", ["rows.table"])
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_data_that_get_a_gradient_are_no_parameter(steps: bool) -> None:
+    """As positions do whose forces are computed, or images that are to be explained."""
+    net = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    batches = [torch.ones(4, 3), torch.ones(4, 3)]
+    batches[1][2, 0] = torch.nan
+    with rg.anomaly.watch(policy="record") as w:
+        for positions in w.steps(batches) if steps else batches:
+            positions.requires_grad_()
+            energy = net(positions).sum()
+            energy.backward()
+            optimizer.step()
+    event = w.events[0]
+    assert (event.kind, event.index) == ("leaf", (2, 0))
+    assert event.surroundings.context["leaf"] == "batch"
+    assert event.remedy == "positions = positions[torch.isfinite(positions).reshape(len(positions), -1).all(1)]"
+
+
+def test_what_an_optimizer_updates_is_a_parameter_whoever_has_made_it() -> None:
+    weight = torch.tensor([1.0, torch.nan], requires_grad=True)
+    other = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([other, weight], lr=0.1)
+    with rg.anomaly.watch(policy="record") as w:
+        (weight * other).sum().backward()
+        optimizer.step()
+    assert w.events[0].surroundings.context["leaf"] == "parameter"

@@ -30,9 +30,16 @@ def _own_monitor(watch: Any) -> Any:
 
 
 def _library(thing: Any) -> str:
-    """The library that a model or an optimizer belongs to, by its base classes."""
-    roots = {each.__module__.partition(".")[0] for each in type(thing).__mro__}
+    """The library that a model or an optimizer belongs to, by its base classes and by those of what it updates."""
+    groups = getattr(thing, "param_groups", None) or ()
+    classes = [base for each in (thing, *_first_of(groups)) for base in type(each).__mro__]
+    roots = {each.__module__.partition(".")[0] for each in classes}
     return "torch" if "torch" in roots else "retrograd"
+
+
+def _first_of(groups: Any) -> Any:
+    """The first parameter of an optimizer, which need not be of a class that the library knows."""
+    return next((group["params"][:1] for group in groups if group["params"]), ())
 
 
 def adapter_of(model: Any) -> Any:

@@ -332,8 +332,8 @@ def empty_mean(scene: Scene) -> Finding | None:
     if not counted or made_from(first(scene.birth), "sum") is None:
         return None
     total = maker(zero, "sum")
-    if (total is not None and squared(first(total)) is not None) or value(first(scene.birth)) not in (0, None):
-        return None  # a sum of squares, or one of something that is there
+    if (total is not None and _are_no_ones(first(total), scene)) or value(first(scene.birth)) not in (0, None):
+        return None  # or the sum of something that is there
     site = scene.site(scene.birth)
     rewritten = (
         scene.replaced(site, 1, lambda text, _: f"max({text}, 1)", "other")
@@ -341,6 +341,15 @@ def empty_mean(scene: Scene) -> Finding | None:
         else _clamped(scene, site, "1")
     )
     return Finding(_EMPTY, rewritten, f"y = x.sum() / {scene.spelling(site).clamp('count', '1')}")
+
+
+def _are_no_ones(summed: Operand, scene: Scene) -> bool:
+    """Whether what was summed counts nothing: squares, weights that may be fractions, or the dividend itself."""
+    weights = maker(summed, *_WEIGHTS)
+    return squared(summed) is not None or weights is not None or same(summed, first(scene.birth))
+
+
+_WEIGHTS = ("abs", "exp", "relu", "sigmoid", "softmax", "softplus")
 
 
 def _mean_of_nothing(scene: Scene) -> Finding | None:

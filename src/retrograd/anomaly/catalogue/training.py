@@ -359,9 +359,10 @@ def _parameters(scene: Scene) -> str:
 def zero_eps(scene: Scene) -> Finding | None:
     optimizer = _optimizer(scene)
     eps = number(optimizer.get("eps"))
-    if not optimizer.get("updating") or not scene.squares_gradients or eps is None:
+    if not optimizer.get("updating") or eps is None or not vanishes(eps, scene.half) or scene.kind == "overflow":
         return None
-    if not vanishes(eps, scene.half) or scene.kind == "overflow":
+    grad = number(scene.event.operands.get("grad"))
+    if not scene.squares_gradients and (grad != 0 or scene.kind != "invalid"):
         return None
     name = optimizer.get("name", "Adam")
     new = "1e-4" if scene.half else "1e-8"
@@ -369,18 +370,19 @@ def zero_eps(scene: Scene) -> Finding | None:
     written = next((w for w in line.operations if w.op == canonical(str(name))), None) if line else None
     rewritten = line.replaced({written.node: written.with_keyword("eps", new)}) if line and written else None
     why = "is 0" if eps == 0 else f"of {eps:g} rounds to 0 in float16"
-    grad = number(scene.event.operands.get("grad"))
     if grad:
         so_far, quotient = f"The square of this gradient, {grad:.3g}, is 0 in {scene.dtype}", "its quotient by 0, Inf"
     else:
         so_far, quotient = "This gradient has been 0 so far", "0/0, NaN"
+    root = "the root of the mean or the sum of the squared gradients"
+    divisor = root if scene.squares_gradients else "what it has computed of the gradients, a norm or a root of squares"
     return Finding(
-        f"{name} divides by the root of the mean or the sum of the squared gradients, plus eps. {so_far} and eps "
+        f"{name} divides by {divisor}, plus eps. {so_far} and eps "
         f"{why}: the step is {quotient}, and would go into the weight. In float16 eps must be 1e-4 or more; better "
         "keep the weights and the state in float32.",
         rewritten,
-        f"optimizer = {scene.spelling().library}.optim.{name}({_parameters(scene)}, "
-        f"lr={shown(optimizer.get('lr', 1e-3))}, eps={new})",
+        f"optimizer = {'' if optimizer.get('own') else f'{scene.spelling().library}.optim.'}{name}"
+        f"({_parameters(scene)}, lr={shown(optimizer.get('lr', 1e-3))}, eps={new})",
         optimizer.get("lineno") if rewritten else None,
     )
 

@@ -327,7 +327,8 @@ class Describer:
         if member is not None:
             role = "buffer" if self.names.is_buffer(member) else "parameter"
         else:
-            role = "parameter" if tensor.requires_grad else "target" if "target" in argument.name else "batch"
+            learned = tensor.requires_grad and not self.names.is_left_by_optimizers(itself)
+            role = "parameter" if learned else "target" if "target" in argument.name else "batch"
         is_data = role in ("batch", "target")
         call = origin.call
         holder = self.names.holder(itself) if is_data else None

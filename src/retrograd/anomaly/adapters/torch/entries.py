@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable
+from string import digits
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ _NO_PARAMETERS = re.compile(r"_sym_|^(?:result|output)\d*$|total_weight|source_d
 def entry_of(node: Any, saved: Iterable[str]) -> Any:
     """The dispatcher's entry that made a node: the one with its name whose tensors match the edges and whose other
     parameters match what was saved."""
-    stem = re.sub(r"Backward\d*", "", node.name()).replace("_", "").lower()
+    stem = stem_of(node).replace("_", "").lower()
     saved = {name for name in saved if not re.search(_NO_PARAMETERS, name)}
     edges = len(node.next_functions)
     for name in _entries().get(stem, []) + _entries().get(f"{stem}forward", []):
@@ -40,6 +41,12 @@ def entry_of(node: Any, saved: Iterable[str]) -> Any:
             if several or len(needed) <= edges <= len(tensors):
                 return overload
     return None
+
+
+def stem_of(node: Any) -> str:
+    """What a node's name has of its operation's: ``"Tanh"``, or ``"TanhBackward"`` of the node of a derivative."""
+    stem, _, rest = node.name().rpartition("Backward")  # "DiagonalBackward0_copy" has more behind it
+    return stem + rest.lstrip(digits)
 
 
 def writing_entry(name: str, edges: int) -> Any:

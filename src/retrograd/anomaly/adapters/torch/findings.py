@@ -306,14 +306,15 @@ class Findings:
         event = self._describer.event(origin, harmed=harmed, context=context)
         doubt = None if origin.sure else NOT_SURE
         where = self._where_instead(event) or self._where_else(call.forward or call)
-        event = replace(event, called_from=event.called_from or self._called_from(event))
+        event = replace(event, called_from=event.called_from or self._called_from(event, call))
         return with_note(event, doubt, where, self._note)
 
-    def _called_from(self, event: NaNEvent) -> dict[str, Any] | None:
-        """The program's own line that called a model last, if an operation lies in what is not the program's own."""
+    def _called_from(self, event: NaNEvent, call: Call) -> dict[str, Any] | None:
+        """The program's own line that called the model, if an operation in it is not written in the program's code."""
         if event.filename is None or package_of(event.filename) is None:
             return None
-        places = (call.place for call in reversed(self._calls.kept()))
+        seq = (call.forward or call).seq
+        places = (each.place for each in reversed(self._calls.kept()) if seq is None or each.has_made(seq))
         return next((own_line(*place) for place in places if place is not None and is_own(place[0])), None)
 
     def _made_again(self, origin: Origin) -> tuple[Made | None, Origin]:

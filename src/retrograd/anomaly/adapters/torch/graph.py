@@ -22,6 +22,7 @@ from retrograd.anomaly.adapters.torch.entries import (
     entry_of,
     is_list,
     is_needed,
+    stem_of,
     with_edge,
     writing_entry,
 )
@@ -172,8 +173,9 @@ def _call(node: Any, saved: dict[str, Any], overload: Any, calls: dict[Any, Call
     """The record of a node; results of earlier nodes that it saved become known."""
     arguments = list(_arguments(node, saved, overload, calls))
     outputs: list[Any] = [_empty(meta) for meta in node._input_metadata] or [None]
+    of_derivative = "Backward" in stem_of(node)  # which saves what it was given of the operation, also by that name
     for name, value in saved.items():
-        place = re.fullmatch(r"(?:result|output)(\d*)", name)
+        place = None if of_derivative else re.fullmatch(r"(?:result|output)(\d*)", name)
         if place and isinstance(value, Tensor) and int(place[1] or 0) < len(outputs):
             outputs[int(place[1] or 0)] = value
     seq = seq_of(node)

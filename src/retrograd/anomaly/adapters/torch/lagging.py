@@ -124,8 +124,9 @@ class Lag:
             verdict, losses = before[0], before[1]
         else:
             verdict = Verdict([gradient for _, gradient in gradients], losses, harmful)
-        update = None if verdict.harm is None else hold(optimizer, verdict.harm)
-        if harmful and update is None:
+        can_settle = hasattr(optimizer, "_optimizer_state_dict_pre_hooks")  # not if its class has not called torch's
+        update = None if verdict.harm is None or not can_settle else hold(optimizer, verdict.harm)
+        if not can_settle or (harmful and update is None):
             return False
         if optimizer not in self._handles:  # what is saved must be what a step that was left out leaves behind
             self._handles[optimizer] = optimizer.register_state_dict_pre_hook(lambda optimizer: self.settle())

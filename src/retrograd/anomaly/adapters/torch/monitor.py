@@ -28,7 +28,7 @@ from retrograd.anomaly.adapters.torch.distributed import Agreement
 from retrograd.anomaly.adapters.torch.failures import explanation
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.forward import ModelCalls
-from retrograd.anomaly.adapters.torch.frames import user_frame, within_backward
+from retrograd.anomaly.adapters.torch.frames import has_own_step, user_frame, within_backward
 from retrograd.anomaly.adapters.torch.gradients import (
     Seen,
     bad_ones,
@@ -53,9 +53,10 @@ from retrograd.anomaly.adapters.torch.recording import Recorder
 from retrograd.anomaly.adapters.torch.recordings import Recordings
 from retrograd.anomaly.adapters.torch.scaling import Scaling
 from retrograd.anomaly.adapters.torch.sites import SiteLog
-from retrograd.anomaly.adapters.torch.snapshot import Snapshot, Withheld
+from retrograd.anomaly.adapters.torch.snapshot import Snapshot
 from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.torch.under_way import UnderWay
+from retrograd.anomaly.adapters.torch.undoing import BeforeUpdate, Withheld
 from retrograd.anomaly.adapters.torch.unhooked import leave_out
 from retrograd.anomaly.adapters.torch.updates import Divisions, optimizer_context
 from retrograd.anomaly.adapters.torch.waiting import is_of_device
@@ -63,7 +64,7 @@ from retrograd.anomaly.adapters.torch.warned import point_at_callers
 from retrograd.anomaly.adapters.weakly import weakly
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
-from retrograd.anomaly.monitor import Watch
+from retrograd.anomaly.monitor import AnomalyError, Watch
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.policies import are_among
 
@@ -373,20 +374,19 @@ class TorchMonitor:
 
     def _settled(self, optimizer: Any, closure: Any) -> Any:
         """A closure computes loss and gradients within the optimizer's step: look when it returns."""
+        must_be_exact = self.watch.must_not_pass or self.watch.replaying
+        before = BeforeUpdate(optimizer) if must_be_exact and has_own_step(optimizer) else None
 
         def evaluate(*args: Any, **kwargs: Any) -> Any:
-            self.sites.enter()
-            try:
-                with self.recordings.within_update():
+            with contextlib.nullcontext() if before is None else before.restored_by(AnomalyError):
+                with self.sites.within_update(), self.recordings.within_update():
                     loss = closure(*args, **kwargs)
-            finally:
-                self.sites.leave()
-            self._settle(optimizer, at_once=True)
-            return loss
+                self._settle(optimizer, at_once=True, before=before)
+                return loss
 
         return evaluate
 
-    def _settle(self, optimizer: Any, at_once: bool = False) -> None:
+    def _settle(self, optimizer: Any, at_once: bool = False, before: BeforeUpdate | None = None) -> None:
         """Decide whether an optimizer may apply the gradients that are there, and take them away if not."""
         self.settle()
         withheld, self.now.withheld = self.now.withheld, False
@@ -405,7 +405,7 @@ class TorchMonitor:
             self._updated = self._updated[1], self.watch.step
         self.recordings.attempted = self.recordings.rehearsing
         if withheld or self.recordings.attempted:  # without gradients an update changes nothing, nor its own state
-            self.now.hidden = Withheld(optimizer)
+            self.now.hidden = Withheld(optimizer, before)
         else:
             self.updates += 1
 

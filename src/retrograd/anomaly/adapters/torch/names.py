@@ -55,6 +55,12 @@ class Names:
     def is_buffer(self, name: str) -> bool:
         return self.model is not None and any(name == each for each, _ in self.model.named_buffers())
 
+    def is_left_by_optimizers(self, leaf: Tensor) -> bool:
+        """Whether the optimizers among the variables update others, so that this leaf is data that gets a gradient."""
+        held = (value for _, value in variables_around(self.frame) if isinstance(value, torch.optim.Optimizer))
+        updated = [each for optimizer in held for group in optimizer.param_groups for each in group["params"]]
+        return bool(updated) and not isinstance(leaf, torch.nn.Parameter) and all(leaf is not each for each in updated)
+
     def tensor(self, tensor: Tensor) -> str | None:
         """The name of a parameter, a buffer or a variable; None if it has none."""
         known = self.member(tensor)

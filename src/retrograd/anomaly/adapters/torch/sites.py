@@ -11,11 +11,12 @@ The step after the first one from a new place is noted.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from threading import get_ident
 from types import CodeType, FrameType
@@ -202,6 +203,15 @@ class SiteLog:
         """Note nothing until :meth:`enter`."""
         if self._is_here:
             self._notes.leave()
+
+    @contextlib.contextmanager
+    def within_update(self) -> Iterator[None]:
+        """A context in which calls are noted although an optimizer is at work: a closure of the user's."""
+        self.enter()
+        try:
+            yield
+        finally:
+            self.leave()
 
     @property
     def _is_here(self) -> bool:

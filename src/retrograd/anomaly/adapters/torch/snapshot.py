@@ -1,9 +1,8 @@
-"""What has to be put back to run a step again, or to undo an update: random states, buffers, weights."""
+"""What has to be put back to run a step again: random states, buffers, gradients."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -13,7 +12,6 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.capturing import capturing
-from retrograd.anomaly.adapters.torch.frames import has_own_step
 
 _LARGEST = 1 << 20  # elements of a buffer that is copied in every step
 
@@ -49,14 +47,19 @@ def _clones(tensors: list[Tensor]) -> Sequence[Tensor]:
 
 
 class Copies:
-    """Tensors as they were; :meth:`restore` writes them back."""
+    """Tensors as they were, which is ``kept``; :meth:`restore` writes them back."""
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         self._tensors = [each.detach() for each in tensors]
-        self._kept = copied(self._tensors)
+        self.kept = copied(self._tensors)
+
+    def of(self, tensor: Tensor | None) -> Tensor | None:
+        """What a tensor was; itself if it is none of them."""
+        pairs = zip(self._tensors, self.kept, strict=True)
+        return next((kept for each, kept in pairs if tensor is not None and each.is_set_to(tensor)), tensor)
 
     def restore(self) -> None:
-        for tensor, kept in zip(self._tensors, self._kept, strict=True):
+        for tensor, kept in zip(self._tensors, self.kept, strict=True):
             with contextlib.suppress(RuntimeError):  # what cannot be written to, as an expanded leaf, is what it was
                 tensor.copy_(kept)
 
@@ -114,46 +117,3 @@ class Gradients:
     def restore(self) -> None:
         for leaf, gradient in self._kept:
             leaf.grad = gradient
-
-
-class BeforeUpdate:
-    """The weights of an optimizer, and what it remembers of them, as they were before a step.
-
-    Attributes
-    ----------
-    weights
-        Each parameter, with a copy of what it was.
-    """
-
-    @torch.no_grad()
-    def __init__(self, optimizer: Any) -> None:
-        self._optimizer = optimizer
-        params = [param for group in optimizer.param_groups for param in group["params"]]
-        self.weights = [(param, param.detach().clone()) for param in params]
-        self._state = {param: copy.deepcopy(known) for param, known in optimizer.state.items()}
-
-    @torch.no_grad()
-    def restore(self) -> None:
-        for param, before in self.weights:
-            param.copy_(before)
-        self._optimizer.state.clear()
-        self._optimizer.state.update(self._state)
-
-
-class Withheld:
-    """An update that changes nothing, because its gradients are taken away for its time.
-
-    The step of an optimizer of the user's own may count on gradients: it gets zeros, and is undone.
-    """
-
-    def __init__(self, optimizer: Any) -> None:
-        self._gradients = Gradients(param for group in optimizer.param_groups for param in group["params"])
-        self._before = BeforeUpdate(optimizer) if has_own_step(optimizer) else None
-        if self._before is not None:
-            self._gradients.replace_by_zeros()
-
-    def restore(self) -> None:
-        """Called after the step."""
-        self._gradients.restore()
-        if self._before is not None:
-            self._before.restore()

@@ -10,8 +10,8 @@ from torch import Tensor
 from retrograd.anomaly.adapters.torch.capturing import capturing
 from retrograd.anomaly.adapters.torch.frames import Steps, Turns
 from retrograd.anomaly.adapters.torch.gradients import Seen
-from retrograd.anomaly.adapters.torch.snapshot import Withheld
 from retrograd.anomaly.adapters.torch.tail import Tail
+from retrograd.anomaly.adapters.torch.undoing import Withheld
 
 
 class UnderWay(threading.local):

@@ -19,11 +19,12 @@ from retrograd.anomaly.adapters.torch.capturing import capturing
 from retrograd.anomaly.adapters.torch.describe import first_of, statistics, value_at
 from retrograd.anomaly.adapters.torch.findings import Findings
 from retrograd.anomaly.adapters.torch.frames import has_own_step
-from retrograd.anomaly.adapters.torch.gradients import kind_of
+from retrograd.anomaly.adapters.torch.gradients import gradients_of, kind_of
 from retrograd.anomaly.adapters.torch.modes import unseen
 from retrograd.anomaly.adapters.torch.names import Names
 from retrograd.anomaly.adapters.torch.recordings import Recordings
-from retrograd.anomaly.adapters.torch.snapshot import BeforeUpdate
+from retrograd.anomaly.adapters.torch.snapshot import Copies
+from retrograd.anomaly.adapters.torch.undoing import BeforeUpdate
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.expected import expected
 from retrograd.anomaly.half import vanishes
@@ -63,7 +64,7 @@ class Divisions:
         self._findings = findings
         self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
         self._handles: list[Any] = []
-        self._kept: dict[int, BeforeUpdate] = {}
+        self._kept: dict[int, tuple[BeforeUpdate, Copies]] = {}  # with the gradients, which a step may overwrite
 
     def see(self, optimizer: Any) -> None:
         """Called with the optimizer that steps, where it is another than before."""
@@ -83,35 +84,36 @@ class Divisions:
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if (self._recordings.for_good or _may_divide_by_zero(optimizer)) and not capturing():
             with unseen():
-                self._kept[id(optimizer)] = BeforeUpdate(optimizer)
+                gradients = Copies(gradient for _, gradient in gradients_of(optimizer))
+                self._kept[id(optimizer)] = BeforeUpdate(optimizer), gradients
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         kept = self._kept.pop(id(optimizer), None)
         if kept is not None:
             with torch.no_grad(), unseen():
-                self._look(optimizer, kept)
+                self._look(optimizer, *kept)
 
-    def _look(self, optimizer: Any, kept: BeforeUpdate) -> None:
+    def _look(self, optimizer: Any, kept: BeforeUpdate, gradients: Copies) -> None:
         spoilt = [(param, before) for param, before in kept.weights if is_bad(param) and not is_bad(before)]
         kind = kind_of(param for param, _ in spoilt)
         if not spoilt or expected.depth or not self._watch.listens_to(kind):
             return
         withheld = True
         try:
-            event = self._findings().in_update(spoilt[0][0]) or self._of_division(optimizer, *spoilt[0])
+            event = self._findings().in_update(spoilt[0][0]) or self._of_division(optimizer, *spoilt[0], gradients)
             withheld = self._watch.found(kind, event, exact=True) == "withhold"
         finally:
             if withheld:
                 kept.restore()
 
-    def _of_division(self, optimizer: Any, param: Tensor, before: Tensor) -> NaNEvent:
+    def _of_division(self, optimizer: Any, param: Tensor, before: Tensor, gradients: Copies) -> NaNEvent:
         frame = user_frame(sys._getframe(1))
         names = Names(self._watch.model, frame)
         name = names.tensor(param) or nameless(param)
         group = next(each for each in optimizer.param_groups if any(param is own for own in each["params"]))
         place = place_of(frame)
         index = first_of(param)
-        known = {"param": before, "grad": param.grad, "lr": group.get("lr"), "eps": group.get("eps")}
+        known = {"param": before, "grad": gradients.of(param.grad), "lr": group.get("lr"), "eps": group.get("eps")}
         numbers = {key: value_at(value, index, param.shape) for key, value in known.items()}
         operands = {key: value for key, value in numbers.items() if value is not None}
         dtype = str(param.dtype).removeprefix("torch.")
