@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from retrograd.anomaly.adapters.torch.frames import has_own_step
+
 _GONE = object()
 _HOOKS = "_hooks"  # torch's own tables of what is called around a step
 
@@ -30,7 +32,18 @@ class Memory:
         self._after: list[Any] = []
         self._seen: dict[int, Any] = {}
         self._package = _package_of(optimizer)
-        self._look_into(optimizer)
+        if has_own_step(optimizer) or _holds_containers(optimizer):
+            self._look_into(optimizer)
+        else:
+            self._note(optimizer)
+
+    def _note(self, optimizer: Any) -> None:
+        """The state and the groups, where torch's own optimizers have all; quick, as it may be for every step."""
+        parts = [optimizer.state, *optimizer.state.values(), *optimizer.param_groups]
+        self._containers = [(part, dict(part)) for part in parts]
+        self.tensors = [each for group in optimizer.param_groups for each in group["params"]]
+        states = optimizer.state.values()
+        self.tensors += [value for state in states for value in state.values() if isinstance(value, Tensor)]
 
     def _look_into(self, optimizer: Any) -> None:
         rest = [optimizer]
@@ -66,6 +79,12 @@ class Memory:
             elif not _are_same(before, after) and _are_same(container, after):
                 container.clear()
                 container.extend(before)
+
+
+def _holds_containers(optimizer: Any) -> bool:
+    """Whether the state is more than tensors and numbers, as that of LBFGS; it is alike for all parameters."""
+    first = next(iter(optimizer.state.values()), None) or {}
+    return any(isinstance(value, (dict, list, deque, tuple, set)) for value in first.values())
 
 
 def _package_of(thing: Any) -> str:
