@@ -6,7 +6,6 @@ number. The standard promotes by dtypes alone.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,10 +60,11 @@ def promoted(operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def _binary(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
     def binary(x1: Any, x2: Any, /) -> Any:
         return function(*promoted((x1, x2)))
 
+    binary.__name__ = binary.__qualname__ = function.__name__
+    binary.__doc__ = f"``numpy.{function.__name__}`` of tensors and numbers, in the dtype that they promote to."
     return binary
 
 
