@@ -133,8 +133,12 @@ def test_least_squares(options: dict[str, Any]) -> None:
 
 
 def test_least_squares_with_more_parameters_than_residuals() -> None:
-    found = rg.optimize.least_squares(lambda x, by: (x.reshape(2, 3).sum(1) - by) * 2, np.zeros(6), args=(3.0,))
+    def residuals(x: Any, by: float, factor: float = 1.0) -> Any:
+        return (x.reshape(2, 3).sum(1) - by) * factor
+
+    found = rg.optimize.least_squares(residuals, np.zeros(6), args=(3.0,), kwargs={"factor": 2.0})
     assert_allclose(found.x, np.ones(6))
+    assert_allclose(found.jac[0], [2, 2, 2, 0, 0, 0])
 
 
 def equations(x: Any) -> list[Any]:

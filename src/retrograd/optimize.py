@@ -92,7 +92,7 @@ def least_squares(fun: Callable[..., Any], x0: Any, args: Any = (), **options: A
     x0, args
         As for :func:`minimize`.
     **options
-        SciPy's further parameters: ``bounds``, ``method``, ``loss``, ``f_scale`` and so on.
+        SciPy's further parameters: ``kwargs`` for ``fun``, ``bounds``, ``method``, ``loss``, ``f_scale`` and so on.
 
     Returns
     -------
@@ -108,6 +108,7 @@ def least_squares(fun: Callable[..., Any], x0: Any, args: Any = (), **options: A
     """
     _refuse_derivatives("least_squares", options)
     point = _Point(x0)
+    fun = functools.partial(fun, **options.pop("kwargs", None) or {})
     residuals = point.function(fun, _arguments(args), _flat)
     return point.result(_scipy().least_squares(_values(residuals), point.start, jac=_jacobian(residuals), **options))
 
