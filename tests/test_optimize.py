@@ -76,6 +76,14 @@ def test_nested_points() -> None:
     assert start["w"].tolist() == [1.0, 1.0, 1.0]
 
 
+@pytest.mark.parametrize("x0", [[3.0, 2], (np.float64(3.0), np.int64(2)), [3, np.float32(2)], np.array([3, 2])])
+def test_numbers_in_a_list_are_an_array(x0: Any) -> None:
+    """Those of NumPy's among them, as ``[y.max(), 1.0]`` has."""
+    found = rg.optimize.minimize(lambda x: np.sum((x - 1) ** 2), x0)
+    assert type(found.x) is np.ndarray
+    assert_allclose(found.x, [1.0, 1.0])
+
+
 def test_a_tensor_that_requires_grad_is_a_point_like_any_other() -> None:
     x0 = rg.zeros(2, requires_grad=True)
     found = rg.optimize.minimize(lambda x: ((x - 1) ** 2).sum(), x0).x

@@ -235,7 +235,7 @@ class _Point:
 
 def _is_nested(x0: Any) -> bool:
     """Whether it is tensors or arrays, or these in containers; numbers in a list are an array."""
-    return isinstance(x0, dict) or any(hasattr(each, "shape") for each in flatten(x0)[0])
+    return isinstance(x0, dict) or any(isinstance(each, (Tensor, np.ndarray)) for each in flatten(x0)[0])
 
 
 def _plain(value: Any) -> Any:

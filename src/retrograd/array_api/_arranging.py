@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
-
-import numpy as np
 
 from retrograd.array_api._binary import promoted
 from retrograd.core.tensor import Tensor
@@ -13,11 +10,8 @@ from retrograd.ops.joining import cat
 
 __all__ = [
     "argsort",
-    "broadcast_shapes",
     "concat",
-    "isin",
     "reshape",
-    "searchsorted",
     "sort",
     "take_along_axis",
     "unstack",
@@ -66,18 +60,3 @@ def reshape(x: Tensor, /, shape: int | Sequence[int], *, copy: bool | None = Non
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     """Return the elements at indices along an axis, as :func:`argsort` gives them."""
     return x.take_along_dim(indices, axis)
-
-
-def searchsorted(x1: Tensor, x2: Any, /, *, side: Any = "left", sorter: Tensor | None = None) -> Tensor:
-    """Return where elements would have to be put into ``x1`` so that it stays sorted."""
-    return x1.searchsorted(x2, side, sorter)
-
-
-def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
-    """Whether each element of ``x1`` is among those of ``x2``."""
-    return cast(Tensor, np.isin(x1, x2, invert=invert))
-
-
-def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape to which shapes are broadcast together."""
-    return np.broadcast_shapes(*shapes)

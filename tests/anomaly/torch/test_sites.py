@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 import retrograd as rg
 from retrograd.anomaly.adapters.place import place_fields
+from retrograd.anomaly.adapters.torch import sites
 from retrograd.anomaly.adapters.torch.graph import nodes_behind
 from retrograd.anomaly.adapters.torch.tracing import InstructionNotes
 from tests.anomaly.torch.training import Net, batches, line_of, train
@@ -192,6 +193,17 @@ def test_notes_go_on_after_gradients_within_a_step(create_graph: bool) -> None:
         assert noted(w)
         torch.autograd.grad(y, x, create_graph=create_graph, retain_graph=True)
         assert noted(w)
+        y.backward()
+
+
+def test_a_step_without_end_is_not_noted_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a sampler whose gradients count as no steps: what is noted of one has a bound."""
+    monkeypatch.setattr(sites, "MOST", 4)
+    x = torch.ones(2, requires_grad=True)
+    with rg.anomaly.watch(budget=1e9) as w:
+        y = (x * 2).sin().cos().exp().sum()
+        torch.autograd.grad(y, x, retain_graph=True)
+        assert not noted(w)
         y.backward()
 
 

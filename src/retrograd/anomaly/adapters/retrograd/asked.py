@@ -79,6 +79,8 @@ class Asked:
 
     def are_no_steps(self) -> None:
         """``backward`` is called."""
+        if not self._are_steps:  # known since an earlier step
+            return
         self._are_steps = False
         counted, self.steps = self.steps, 0
         self._watch.step -= counted
