@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import gc
+import itertools
 import math
 import os
 import re
@@ -168,7 +169,7 @@ def test_an_interrupt_before_the_first_node_runs_leaves_the_modes_alone(monkeypa
 
     y = leaf(rg, 1.0).exp()
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "_dependencies", interrupted)
+        patch.setattr(engine, "dependencies", interrupted)
         with pytest.raises(KeyboardInterrupt):
             y.backward()
     assert rg.is_grad_enabled()
@@ -367,6 +368,38 @@ def test_grad_function(lib: Any) -> Any:
     report.append(lib.autograd.grad(y, x, lib.eye(2, dtype=lib.float64), is_grads_batched=True, retain_graph=True))
     lib.autograd.grad(z, x)
     report.append(attempt(lambda: lib.autograd.grad(z, x)))
+    return report
+
+
+@parity
+def test_gradients_for_all_leaves_or_for_some(lib: Any) -> Any:
+    """What hooks hear, and what is returned or accumulated, by the leaves that there are beside those asked for."""
+    report = []
+    for names, accumulate, create_graph in itertools.product(
+        ["x", "y", "xy", "yx", "xx", "xz", "zx", "xyb", "bx", "o", "ox", "xyo"], [False, True], [False, True]
+    ):
+        heard: list[Any] = []
+
+        def hears(name: str, heard: list[Any] = heard) -> Any:
+            return lambda grad: heard.append((name, grad.clone()))
+
+        values = {"x": leaf(lib, 0.5, 2.0), "y": leaf(lib, 3.0, -1.0), "b": leaf(lib, 1.5, 0.2)}
+        values["z"] = lib.sin(values["x"]) * values["y"]
+        several = values["z"].unbind()
+        values["o"] = lib.stack([several[0] * several[1], several[1] * values["x"].sum()])
+        if "b" in names:
+            values["o"] = values["o"] * values["b"]
+        for name, value in values.items():
+            value.register_hook(hears(name))
+            value.retain_grad()
+        wanted = [values[name] for name in names]
+        ones = lib.ones_like(values["o"])
+        if accumulate:
+            values["o"].backward(ones, inputs=wanted, create_graph=create_graph)
+            report += [(name, value.grad) for name, value in values.items()]
+        else:
+            report += lib.autograd.grad(values["o"], wanted, ones, create_graph=create_graph)
+        report.append(sorted(heard, key=lambda each: each[0]))
     return report
 
 

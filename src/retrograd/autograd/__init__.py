@@ -207,7 +207,7 @@ def grad(
             "other parts of the graph, please use retrograd.autograd.backward.",
             FutureWarning,
         )
-    if isinstance(inputs, Mapping):
+    if not isinstance(inputs, (Tensor, tuple, list)) and isinstance(inputs, Mapping):
         if type(inputs) is not dict:
             raise TypeError(f"`inputs` argument to `grad()` must be a dict, not {type(inputs).__name__}.")
         found = grad(

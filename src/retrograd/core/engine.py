@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush, heappushpop
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from retrograd.core.fit import fit
 from retrograd.core.looking import checks, show_sum
 from retrograd.core.node import FREED, AccumulateGrad, Node, OpNode
 from retrograd.core.observer import observed_node
+from retrograd.core.reaching import dependencies, if_all_end_in, leading_to
 from retrograd.core.tensor import Edge, Tensor, wrap
 from retrograd.gpu import DeviceArray
 
@@ -56,23 +56,26 @@ def run(
         One entry for each of ``inputs``; None where no gradient arrived. Empty when accumulating.
     """
     captures: dict[Node, list[tuple[int, int]]] = {}
-    executed: set[Node] | None = None  # None means all
-    if inputs is not None:
-        executed = _leading_to([edge[0] for edge, _ in roots], {edge[0] for edge in inputs})
+    for position, (node, nr) in enumerate(inputs or ()):
+        captures.setdefault(node, []).append((nr, position))
+    executed: set[Node] | None = None  # None means all, but for nodes at which gradients are returned
+    counts = dependencies(roots, None) if inputs is None else if_all_end_in(captures, roots)
+    if counts is None:
+        executed = leading_to(roots, captures)
         if accumulate:
-            executed.update(edge[0] for edge in inputs)  # they run, because of their hooks
-        for position, (node, nr) in enumerate(inputs):
-            captures.setdefault(node, []).append((nr, position))
+            executed.update(captures)  # they run, because of their hooks
         if len(roots) > 1:  # as in torch, where the hooks of a single root run in any case
             roots = [root for root in roots if root[0][0] in executed or root[0][0] in captures]
+        counts = dependencies(roots, executed)
+    elif accumulate:
+        captures = {}
     monitor = state.monitor if told else None
     evaluating = state.local.evaluating
     within = state.local.graph_task
     saved_hooks = state.local.saved_hooks
-    counts = _dependencies(roots, executed)
     # gradients that carry tangents are Tensors, recorded or not
     on_tensors = create_graph or state.local.tangents is not None
-    task = GraphTask(counts, executed, captures, within)
+    task = GraphTask(counts, executed, captures, within, everything=inputs is None)
     is_outermost = monitor is not None and within is None
     reached = monitor.leaves() if is_outermost else state.local.reached  # type: ignore[union-attr]
     previous = state.local.grad_enabled
@@ -133,11 +136,13 @@ class GraphTask:
     counts
         The nodes that the roots reach.
     executed
-        Those of them that run, or None for all.
+        Those of them that run, or None for all but ``captures``.
     captures
         The nodes at which gradients are returned.
     within
         The backward that this one was called in, by a hook or a user-written Function, or None.
+    everything
+        Whether the backward was not asked for some inputs only.
 
     Attributes
     ----------
@@ -156,6 +161,8 @@ class GraphTask:
         executed: set[Node] | None,
         captures: dict[Node, list[tuple[int, int]]],
         within: GraphTask | None,
+        *,
+        everything: bool,
     ) -> None:
         self._counts = counts
         self._executed = executed
@@ -163,56 +170,13 @@ class GraphTask:
         self.callbacks: list[Callable[[], Any]] = []
         self.depth = 1 if within is None else within.depth + 1  # of how many backward passes it is the innermost
         # whether no backward under way is restricted to some inputs
-        self.everything = executed is None and (within is None or within.everything)
+        self.everything = everything and (within is None or within.everything)
 
     def reaches(self, node: Node) -> bool:
         """Whether the gradient that arrives at ``node`` is computed."""
         if node not in self._counts:
             return False
         return self._executed is None or node in self._executed or node in self._captures
-
-
-def _dependencies(roots: Sequence[tuple[Edge, Tensor]], executed: set[Node] | None) -> dict[Node, int]:
-    """How many gradients each node that the roots reach, through nodes that run, has to wait for."""
-    counts: dict[Node, int] = {edge[0]: 0 for edge, _ in roots}
-    stack = list(counts)
-    pop, push = stack.pop, stack.append
-    while stack:
-        node = pop()
-        if executed is not None and node not in executed:
-            continue
-        for edge in node.next:
-            if edge is not None:
-                node = edge[0]
-                if node in counts:
-                    counts[node] += 1
-                else:
-                    counts[node] = 1
-                    push(node)
-    return counts
-
-
-def _leading_to(roots: Sequence[Node], targets: set[Node]) -> set[Node]:
-    """The nodes reachable from ``roots`` that have a target behind them."""
-    # leaves aside, nothing older than all targets has one behind it
-    oldest = min((0 if node.is_leaf else node.seq for node in targets), default=0)
-    reached = set(roots)
-    stack = list(reached)
-    while stack:
-        for edge in stack.pop().next:
-            if edge is not None and edge[0] not in reached and edge[0].seq >= oldest:
-                reached.add(edge[0])
-                stack.append(edge[0])
-    leading: set[Node] = set()
-    for node in sorted(reached, key=_age):  # whatever is behind a node comes before it
-        for edge in node.next:
-            if edge is not None and (edge[0] in targets or edge[0] in leading):
-                leading.add(node)
-                break
-    return leading
-
-
-_age = attrgetter("seq")
 
 
 # A watch reads some variables of the functions below from their frames when the processor has raised a flag, by the
@@ -308,7 +272,14 @@ def _loop(
                             heappush(ready, (-target.seq, target))
                 if node.releases and not retain_graph:
                     node.saved = None  # type: ignore[attr-defined]
-            elif plain and executed is None and node.is_leaf and g is not None and _unobserved(node):
+            elif (
+                plain
+                and executed is None
+                and node.is_leaf
+                and g is not None
+                and node not in captures
+                and _unobserved(node)
+            ):
                 node.accumulate(g, node in owned)  # type: ignore[attr-defined]
                 owned.discard(node)
                 if anomaly is not None:
@@ -406,7 +377,7 @@ def _step(
     have put in the place of the one that arrived.
     """
     extras = node.extras
-    ends_here = executed is not None and node not in executed
+    ends_here = node in captures if executed is None else node not in executed
     arrived = g
     if extras is not None or node.is_leaf:
         g = run_tensor_hooks(node, extras, g, owned, on_tensors)
