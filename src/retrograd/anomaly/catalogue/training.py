@@ -452,6 +452,8 @@ def runaway(scene: Scene) -> Finding | None:
     raised = f" (the schedule began with {start:g})" if start and rate and rate > 2 * start else ""
     happened = "overflowed" if scene.kind == "overflow" else "gave NaN"
     where = "in the gradients" if scene.backward else "in the forward pass"
+    if optimizer.get("updating"):
+        where = "in the update"
     hides = "; to bound what goes in there would only hide it" if scene.op == "exp" else ""
     return Finding(
         f"The weights ran away before {scene.op} {happened} {where}: {evidence}. The operation is where it became "
@@ -469,13 +471,18 @@ def runaway(scene: Scene) -> Finding | None:
 def _evidence(scene: Scene) -> str:
     """What shows that the weights ran away: the size of the last update, or a history that rises; empty if neither."""
     found = []
-    if (grown := scene.context.get("grown")) is not None:
+    updating = _optimizer(scene).get("updating")  # of what this update has done, nothing is evidence
+    if not updating and (grown := scene.context.get("grown")) is not None:
         found.append(_grown(grown))
     ratio = number(scene.context.get("update_ratio"))
     if ratio is not None and ratio >= 1.0:
         found.append(f"the last update was {ratio:.3g} times as large as the weights (1e-3 is healthy)")
     histories = {"gradient norm": "grad_norm_history", "loss": "loss_history"}
-    rising = [name for name, key in histories.items() if _rising(scene.context.get(key), 100.0)]
+    rising = [
+        name
+        for name, key in histories.items()
+        if (history := scene.context.get(key)) and (_rising(history[:-1], 1e6) if updating else _rising(history, 100.0))
+    ]
     if rising:
         grown = min(rising, key=lambda name: _age(scene.context[histories[name]]))
         history = [each for each in map(number, scene.context[histories[grown]]) if each is not None]

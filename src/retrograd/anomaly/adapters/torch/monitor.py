@@ -58,7 +58,7 @@ from retrograd.anomaly.adapters.torch.tail import Tail
 from retrograd.anomaly.adapters.torch.under_way import UnderWay
 from retrograd.anomaly.adapters.torch.undoing import BeforeUpdate, Withheld
 from retrograd.anomaly.adapters.torch.unhooked import leave_out
-from retrograd.anomaly.adapters.torch.updates import Divisions, optimizer_context
+from retrograd.anomaly.adapters.torch.updates import Updates, optimizer_context
 from retrograd.anomaly.adapters.torch.waiting import is_of_device
 from retrograd.anomaly.adapters.torch.warned import point_at_callers
 from retrograd.anomaly.adapters.weakly import weakly
@@ -114,7 +114,7 @@ class TorchMonitor:
         self._by_hand = UpdatesByHand(self)
         self._graphs = Graphs(self)
         self._reads = Reads(self)
-        self._divisions = Divisions(watch, weakly(self._context), self.recordings, weakly(self.findings))
+        self._formulas = Updates(watch, weakly(self._context), self.recordings, weakly(self.findings))
         self.pace = Pace(watch, LOOKS)
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class TorchMonitor:
         self._handles = []
         self._patches.undo()
         self.now = UnderWay(self.watch.optimizer)
-        self._divisions.stop()
+        self._formulas.stop()
 
     # --- the loss -------------------------------------------------------------------------------------------------
 
@@ -312,6 +312,7 @@ class TorchMonitor:
         waiting, self.now.waiting = self.now.waiting, []
         norm = finite_norm([gradient for _, gradient in gradients], waiting)
         self.remember(norm)
+        self.now.norm = norm
         fine = norm is not None and self._deferred is None
         fine = self.agreement.everywhere(fine)
         self.watch.spent(self.pace.looked(began))
@@ -355,7 +356,7 @@ class TorchMonitor:
         if self.now.optimizer is not optimizer or not self.updates:
             self.now.optimizer = optimizer
             self._by_hand.no_steps()
-            self._divisions.see(optimizer)
+            self._formulas.see(optimizer)
             if self.watch.rerun_loaders or self.watch.lag or is_on_device(optimizer):  # the graph will be gone
                 self._meet(optimizer)
         self.scaling.stepped()
@@ -397,8 +398,10 @@ class TorchMonitor:
             if not checked and (at_once or not self._look_later(optimizer, gradients)):
                 withheld = not self._look(gradients)
                 self.now.withheld = False
+            if self.now.norm is not None and not withheld:
+                self._formulas.with_gradients(optimizer, gradients, self.now.norm)
         withheld = withheld or not rates_pass(self.watch, optimizer, self._context)
-        self.now.checked = self.now.clipping = None
+        self.now.checked = self.now.clipping = self.now.norm = None
         self.now.waiting = []
         self.now.loss_is_told, self.now.told = False, {}
         if self._updated[1] != self.watch.step and not self.recordings.rehearsing:
@@ -417,6 +420,7 @@ class TorchMonitor:
         self.sites.enter()
         if self.now.turns.are_over(optimizer):
             self.now.tail = None
+        self._formulas.after(optimizer)
 
     def _step_is_over(self) -> None:
         """A gradient scaler has left out the update: nobody has read the losses that are on a device."""

@@ -39,6 +39,8 @@ class UnderWay(threading.local):
         Losses on a device, to be read with the gradients.
     checked, clipping
         What clipping has shown to be finite, and what it met.
+    norm
+        Of the gradients of the coming update, where they were looked at.
     tail
         What the loss function has done in backward.
     steps, turns
@@ -56,6 +58,7 @@ class UnderWay(threading.local):
         self.waiting: list[Tensor] = []
         self.checked: Seen | None = None
         self.clipping: dict[str, Any] | None = None
+        self.norm: float | None = None
         self.tail: Tail | None = None
         self.steps = Steps()
         self.turns = Turns()

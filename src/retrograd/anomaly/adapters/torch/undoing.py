@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from retrograd.anomaly.adapters.torch.frames import has_own_step
 from retrograd.anomaly.adapters.torch.memory import Memory
@@ -26,9 +27,13 @@ class BeforeUpdate:
     def __init__(self, optimizer: Any) -> None:
         self._memory = Memory(optimizer)
         self._tensors = Copies(self._memory.tensors)
-        before = dict(zip(map(id, self._memory.tensors), self._tensors.kept, strict=True))
+        self._before = dict(zip(map(id, self._memory.tensors), self._tensors.kept, strict=True))
         params = [param for group in optimizer.param_groups for param in group["params"]]
-        self.weights = [(param, before[id(param)]) for param in params]
+        self.weights = [(param, self._before[id(param)]) for param in params]
+
+    def before(self, tensor: Tensor) -> Tensor | None:
+        """What a tensor was that the optimizer remembers; None of one that was not there."""
+        return self._before.get(id(tensor))
 
     @torch.no_grad()
     def restore(self) -> None:
