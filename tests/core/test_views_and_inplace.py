@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -308,6 +309,20 @@ def test_retains_grad_follows_the_tensor(lib: Any) -> Any:
     y.mul_(2)
     (y * y).sum().backward()
     return y.grad, x.grad
+
+
+@parity
+def test_the_gradient_of_a_non_leaf_is_asked_for_with_a_warning(lib: Any) -> Any:
+    x = leaf(lib, 1.0, 2.0)
+    y = x * 3
+    retained = y.view(2, 1)
+    retained.retain_grad()
+    report = []
+    for tensor in (x, y, y[0], x[:1], x.unbind()[1], retained, lib.ones(2)[:1], y.detach()[:1]):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            report.append((tensor.grad, len(caught)))
+    return report
 
 
 @parity
