@@ -312,6 +312,23 @@ def test_retains_grad_follows_the_tensor(lib: Any) -> Any:
 
 
 @parity
+def test_a_view_follows_its_base_that_was_made_a_leaf_and_written_to(lib: Any) -> Any:
+    w = lib.zeros(4, dtype=lib.float64)
+    first, rest = w[:1], w[1:].view(3, 1)
+    w.requires_grad_()
+    with lib.no_grad():
+        w.add_(1)  # as initialisation and optimizers do
+    loss = (first * w.sum()).sum() + (rest**2).sum()
+    loss.backward()
+    report = [first.requires_grad, first.is_leaf, w.grad]
+    with lib.no_grad():
+        rest.mul_(2)
+    w.grad = None
+    (rest * first).sum().backward()
+    return [*report, w, w.grad]
+
+
+@parity
 def test_the_gradient_of_a_non_leaf_is_asked_for_with_a_warning(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     y = x * 3
