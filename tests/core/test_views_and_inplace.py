@@ -329,6 +329,17 @@ def test_a_view_follows_its_base_that_was_made_a_leaf_and_written_to(lib: Any) -
 
 
 @parity
+def test_a_view_follows_its_base_that_was_written_to_and_then_made_a_leaf(lib: Any) -> Any:
+    w = lib.zeros(4, dtype=lib.float64)
+    first, rest = w[:1], w[1:]
+    w.fill_(3)
+    report = [first.requires_grad]  # a look in between changes nothing
+    w.requires_grad_()
+    (first * rest.sum()).sum().backward()
+    return [*report, first.requires_grad, rest.requires_grad, w.grad]
+
+
+@parity
 def test_the_gradient_of_a_non_leaf_is_asked_for_with_a_warning(lib: Any) -> Any:
     x = leaf(lib, 1.0, 2.0)
     y = x * 3
