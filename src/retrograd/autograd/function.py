@@ -45,10 +45,10 @@ class FunctionCtx:
         self.__node = (lambda: None) if node is None else weakref.ref(node)  # which holds this
 
     def __getattr__(self, name: str) -> Any:
-        node = self.__node() if name in _OF_THE_NODE else None
-        if node is None:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
-        return getattr(node, name)
+        node = self.__node()
+        if node is not None and (name in _OF_THE_NODE or name in vars(node)):  # or what users keep on grad_fn
+            return getattr(node, name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for ``backward``; they are checked for writes in between.
