@@ -136,6 +136,8 @@ def test_products_with_the_hessian(name: str, create_graph: bool, strict: bool) 
             product(lambda x: (x**3).sum(), x, lib.tensor(V)),
             product(lambda x: (x * x).sum(), x, lib.tensor(V)),
             product(lambda x: x.sum(), x, lib.tensor(V)),
+            product(lambda x: lib.tensor(2.0, dtype=lib.float64), x, lib.tensor(V)),
+            product(lambda x, y: (x**3).sum(), (x, y), (lib.tensor(V), lib.tensor(A))),
             product(lambda x: (x**3).sum(), x[:1], None),
             product(lambda x: (x**3).sum(), x, None),
             product(lambda x: x**3, x, lib.tensor(V)),

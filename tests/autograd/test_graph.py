@@ -76,6 +76,22 @@ def test_there_are_no_zeros_for_an_edge(lib: Any) -> Any:
 
 
 @parity
+def test_an_edge_without_a_node_is_refused(lib: Any) -> Any:
+    x = leaf(lib, 1.0, 2.0)
+    edge = lib.autograd.graph.GradientEdge(None, 0)
+    return [
+        attempt(lambda: lib.autograd.grad(x.sum(), edge)),
+        attempt(lambda: lib.autograd.backward(x.sum(), inputs=[edge])),
+    ]
+
+
+def test_the_refusal_of_an_edge_says_how_one_is_made() -> None:
+    edge, x = rg.autograd.graph.GradientEdge(None, 0), leaf(rg, 1.0, 2.0)  # type: ignore[arg-type]
+    for call in (lambda: rg.autograd.grad(edge, x), lambda: rg.autograd.grad(x.sum(), edge)):
+        assert "got NoneType; get_gradient_edge(tensor) makes one" in message(call)
+
+
+@parity
 def test_no_edge_without_grad(lib: Any) -> Any:
     return [message(lambda: lib.autograd.graph.get_gradient_edge(lib.ones(2)))]
 

@@ -365,3 +365,25 @@ def test_the_node_of_a_function_can_be_applied(lib: Any) -> Any:
     node = Product.apply(x, y).grad_fn
     again = node.apply(lib.tensor([10.0]))  # nothing is freed by it
     return [*again, *node.apply(lib.tensor([1.0])), attempt(lambda: x.exp().grad_fn.apply)]
+
+
+@parity
+def test_what_is_kept_on_the_node_is_found_on_ctx(lib: Any) -> Any:
+    seen: list[Any] = []
+
+    class Scaled(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.scale = 2.0
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            seen.append((ctx.note, hasattr(ctx, "other")))
+            return g * ctx.scale
+
+    x = lib.tensor([1.0, 2.0], requires_grad=True)
+    y = Scaled.apply(x)
+    y.grad_fn.note = "kept"
+    y.sum().backward()
+    return seen, x.grad, y.grad_fn.scale, y.grad_fn.note

@@ -220,3 +220,40 @@ def test_a_list_of_gradients_is_refused_with_what_to_do() -> None:
         RuntimeError, match=r"got list\) from ListedBackward; several gradients are returned as a tuple"
     ):
         Listed.apply(leaf(rg, 1.0)).backward()
+
+
+@parity
+def test_gradients_in_a_list_that_backward_may_empty(lib: Any) -> Any:
+    seen: list[Any] = []
+
+    class Both(lib.autograd.Function):
+        boxed_grads_call = True
+
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            return x * 2, y * 3, "other"
+
+        @staticmethod
+        def backward(ctx: Any, grads: Any) -> Any:
+            seen.append((type(grads).__name__, list(grads)))
+            return grads.pop(0) * 2, grads.pop(0) * 3
+
+    class Named(lib.autograd.Function):
+        boxed_grads_call = True
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def vjp(ctx: Any, grads: Any) -> Any:
+            (grad,) = grads
+            return grad * 2
+
+    x = lib.tensor([1.0, 2.0], requires_grad=True)
+    y = lib.tensor([3.0, 4.0], requires_grad=True)
+    a, b, _ = Both.apply(x, y)
+    (a * b).sum().backward(retain_graph=True)
+    a.sum().backward()
+    (g,) = lib.autograd.grad((Named.apply(x) ** 2).sum(), x, create_graph=True)
+    return seen, x.grad, y.grad, lib.autograd.grad(g.sum(), x)

@@ -192,3 +192,70 @@ def test_the_node_shows_what_its_ctx_keeps(lib: Any) -> Any:
 
     node = Half.apply(lib.ones(2, requires_grad=True))[0].grad_fn
     return [node.factor, node.saved_tensors, node.needs_input_grad, hasattr(node, "other"), attempt(lambda: node.other)]
+
+
+@parity
+def test_saved_tensors_that_can_be_read_once(lib: Any) -> Any:
+    counts: list[int] = []
+
+    class Square(lib.autograd.Function):
+        clear_saved_tensors_on_access = True
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x, None)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            x, _ = ctx.saved_tensors
+            counts.append(attempt(lambda: ctx.saved_tensors))
+            return 2 * x * g
+
+    class Double(lib.autograd.Function):
+        clear_saved_tensors_on_access = True
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            counts.append(len(ctx.saved_tensors))
+            counts.append(attempt(lambda: ctx.saved_tensors))
+            return g * 2
+
+    x = leaf(lib, 1.0, 2.0)
+    y = Square.apply(x * 1)
+    y.sum().backward(retain_graph=True)
+    again = [attempt(lambda: y.sum().backward())]
+    Double.apply(x).sum().backward()
+    z = Square.apply(x * 1)
+    return counts, x.grad, again, z.grad_fn.saved_tensors[0], attempt(lambda: z.sum().backward())
+
+
+def test_what_was_read_once_is_freed_with_its_last_name() -> None:
+    freed = []
+
+    class Square(rg.autograd.Function):
+        clear_saved_tensors_on_access = True
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            result, ref = 2 * x * g, weakref.ref(x)
+            del x
+            freed.append(ref() is None)
+            return result
+
+    Square.apply(leaf(rg, 1.0, 2.0) * 1).sum().backward()
+    assert freed == [True]
+    z = Square.apply(leaf(rg, 1.0, 2.0) * 1)
+    z.grad_fn._raw_saved_tensors[0].register_hooks(lambda t: t, lambda t: t)  # is no access
+    z.sum().backward()
+    assert "only be accessed once" in message(lambda: z.sum().backward())

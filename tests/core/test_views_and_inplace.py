@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -308,6 +309,48 @@ def test_retains_grad_follows_the_tensor(lib: Any) -> Any:
     y.mul_(2)
     (y * y).sum().backward()
     return y.grad, x.grad
+
+
+@parity
+def test_a_view_follows_its_base_that_was_made_a_leaf_and_written_to(lib: Any) -> Any:
+    w = lib.zeros(4, dtype=lib.float64)
+    first, rest = w[:1], w[1:].view(3, 1)
+    w.requires_grad_()
+    with lib.no_grad():
+        w.add_(1)  # as initialisation and optimizers do
+    loss = (first * w.sum()).sum() + (rest**2).sum()
+    loss.backward()
+    report = [first.requires_grad, first.is_leaf, w.grad]
+    with lib.no_grad():
+        rest.mul_(2)
+    w.grad = None
+    (rest * first).sum().backward()
+    return [*report, w, w.grad]
+
+
+@parity
+def test_a_view_follows_its_base_that_was_written_to_and_then_made_a_leaf(lib: Any) -> Any:
+    w = lib.zeros(4, dtype=lib.float64)
+    first, rest = w[:1], w[1:]
+    w.fill_(3)
+    report = [first.requires_grad]  # a look in between changes nothing
+    w.requires_grad_()
+    (first * rest.sum()).sum().backward()
+    return [*report, first.requires_grad, rest.requires_grad, w.grad]
+
+
+@parity
+def test_the_gradient_of_a_non_leaf_is_asked_for_with_a_warning(lib: Any) -> Any:
+    x = leaf(lib, 1.0, 2.0)
+    y = x * 3
+    retained = y.view(2, 1)
+    retained.retain_grad()
+    report = []
+    for tensor in (x, y, y[0], x[:1], x.unbind()[1], retained, lib.ones(2)[:1], y.detach()[:1]):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            report.append((tensor.grad, len(caught)))
+    return report
 
 
 @parity

@@ -29,6 +29,7 @@ from retrograd.autograd.variable import Variable
 from retrograd.core import state
 from retrograd.core.engine import run
 from retrograd.core.errors import is_torchs, kind_name, to_be_made
+from retrograd.core.node import Node
 from retrograd.core.registry import add_method
 from retrograd.core.saved import SavedTensor
 from retrograd.core.sites import warn_user
@@ -294,11 +295,21 @@ def _edges_of_inputs(inputs: tuple[Any, ...]) -> list[Edge]:
             raise RuntimeError(
                 f"all inputs have to be Tensors or GradientEdges, but got {kind_name(value)} (inputs[{position}])"
             )
-        edge = value._resolve_edge() if is_tensor else (value.node, value.output_nr)
+        edge = value._resolve_edge() if is_tensor else _given_edge(value)
         if edge is None:
             raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{position}])")
         edges.append(edge)
     return edges
+
+
+def _given_edge(edge: Any) -> Edge:
+    """The place in the graph that a GradientEdge names."""
+    if not isinstance(edge.node, Node):
+        raise RuntimeError(
+            f"GradientEdge's first object must be an autograd.graph.Node but got {type(edge.node).__name__}; "
+            "get_gradient_edge(tensor) makes one"
+        )
+    return edge.node, edge.output_nr
 
 
 def _roots(outputs: tuple[Any, ...], grads: Any, create_graph: bool) -> list[tuple[Edge, Tensor]]:
@@ -318,7 +329,7 @@ def _roots(outputs: tuple[Any, ...], grads: Any, create_graph: bool) -> list[tup
         is_tensor = isinstance(output, Tensor)
         if not is_tensor and not hasattr(output, "node"):
             raise TypeError(f"element {position} of tensors must be a Tensor, but got {type(output).__name__}")
-        edge = output._resolve_edge() if is_tensor else (output.node, output.output_nr)
+        edge = output._resolve_edge() if is_tensor else _given_edge(output)
         if edge is None:
             raise RuntimeError(
                 f"element {position} of tensors does not require grad and does not have a grad_fn: it was computed "

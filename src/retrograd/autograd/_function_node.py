@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from retrograd.autograd._function_saving import Entry
     from retrograd.autograd.function import Function, FunctionCtx
 
+_READ = (
+    "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the autograd.Function, "
+    "and they have been. Read saved_tensors once and keep what it gives, or set clear_saved_tensors_on_access=False."
+)
+
 
 class FunctionNode(Node):
     """The node in the graph of a :class:`Function`.
@@ -79,32 +84,41 @@ class FunctionNode(Node):
                 wrap(np.zeros(shape, dtype, like=arrived)) if grad is None and shape is not None else grad
                 for grad, shape, dtype in zip(grads, shapes, dtypes, strict=True)
             ]
-        return gradients_of(self.name(), self.function.backward(self.ctx, *grads), self.are_tensors, self.next)
+        returned = (
+            self.function.backward(self.ctx, list(grads))
+            if self.function.boxed_grads_call
+            else self.function.backward(self.ctx, *grads)
+        )
+        return gradients_of(self.name(), returned, self.are_tensors, self.next)
 
     # --- what was saved, and hooks on it: see SavedTensor -----------------------------------------------------------
 
     def saved_tensors_of_backward(self) -> tuple[Any, ...]:
         """What :meth:`FunctionCtx.save_for_backward` kept."""
-        if self.entries is None:
-            raise RuntimeError(FREED)
-        return tuple(
-            None if entry is None else entry.tensor(self, position) for position, entry in enumerate(self.entries)
+        tensors = tuple(
+            None if entry is None else entry.tensor(self, position) for position, entry in enumerate(self._kept())
         )
+        if self.function.clear_saved_tensors_on_access:
+            self.entries = None
+        return tensors
+
+    def _kept(self) -> list[Entry | None]:
+        """The entries, while they are there."""
+        if self.entries is None:
+            raise RuntimeError(_READ if self.function.clear_saved_tensors_on_access else FREED)
+        return self.entries
 
     @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
-        if self.entries is None:
-            raise RuntimeError(FREED)
-        return tuple(SavedTensor.of(self, position) for position in range(len(self.entries)))
+        return tuple(SavedTensor.of(self, position) for position in range(len(self._kept())))
 
     def raw_entry(self, slot: int) -> Any:
-        if self.entries is None:
-            raise RuntimeError(FREED)
-        entry = self.entries[slot]
+        entry = self._kept()[slot]
         return None if entry is None else entry.kept
 
     def raw_value(self, slot: int, entry: Any) -> Any:
-        return None if entry is None else self.saved_tensors_of_backward()[slot]._data
+        saved = self._kept()[slot]
+        return None if saved is None else saved.tensor(self, slot)._data
 
     def keep_packed(self, slot: int, packed: Packed) -> None:
         entries: Any = self.entries

@@ -127,12 +127,15 @@ def gradients(
     )
 
 
-def pulled(outputs: Sequence[Tensor], inputs: Sequence[Tensor], vectors: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+def pulled(
+    outputs: Sequence[Tensor | None], inputs: Sequence[Tensor], vectors: Sequence[Tensor]
+) -> tuple[Tensor | None, ...]:
     """The products of vectors with the Jacobian, which are linear in the vectors, so that they can be transposed.
 
     The vectors are zero, and nobody asked for the products: their values do not matter.
     """
-    live = [(out._resolve_edge(), v) for out, v in zip(outputs, vectors, strict=True) if out.requires_grad]
+    given = zip(outputs, vectors, strict=True)
+    live = [(out._resolve_edge(), v) for out, v in given if out is not None and out.requires_grad]
     roots = [(edge, v) for edge, v in live if edge is not None]
     if not roots:
         return (None,) * len(inputs)

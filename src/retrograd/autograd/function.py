@@ -45,10 +45,10 @@ class FunctionCtx:
         self.__node = (lambda: None) if node is None else weakref.ref(node)  # which holds this
 
     def __getattr__(self, name: str) -> Any:
-        node = self.__node() if name in _OF_THE_NODE else None
-        if node is None:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
-        return getattr(node, name)
+        node = self.__node()
+        if node is not None and (name in _OF_THE_NODE or name in vars(node)):  # or what users keep on grad_fn
+            return getattr(node, name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for ``backward``; they are checked for writes in between.
@@ -147,6 +147,16 @@ class Function(metaclass=_FunctionMeta):
     ``setup_context(ctx, inputs, output)`` and ``backward(ctx, *grads)``, and call it through :meth:`apply`. A method
     ``jvp`` is for forward mode, and ``vmap`` for batches; both may be left out. ``ctx`` is a :class:`FunctionCtx`.
 
+    Attributes
+    ----------
+    generate_vmap_rule : bool
+        torch's; not needed here, where ``forward`` is used for all samples at once unless there is a ``vmap``.
+    clear_saved_tensors_on_access : bool
+        Set it to True where ``backward`` reads ``ctx.saved_tensors`` once, so that the node lets go of them then.
+    boxed_grads_call : bool
+        Set it to True for a ``backward(ctx, grads)`` that gets the gradients in one list, and frees each by removing
+        it.
+
     Examples
     --------
     >>> class Exp(rg.autograd.Function):
@@ -167,6 +177,8 @@ class Function(metaclass=_FunctionMeta):
 
     _backward_cls: type[FunctionCtx]
     generate_vmap_rule = False
+    clear_saved_tensors_on_access = False
+    boxed_grads_call = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warn_user(

@@ -188,7 +188,7 @@ class Tensor(Methods):
     @property
     def grad(self) -> Tensor | None:
         """The gradient that ``backward`` accumulated, or None."""
-        if self._grad is None and self._edge is not None and not self.retains_grad:
+        if self._grad is None and not self.is_leaf and not self.retains_grad:
             warn_user(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
                 "won't be populated during autograd.backward(). If you indeed want the .grad field to be populated "

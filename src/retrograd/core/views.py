@@ -68,9 +68,11 @@ class View:
                 return self.edge
             base_edge = self.base._resolve_edge()
             edge = self.edge
+            if base_edge is None and edge is None:
+                return None  # the write still counts, if the base is made to require grad later
             if base_edge is None:
                 edge = None
-            elif edge is not None or not self.base.is_leaf:
+            elif edge is not None or self.forbidden is None or not self.base.is_leaf:
                 previous = set_grad_enabled(True)  # whoever asks, and when: the answer is kept
                 try:
                     fresh = replay(self.base, self.steps_from_base())
