@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import retrograd as rg
-from tests.parity import attempt, message, parity
+from tests.parity import attempt, check_both_refuse, message, parity
 
 d = rg.distributions
 
@@ -34,6 +34,33 @@ def test_a_single_distribution_expands_to_itself(m: Any) -> Any:
     return [
         (other.batch_shape, other.event_shape, other.mean.nan_to_num(7.0)) for other in (one.expand(()) for one in made)
     ]
+
+
+VECTORS = {
+    "Categorical's": lambda d, m: (d.OneHotCategorical(m.ones(3)), m.ones(2, 1)),
+    "Dirichlet's": lambda d, m: (d.Dirichlet(m.ones(3)), m.ones(4, 1)),
+    "Multinomial's": lambda d, m: (d.Multinomial(4, m.ones(3)), m.full((2, 1), 4.0)),
+    "normal": lambda d, m: (d.MultivariateNormal(m.zeros(2), m.eye(2)), m.zeros(4, 1)),
+    "normal of low rank": lambda d, m: (d.LowRankMultivariateNormal(m.zeros(2), m.ones(2, 1), m.ones(2)), m.zeros(1)),
+    "too short": lambda d, m: (d.MultivariateNormal(m.zeros(2), m.eye(2)), m.zeros(())),
+    "Wishart's": lambda d, m: (d.Wishart(m.tensor(3.0), m.eye(2)), m.ones(4, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("which", VECTORS)
+def test_a_value_has_the_size_of_an_event(which: str) -> None:
+    """A number in the place of a vector would be broadcast to it: the density of another value."""
+
+    def density(m: Any) -> Any:
+        distribution, value = VECTORS[which](m.distributions, m)
+        return distribution.log_prob(value)
+
+    check_both_refuse(density)
+
+
+def test_the_size_of_an_event_is_named() -> None:
+    text = message(lambda: d.MultivariateNormal(rg.zeros(2), rg.eye(2)).log_prob(rg.zeros(4, 1)))
+    assert text == "The right-most size of value must match event_shape: (4, 1) vs (2,)."
 
 
 def test_a_batch_of_none() -> None:

@@ -49,6 +49,16 @@ REFUSED: dict[str, Program] = {
     "no sequences": lambda m: m.nn.functional.ctc_loss(m.zeros(4, 0, 3), m.zeros(0, 2, dtype=m.int64), (), ()),
     "no parametrization": lambda m: m.nn.utils.parametrize.ParametrizationList([], m.ones(2)),
     "a model for its parameters": lambda m: m.optim.SGD(m.nn.Linear(1, 1)),
+    "counts for the logarithms of probabilities": lambda m: m.nn.functional.kl_div(
+        m.ones(2, dtype=m.int64), m.ones(2), reduction="sum"
+    ),
+    "counts for probabilities": lambda m: m.nn.functional.kl_div(m.ones(2), m.ones(2, dtype=m.int64), reduction="sum"),
+    "complex probabilities": lambda m: m.nn.functional.kl_div(m.ones(2) + 0j, m.ones(2) + 0j, reduction="sum"),
+    "a complex bound of squares": lambda m: m.nn.HuberLoss(delta=1j),
+    "a bound of squares as text": lambda m: m.nn.HuberLoss(delta="1"),
+    "images for circular padding of sequences": lambda m: m.nn.CircularPad1d(1)(m.ones(1, 1, 3, 3)),
+    "a matrix for circular padding of images": lambda m: m.nn.CircularPad2d(1)(m.ones(3, 3)),
+    "an image for circular padding of volumes": lambda m: m.nn.CircularPad3d(1)(m.ones(1, 3, 3)),
     "a method for what it gives": lambda m: m.optim.SGD(m.nn.Linear(1, 1).parameters),
 }
 

@@ -259,6 +259,7 @@ class TestLBFGS:
         {},
         {"lr": 0.3},
         {"max_iter": 3, "history_size": 2},
+        {"max_iter": 0},
         {"line_search_fn": "strong_wolfe"},
         {"line_search_fn": "strong_wolfe", "lr": 5.0, "max_iter": 7},
         {"line_search_fn": "strong_wolfe", "lr": 0.01, "max_eval": 5},

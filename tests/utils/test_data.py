@@ -417,6 +417,16 @@ def test_strings_in_named_tuples(t: Any) -> Any:
     return [type(collate([Point("a", 1), Point("b", 2)]).x).__name__, type(collate([("a", 1), ("b", 2)])[0]).__name__]
 
 
+class Pair(tuple[int, int]):
+    """A tuple of the program's own, without names."""
+
+
+@parity
+def test_tuples_of_any_class_without_names_become_lists(t: Any) -> Any:
+    d, pairs = data_of(t), [Pair((1, 2)), Pair((3, 4))]
+    return [type(made).__name__ for made in (d.default_collate(pairs), d.default_convert(pairs[0]))]
+
+
 @parity
 def test_tensors_and_other_things_in_one_batch(t: Any) -> Any:
     collate = data_of(t).default_collate

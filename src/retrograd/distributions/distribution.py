@@ -209,9 +209,14 @@ class Distribution:
             raise ValueError(
                 f"The value argument to log_prob must be a Tensor, not {kind_name(value)}{to_be_made(value)}"
             )
+        # an event is whole: one number for all of a vector is no broadcasting, but another value than was meant
+        if tuple(value.shape)[max(value.ndim - len(self._event_shape), 0) :] != tuple(self._event_shape):
+            raise ValueError(
+                f"The right-most size of value must match event_shape: {tuple(value.shape)} vs "
+                f"{tuple(self._event_shape)}."
+            )
         shape = self._batch_shape + self._event_shape
-        matched = zip(reversed(value.shape), reversed(shape), strict=False)
-        if len(value.shape) < len(self._event_shape) or any(a != b and 1 not in (a, b) for a, b in matched):
+        if any(a != b and 1 not in (a, b) for a, b in zip(reversed(value.shape), reversed(shape), strict=False)):
             raise ValueError(
                 f"Value is not broadcastable with batch_shape+event_shape: {tuple(value.shape)} vs {tuple(shape)}."
             )

@@ -429,6 +429,11 @@ def kl_div(
     tensor(0.5108)
     """
     check_tensors("kl_div", input=input, target=target)
+    if not input.dtype.kind == target.dtype.kind == "f":
+        raise RuntimeError(
+            f"kl_div: expected real floating-point numbers, but got {input.dtype} and {target.dtype}; convert them, "
+            "for example with .float()"
+        )
     if size_average is None and reduce is None and reduction == "mean":
         warn_user(
             "reduction: 'mean' divides the total loss by both the batch size and the support size."

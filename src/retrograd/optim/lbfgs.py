@@ -220,7 +220,7 @@ class _Search:
         total, evaluations, iterations = state.get("n_iter", 0), 1, 0
         gradient = self.gradient()
         found: dict[str, Any] = {}
-        if _largest(gradient) > tolerance_grad:
+        if group["max_iter"] > 0 and _largest(gradient) > tolerance_grad:
             curvature = _Curvature(state, group["history_size"])
             direction, t, old_gradient = (_plain(state.get(name)) for name in ("d", "t", "prev_flat_grad"))
             old_loss = loss

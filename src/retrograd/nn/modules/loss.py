@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from retrograd.core.errors import kind_name
 from retrograd.core.tensor import Tensor
 from retrograd.nn import functional as F
 from retrograd.nn.modules._loss_bases import _Loss, _WeightedLoss
@@ -101,10 +102,17 @@ class HuberLoss(_Loss):
         ``"mean"``, ``"sum"``, or ``"none"``.
     delta
         Where the one becomes the other.
+
+    Raises
+    ------
+    TypeError
+        If ``delta`` is not a number.
     """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
+        if not isinstance(delta, (float, int)):
+            raise TypeError(f"delta must be a float or int, got: {kind_name(delta)}")
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

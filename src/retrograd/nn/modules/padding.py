@@ -160,22 +160,30 @@ class ReplicationPad3d(_Pad):
     mode = "replicate"
 
 
-class CircularPad1d(_Pad):
+class _CircularPad(_Pad):
+    mode = "circular"
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the padded input."""
+        if isinstance(input, Tensor) and input.ndim - self.spatial not in (1, 2):
+            error = ValueError(f"expected {self.spatial + 1}D or {self.spatial + 2}D input (got {input.ndim}D input)")
+            raise misshaped_places(self, error, input)
+        return super().forward(input)
+
+
+class CircularPad1d(_CircularPad):
     """Pad the last dimension as if it repeated itself."""
 
     spatial = 1
-    mode = "circular"
 
 
-class CircularPad2d(_Pad):
+class CircularPad2d(_CircularPad):
     """Pad the last two dimensions as if they repeated themselves."""
 
     spatial = 2
-    mode = "circular"
 
 
-class CircularPad3d(_Pad):
+class CircularPad3d(_CircularPad):
     """Pad the last three dimensions as if they repeated themselves."""
 
     spatial = 3
-    mode = "circular"

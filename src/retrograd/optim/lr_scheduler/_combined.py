@@ -82,6 +82,9 @@ class ChainedScheduler(_OfSchedulers):
 class SequentialLR(_OfSchedulers):
     """Use schedules one after the other.
 
+    The first may be made of schedules itself, and gives the learning rates that it gives alone; torch steps what is
+    inside once more at the beginning.
+
     Parameters
     ----------
     optimizer

@@ -40,7 +40,7 @@ def default_convert(data: Any) -> Any:
         return _like(data, [(key, default_convert(value)) for key, value in data.items()])
     if isinstance(data, collections.abc.Sequence):
         items = [default_convert(item) for item in data]
-        return items if type(data) is tuple else _like(data, items)
+        return _like(data, items)
     return data
 
 
@@ -90,7 +90,7 @@ def default_collate(batch: Any) -> Any:
         if len(sizes) > 1:
             raise RuntimeError(f"each element in list of batch should be of equal size, but their sizes are {sizes}")
         columns = [default_collate(column) for column in zip(*batch, strict=True)]
-        return columns if type(first) is tuple else _like(first, columns)
+        return _like(first, columns)
     raise TypeError(_EXPECTED.format(type(first)))
 
 
@@ -108,13 +108,13 @@ def _stacked(tensors: list[Tensor]) -> Tensor:
 
 
 def _like(container: Any, items: list[Any]) -> Any:
-    """A container of the same type with other items; a list or dict where its type cannot be made of items."""
+    """A container of the same type with other items; a list for a tuple, a list or dict for what takes no items."""
     is_mapping = isinstance(container, collections.abc.Mapping)
     plain: Callable[[list[Any]], Any] = dict if is_mapping else list
-    if type(container) in (dict, list):
-        return plain(items)
     if hasattr(container, "_fields"):
         return type(container)(*items)
+    if type(container) in (dict, list) or isinstance(container, tuple):
+        return plain(items)
     try:
         if isinstance(container, collections.abc.MutableMapping):  # such as a defaultdict, which has more than items
             clone = copy.copy(container)
