@@ -217,12 +217,8 @@ class RetrogradMonitor(Monitor):
 
     def _keep_looked_at(self, birth: Birth) -> None:
         """Keep a birth whose result is known, together with what a flag raised inside told before."""
-        for each in reversed(self._suspects.births):
-            if each.name == birth.name and each.node is birth.node and each.op is birth.op and not each.is_known:
-                each.result, each.grads = birth.result, birth.grads
-                each.operands = birth.operands or each.operands
-                return
-        self._keep(birth)
+        if not self._suspects.complete(birth):
+            self._keep(birth)
 
     # --- boundaries -----------------------------------------------------------------------------------------------
 
@@ -324,6 +320,7 @@ class RetrogradMonitor(Monitor):
             pace.looked(start)
 
     def after_forward(self, outputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> None:
+        self.watch.goes_on()
         if not self._births or expected.depth:
             return
         arrays = [all_samples(each._data) for each in tangents if each is not None]
