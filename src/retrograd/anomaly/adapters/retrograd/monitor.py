@@ -24,6 +24,7 @@ from retrograd.anomaly.adapters.pace import LONGEST_PAUSE, Pace
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
+from retrograd.anomaly.adapters.rates_written import rate_written
 from retrograd.anomaly.adapters.retrograd.asked import Asked, all_leaves
 from retrograd.anomaly.adapters.retrograd.births import (
     Birth,
@@ -580,7 +581,8 @@ class RetrogradMonitor(Monitor):
         context |= self._beginnings.told(updates, self._find_name())
         if self._asked.returned:
             context["returned"] = self._asked.returned
-        return context | self._steps.optimizer_context(self.watch.optimizer, sites.user_frame(sys._getframe(1)))
+        frame = sites.user_frame(sys._getframe(1))
+        return context | (self._steps.optimizer_context(self.watch.optimizer, frame) or rate_written(frame))
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[None]:
