@@ -396,6 +396,25 @@ def test_a_healthy_run_says_nothing_unless_nothing_was_watched(tmp_path: Path) -
     assert retrograd("run", "own.py", cwd=tmp_path).stderr == ""
 
 
+DERIVATIVES = {
+    "jacrev": "rg.func.jacrev(rg.sin)(x)",
+    "jacfwd": "rg.func.jacfwd(rg.sin)(x)",
+    "jvp": "rg.func.jvp(rg.sin, (x,), (x,))",
+    "vjp": "rg.func.vjp(rg.sin, x)[1](x)",
+    "hessian": "rg.func.hessian(lambda x: rg.sin(x).sum())(x)",
+    "grad of many": "rg.autograd.grad(rg.sin(y := x.clone().requires_grad_()), y, x)",
+    "dual": "from retrograd.autograd.forward_ad import *\nwith dual_level(): unpack_dual(rg.sin(make_dual(x, x)))",
+    "inner watch": "with rg.anomaly.watch(): rg.func.jvp(rg.sin, (x,), (x,))",
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_a_program_that_takes_derivatives_of_any_kind_is_watched(tmp_path: Path, name: str) -> None:
+    (tmp_path / "script.py").write_text(f"import retrograd as rg\nx = rg.tensor([1.0, 2.0])\n{DERIVATIVES[name]}\n")
+    done = retrograd("run", "script.py", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 ARGPARSE = """\
 import argparse
 parser = argparse.ArgumentParser()

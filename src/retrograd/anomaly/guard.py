@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from retrograd.anomaly.event import GradEvent
+
 SENSITIVITY = 8.0
 """Scales above the median; digits trained for 10,000 steps stay below 5, a learning rate too high reaches 10 to 100."""
 
@@ -212,6 +214,47 @@ class GradientGuard:
 
     def _new(self) -> RunningThreshold:
         return RunningThreshold(self._sensitivity, self._window)
+
+
+class Growth:
+    """Tells of gradients and updates that have grown beyond what is usual, as events."""
+
+    def __init__(self) -> None:
+        self._gradients = GradientGuard()
+        self._updates = RunningThreshold(ceiling=LARGEST_UPDATE)
+
+    def event(
+        self, norms: Mapping[str, float], update_ratio: float | None, batch_idx: int, *, by_module: bool
+    ) -> GradEvent | None:
+        """Look at the sizes of one step; its worst gradient, or else the last update, if that is unusual.
+
+        Parameters
+        ----------
+        norms
+            The norms of the gradients, by parameter; all finite.
+        update_ratio
+            The norm of the last update relative to that of the weights, if it is known.
+        batch_idx
+            Of the step.
+        by_module
+            Whether the names of parameters are those of a model, which begin with that of a layer.
+        """
+        found: list[tuple[Spike, str]] = []
+        if update_ratio is not None and self._updates.exceeded_by(update_ratio):
+            found = [(Spike(ALL, update_ratio, self._updates.value), "update-to-weight ratio")]
+        found = [(spike, "gradient norm") for spike in self._gradients.observe(norms)[:1]] or found
+        if not found:
+            return None
+        ((name, size, threshold), quantity) = found[0]
+        layer, _, parameter = name.rpartition(".") if by_module else ("", "", name)
+        return GradEvent(
+            batch_idx=batch_idx,
+            layer_name=layer,
+            param_name=parameter,
+            grad_norm=size,
+            threshold=threshold,
+            quantity=quantity,
+        )
 
 
 def _positive(threshold: float | str) -> float:

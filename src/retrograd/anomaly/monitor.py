@@ -16,7 +16,7 @@ from retrograd.anomaly.adapter import Adapter, ExplainsErrors, ReadsLater
 from retrograd.anomaly.catalogue import explain
 from retrograd.anomaly.event import GradEvent, NaNEvent, is_birth, with_context, with_note
 from retrograd.anomaly.expected import expected
-from retrograd.anomaly.guard import ALL, LARGEST_UPDATE, GradientGuard, RunningThreshold
+from retrograd.anomaly.guard import Growth
 from retrograd.anomaly.left_out import IN_VAIN, LeftOut
 from retrograd.anomaly.libraries import cut_below_user, depth_of_user, is_in_backward, rendered_for_notebooks
 from retrograd.anomaly.messages import (
@@ -77,6 +77,8 @@ class Watch:
         Gradients and updates that grew beyond what is usual, if there is a policy for "spike".
     step : int
         How many backward passes have ended since it was started, those under a watch within it included.
+    derives : bool
+        Whether a derivative has been asked for since then, of whatever kind.
     overhead : float
         The share of the time from then to now, or to its end, that went into checks at the boundaries.
     rerun_loaders : bool
@@ -127,6 +129,7 @@ class Watch:
         self.again: Callable[[int], Again] = in_the_program
         self.recorder = recorder
         self.step = 0
+        self.derives = False
         self.batch_idx: int | None = None
         self.withheld = False
         self.loss_history: deque[float | None] = deque(maxlen=32)
@@ -137,8 +140,7 @@ class Watch:
         self.listeners: list[Callable[[NaNEvent | GradEvent], None]] = []
         self._events: deque[NaNEvent] = deque(maxlen=max_events)
         self._grad_events: deque[GradEvent] = deque(maxlen=max_events)
-        self._guard = GradientGuard()
-        self._usual_updates = RunningThreshold(ceiling=LARGEST_UPDATE)
+        self._growth = Growth()
         self._adapters: list[Adapter] = []
         self._calls = 0  # of functions that it decorates
         self._own_time = 0.0
@@ -176,6 +178,7 @@ class Watch:
         self._started = time.perf_counter()
         self._own_time = 0.0
         self.step = 0
+        self.derives = False
         self._let_through = LetThrough()
         self.left_out = LeftOut()
         self.loss_history.clear()
@@ -202,6 +205,7 @@ class Watch:
         self._ended = time.perf_counter()
         if _stack:
             _stack[-1].step += self.step  # it saw nothing of these, but they were there
+            _stack[-1].derives |= self.derives
         self._replay = self._unfinished = self._checked = None
         self.withheld = False
         adapters, self._adapters = self._adapters, []  # which know the watch
@@ -411,6 +415,7 @@ class Watch:
 
     def goes_on(self) -> None:
         """A derivative is asked for: where the program has checked a bad loss before, it knew what to do about it."""
+        self.derives = True
         self._checked = None
         self.left_out.goes_on()
 
@@ -525,19 +530,9 @@ class Watch:
             The norm of the last update relative to that of the weights, if it is known.
         """
         self.update_ratio = update_ratio
-        event = None
-        if update_ratio is not None and self._usual_updates.exceeded_by(update_ratio):
-            event = self._growth(ALL, update_ratio, self._usual_updates.value, quantity="update-to-weight ratio")
-        for spike in self._guard.observe(norms)[:1]:
-            event = self._growth(*spike)
-        return "go on" if event is None else self._carry_out("spike", event)
-
-    def _growth(self, name: str, value: float, threshold: float, **fields: Any) -> GradEvent:
-        layer, _, parameter = name.rpartition(".") if self.model is not None else ("", "", name)
         batch = self.step - 1 if self.batch_idx is None else self.batch_idx
-        return GradEvent(
-            batch_idx=batch, layer_name=layer, param_name=parameter, grad_norm=value, threshold=threshold, **fields
-        )
+        event = self._growth.event(norms, update_ratio, batch, by_module=self.model is not None)
+        return "go on" if event is None else self._carry_out("spike", event)
 
     def _completed(self, event: NaNEvent) -> NaNEvent:
         if event.step is None:  # otherwise it is about an earlier one

@@ -20,7 +20,7 @@ from retrograd.cli.program import ProgramNotFoundError, show_only_own_frames
 
 LIBRARIES = ("retrograd", "torch")
 NOTHING_WATCHED = (
-    "retrograd: no backward pass was seen in this process, so there was nothing to watch; for a model that is only "
+    "retrograd: no derivative was asked for in this process, so there was nothing to watch; for a model that is only "
     "evaluated there is retrograd.anomaly.NaNDetector(model), and processes that the program starts by itself are "
     "watched if torchrun starts them: torchrun --no-python retrograd run SCRIPT"
 )
@@ -68,7 +68,7 @@ def run_watched(
     if failure is not None and not isinstance(failure, SystemExit):
         _show(failure)
     report.print()
-    began = report.run.entries or observer.step
+    began = report.run.entries or observer.step or observer.derives
     instead = again.with_options_in_front(OPTIONS) if not began and _refuses_options(failure) else None
     if instead is not None:
         _say(MISPLACED.format(instead))

@@ -169,7 +169,9 @@ class Line:
 
     def text(self, node: ast.AST, edits: Mapping[ast.AST, str] | None = None) -> str:
         """The source text of a node, with nodes inside it (or itself) replaced; of ``a -= b`` what it computes."""
-        if isinstance(node, ast.AugAssign) and node not in (edits or {}):
+        if edits and node in edits:  # the parentheses around it are not the node's
+            return edits[node]
+        if isinstance(node, ast.AugAssign):
             operator = self._encoded[self._span(node.target)[1] : self._span(node.value)[0]].decode().partition("=")[0]
             return f"{self.text(node.target, edits)}{operator} {atom(self.text(node.value, edits))}"
         return self._spliced(*self._span(node), edits or {})

@@ -183,17 +183,6 @@ def denominator(operation: Operation) -> Operand | None:
     return None
 
 
-def exponentials_over_sum(quotient: Operation | None) -> tuple[Operation, Operation] | None:
-    """The exponentials and their own sum, by which they are divided: a softmax written out."""
-    if quotient is None:
-        return None
-    exp, total = maker(first(quotient), "exp"), maker(second(quotient), "sum")
-    below = maker(first(total), "exp") if total is not None else None
-    if exp is None or total is None or below is None or not same(first(exp), first(below)):
-        return None
-    return exp, total
-
-
 def is_masked(operand: Operand) -> bool:
     """Whether an operand is -inf at the element, or a mask is known to have written that there."""
     if value(operand) is not None:

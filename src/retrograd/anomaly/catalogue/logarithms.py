@@ -7,7 +7,6 @@ import ast
 from retrograd.anomaly.catalogue._code import Line, Site, atom
 from retrograd.anomaly.catalogue._expression import (
     denominator,
-    exponentials_over_sum,
     first,
     is_masked,
     made_from,
@@ -23,6 +22,7 @@ from retrograd.anomaly.catalogue._expression import (
 )
 from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._softmax import Quotient
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.surroundings import Operand, Operation
 
@@ -51,8 +51,6 @@ def inner_site(scene: Scene, log: Operation, *path: Operation) -> Site | None:
 def log_of_softmax(scene: Scene) -> Finding | None:
     for log in scene.roots("log"):
         softmax = maker(first(log), "softmax")
-        if softmax is None and (parts := exponentials_over_sum(maker(first(log), "div"))) is not None:
-            return _log_of_written_out_softmax(scene, log, parts[0])
         if softmax is None:
             continue
         if is_masked(first(softmax)):
@@ -66,7 +64,7 @@ def log_of_softmax(scene: Scene) -> Finding | None:
             f"log_p = {scene.spelling().tensor_call('log_softmax', scene.called(first(softmax), 'logits'), 'dim=-1')}",
             log.lineno,
         )
-    return None
+    return _log_of_written_out_softmax(scene)
 
 
 def _log_of_masked_softmax(scene: Scene, log: Operation) -> Finding:
@@ -88,16 +86,40 @@ def _log_of_masked_softmax(scene: Scene, log: Operation) -> Finding:
     )
 
 
-def _log_of_written_out_softmax(scene: Scene, log: Operation, exp: Operation) -> Finding:
-    spelling = scene.spelling()
-    return Finding(
-        f"This probability is exactly {scene.at(first(log), 0.0)}, and the log of that is -inf: its exponential "
-        "underflowed, or one beside it overflowed (exp ends at 88.7 in float32). log_softmax does all three steps, "
-        "exponential, sum and log, without passing through 0 or inf.",
-        None,
-        f"log_p = {spelling.tensor_call('log_softmax', scene.called(first(exp), 'logits'), 'dim=-1')}",
-        log.lineno,
-    )
+def _log_of_written_out_softmax(scene: Scene) -> Finding | None:
+    for log in scene.roots("log", through=("exp", "sum", "div")):
+        written_out = Quotient.of(maker(first(log), "div"))
+        if written_out is None:
+            continue
+        site = inner_site(scene, log, written_out.quotient)
+        rewritten = merged(scene, log, written_out.quotient, written_out.logarithm(scene, site))
+        if rewritten is None and (scene.op != "log" or not written_out.is_softmax):
+            continue
+        happened = (
+            f"This probability is exactly {scene.at(first(log), 0.0)}, and the log of that is -inf: its exponential "
+            "underflowed, or one beside it overflowed (exp ends at 88.7 in float32)."
+            if scene.op == "log"
+            else f"{_too_large(scene)} overflows {scene.dtype} to inf before the quotient of such numbers and its "
+            "log bring it back."
+        )
+        how = (
+            "log_softmax does all three steps, exponential, sum and log, without passing through 0 or inf."
+            if written_out.is_softmax
+            else "The log of exp(a) is a, and logsumexp takes the largest value out of the sum first."
+        )
+        logits = scene.called(first(written_out.above), "logits")
+        return Finding(
+            f"{happened} {how}",
+            rewritten,
+            f"log_p = {scene.spelling().tensor_call('log_softmax', logits, 'dim=-1')}",
+            log.lineno,
+        )
+    return None
+
+
+def _too_large(scene: Scene) -> str:
+    """What of exponentials that are added up is beyond the type's range."""
+    return f"exp({scene.at(first(scene.birth), 'x')})" if scene.op == "exp" else "the sum of the exponentials"
 
 
 def _tanh_slope(x: str, spelling: Spelling) -> str:
@@ -291,10 +313,8 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
         if product is not None and weight is not None:
             text = _log_weight(scene, inner_site(scene, log, total, product), inner, weight, text)
         happened = (
-            f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf"
-            if scene.op == "exp"
-            else "the sum of the exponentials overflows"
-            if scene.op in ("sum", "mul", "cumsum")
+            f"{_too_large(scene)} overflows {scene.dtype} to inf"
+            if scene.op in ("exp", "sum", "mul", "cumsum")
             else "every exponential underflows to 0, and the log of 0 is -inf"
         )
         name = "logsumexp" if total.op == "sum" else "logcumsumexp"

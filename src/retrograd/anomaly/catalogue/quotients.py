@@ -9,7 +9,6 @@ from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._expression import (
     denominator,
     euclidean,
-    exponentials_over_sum,
     first,
     is_masked,
     made_from,
@@ -24,6 +23,7 @@ from retrograd.anomaly.catalogue._expression import (
 )
 from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
+from retrograd.anomaly.catalogue._softmax import Quotient
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.surroundings import Operand, Operation
 
@@ -42,16 +42,16 @@ def written_out_softmax(scene: Scene) -> Finding | None:
     if (scene.op, scene.kind) in (("div", "divide"), ("exp", "invalid")):
         return None
     for quotient in scene.roots("div", through=("exp", "sum")):
-        parts = exponentials_over_sum(quotient)
-        if parts is None:
+        written_out = Quotient.of(quotient)
+        if written_out is None or not written_out.is_softmax:
             continue
-        x = first(parts[0])
+        x = first(written_out.above)
         happened = (
             "Every exponential underflows to 0, and 0 / 0 is NaN"
             if scene.op == "div" and value(second(quotient)) == 0
             else f"exp({scene.at(x, 'x')}) overflows {scene.dtype} to inf, and inf / inf is NaN"
         )
-        rewritten, lineno = _as_softmax(scene, quotient, *parts)
+        rewritten, lineno = _as_softmax(scene, written_out)
         spelling = scene.spelling(scene.site(quotient))
         return Finding(
             f"{happened}. Subtracting the largest x first changes nothing in the quotient and keeps every exponential "
@@ -63,8 +63,9 @@ def written_out_softmax(scene: Scene) -> Finding | None:
     return None
 
 
-def _as_softmax(scene: Scene, quotient: Operation, exp: Operation, total: Operation) -> tuple[str | None, int | None]:
+def _as_softmax(scene: Scene, written_out: Quotient) -> tuple[str | None, int | None]:
     """The line with a softmax for the quotient, or else with the largest value taken out; and the line's number."""
+    quotient, exp, total = written_out.quotient, written_out.above, written_out.total
     site = scene.site(quotient)
     place, summed = (scene.site(exp, site), scene.site(total, site)) if site else (None, None)
     text = place.written.text(0, "input") if place else None
@@ -74,8 +75,9 @@ def _as_softmax(scene: Scene, quotient: Operation, exp: Operation, total: Operat
     many = x.shape is not None and len(x.shape) > 1
     whole = summed is not None and summed.written.argument(1, "dim", "axis") is None and many
     spelling, is_spelled_out = scene.spelling(site), place.node is place.written.node
-    if site and summed and is_spelled_out and not whole and not spelling.numpy:
-        return site.replaced(spelling.tensor_call("softmax", text, _dim(dims(summed, x)))), quotient.lineno
+    softmax = None if whole or spelling.numpy else written_out.picked(scene, site, "softmax")
+    if site and summed and is_spelled_out and softmax is not None:
+        return site.replaced(softmax), quotient.lineno
     line, spelling = place.written.line, scene.spelling(place)
     where = "" if whole or summed is None else dims(summed, None, numpy=spelling.numpy)
     taken_out = f"{atom(text)} - {_largest(text, where, spelling)}"
@@ -506,10 +508,12 @@ def _padding_unmasked(scene: Scene) -> str | None:
 
 def _masked_row_of_exponentials(scene: Scene) -> Finding | None:
     quotient = scene.birth
-    parts = exponentials_over_sum(quotient)
-    if parts is None or scene.backward or value(second(quotient)) != 0 or not is_masked(first(parts[0])):
+    written_out = Quotient.of(quotient)
+    if written_out is None or not written_out.is_softmax or scene.backward or value(second(quotient)) != 0:
         return None
-    exp, total = parts
+    exp, total = written_out.above, written_out.total
+    if not is_masked(first(exp)):
+        return None
     site = scene.site(quotient)
     place, summed = (scene.site(exp, site), scene.site(total, site)) if site else (None, None)
     spelling = scene.spelling(site)

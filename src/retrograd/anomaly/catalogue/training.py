@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.catalogue._code import Line, is_name
 from retrograd.anomaly.catalogue._expression import denominator, first, named, normal, number, shown, size_of, value
 from retrograd.anomaly.catalogue._reading import completed, logarithm_written
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
@@ -442,18 +442,23 @@ def runaway(scene: Scene) -> Finding | None:
     if scene.context.get("searched_by"):  # which goes far to find out that it is too far
         return None
     optimizer = _optimizer(scene)
-    rate, start = number(optimizer.get("lr")), number(optimizer.get("initial_lr"))
+    written = optimizer or dict(scene.context.get("rate") or {})  # of an update by hand
+    rate, start = number(written.get("lr")), number(written.get("initial_lr"))
     smaller = f"{_smaller(start or rate, scene.context.get('grown')):g}" if rate else "lr / 10"
-    line = Line.parse(optimizer.get("code_line"))
+    line = Line.parse(written.get("code_line"))
     rewritten = None
     if line is not None and rate is not None:
-        nodes = [node for written in line.operations if (node := written.keywords.get("lr")) is not None]
+        nodes = [node for each in line.operations if (node := each.keywords.get("lr")) is not None]
+        if not optimizer:
+            numbers = [node for node, known in line.constants() if known == rate]
+            nodes = numbers if len(numbers) == 1 else []
         rewritten = line.replaced({nodes[0]: smaller}) if nodes else None
     raised = f" (the schedule began with {start:g})" if start and rate and rate > 2 * start else ""
     happened = "overflowed" if scene.kind == "overflow" else "gave NaN"
     where = "in the gradients" if scene.backward else "in the forward pass"
     if optimizer.get("updating"):
         where = "in the update"
+    name = str(written.get("name")) if not optimizer and is_name(str(written.get("name", ""))) else "lr"
     hides = "; to bound what goes in there would only hide it" if scene.op == "exp" else ""
     return Finding(
         f"The weights ran away before {scene.op} {happened} {where}: {evidence}. The operation is where it became "
@@ -463,8 +468,8 @@ def runaway(scene: Scene) -> Finding | None:
         f"optimizer = {scene.spelling().library}.optim.{optimizer['name']}({_parameters(scene)}, "
         f"lr={smaller if rate else '1e-4'})"
         if optimizer.get("name") and not optimizer.get("own")
-        else "lr = lr / 10",
-        optimizer.get("lineno") if rewritten else None,
+        else f"{name} = {name} / 10",
+        written.get("lineno") if rewritten else None,
     )
 
 
@@ -502,7 +507,7 @@ def aside(scene: Scene, found: Finding) -> str:
     grown = scene.context.get("grown")
     if grown is None or scene.backward or scene.event.kind == "leaf" or _grown(grown) in found.cause:
         return ""
-    rate = number(_optimizer(scene).get("lr"))
+    rate = number((_optimizer(scene) or scene.context.get("rate") or {}).get("lr"))
     of = f" of {rate:g}" if rate else ""
     return f" Look at the learning rate{of} as well: {_grown(grown)}, and what this operation was given with it."
 

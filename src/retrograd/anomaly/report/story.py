@@ -269,9 +269,12 @@ def _change_elsewhere(event: NaNEvent, remedy: str) -> str | None:
         return "Change the code as above"
     if event.remedy_lineno is None and remedy.startswith("optimizer = "):
         return "Make the optimizer as above"
-    if remedy == "lr = lr / 10":
+    if _RATE_DIVIDED.match(remedy):
         return "Make the steps of the update smaller, as above"
     return None
+
+
+_RATE_DIVIDED = re.compile(r"([\w.]+) = \1 / 10$")
 
 
 def _change_line(event: NaNEvent, remedy: str) -> str:

@@ -24,6 +24,7 @@ from retrograd.anomaly.adapters.pace import LONGEST_PAUSE, Pace
 from retrograd.anomaly.adapters.patches import Patches
 from retrograd.anomaly.adapters.progress import progress
 from retrograd.anomaly.adapters.rates import rates_pass
+from retrograd.anomaly.adapters.rates_written import rate_written
 from retrograd.anomaly.adapters.retrograd.asked import Asked, all_leaves
 from retrograd.anomaly.adapters.retrograd.births import (
     Birth,
@@ -217,12 +218,8 @@ class RetrogradMonitor(Monitor):
 
     def _keep_looked_at(self, birth: Birth) -> None:
         """Keep a birth whose result is known, together with what a flag raised inside told before."""
-        for each in reversed(self._suspects.births):
-            if each.name == birth.name and each.node is birth.node and each.op is birth.op and not each.is_known:
-                each.result, each.grads = birth.result, birth.grads
-                each.operands = birth.operands or each.operands
-                return
-        self._keep(birth)
+        if not self._suspects.complete(birth):
+            self._keep(birth)
 
     # --- boundaries -----------------------------------------------------------------------------------------------
 
@@ -324,6 +321,7 @@ class RetrogradMonitor(Monitor):
             pace.looked(start)
 
     def after_forward(self, outputs: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> None:
+        self.watch.goes_on()
         if not self._births or expected.depth:
             return
         arrays = [all_samples(each._data) for each in tangents if each is not None]
@@ -583,7 +581,8 @@ class RetrogradMonitor(Monitor):
         context |= self._beginnings.told(updates, self._find_name())
         if self._asked.returned:
             context["returned"] = self._asked.returned
-        return context | self._steps.optimizer_context(self.watch.optimizer, sites.user_frame(sys._getframe(1)))
+        frame = sites.user_frame(sys._getframe(1))
+        return context | (self._steps.optimizer_context(self.watch.optimizer, frame) or rate_written(frame))
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[None]:

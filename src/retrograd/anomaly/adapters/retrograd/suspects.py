@@ -37,6 +37,15 @@ class Suspects:
             while self._bytes > MOST_BYTES and len(self.births) > 1:
                 self._drop(self.births[0])
 
+    def complete(self, birth: Birth) -> bool:
+        """Give the birth that a flag raised inside told before what is known of it now; say whether there is one."""
+        for each in reversed(self.births):
+            if each.name == birth.name and each.node is birth.node and each.op is birth.op and not each.is_known:
+                each.result, each.grads = birth.result, birth.grads
+                each.operands = birth.operands or each.operands
+                return True
+        return False
+
     def _drop(self, birth: Birth) -> None:
         self._bytes -= size_of(birth)
         self.births.remove(birth)
