@@ -560,3 +560,35 @@ def test_a_real_argument_has_no_complex_tangent() -> None:
     x = rg.tensor(V)
     with pytest.raises(ValueError, match="Expected tangent to be real"):
         rg.func.jvp(rg.sin, (x,), (complex_(rg),))
+
+
+@pytest.mark.parametrize("argnums", [-1, -2, (-1,), (-1, 0), (1, -2)])
+@pytest.mark.parametrize("name", ["jacrev", "jacfwd", "hessian"])
+def test_negative_argnums_count_from_the_last_argument(name: str, argnums: int | tuple[int, ...]) -> None:
+    def f(a: Any, b: Any) -> Any:
+        return (a * b**2).sum() if name == "hessian" else a * b**2
+
+    count = (lambda nr: nr % 2) if isinstance(argnums, int) else (lambda nrs: tuple(nr % 2 for nr in nrs))
+    transform, points = getattr(rg.func, name), (rg.tensor(V), rg.tensor(V) + 1)
+    found, expected = transform(f, argnums)(*points), transform(f, count(argnums))(*points)
+    assert len(flatten(found)[0]) == len(flatten(expected)[0])
+    for one, other in zip(flatten(found)[0], flatten(expected)[0], strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_requires_grad_on_an_argument_changes_nothing() -> None:
+    def f(x: Any) -> Any:
+        return (x.requires_grad_() ** 2).sum()
+
+    x = rg.tensor(V)
+    result = rg.func.grad(f)(x)
+    np.testing.assert_array_equal(result.numpy(), 2 * np.asarray(V))
+    assert not result.requires_grad and not x.requires_grad
+
+
+def test_linearize_takes_tangents_of_another_precision() -> None:
+    x = rg.tensor(V, dtype=rg.float64)
+    single = rg.ones(len(V), dtype=rg.float32)
+    pushed = rg.func.linearize(rg.sin, x)[1](single)
+    assert pushed.dtype == rg.func.jvp(rg.sin, (x,), (single,))[1].dtype
+    np.testing.assert_allclose(pushed.numpy(), np.cos(V))

@@ -53,7 +53,7 @@ class BatchedDraws:
         if out is not None and type(out) is not BatchedArray and self._levels:
             raise RandomnessError(
                 "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same "
-                "randomness. Make the tensor inside from one that is batched, for example with torch's x.new_empty()."
+                "randomness. Make the tensor inside from one that is batched, for example with x.new_empty(shape)."
             )
         shape = out.shape if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
         drawn = self._wrapped(method(self._sizes + shape, dtype=dtype))
