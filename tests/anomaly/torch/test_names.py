@@ -191,3 +191,23 @@ def test_what_an_optimizer_updates_is_a_parameter_whoever_has_made_it() -> None:
         (weight * other).sum().backward()
         optimizer.step()
     assert w.events[0].surroundings.context["leaf"] == "parameter"
+
+
+AVERAGED = """
+class EMA(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+ema = EMA(net)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+out = net(torch.ones(2, 4))
+torch.sqrt(out - out.detach()).sum().backward()
+opt.step()
+"""
+
+
+def test_a_model_that_another_module_holds_has_its_own_names() -> None:
+    """What averages the weights of a model holds it, and is one module larger."""
+    event = only_event(run("torch", AVERAGED))
+    assert event.harmed == "the gradient of 2.bias"

@@ -171,4 +171,14 @@ def _modules(frame: FrameType | None) -> Iterator[torch.nn.Module]:
     """The models among the variables of the frames, the nearest first."""
     for each in user_frames(frame):
         found = [value for value in local_variables(each).values() if isinstance(value, torch.nn.Module)]
-        yield from sorted(found, key=lambda module: -sum(1 for _ in module.modules()))
+        largest_first = sorted(found, key=lambda module: -sum(1 for _ in module.modules()))
+        yield from sorted(largest_first, key=lambda module: _only_holds_another(module, found))
+
+
+def _only_holds_another(module: torch.nn.Module, others: Sequence[torch.nn.Module]) -> bool:
+    """Whether a module consists of another and itself, as what averages a model's weights does."""
+    held = next(module.children(), None)
+    if held is None or all(each is not held for each in others):
+        return False
+    added = set(module.modules()) - set(held.modules())
+    return len(added) == 1 and not module._parameters
