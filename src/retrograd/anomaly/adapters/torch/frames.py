@@ -100,6 +100,11 @@ class Steps:
         self._under_way.pop()
         return True
 
+    @property
+    def any(self) -> bool:
+        """Whether one is stepping, as it is where it calls a closure."""
+        return bool(self._under_way)
+
 
 class Turns:
     """Which optimizers have stepped since the last backward; the gradients of the others are still to be looked at."""

@@ -175,6 +175,7 @@ class TorchMonitor:
                 original(tensors, *args, **kwargs)
             return
         self.sites.backward_begins()
+        self.now.backward_begins()
         self.agreement.prepare(self.model)
         self.now.loss_is_told &= self.now.optimizer is not None  # else nobody says when a step has ended
         if not self._losses_finite(roots):
@@ -244,7 +245,7 @@ class TorchMonitor:
 
     def _withhold(self, leaves: Sequence[Tensor]) -> None:
         self.now.withheld, self.now.withheld_from = True, {id(leaf) for leaf in leaves}
-        for leaf in leaves if self.now.optimizer is None else ():
+        for leaf in leaves if self.now.optimizer is None or self.now.writes_between else ():
             leaf.grad = torch.zeros_like(leaf)  # so that an update written by hand changes nothing
 
     def _show_hidden(self) -> None:
@@ -271,12 +272,14 @@ class TorchMonitor:
         by_hand = alone and (self.now.optimizer is None or self.recorder is not None)
         if self.watch.listens_to("spike") and not (self.now.withheld or expected.depth or self.recordings.rehearsing):
             self._measure(roots)
-        early = self.watch.every_backward and self.agreement.possible
+        early = (self.watch.every_backward or self.now.writes_between) and self.agreement.possible
         if early and not self.now.withheld and not self.scaling.active:
             self._look_early(roots)
         elif by_hand and not self.scaling.active:
             leaves = leaves_behind(roots)
             self._look([(leaf, leaf.grad) for leaf in leaves if leaf.grad is not None])
+        if not self.recordings.rehearsing:
+            self.now.backward_ended()
         self.pace.unseen += 1
         self._growth.step_ended(self.watch, roots)
         self.sites.step_ended([root.grad_fn for root in roots])
@@ -353,6 +356,7 @@ class TorchMonitor:
             return None
         self._show_hidden()
         self.sites.leave()
+        self.now.weight = None
         if self.now.optimizer is not optimizer or not self.updates:
             self.now.optimizer = optimizer
             self._by_hand.no_steps()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Any
 
 from torch import Tensor
@@ -41,6 +42,11 @@ class UnderWay(threading.local):
         What clipping has shown to be finite, and what it met.
     norm
         Of the gradients of the coming update, where they were looked at.
+    weight
+        One of the weights, with its version at the end of the last backward; None once an optimizer has stepped.
+    writes_between
+        Whether the program has written to weights between two backward passes without a step of an optimizer, as one
+        for sharpness-aware minimization does: then the gradients of each are looked at.
     tail
         What the loss function has done in backward.
     steps, turns
@@ -59,9 +65,23 @@ class UnderWay(threading.local):
         self.checked: Seen | None = None
         self.clipping: dict[str, Any] | None = None
         self.norm: float | None = None
+        self.weight: tuple[weakref.ref[Tensor], int] | None = None
+        self.writes_between = False
         self.tail: Tail | None = None
         self.steps = Steps()
         self.turns = Turns()
+
+    def backward_begins(self) -> None:
+        """Notice whether a weight has been written to since the last one."""
+        if self.weight is not None and (weight := self.weight[0]()) is not None:
+            self.writes_between |= weight._version != self.weight[1]
+
+    def backward_ended(self) -> None:
+        """Remember a weight as it is, of those that the optimizer has, if one is known and no closure has called."""
+        groups = () if self.optimizer is None or self.steps.any else self.optimizer.param_groups
+        weights = (each for group in groups for each in group["params"])
+        weight = next((each for each in weights if each.grad is not None), None)
+        self.weight = None if weight is None else (weakref.ref(weight), weight._version)
 
     @property
     def busy(self) -> bool:
