@@ -327,3 +327,23 @@ print(w.events[0].op, "torch._dynamo" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["SqrtBackward0", "False"], done.stderr
+
+
+def test_a_fault_that_hangs_on_the_number_of_the_step() -> None:
+    """``enumerate`` counts on for the same batch, so that the second run takes another way."""
+    torch.manual_seed(0)
+    net = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pytest.raises(rg.anomaly.AnomalyError) as raised, rg.anomaly.watch() as w:
+        for step, x in enumerate(w.steps([torch.ones(4, 2)] * 4)):
+            out = net(x)
+            optimizer.zero_grad()
+            (torch.sqrt((out - out.detach()) ** 2).sum() if step == 2 else out.square().sum()).backward()
+            optimizer.step()
+    event = raised.value.event
+    assert event.reproducible is False
+    assert event.note is not None
+    assert "a count of steps" in event.note
+    assert "no backward pass" not in (event.cause or "")
+    assert "born in backward" in (event.cause or "")
+    assert str(raised.value).count("differs between") == 1

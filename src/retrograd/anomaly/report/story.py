@@ -216,7 +216,7 @@ def advice(event: NaNEvent) -> Iterator[str]:
     """What to do now."""
     if event.note:
         yield event.note
-    if event.reproducible is False:
+    if event.reproducible is False and not event.note:  # which says it already
         yield "The step was run again and did not show it: something differs between runs (threads, randomness, data)."
     if event.remedy:
         yield f"{_what_to_change(event, event.remedy)}, then run again."

@@ -68,6 +68,8 @@ class Findings:
         What the operations at the end of the step did in backward.
     note
         What is to be said besides.
+    went_back
+        Whether there was a backward since the last update.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Findings:
         context: dict[str, Any],
         tail: Tail | None = None,
         note: str | None = None,
+        went_back: bool = True,
     ) -> None:
         self.names = names
         self._recorder = recorder
@@ -89,6 +92,7 @@ class Findings:
         self._context = context
         self._tail = tail
         self._note = note
+        self._went_back = went_back
         self._trouble: str | None = None
         self._describer = Describer(names, self._is_called_by_derivative)
         self._leaves: list[Tensor] = []  # that the step goes to
@@ -379,7 +383,7 @@ class Findings:
                 "The loss is finite, and the gradient that came back to the model's output is not: it was born in the "
                 "backward of what is computed from the output, that is, of the loss function."
             )
-        if self._tail is None:  # no backward since the last update
+        if not self._went_back:
             return (
                 "This gradient is not finite, and there was no backward pass since the last update: it was computed "
                 "otherwise (func.grad, autograd.grad, by hand), or is left from before."

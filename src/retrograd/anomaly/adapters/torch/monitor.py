@@ -278,8 +278,7 @@ class TorchMonitor:
         elif by_hand and not self.scaling.active:
             leaves = leaves_behind(roots)
             self._look([(leaf, leaf.grad) for leaf in leaves if leaf.grad is not None])
-        if not self.recordings.rehearsing:
-            self.now.backward_ended()
+        self.now.backward_ended()
         self.pace.unseen += 1
         self._growth.step_ended(self.watch, roots)
         self.sites.step_ended([root.grad_fn for root in roots])
@@ -406,6 +405,7 @@ class TorchMonitor:
                 self._formulas.with_gradients(optimizer, gradients, self.now.norm)
         withheld = withheld or not rates_pass(self.watch, optimizer, self._context)
         self.now.checked = self.now.clipping = self.now.norm = None
+        self.now.went_back = False
         self.now.waiting = []
         self.now.loss_is_told, self.now.told = False, {}
         if self._updated[1] != self.watch.step and not self.recordings.rehearsing:
@@ -509,6 +509,7 @@ class TorchMonitor:
             self._context(),
             tail or self.now.tail,
             note,
+            self.now.went_back,
         )
 
     def report(self, kind: str, event: NaNEvent, leaves: Sequence[Tensor]) -> bool:

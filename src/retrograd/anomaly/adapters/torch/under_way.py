@@ -42,6 +42,8 @@ class UnderWay(threading.local):
         What clipping has shown to be finite, and what it met.
     norm
         Of the gradients of the coming update, where they were looked at.
+    went_back
+        Whether there was a backward since the last update.
     weight
         One of the weights, with its version at the end of the last backward; None once an optimizer has stepped.
     writes_between
@@ -65,6 +67,7 @@ class UnderWay(threading.local):
         self.checked: Seen | None = None
         self.clipping: dict[str, Any] | None = None
         self.norm: float | None = None
+        self.went_back = False
         self.weight: tuple[weakref.ref[Tensor], int] | None = None
         self.writes_between = False
         self.tail: Tail | None = None
@@ -77,7 +80,8 @@ class UnderWay(threading.local):
             self.writes_between |= weight._version != self.weight[1]
 
     def backward_ended(self) -> None:
-        """Remember a weight as it is, of those that the optimizer has, if one is known and no closure has called."""
+        """Note that there was one, and remember a weight as it is, if an optimizer is known and not stepping."""
+        self.went_back = True
         groups = () if self.optimizer is None or self.steps.any else self.optimizer.param_groups
         weights = (each for group in groups for each in group["params"])
         weight = next((each for each in weights if each.grad is not None), None)
