@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import torch
 
 import retrograd as rg
 from retrograd.anomaly import diagnose
@@ -293,3 +294,40 @@ def test_scipys_gamma_functions(call: str) -> None:
     event = only_event(run("retrograd", program))
     assert (event.lineno, event.index, diagnose(event).title) == (line(program), (0,), title)
     assert remedy in (event.remedy or "")
+
+
+@libraries
+@pytest.mark.parametrize(
+    ("made", "data", "kept"),
+    [
+        ("Beta(x.exp(), 2 * x.exp())", "[0.2, 1.0, 0.7]", "min=1e-6, max=1 - 1e-6"),
+        ("Beta(x.exp(), 2 * x.exp())", "[0.2, 0.0, 0.7]", "min=1e-6, max=1 - 1e-6"),
+        ("Gamma(x.exp(), torch.tensor(1.5))", "[0.2, 0.0, 7.0]", "min=1e-12"),
+        ("Dirichlet(x.exp() * torch.ones(3))", "[0.2, 0.0, 0.8]", "min=1e-12"),
+    ],
+)
+def test_data_on_the_border_of_a_distribution(library: str, made: str, data: str, kept: str) -> None:
+    program = (
+        f"data, x = torch.tensor({data}), torch.tensor(0.3, requires_grad=True)\n"
+        f"loss = -torch.distributions.{made}.log_prob(data).mean()  # born here\nloss.backward()"
+    )
+    event = only_event(run(library, program))
+    assert (event.op, event.lineno) == ("xlogy", line(program))
+    assert "data reaches the border of what the distribution can give" in (event.cause or "")
+    assert f"clamp(data, {kept})" in (event.remedy or "")
+    namespace = {"torch": rg if library == "retrograd" else torch}
+    exec(mended(program, event), namespace)
+    assert math.isfinite(namespace["x"].grad.item())
+
+
+@libraries
+def test_a_number_times_the_logarithm_of_zero(library: str) -> None:
+    program = (
+        "n, x = torch.tensor([1.0, 0.0, 3.0]), torch.tensor([0.5, 0.3, 0.0], requires_grad=True)\n"
+        "loss = -torch.special.xlogy(n, x).sum()  # born here\nloss.backward()"
+    )
+    event = only_event(run(library, program))
+    assert (event.op, event.index) == ("xlogy", (2,))
+    assert "here it is 3 * log(0)" in (event.cause or "")
+    assert "xlogy(n, " in (event.remedy or "")
+    assert "clamp(x, min=1e-12)" in (event.remedy or "")

@@ -145,6 +145,9 @@ class Surroundings:
             A dict with ``"name"`` (``"Adam"``) and its options (``"lr"``, ``"eps"``); given in every event of a
             training loop; ``"updating"`` True in it if the value was born inside its ``step``; ``"code_line"`` and
             ``"lineno"`` of its construction if known; ``"own"`` True in it if its ``step`` is the program's own.
+        ``"rate"``
+            A dict about the one learning rate that the program writes into updates of its own: its ``"name"`` there (or
+            the number), and ``"lr"``, ``"code_line"`` and ``"lineno"`` of where the number is written, if known.
         ``"model"``
             The variable that holds the model, such as ``"net"``, if it is known.
         ``"update_ratio"``

@@ -212,4 +212,39 @@ def determinant_out_of_range(scene: Scene) -> Finding | None:
     return None
 
 
-CAUSES = (determinant_out_of_range, log_of_density, log_of_many_factors)
+@cause(None, "a number times log(0)")
+def times_log_of_zero(scene: Scene) -> Finding | None:
+    factor = value(first(scene.birth))
+    if scene.op != "xlogy" or scene.backward or not factor or value(second(scene.birth)) != 0:
+        return None
+    site = scene.site(scene.birth)
+    if site is None and (found := _on_the_border(scene, factor)) is not None:
+        return found
+    name, spelling = scene.called(second(scene.birth), "y"), scene.spelling(site)
+    return Finding(
+        f"xlogy is 0 only where its first argument is 0; here it is {factor:.3g} * log(0). Keep the second above 0.",
+        scene.replaced(site, 1, lambda text, spelling: spelling.clamp(text, scene.floor), "other"),
+        f"y = {spelling.tensor_call('special.xlogy', 'x', spelling.clamp(name, scene.floor))}",
+    )
+
+
+def _on_the_border(scene: Scene, factor: float) -> Finding | None:
+    """The same within a ``log_prob``: a Beta distribution is given 0 or 1, a gamma or Dirichlet distribution 0."""
+    line = Line.parse(scene.birth.code_line)
+    call = None if line is None else line.only("log_prob")
+    node = call.argument(1, "value") if call is not None and call.form == "method" else None
+    if line is None or node is None:
+        return None
+    of_beta = "Beta(" in (scene.birth.code_line or "")
+    low, high = ("1e-6", "1 - 1e-6") if of_beta else (scene.floor, None)
+    text = line.text(node)
+    return Finding(
+        f"{text} reaches the border of what the distribution can give, where its density is 0 or infinite: log_prob "
+        f"computes {factor:.3g} * log(0) there. Keep such values a little inside, or leave them out.",
+        line.replaced({node: scene.spelling().clamp(text, low, high)}),
+        f"value = {scene.spelling().clamp('value', low, high)}",
+        scene.birth.lineno,
+    )
+
+
+CAUSES = (times_log_of_zero, determinant_out_of_range, log_of_density, log_of_many_factors)

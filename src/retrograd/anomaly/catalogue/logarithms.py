@@ -510,7 +510,8 @@ def entropy(scene: Scene) -> Finding | None:
 def _library_entropy(scene: Scene) -> Finding | None:
     operand = first(scene.birth) if scene.op == "entr" else second(scene.birth)
     zero, low = (-1, "-1 + 1e-6") if scene.op == "xlog1py" else (0, scene.floor)
-    if value(operand) not in (zero, None):
+    factor = None if scene.op == "entr" else value(first(scene.birth))
+    if value(operand) not in (zero, None) or (factor and not scene.backward):
         return None
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
