@@ -268,6 +268,7 @@ class TorchMonitor:
 
     def after_backward(self, roots: Sequence[Tensor]) -> None:
         self.watch.step += not self.recordings.rehearsing
+        self.now.backward_ended()
         alone = not self.agreement.active  # otherwise all wait for the update
         by_hand = alone and (self.now.optimizer is None or self.recorder is not None)
         if self.watch.listens_to("spike") and not (self.now.withheld or expected.depth or self.recordings.rehearsing):
@@ -278,7 +279,6 @@ class TorchMonitor:
         elif by_hand and not self.scaling.active:
             leaves = leaves_behind(roots)
             self._look([(leaf, leaf.grad) for leaf in leaves if leaf.grad is not None])
-        self.now.backward_ended()
         self.pace.unseen += 1
         self._growth.step_ended(self.watch, roots)
         self.sites.step_ended([root.grad_fn for root in roots])
@@ -405,7 +405,6 @@ class TorchMonitor:
                 self._formulas.with_gradients(optimizer, gradients, self.now.norm)
         withheld = withheld or not rates_pass(self.watch, optimizer, self._context)
         self.now.checked = self.now.clipping = self.now.norm = None
-        self.now.went_back = False
         self.now.waiting = []
         self.now.loss_is_told, self.now.told = False, {}
         if self._updated[1] != self.watch.step and not self.recordings.rehearsing:
@@ -423,7 +422,7 @@ class TorchMonitor:
         self.lag.updated(self.calls.forget(), self.now.tail)
         self.sites.enter()
         if self.now.turns.are_over(optimizer):
-            self.now.tail = None
+            self.now.tail, self.now.went_back = None, False
         self._formulas.after(optimizer)
 
     def _step_is_over(self) -> None:
@@ -433,7 +432,7 @@ class TorchMonitor:
             self.bad_gradients([], waiting)
             self.now.withheld = False
         self.calls.forget()
-        self.now.tail = None
+        self.now.tail, self.now.went_back = None, False
 
     def _bad_scale(self, optimizer: Any, note: str) -> None:
         """A gradient scaler has left out so many updates that no scale can be to blame."""
