@@ -423,3 +423,9 @@ def test_what_to_change(facts: dict[str, Any], said: str) -> None:
 )
 def test_what_is_no_birth(facts: dict[str, Any], said: str) -> None:
     assert format_event(replace(EVENT, **facts)).splitlines()[1].startswith(said)
+
+
+def test_another_note_does_not_hide_that_it_did_not_come_again() -> None:
+    text = " ".join(format_event(event(reproducible=False, note="The line was not noted.")).split())
+    assert "The line was not noted." in text
+    assert "run again and did not show it" in text

@@ -20,6 +20,7 @@ from retrograd.anomaly.event import (
     refused_by,
 )
 from retrograd.anomaly.libraries import package_of
+from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.report.growth import History, remembered
 from retrograd.anomaly.report.layers import Rows, layers_of
@@ -216,7 +217,7 @@ def advice(event: NaNEvent) -> Iterator[str]:
     """What to do now."""
     if event.note:
         yield event.note
-    if event.reproducible is False and not event.note:  # which says it already
+    if event.reproducible is False and not any(each in (event.note or "") for each in (NOT_AGAIN, CARRIED_OVER)):
         yield "The step was run again and did not show it: something differs between runs (threads, randomness, data)."
     if event.remedy:
         yield f"{_what_to_change(event, event.remedy)}, then run again."
