@@ -93,9 +93,9 @@ class NaNEvent(_Event):
         The names of the nodes from the birth through propagation to the harm.
     harmed
         What the value reached: ``"loss"``, ``"the gradient of fc.weight"``, ``"fc.weight"``.
-    cause, remedy, remedy_lineno
-        One paragraph that says why; the code to write instead; the number of the line it replaces, where it is
-        another than ``lineno``.
+    cause, remedy, remedy_lineno, remedy_filename
+        One paragraph that says why; the code to write instead; the number of the line it replaces; the file of that
+        line, where it is another than ``filename``.
     surroundings
         What the explanation was drawn from.
     reproducible
@@ -153,6 +153,7 @@ class NaNEvent(_Event):
     cause: str | None = None
     remedy: str | None = None
     remedy_lineno: int | None = None
+    remedy_filename: str | None = None
     surroundings: Surroundings | None = field(default=None, repr=False)
     reproducible: bool | None = None
     note: str | None = None

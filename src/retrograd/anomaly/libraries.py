@@ -42,7 +42,11 @@ def is_library(filename: str, *packages: str) -> bool:
 
 def is_between(code: CodeType) -> bool:
     """Whether it is code that calls for the user: of this package, of torch, NumPy or SciPy, or of Python itself."""
-    filename = code.co_filename
+    known = _between.get(code.co_filename)
+    return _is_between_file(code.co_filename) if known is None else known
+
+
+def _is_between_file(filename: str) -> bool:
     known = _between.get(filename)
     if known is None:
         known = _between[filename] = filename.startswith(_BETWEEN) or is_library(filename, *_PACKAGES_BETWEEN)
@@ -58,8 +62,12 @@ def package_of(filename: str) -> str | None:
 
 def is_own(code: CodeType) -> bool:
     """Whether it is the program's own code: what its author can change."""
-    filename = code.co_filename
-    if is_between(code) or package_of(filename) is not None or filename.startswith(_STANDARD):
+    return is_own_file(code.co_filename)
+
+
+def is_own_file(filename: str) -> bool:
+    """Whether a file is the program's own."""
+    if _is_between_file(filename) or package_of(filename) is not None or filename.startswith(_STANDARD):
         return False
     return not _is_generated(filename)
 

@@ -9,7 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Place(NamedTuple):
+    """Where a line of the program stands: its number, its file, and the qualified name of its function."""
+
+    lineno: int
+    filename: str | None = None
+    function: str | None = None
+
+    @staticmethod
+    def told(line: Mapping[str, Any]) -> Place | None:
+        """That of a line in the context of an event, which has ``"lineno"``, ``"filename"`` and ``"function"``."""
+        number = line.get("lineno")
+        return None if number is None else Place(number, line.get("filename"), line.get("function"))
+
+    def is_in_file_of(self, other: Place) -> bool:
+        """Whether both are in one file, as far as that is known."""
+        return None in (self.filename, other.filename) or self.filename == other.filename
+
+    def sees(self, other: Place) -> bool:
+        """Whether the variables of the other line have their names in this one as well, as far as that is known.
+
+        They do in the same function, and in those inside of it.
+        """
+        if not self.is_in_file_of(other):
+            return False
+        if self.function is None or other.function in (None, "<module>", self.function):
+            return True
+        return self.function.startswith(f"{other.function}.<locals>.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +91,7 @@ class Operation:
 
     ``op`` is its name in any library's spelling, ``args`` its operands in the order of torch's parameters,
     ``code_line`` the user's line (or whole statement), ``lineno`` its number, ``col`` where in it the operation is
-    written.
+    written, ``filename`` and ``function`` (its qualified name) where the line stands.
     """
 
     op: str
@@ -70,6 +99,13 @@ class Operation:
     code_line: str | None = None
     lineno: int | None = None
     col: int | None = None
+    filename: str | None = None
+    function: str | None = None
+
+    @property
+    def place(self) -> Place | None:
+        """Where its line stands; None if that is not known."""
+        return None if self.lineno is None else Place(self.lineno, self.filename, self.function)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,11 +179,13 @@ class Surroundings:
             the non-finite gradient.
         ``"optimizer"``
             A dict with ``"name"`` (``"Adam"``) and its options (``"lr"``, ``"eps"``); given in every event of a
-            training loop; ``"updating"`` True in it if the value was born inside its ``step``; ``"code_line"`` and
-            ``"lineno"`` of its construction if known; ``"own"`` True in it if its ``step`` is the program's own.
+            training loop; ``"updating"`` True in it if the value was born inside its ``step``; ``"code_line"``,
+            ``"lineno"`` and ``"filename"`` of its construction if known; ``"own"`` True in it if its ``step`` is the
+            program's own.
         ``"rate"``
-            A dict about the one learning rate that the program writes into updates of its own: its ``"name"`` there (or
-            the number), and ``"lr"``, ``"code_line"`` and ``"lineno"`` of where the number is written, if known.
+            A dict about the learning rate as the program writes it, for the optimizer or as the only one in updates of
+            its own: its ``"name"`` there (or the number), ``"lr"`` if it is a number, and, where that is known, the
+            ``"code_line"``, ``"lineno"`` and ``"filename"``, and from ``"col"`` to ``"end_col"`` where in the line.
         ``"model"``
             The variable that holds the model, such as ``"net"``, if it is known.
         ``"update_ratio"``

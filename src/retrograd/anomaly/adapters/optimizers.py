@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
-from retrograd.anomaly.adapters.variables import construction_of, local_variables
+from retrograd.anomaly.adapters.constructions import Construction, construction_of, rate_given, told
+from retrograd.anomaly.adapters.variables import local_variables
 from retrograd.anomaly.libraries import outwards
 
 
@@ -27,8 +28,10 @@ def _is_optimizer(value: Any, kind: type) -> bool:
     return any(isinstance(each, kind) for each in groups[0].get("params", ()))
 
 
-def described(optimizer: Any, options: Mapping[str, Any], frame: FrameType | None) -> dict[str, Any]:
-    """The name of an optimizer, its options, and the line that made it, if that is found.
+def context_of_optimizer(
+    optimizer: Any, options: Mapping[str, Any], frame: FrameType | None, **more: Any
+) -> dict[str, dict[str, Any]]:
+    """An optimizer in the context of an event: its name, its options, the line that made it and its learning rate's.
 
     Parameters
     ----------
@@ -38,11 +41,25 @@ def described(optimizer: Any, options: Mapping[str, Any], frame: FrameType | Non
         One of its groups, rather than its defaults: a schedule changes these.
     frame
         The user's, from which outwards the variable is looked for that holds it.
+    **more
+        What else is known of it.
     """
     plain = {key: number for key, value in options.items() if (number := _plain(value)) is not None}
     made = None if frame is None else construction_of(frame, optimizer)
-    place = {} if made is None else {"code_line": made[0], "lineno": made[1]}
-    return {"name": type(optimizer).__name__, **plain, **place}
+    place = {} if made is None else made.context()
+    rate = {} if frame is None else _rate(frame, made, plain)
+    known = {"optimizer": {"name": type(optimizer).__name__, **plain, **place, **more}}
+    return known | {"rate": rate} if rate else known
+
+
+def _rate(frame: FrameType, made: Construction | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the learning rate is written that the optimizer has been given; empty where that is not found."""
+    rates = [options[key] for key in ("initial_lr", "lr") if key in options]
+    if made is None:
+        return next(filter(None, (rate_given(frame, rate) for rate in rates)), {})
+    written = made.rate()
+    found = {} if written is None else told(made.filename, written)
+    return found if found.get("lr") in (None, *rates) else {}
 
 
 def _plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ import contextlib
 import linecache
 import re
 import tokenize
+from collections.abc import Mapping
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
@@ -56,7 +57,12 @@ def own_line(code: CodeType, at: int) -> dict[str, Any]:
 def written_where(code: CodeType | None, at: int) -> dict[str, Any]:
     """Those of these that an :class:`~retrograd.anomaly.surroundings.Operation` has."""
     place = place_fields(code, at)
-    return {key: place.get(key) for key in ("code_line", "lineno", "col")}
+    return {"col": place.get("col"), **line_fields(place)}
+
+
+def line_fields(place: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, but for the column in the line."""
+    return {key: place.get(key) for key in ("code_line", "lineno", "filename", "function")}
 
 
 def _without_comments(lines: list[str]) -> list[str]:

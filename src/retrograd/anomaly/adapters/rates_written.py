@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
+from retrograd.anomaly.adapters.constructions import told
 from retrograd.anomaly.adapters.syntax import body, file_of
 from retrograd.anomaly.catalogue._code import dotted, number_written
 from retrograd.anomaly.libraries import is_own, user_frames
@@ -27,13 +27,8 @@ def rate_written(frame: FrameType | None) -> dict[str, Any]:
             if len(rates) == 1:
                 ((text, rate),) = rates.items()
                 found = _number(tree, rate)
-                return {"rate": {"name": text} | ({} if found is None else _told(each.f_code.co_filename, found))}
+                return {"rate": ({} if found is None else told(each.f_code.co_filename, found)) | {"name": text}}
     return {}
-
-
-def _told(filename: str, number: ast.expr) -> dict[str, Any]:
-    line = linecache.getline(filename, number.lineno).strip()
-    return {"lr": float(number_written(number) or 0.0), "code_line": line, "lineno": number.lineno}
 
 
 def _run_by(code: CodeType) -> Iterator[ast.AST]:

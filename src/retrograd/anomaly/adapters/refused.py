@@ -9,7 +9,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from retrograd.anomaly.adapters.making import made
-from retrograd.anomaly.adapters.place import place_fields, variables_read, written_at
+from retrograd.anomaly.adapters.place import line_fields, place_fields, variables_read, written_at
 from retrograd.anomaly.adapters.variables import RAISE, named_variables
 from retrograd.anomaly.libraries import is_between, is_own, trace_of
 from retrograd.anomaly.names import canonical
@@ -123,7 +123,7 @@ class Refused:
         if values.numel() == 1 or element is not None:
             told["value"] = values.reshape(-1)[0].item() if element is None else values[element].item()
         call = place_fields(frame.f_code, at)
-        told |= {"code_line": call.get("code_line"), "lineno": call.get("lineno")}
+        told |= line_fields(call)
         told["text"] = _text_given(written_at(frame.f_code, at), type(owner), name)
         return Violation(value, element, told, frame.f_code, at)
 

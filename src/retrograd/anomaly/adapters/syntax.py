@@ -22,7 +22,12 @@ def body(code: CodeType) -> Iterator[ast.AST]:
 
 def file_of(code: CodeType) -> ast.Module:
     """What stands in the file of a function; nothing where that is no Python, as a cell of a notebook with commands."""
-    return _file_of(code)[0]
+    return tree_of(code.co_filename)
+
+
+def tree_of(filename: str) -> ast.Module:
+    """What stands in a file."""
+    return _parsed("".join(linecache.getlines(filename)))[0]
 
 
 def inside(node: ast.AST) -> Iterator[ast.AST]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import linecache
-import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -240,22 +238,3 @@ def modules_behind(frame: FrameType | None, code: CodeType | None, name: str) ->
         for variable, value in named_variables(frame):
             if variable in read and hasattr(type(value), "named_parameters"):
                 yield variable, value
-
-
-def construction_of(frame: FrameType, thing: Any) -> tuple[str, int] | None:
-    """The line, with its number, that made what a variable holds: ``optimizer = Adam(model.parameters())``."""
-    call = rf"\s*=\s*.*\b{type(thing).__name__}\(.*\)\s*(#.*)?$"
-    for walked in outwards(frame):
-        for name in (name for name, value in named_variables(walked) if value is thing):
-            found = _assignment(walked, re.compile(re.escape(name) + call))
-            if found is not None:  # else it was given this name by a call, and has another one further out
-                return found
-    return None
-
-
-def _assignment(frame: FrameType, written: re.Pattern[str]) -> tuple[str, int] | None:
-    """The line above in the function that looks so, or else the only one in the file."""
-    lines = enumerate(map(str.strip, linecache.getlines(frame.f_code.co_filename)), 1)
-    found = [(line, number) for number, line in lines if written.match(line)]
-    above = [each for each in found if frame.f_code.co_firstlineno <= each[1] <= frame.f_lineno]
-    return above[-1] if above else found[0] if len(found) == 1 else None

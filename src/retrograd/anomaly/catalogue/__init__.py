@@ -31,9 +31,11 @@ from retrograd.anomaly.catalogue import (
     training,
     unkept,
 )
-from retrograd.anomaly.catalogue._imports import imports_of
+from retrograd.anomaly.catalogue._code import Line
+from retrograd.anomaly.catalogue._imports import imports_of, is_module
 from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
 from retrograd.anomaly.event import NaNEvent, check_event
+from retrograd.anomaly.surroundings import Place
 
 CAUSES: tuple[Cause, ...] = (
     *refused.CAUSES,
@@ -63,7 +65,7 @@ class Diagnosis:
     """Why a value was born and what to write instead.
 
     ``number`` is the row of the catalogue (None for an unknown cause, or one without a row), ``remedy`` one line of
-    code or None, ``lineno`` the line that it replaces, if it is one rewritten.
+    code or None, ``lineno`` the line that it replaces, if it is one rewritten, and ``filename`` the file of that line.
     """
 
     number: int | None
@@ -71,6 +73,7 @@ class Diagnosis:
     cause: str
     remedy: str | None
     lineno: int | None = None
+    filename: str | None = None
 
 
 def diagnose(event: NaNEvent) -> Diagnosis:
@@ -101,22 +104,37 @@ def _diagnosed(scene: Scene) -> Diagnosis:
         finding = row.recognise(scene)
         if finding is not None:
             finding = replace(finding, cause=finding.cause + training.aside(scene, finding))
-            lineno = scene.birth.lineno if finding.lineno is None else finding.lineno
-            if finding.rewritten is not None and _draws_anew(scene, finding.rewritten, lineno):
+            place = scene.birth.place if finding.place is None else finding.place
+            if finding.rewritten is not None and not _holds(scene, finding.rewritten, place):
                 finding = replace(finding, rewritten=None)
             earlier = _earlier(scene, finding)
             if earlier is not None:
                 return replace(earlier, number=row.number, title=row.title, cause=finding.cause)
-            lineno = None if finding.rewritten is None else lineno
-            return Diagnosis(row.number, row.title, finding.cause, finding.remedy, lineno)
+            line = () if finding.rewritten is None or place is None else (place.lineno, place.filename)
+            return Diagnosis(row.number, row.title, finding.cause, finding.remedy, *line)
     return _unknown(scene)
 
 
-def _draws_anew(scene: Scene, rewritten: str, lineno: int | None) -> bool:
-    """Whether a line draws random numbers more often than the one that it replaces: they would not be the same."""
-    places = [(scene.event.lineno, scene.event.code_line), *((each.lineno, each.code_line) for each in scene.chain)]
-    line = next((text for number, text in places if number == lineno and text is not None), None)
-    return line is not None and len(_DRAWS.findall(rewritten)) > len(_DRAWS.findall(line))
+def _holds(scene: Scene, rewritten: str, place: Place | None) -> bool:
+    """Whether a line computes, as rewritten, what the one that it replaces was to compute.
+
+    It does not if it draws random numbers more often, as these would not be the same, or names what only another
+    function does, other than the model, an option of which is set from outside.
+    """
+    written = [(scene.place, scene.event.code_line), *((each.place, each.code_line) for each in scene.operations())]
+    known = [(where, text) for where, text in written if where is not None and text is not None]
+    line = next((text for where, text in known if where == place), None)
+    if line is None or place is None:
+        return True
+    elsewhere = {name for where, text in known if not place.sees(where) for name in _names(text)}
+    here = {name for where, text in known if place.sees(where) for name in _names(text)} | _names(scene.model)
+    return len(_DRAWS.findall(rewritten)) <= len(_DRAWS.findall(line)) and not _names(rewritten) & (elsewhere - here)
+
+
+def _names(text: str) -> set[str]:
+    """The variables in a line that are no modules, nor are they functions of these."""
+    line = Line.parse(text)
+    return set() if line is None else {name for name in line.variables() if not is_module(name)}
 
 
 _DRAWS = re.compile(r"\b(?:rand\w*|\w*drop\w*|normal\w*|bernoulli|gumbel_softmax|multinomial|poisson|r?sample)\(")
@@ -141,9 +159,10 @@ def _earlier(scene: Scene, finding: Finding) -> Diagnosis | None:
 
 
 def explain(event: NaNEvent) -> NaNEvent:
-    """Return the event with ``cause``, ``remedy`` and ``remedy_lineno`` filled in."""
+    """Return the event with its cause and its remedy filled in."""
     found = diagnose(event)
-    return replace(event, cause=found.cause, remedy=found.remedy, remedy_lineno=found.lineno)
+    filename = None if found.filename == event.filename else found.filename
+    return replace(event, cause=found.cause, remedy=found.remedy, remedy_lineno=found.lineno, remedy_filename=filename)
 
 
 _WHERE_TO_LOOK = {

@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from retrograd.anomaly.catalogue._imports import is_module, module_called, names_of_modules
 from retrograd.anomaly.names import KNOWN, TRANSPARENT, canonical
 from retrograd.anomaly.parsing import expression_of, module_of
+from retrograd.anomaly.surroundings import Place
 
 _OPERATORS: dict[type, str] = {
     ast.Add: "add",
@@ -111,7 +112,7 @@ class Site:
     line: Line
     node: ast.AST
     written: Written
-    lineno: int | None
+    place: Place | None
 
     def replaced(self, new: str) -> str | None:
         """The line with this operation replaced."""
@@ -302,6 +303,10 @@ class Line:
     def names(self) -> Iterator[ast.Name]:
         """The names that the line reads."""
         return (node for node in ast.walk(self._tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+
+    def variables(self) -> set[str]:
+        """The names that the line reads or writes."""
+        return {node.id for node in ast.walk(self._tree) if isinstance(node, ast.Name)}
 
     def constants(self) -> Iterator[tuple[ast.expr, float]]:
         """The numbers written in the line, with what :func:`number_written` tells of them."""

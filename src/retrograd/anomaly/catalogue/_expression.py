@@ -114,7 +114,7 @@ def same(a: Operand | None, b: Operand | None) -> bool:
 
 def _alike(a: Operation | None, b: Operation | None) -> bool:
     """Whether two operations compute the same from the same, judging by the operands that both know."""
-    if a is None or b is None or a.op != b.op or (a.lineno, a.code_line) != (b.lineno, b.code_line):
+    if a is None or b is None or a.op != b.op or (a.place, a.code_line) != (b.place, b.code_line):
         return False
     return all(same(x, y) for x, y in zip(a.args, b.args, strict=False) if not x.constant and not y.constant)
 

@@ -76,7 +76,7 @@ def _told(operand: Operand, node: ast.expr, line: Line, user: Operation, depth: 
         same_line = inner if inner is not None and inner.op == operand.producer.op else None
         operand = replace(operand, producer=completed(operand.producer, same_line, depth - 1))
     elif inner is not None and inner.op in KNOWN and depth and operand.leaf_name is None and _unmade(operand):
-        made = Operation(op=inner.op, code_line=user.code_line, lineno=user.lineno)
+        made = replace(user, op=inner.op, args=(), col=None)
         operand = replace(operand, producer=completed(made, inner, depth - 1), constant=False)
     return replace(operand, text=operand.text or line.text(node))
 
@@ -97,10 +97,10 @@ def reunited(operation: Operation, known: Mapping[int | str, Operation], depth: 
 
 
 def _before(made: Operation | None, user: Operation) -> Operation | None:
-    """The operation, unless it stands below its user: then the name meant another tensor there."""
-    if made is None or made.lineno is None or user.lineno is None or made.lineno < user.lineno:
+    """The operation, unless it stands below its user or in another function: the name means another tensor there."""
+    if made is None or made.place is None or user.place is None:
         return made
-    return None
+    return made if user.place.sees(made.place) and made.place.lineno < user.place.lineno else None
 
 
 def producers(operations: Iterable[Operation], depth: int = _DEPTH) -> dict[int | str, Operation]:
@@ -128,7 +128,7 @@ def _assigned(operation: Operation) -> str | None:
 def enclosing(site: Site, user: Operation) -> tuple[Operation, ...]:
     """The operations in whose arguments a site stands in its line, innermost first."""
     around = [w for w in site.line.operations if w.node is not site.node and site.line.inside(site.node, w.node)]
-    return tuple(Operation(op=w.op, code_line=user.code_line, lineno=user.lineno) for w in reversed(around))
+    return tuple(replace(user, op=w.op, args=(), col=None) for w in reversed(around))
 
 
 def logarithm_written(text: str | None, user: Operation) -> Operation | None:
@@ -140,7 +140,7 @@ def logarithm_written(text: str | None, user: Operation) -> Operation | None:
     code_line = user.code_line or ""
     col = line.column(written[0].node) + len(code_line) - len(code_line.lstrip())
     argument = Operand(name="input", value=0.0, text=written[0].text(0))
-    return Operation(op=written[0].op, args=(argument,), code_line=code_line, lineno=user.lineno, col=col)
+    return replace(user, op=written[0].op, args=(argument,), col=col)
 
 
 def _unmade(operand: Operand) -> bool:

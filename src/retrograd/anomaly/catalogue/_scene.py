@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.catalogue._where import WRITTEN_AS, find
 from retrograd.anomaly.event import NaNEvent
 from retrograd.anomaly.names import TRANSPARENT
-from retrograd.anomaly.surroundings import Operand, Operation, Surroundings
+from retrograd.anomaly.surroundings import Operand, Operation, Place, Surroundings
 
 # Operations on single elements: a guard on what goes in is a guard on what comes out at the same place.
 _NOT_ELEMENTWISE = frozenset(
@@ -35,14 +36,14 @@ _ADAPTIVE = frozenset(("adam", "adamw", "nadam", "radam", "adamax", "sparseadam"
 class Finding:
     """A recognised cause: the explanation, the user's line rewritten, and the remedy's general form, if there is one.
 
-    ``lineno`` is that of the line, where it is another than the birth's. ``birth`` names an earlier operation whose
+    ``place`` is that of the line, where it is another than the birth's. ``birth`` names an earlier operation whose
     backward gave birth and whose remedy is the one to show.
     """
 
     cause: str
     rewritten: str | None = None
     general: str | None = None
-    lineno: int | None = None
+    place: Place | None = None
     birth: Operation | None = None
 
     @property
@@ -79,6 +80,8 @@ class Scene:
             birth = replace(birth, op="function")  # of the user's own, who may call it Log whatever it computes
         if birth.code_line is None:
             birth = replace(birth, code_line=event.code_line, lineno=event.lineno)
+        if birth.filename is None:
+            birth = replace(birth, filename=event.filename, function=event.function)
         if birth.col is None and birth.code_line == event.code_line:
             birth = replace(birth, col=event.col)
         self.birth = completed(birth)
@@ -108,6 +111,27 @@ class Scene:
                 chain.append(_linked(completed(consumer), chain[-1]))
         known = producers(chain)
         return (self.birth, *(reunited(operation, known) for operation in chain[1:]))
+
+    @property
+    def place(self) -> Place | None:
+        """Where the line of the event stands."""
+        event = self.event
+        return None if event.lineno is None else Place(event.lineno, event.filename, event.function)
+
+    def line_of(self, operation: Operation) -> str | None:
+        """Where an operation is written, in words: ``"line 12"``, ``"line 12 of model.py"``; None if not known."""
+        place = operation.place
+        if place is None:
+            return None
+        here = self.place is None or self.place.is_in_file_of(place)
+        return f"line {place.lineno}" + ("" if here else f" of {os.path.basename(place.filename or '')}")
+
+    def operations(self) -> Iterator[Operation]:
+        """The birth, the operations after it, and those that made what went in."""
+        waiting = list(self.chain)
+        for operation in waiting:
+            yield operation
+            waiting += [operand.producer for operand in operation.args if operand.producer is not None]
 
     def roots(self, *ops: str, through: Collection[str] = ()) -> Iterator[Operation]:
         """The operations of these kinds at or after the birth that are reached through those others only."""
@@ -256,19 +280,19 @@ class Scene:
         spelling = self.spelling(site)
         return site.line.replaced({each: change(site.line.text(each), spelling) for each in nodes})
 
-    def smoothed_root(self, operand: Operand | None, site: Site | None) -> tuple[str | None, int | None] | None:
-        """A line with a small number under the root that an operand at ``site`` is, and its number; None if it is none.
+    def smoothed_root(self, operand: Operand | None, site: Site | None) -> tuple[str | None, Place | None] | None:
+        """A line with a small number under the root that an operand at ``site`` is, and its place; None if it is none.
 
         The root itself has no derivative at 0.
         """
         outer = maker(operand, "sqrt", "pow")
-        place = self.site(outer, site) if outer is not None and root(outer) is not None and site is not None else None
-        node = place.written.argument(0, "input") if place is not None else None
-        if outer is None or place is None or node is None:
+        found = self.site(outer, site) if outer is not None and root(outer) is not None and site is not None else None
+        node = found.written.argument(0, "input") if found is not None else None
+        if outer is None or found is None or node is None:
             return None
-        line = place.written.line
-        lineno = self.birth.lineno if line is place.line else outer.lineno
-        return line.replaced({node: f"{line.text(node)} + {self.eps}"}), lineno
+        line = found.written.line
+        place = self.birth.place if line is found.line else outer.place
+        return line.replaced({node: f"{line.text(node)} + {self.eps}"}), place
 
     def replaced_whole(self, site: Site | None, change: Callable[[str], str]) -> str | None:
         """The user's line with an operation changed to another one of its first argument."""

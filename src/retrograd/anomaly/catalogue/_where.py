@@ -43,17 +43,19 @@ def find(operation: Operation, inside: Site | None = None, consumer: str | None 
     own = Line.parse(operation.code_line)
     if inside is None:
         written = _best(operation, own.operations, consumer) if own else None
-        return Site(own, written.node, written, operation.lineno) if own and written else None
+        return Site(own, written.node, written, operation.place) if own and written else None
     outer = inside.written
     candidates = [w for w in outer.line.operations if any(outer.line.inside(w.node, part) for part in outer.parts())]
     if written := _best(operation, candidates, None):
-        return Site(outer.line, written.node, written, inside.lineno)
+        return Site(outer.line, written.node, written, inside.place)
     written = _best(operation, own.operations, None) if own else None
     if own is None or written is None or own.assignment is None or bare(own.assignment[1]) is not written.node:
         return None
+    if inside.place is not None and operation.place is not None and not inside.place.sees(operation.place):
+        return None  # the name means another tensor there
     for name in outer.line.names():
         if name.id == own.assignment[0] and any(outer.line.inside(name, part) for part in outer.parts()):
-            return Site(outer.line, name, written, inside.lineno)
+            return Site(outer.line, name, written, inside.place)
     return None
 
 

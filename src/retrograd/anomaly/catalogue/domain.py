@@ -95,7 +95,7 @@ def interval_end(scene: Scene) -> Finding | None:
             "kept inside.",
             given,
             None,
-            scene.birth.lineno,
+            scene.birth.place,
         )
     return Finding(
         f"{scene.op}({scene.at(first(scene.birth), ends[1])}) is infinite, and so is its derivative: the value "
@@ -223,7 +223,7 @@ def difference_of_infinities(scene: Scene) -> Finding | None:
         None if site is None else _bounded(scene, site, exps, limit),
         f"d = {spelling.call('exp', spelling.clamp(a, None, limit))} - "
         f"{spelling.call('exp', spelling.clamp(b, None, limit))}",
-        operation.lineno,
+        operation.place,
     )
 
 
@@ -277,7 +277,7 @@ def _difference_of_logarithms(scene: Scene, operation: Operation, logs: list[Ope
         "taken, or keep its argument above a small number.",
         site.line.replaced(edits) if site and len(edits) == 2 else None,
         f"d = {a} - {b}",
-        operation.lineno,
+        operation.place,
     )
 
 
@@ -367,7 +367,7 @@ def underflowed_exponential(scene: Scene) -> Finding | None:
         "the exponent.",
         scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, low), "input") if exp.code_line else None,
         f"scale = {spelling.call('exp', spelling.clamp(name, low))}",
-        exp.lineno,
+        exp.place,
     )
 
 
@@ -395,7 +395,7 @@ def division_by_zero(scene: Scene) -> Finding | None:
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
     name = scene.called(below, "x")
-    lineno, remedy = None, _CHOSEN_AT_ZERO
+    place, remedy = None, _CHOSEN_AT_ZERO
     if scene.op == "rsqrt":
         rewritten = scene.replaced(site, 0, lambda text, _: f"{text} + {scene.eps}", "input")
         general = f"y = {spelling.call('rsqrt', f'{name} + {scene.eps}')}"
@@ -409,7 +409,7 @@ def division_by_zero(scene: Scene) -> Finding | None:
 
         rewritten = scene.guarded(site, lambda text, _: guard(text))
         if known == 0 and (smoothed := scene.smoothed_root(below, site)) is not None:
-            (rewritten, lineno), remedy = smoothed, _UNDER_THE_ROOT
+            (rewritten, place), remedy = smoothed, _UNDER_THE_ROOT
         general = f"y = a / {atom(guard(name))}"
     sign = "%" if scene.op in ("remainder", "fmod") else "//" if scene.op == "floor_divide" else "/"
     above = 0 if scene.event.born == "NaN" and not scene.backward else "a"  # else it would be infinite
@@ -423,7 +423,7 @@ def division_by_zero(scene: Scene) -> Finding | None:
         what = (
             f"{happened} is infinite, and so is its derivative; the gradient that comes to it is 0, and 0 * inf is NaN"
         )
-    return Finding(f"{what}. {remedy}", rewritten, general, lineno)
+    return Finding(f"{what}. {remedy}", rewritten, general, place)
 
 
 _CHOSEN_AT_ZERO = (

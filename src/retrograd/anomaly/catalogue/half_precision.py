@@ -93,7 +93,7 @@ def mask_value(scene: Scene) -> Finding | None:
         "room to add scores; or compute the softmax in float32.",
         _constant_replaced(operation, constant, new),
         f"scores = scores.masked_fill(mask, {new})",
-        operation.lineno,
+        operation.place,
     )
 
 
@@ -114,7 +114,7 @@ def vanished_eps(scene: Scene) -> Finding | None:
         "meets a 0. In float16 an eps must be 1e-4 or more; normalisation is better computed in float32.",
         _constant_replaced(operation, constant, scene.eps),
         f"y = x / (x.norm() + {scene.eps})",
-        operation.lineno,
+        operation.place,
     )
 
 

@@ -96,7 +96,7 @@ def _normalisation_around(scene: Scene) -> tuple[Site | None, bool]:
         return None, False
     line = Line.parse(scene.birth.code_line)
     call = line.only("rms_norm") if line is not None else None
-    site = None if call is None else Site(call.line, call.node, call, scene.birth.lineno)
+    site = None if call is None else Site(call.line, call.node, call, scene.birth.place)
     return site, site is not None or scene.event.module_type == "RMSNorm"
 
 

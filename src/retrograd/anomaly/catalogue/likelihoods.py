@@ -83,7 +83,7 @@ def _log_of_one(scene: Scene, log: Operation, exp: Operation) -> Finding:
         "clamp the density would leave no gradient.",
         rewritten,
         f"log_p = {new or spelling.call(log.op, 'factor') + ' + ' + scene.called(first(exp), 'exponent')}",
-        log.lineno,
+        log.place,
     )
 
 
@@ -129,7 +129,7 @@ def _log_of_several(scene: Scene, log: Operation, exps: list[Operation]) -> Find
         "largest one out first; to clamp the sum would leave no gradient.",
         None,
         f"log_p = {new}",
-        log.lineno,
+        log.place,
     )
 
 
@@ -143,7 +143,7 @@ def log_of_many_factors(scene: Scene) -> Finding | None:
         spelling = scene.spelling(scene.site(log))
         line = Line.parse(product.code_line)
         name = line.assignment[0] if line is not None and line.assignment is not None else "state"
-        place = "" if product.lineno is None else f" in line {product.lineno}"
+        place = "" if product.place is None else f" in {scene.line_of(product)}"
         summed = total is not None or any(each.shape for each in product.args[:2])
         return Finding(
             f"{name} is multiplied{place} by a factor below one, step after step, until it underflows to 0 in "
@@ -154,7 +154,7 @@ def log_of_many_factors(scene: Scene) -> Finding | None:
             f"scale = {name}.sum(); {name}, log_p = {name} / scale, log_p + {spelling.call(log.op, 'scale')}"
             if summed
             else f"log_p = log_p + {spelling.call(log.op, 'factor')}",
-            log.lineno,
+            log.place,
         )
     return None
 
@@ -207,7 +207,7 @@ def determinant_out_of_range(scene: Scene) -> Finding | None:
             f"of its type soon; slogdet adds up the logarithms of the factors instead.{singular}",
             merged(scene, log, det, logarithm(text)) if text and log.op == "log" and alone else None,
             f"logdet = {logarithm(scene.called(first(det), 'A'))}",
-            log.lineno,
+            log.place,
         )
     return None
 
@@ -243,7 +243,7 @@ def _on_the_border(scene: Scene, factor: float) -> Finding | None:
         f"computes {factor:.3g} * log(0) there. Keep such values a little inside, or leave them out.",
         line.replaced({node: scene.spelling().clamp(text, low, high)}),
         f"value = {scene.spelling().clamp('value', low, high)}",
-        scene.birth.lineno,
+        scene.birth.place,
     )
 
 

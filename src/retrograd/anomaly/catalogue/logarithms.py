@@ -24,7 +24,7 @@ from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import Quotient
 from retrograd.anomaly.catalogue._spelling import Spelling
-from retrograd.anomaly.surroundings import Operand, Operation
+from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 _SCALING = ("mul", "div", "neg", "sub", "add")
 
@@ -55,14 +55,15 @@ def log_of_softmax(scene: Scene) -> Finding | None:
             continue
         if is_masked(first(softmax)):
             return _log_of_masked_softmax(scene, log)
-        inner = inner_site(scene, log, softmax)
+        inner, own = inner_site(scene, log, softmax), scene.site(softmax)
+        general = scene.spelling().tensor_call("log_softmax", scene.called(first(softmax), "logits"), "dim=-1")
         return Finding(
             f"softmax rounded this probability to {scene.at(first(log), 0.0)}, because its logit lies far below the "
             "largest one, and the log of that is -inf; in backward 1/0 meets the softmax's 0 and gives NaN. "
             "log_softmax computes the same number without passing through zero.",
             merged(scene, log, softmax, inner.written.renamed("log_softmax") if inner else None),
-            f"log_p = {scene.spelling().tensor_call('log_softmax', scene.called(first(softmax), 'logits'), 'dim=-1')}",
-            log.lineno,
+            f"log_p = {own.written.renamed('log_softmax') if own is not None else general}",
+            log.place,
         )
     return _log_of_written_out_softmax(scene)
 
@@ -82,7 +83,7 @@ def _log_of_masked_softmax(scene: Scene, log: Operation) -> Finding:
         f"{kept}.",
         scene.replaced(site, 0, positive, "input"),
         f"log_p = {scene.spelling(site).call('log', positive(scene.called(first(log), 'p'), scene.spelling(site)))}",
-        log.lineno,
+        log.place,
     )
 
 
@@ -112,7 +113,7 @@ def _log_of_written_out_softmax(scene: Scene) -> Finding | None:
             f"{happened} {how}",
             rewritten,
             f"log_p = {scene.spelling().tensor_call('log_softmax', logits, 'dim=-1')}",
-            log.lineno,
+            log.place,
         )
     return None
 
@@ -148,7 +149,7 @@ def log_of_tanh_slope(scene: Scene) -> Finding | None:
             "function, exact for every x.",
             outer.replaced(_tanh_slope(text, spelling)) if outer and text else None,
             f"y = {_tanh_slope(name, spelling)}",
-            log.lineno,
+            log.place,
         )
     return None
 
@@ -190,7 +191,7 @@ def _log_of_written_out_sigmoid(
         "without passing through zero; a whole cross entropy of this form is binary_cross_entropy_with_logits.",
         outer.replaced(new(text)) if outer and text else None,
         f"log_p = {new(scene.called(first(exp), 'x'))}",
-        log.lineno,
+        log.place,
     )
 
 
@@ -214,7 +215,7 @@ def log_of_sigmoid_complement(scene: Scene) -> Finding | None:
             "binary_cross_entropy_with_logits.",
             outer.replaced(spelling.functional("logsigmoid", f"-{atom(text)}")) if outer and text else None,
             f"y = {spelling.functional('logsigmoid', '-' + scene.called(first(sigmoid), 'x'))}",
-            log.lineno,
+            log.place,
         )
     return None
 
@@ -236,7 +237,7 @@ def log_of_sigmoid(scene: Scene) -> Finding | None:
             "computes the same number without passing through zero.",
             merged(scene, log, sigmoid, spelling.functional("logsigmoid", text) if text else None),
             f"y = {spelling.functional('logsigmoid', scene.called(first(sigmoid), 'x'))}",
-            log.lineno,
+            log.place,
         )
     return None
 
@@ -259,7 +260,7 @@ def log_of_one_plus_exp(scene: Scene) -> Finding | None:
             "exp(x)) is softplus(x), which is x itself for large x.",
             outer.replaced(spelling.functional("softplus", text)) if outer and text else None,
             f"y = {spelling.functional('softplus', scene.called(first(exp), 'x'))}",
-            log.lineno,
+            log.place,
         )
     return None
 
@@ -324,7 +325,7 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
             f"number{'s' if total.op == 'cumsum' else ''}. (If a whole row is -inf, its result is -inf.)",
             merged(scene, log, total, new),
             f"y = {spelling.tensor_call(name, scene.called(first(exp), 'x'), 'dim=-1')}",
-            log.lineno,
+            log.place,
         )
     return None
 
@@ -357,7 +358,7 @@ def log_of_product(scene: Scene) -> Finding | None:
                 else None,
             ),
             f"y = {_sum_of_logs(product, scene.called(first(product), 'p'), where, scene, spelling)}",
-            log.lineno,
+            log.place,
         )
     return None
 
@@ -372,7 +373,7 @@ def _differences_of_logs(log: Site, texts: tuple[str, str], scene: Scene, spelli
     edits: dict[ast.AST, str] = {log.node: _difference_of_logs(texts, scene, spelling)}
     for written in log.line.operations if log.node is log.written.node else ():
         quotient = log.line.operation_at(written.argument(0, "input")) if written.op == "log" else None
-        both = _both(None if quotient is None else Site(log.line, quotient.node, quotient, log.lineno))
+        both = _both(None if quotient is None else Site(log.line, quotient.node, quotient, log.place))
         if both is not None:
             edits[written.node] = _difference_of_logs(both, scene, spelling)
     return log.line.replaced(edits)
@@ -410,7 +411,7 @@ def divergence(scene: Scene) -> Finding | None:
             "infinity is NaN. Keep both away from zero, or stay in log space: kl_div takes log q and handles p = 0.",
             _differences_of_logs(outer, texts, scene, spelling) if outer and texts else None,
             f"kl = p * ({_difference_of_logs(('p', 'q'), scene, spelling)})",
-            log.lineno,
+            log.place,
         )
     return None
 
@@ -435,14 +436,14 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
     site = scene.site(log)
     spelling = scene.spelling(site)
     floor = "1e-3" if scene.half else "1e-6"
-    rewritten, lineno = None, log.lineno
+    rewritten, place = None, log.place
     node = site.written.argument(0, "input") if site is not None else None
     if site is not None and node is not None:
         everywhere = site.line.same(node)
         if len(everywhere) > 1:
-            rewritten = site.line.replaced({place: spelling.clamp(site.line.text(node), floor) for place in everywhere})
+            rewritten = site.line.replaced({each: spelling.clamp(site.line.text(node), floor) for each in everywhere})
         else:  # the logarithm and the quotient are in different lines: mend the variance itself
-            rewritten, lineno = _floored(variance, site.line.text(node), spelling, floor) or (None, lineno)
+            rewritten, place = _floored(variance, site.line.text(node), spelling, floor) or (None, place)
     name = scene.called(variance, "var")
     return Finding(
         f"The variance is {scene.at(variance, 0.0)} here: log(var) is -inf and the squared error divided by var is "
@@ -450,7 +451,7 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
         "log-variance (or softplus plus a floor).",
         rewritten,
         f"{name} = {spelling.clamp(name, floor)}",
-        lineno,
+        place,
     )
 
 
@@ -464,14 +465,14 @@ def _below(operation: Operation) -> Operand | None:
     return first(operation) if operation.op == "log" else unscaled(denominator(operation))
 
 
-def _floored(variance: Operand, name: str, spelling: Spelling, floor: str) -> tuple[str | None, int | None] | None:
+def _floored(variance: Operand, name: str, spelling: Spelling, floor: str) -> tuple[str | None, Place | None] | None:
     """The line that makes the variance, with a floor."""
     made = variance.producer
     earlier = Line.parse(made.code_line) if made else None
     if made is None or earlier is None or earlier.assignment is None or earlier.assignment[0] != name:
         return None
     expression = earlier.assignment[1]
-    return earlier.replaced({expression: spelling.clamp(earlier.text(expression), floor)}), made.lineno
+    return earlier.replaced({expression: spelling.clamp(earlier.text(expression), floor)}), made.place
 
 
 @cause(3, "x * log(x) at zero")
@@ -503,7 +504,7 @@ def entropy(scene: Scene) -> Finding | None:
         "gradient at 0 is NaN.)",
         scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, eps), "input", complements=True),
         f"y = {name} * {spelling.call('log', spelling.clamp(name, eps))}",
-        log.lineno,
+        log.place,
     )
 
 

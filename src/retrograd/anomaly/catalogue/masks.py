@@ -229,7 +229,7 @@ def multiplied_mask(scene: Scene) -> Finding | None:
         f"not remove it. Make the argument safe before {pole.op}; then the product is 0 and so is the gradient.",
         rewritten,
         f"y = {spelling.call(pole.op, spelling.where('mask != 0', name, safe))} * mask",
-        pole.lineno,
+        pole.place,
     )
 
 

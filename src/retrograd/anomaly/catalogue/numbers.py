@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from retrograd.anomaly.catalogue._code import Line, is_name
 from retrograd.anomaly.catalogue._expression import named, normal
@@ -37,7 +38,7 @@ def nan_number(scene: Scene) -> Finding | None:
             f"This line itself {_does(op.op)} NaN ({text}): no operation made it. {_MISSING}",
             _with(op, text, "0.0"),
             None,
-            op.lineno,
+            op.place,
         )
     if (made := _made_nan(scene)) is not None:
         return made
@@ -50,7 +51,7 @@ def nan_number(scene: Scene) -> Finding | None:
         f"{_was_given(op.op)} the number NaN ({text}); no operation of this step made it. {_origin(scene)}",
         None,
         f"assert {text} == {text}, {text}" if is_name(text) and not scene.context.get("inferred") else None,
-        op.lineno,
+        op.place,
     )
 
 
@@ -73,7 +74,7 @@ def infinite_number(scene: Scene) -> Finding | None:
         f"{_origin(scene)}",
         None,
         f'assert abs({text}) < float("inf"), {text}' if is_name(text) else None,
-        op.lineno,
+        op.place,
     )
 
 
@@ -91,12 +92,12 @@ def _made_nan(scene: Scene) -> Finding | None:
     text = next((line.text(node) for node in numbers if line and not line.is_item(node)), None)
     if assigned is None or text is None:
         return None
-    made = Operation(op="full", code_line=assigned[0], lineno=assigned[1])
+    made = replace(scene.birth, op="full", args=(), col=None, code_line=assigned[0], lineno=assigned[1])
     return Finding(
         f"Line {assigned[1]}, `{assigned[0]}`, itself writes NaN ({text}): no operation made it. {_MISSING}",
         _with(made, text, "0.0"),
         None,
-        made.lineno,
+        made.place,
     )
 
 

@@ -51,7 +51,7 @@ def _before(operand: Operand, last: Operation, depth: int = _DEPTH) -> Operation
 
 def _is_run(operation: Operation, last: Operation) -> bool:
     """Whether two operations are runs of one that is written once, as far as is known where in the line."""
-    place, its = (last.op, last.lineno, last.code_line), (operation.op, operation.lineno, operation.code_line)
+    place, its = (last.op, last.place, last.code_line), (operation.op, operation.place, operation.code_line)
     if place != its or None in (last.col, operation.col):
         return place == its
     beginning = _beginning_there(last)
@@ -70,7 +70,7 @@ def _beginning_there(operation: Operation) -> int:
 def _inside(operation: Operation) -> int:
     """How many runs of operations that begin at the same place its first operand was computed by, one after another."""
     made = first(operation).producer
-    if made is None or (made.op, made.lineno, made.col) != (operation.op, operation.lineno, operation.col):
+    if made is None or (made.op, made.place, made.col) != (operation.op, operation.place, operation.col):
         return 0
     return _inside(made) + 1
 
@@ -92,7 +92,7 @@ def is_loop(last: Operation, runs: int, before: Operation | None) -> bool:
 def recurrence(scene: Scene) -> Finding | None:
     if scene.op in _LAYERS:
         return _recurrent_layer(scene)
-    if scene.kind != "overflow" or scene.op not in _STEPS or scene.birth.lineno is None:
+    if scene.kind != "overflow" or scene.op not in _STEPS or scene.birth.place is None:
         return None
     runs = list(runs_of(scene.birth))
     later = [
@@ -259,7 +259,7 @@ def too_large(scene: Scene) -> Finding | None:
     if scene.backward and scene.grad is not None:
         told.append(f"the gradient that came in {scene.grad:.3g}")
     what = "the gradient of " if scene.backward else ""
-    grew = _where_it_grew(max(sizes, key=_first)[1])
+    grew = _where_it_grew(scene, max(sizes, key=_first)[1])
     end = f"the largest {scene.dtype}, {_largest(scene):.3g}"
     happened = (
         f"sums in {scene.op} went beyond {end}, to inf and to -inf, which together are NaN"
@@ -286,12 +286,12 @@ def _is_one(operand: Operand) -> bool:
     return operand.min is None and operand.max is None
 
 
-def _where_it_grew(largest: Operand) -> str:
+def _where_it_grew(scene: Scene, largest: Operand) -> str:
     """Where to look for the reason of a large number: what it was made from, as far as that was as large."""
     operand, place = largest, ""
     while (made := operand.producer) is not None and made.op != "argument":  # where a transformed function begins
         size = size_of(operand)
-        place = f"{made.op} in line {made.lineno}" if made.lineno is not None else made.op
+        place = made.op if made.place is None else f"{made.op} in {scene.line_of(made)}"
         joined = [size_of(each) for each in made.args if each.shape is not None]
         if _grows_steadily(joined):
             return (

@@ -25,7 +25,7 @@ from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import Quotient
 from retrograd.anomaly.catalogue._spelling import Spelling
-from retrograd.anomaly.surroundings import Operand, Operation
+from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 
 def _divided_by_zero(scene: Scene) -> Operand | None:
@@ -51,38 +51,38 @@ def written_out_softmax(scene: Scene) -> Finding | None:
             if scene.op == "div" and value(second(quotient)) == 0
             else f"exp({scene.at(x, 'x')}) overflows {scene.dtype} to inf, and inf / inf is NaN"
         )
-        rewritten, lineno = _as_softmax(scene, written_out)
+        rewritten, place = _as_softmax(scene, written_out)
         spelling = scene.spelling(scene.site(quotient))
         return Finding(
             f"{happened}. Subtracting the largest x first changes nothing in the quotient and keeps every exponential "
             "at most 1; softmax does so.",
             rewritten,
             f"y = {spelling.tensor_call('softmax', scene.called(x, 'x'), 'dim=-1')}",
-            lineno,
+            place,
         )
     return None
 
 
-def _as_softmax(scene: Scene, written_out: Quotient) -> tuple[str | None, int | None]:
-    """The line with a softmax for the quotient, or else with the largest value taken out; and the line's number."""
+def _as_softmax(scene: Scene, written_out: Quotient) -> tuple[str | None, Place | None]:
+    """The line with a softmax for the quotient, or else with the largest value taken out; and where it stands."""
     quotient, exp, total = written_out.quotient, written_out.above, written_out.total
     site = scene.site(quotient)
-    place, summed = (scene.site(exp, site), scene.site(total, site)) if site else (None, None)
-    text = place.written.text(0, "input") if place else None
-    if place is None or text is None:
-        return None, quotient.lineno
+    above, summed = (scene.site(exp, site), scene.site(total, site)) if site else (None, None)
+    text = above.written.text(0, "input") if above else None
+    if above is None or text is None:
+        return None, quotient.place
     x = first(exp)
     many = x.shape is not None and len(x.shape) > 1
     whole = summed is not None and summed.written.argument(1, "dim", "axis") is None and many
-    spelling, is_spelled_out = scene.spelling(site), place.node is place.written.node
+    spelling, is_spelled_out = scene.spelling(site), above.node is above.written.node
     softmax = None if whole or spelling.numpy else written_out.picked(scene, site, "softmax")
     if site and summed and is_spelled_out and softmax is not None:
-        return site.replaced(softmax), quotient.lineno
-    line, spelling = place.written.line, scene.spelling(place)
+        return site.replaced(softmax), quotient.place
+    line, spelling = above.written.line, scene.spelling(above)
     where = "" if whole or summed is None else dims(summed, None, numpy=spelling.numpy)
     taken_out = f"{atom(text)} - {_largest(text, where, spelling)}"
-    lineno = place.lineno if is_spelled_out else exp.lineno
-    return line.replaced(dict.fromkeys(_exponents(line, text), taken_out)), lineno
+    place = above.place if is_spelled_out else exp.place
+    return line.replaced(dict.fromkeys(_exponents(line, text), taken_out)), place
 
 
 def _exponents(line: Line, text: str) -> list[ast.expr]:
@@ -111,7 +111,7 @@ def written_out_sigmoid(scene: Scene) -> Finding | None:
             "same function, 1 / (1 + exp(-x)), and computed so that nothing overflows; its logarithm is logsigmoid.",
             site.replaced(spelling.tensor_call("sigmoid", text)) if site and text else None,
             f"p = {spelling.tensor_call('sigmoid', scene.called(first(exp), 'x'))}",
-            quotient.lineno,
+            quotient.place,
         )
     return None
 
@@ -197,9 +197,9 @@ def zero_norm(scene: Scene) -> Finding | None:
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
     built_in = maker(zero, "norm") is not None
-    rewritten, lineno = _clamped(scene, site), scene.birth.lineno
+    rewritten, place = _clamped(scene, site), scene.birth.place
     if not built_in:  # the root itself has no derivative at 0
-        rewritten, lineno = scene.smoothed_root(zero, site) or (None, lineno)
+        rewritten, place = scene.smoothed_root(zero, site) or (None, place)
     name = scene.called(x, "x")
     happened = "the division gives inf" if scene.kind != "invalid" else "the division gives NaN (0/0)"
     if scene.backward:
@@ -209,7 +209,7 @@ def zero_norm(scene: Scene) -> Finding | None:
         "does.",
         rewritten,
         f"y = {spelling.functional('normalize', name, 'dim=-1')}",
-        lineno,
+        place,
     )
 
 
@@ -227,21 +227,18 @@ def zero_spread(scene: Scene) -> Finding | None:
             return None
         spread = made
     site = scene.site(scene.birth)
-    place = site if zero is None else scene.site(spread, site) if site else None
-    if place is None and spread.code_line:
-        place = scene.site(spread)
-    spelling = scene.spelling(place or site)
-    rewritten, lineno = None, scene.birth.lineno
-    if place is not None and spread.op == "std":
-        line = place.written.line
-        rewritten = line.replaced(
-            {place.written.node: spelling.call("sqrt", f"{place.written.renamed('var')} + {eps}")}
-        )
-        lineno = spread.lineno if line is not (site.line if site else None) else lineno
-    elif place is not None:
-        line = place.written.line
-        rewritten = line.replaced({place.written.node: f"{line.text(place.written.node)} + {eps}"})
-        lineno = spread.lineno if line is not (site.line if site else None) else lineno
+    found = site if zero is None else scene.site(spread, site) if site else None
+    if found is None and spread.code_line:
+        found = scene.site(spread)
+    spelling = scene.spelling(found or site)
+    rewritten, place = None, scene.birth.place
+    if found is not None:
+        line, node = found.written.line, found.written.node
+        new = f"{line.text(node)} + {eps}"
+        if spread.op == "std":
+            new = spelling.call("sqrt", f"{found.written.renamed('var')} + {eps}")
+        rewritten = line.replaced({node: new})
+        place = spread.place if line is not (site.line if site else None) else place
     name = scene.called(first(spread), "x")
     above = "0" if zero is None or scene.kind == "invalid" else scene.at(first(scene.birth), "x")
     return Finding(
@@ -249,7 +246,7 @@ def zero_spread(scene: Scene) -> Finding | None:
         "Normalisation layers add eps to the variance under the root, which also keeps the root's derivative finite.",
         rewritten,
         f"y = ({name} - {name}.mean()) / {spelling.call('sqrt', f'{name}.var() + {eps}')}",
-        lineno,
+        place,
     )
 
 
@@ -515,15 +512,15 @@ def _masked_row_of_exponentials(scene: Scene) -> Finding | None:
     if not is_masked(first(exp)):
         return None
     site = scene.site(quotient)
-    place, summed = (scene.site(exp, site), scene.site(total, site)) if site else (None, None)
+    above, summed = (scene.site(exp, site), scene.site(total, site)) if site else (None, None)
     spelling = scene.spelling(site)
-    text = place.written.text(0, "input") if place else None
+    text = above.written.text(0, "input") if above else None
     where = (_dim(dims(summed, first(exp))) if summed else "") or "dim=-1"
-    rewritten, lineno = None, exp.lineno
-    if place and text and is_name(text) and not spelling.numpy:
-        line = place.written.line
+    rewritten, place = None, exp.place
+    if above and text and is_name(text) and not spelling.numpy:
+        line = above.written.line
         rewritten = line.replaced(dict.fromkeys(_exponents(line, text), _unmasked(text, where, spelling)))
-        lineno = place.lineno if place.node is place.written.node else exp.lineno
+        place = above.place if above.node is above.written.node else exp.place
     scores = _unmasked(scene.called(first(exp), "scores"), where, spelling)
     return Finding(
         "Every score of this row is -inf: each exponential is 0, and so is their sum, and 0 / 0 is NaN. The mask is "
@@ -531,7 +528,7 @@ def _masked_row_of_exponentials(scene: Scene) -> Finding | None:
         "anyway), or unmask one key.",
         rewritten,
         f"y = {spelling.tensor_call('softmax', scores, 'dim=-1')}",
-        lineno,
+        place,
     )
 
 
@@ -551,7 +548,7 @@ def _masked_row_by_hand(scene: Scene, difference: Operation) -> Finding | None:
         _NOTHING_SUMMED if "log" in scene.later else _MASKED,
         rewritten,
         f"z = {spelling.where(f'{spelling.module}.isneginf(largest)', '0.0', 'scores - largest')}",
-        difference.lineno,
+        difference.place,
     )
 
 

@@ -9,6 +9,7 @@ from retrograd.anomaly.catalogue._code import Line, atom
 from retrograd.anomaly.catalogue._expression import first, number
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.names import canonical
+from retrograd.anomaly.surroundings import Place
 
 _BOUND = re.compile(r"lower_bound=(-?[\d.e+-]+)")
 _POSITIVE = ("exp", "exp2", "sigmoid", "softplus", "softmax", "square", "sqrt", "abs", "norm", "std", "var", "mul")
@@ -26,14 +27,14 @@ def _is_positive(told: dict[str, Any]) -> bool:
     return str(told.get("constraint")).startswith("GreaterThan") and bound is not None and float(bound[1]) == 0.0
 
 
-def _in_call(scene: Scene, told: dict[str, Any], new: str) -> tuple[str | None, int | None]:
-    """The line that makes the distribution with another argument for the parameter, and its number."""
+def _in_call(scene: Scene, told: dict[str, Any], new: str) -> tuple[str | None, Place | None]:
+    """The line that makes the distribution with another argument for the parameter, and where it stands."""
     line = Line.parse(told.get("code_line"))
     text = told.get("text")
     for written in line.operations if line is not None and text else ():
         parts = [each for each in written.parts() if line is not None and line.text(each) == text]
         if written.op == canonical(str(told["by"])) and line is not None and len(parts) == 1:
-            return line.replaced({parts[0]: new}), told.get("lineno")
+            return line.replaced({parts[0]: new}), Place.told(told)
     return None, None
 
 
@@ -94,12 +95,12 @@ def not_positive(scene: Scene) -> Finding | None:
             site.replaced(f"{spelling.functional('softplus', given)} + 1e-6"),
         )
     new = f"{spelling.functional('softplus', text)} + 1e-6"
-    rewritten, lineno = _in_call(scene, told, new)
+    rewritten, place = _in_call(scene, told, new)
     return Finding(
         f"{needs}: nothing keeps what {scene.op} gives above 0. Make it positive by softplus and a floor, or by exp.",
         rewritten,
         f"{text} = {new}",
-        lineno,
+        place,
     )
 
 
@@ -121,8 +122,8 @@ def no_probability(scene: Scene) -> Finding | None:
             f"it is {value:.6g}, made by {scene.op}, which gives any number: make a probability of it by sigmoid, or "
             "give it as logits="
         )
-    rewritten, lineno = _in_call(scene, told, new)
-    return Finding(f"{parameter} of {by} must lie between 0 and 1, and {why}.", rewritten, f"{text} = {new}", lineno)
+    rewritten, place = _in_call(scene, told, new)
+    return Finding(f"{parameter} of {by} must lie between 0 and 1, and {why}.", rewritten, f"{text} = {new}", place)
 
 
 @cause(None, "probabilities that do not sum to one")
@@ -132,14 +133,14 @@ def no_simplex(scene: Scene) -> Finding | None:
         return None
     text = str(told.get("text") or told["parameter"])
     new = scene.spelling().call("softmax", text, "-1")
-    rewritten, lineno = _in_call(scene, told, new)
+    rewritten, place = _in_call(scene, told, new)
     return Finding(
         f"{told['parameter']} of {told['by']} must be probabilities, at least 0 and with a sum of 1, and what it was "
         "given cannot be made such by a division by its sum. Make probabilities of it by softmax, or give it as "
         "logits=.",
         rewritten,
         f"{text} = {new}",
-        lineno,
+        place,
     )
 
 
@@ -151,14 +152,14 @@ def not_definite(scene: Scene) -> Finding | None:
     text = str(told.get("text") or told["parameter"])
     library = scene.spelling().library
     new = f"{atom(text)} + 1e-4 * {library}.eye({atom(text)}.shape[-1])"
-    rewritten, lineno = _in_call(scene, told, new)
+    rewritten, place = _in_call(scene, told, new)
     return Finding(
         f"{told['parameter']} of {told['by']} must be symmetric and positive definite. A product A @ A.T has rank one "
         "less where two rows are equal: a small number on the diagonal makes up for that. Better still, learn a lower "
         "triangle with a positive diagonal, and give it as scale_tril=.",
         rewritten,
         f"{text} = {new}",
-        lineno,
+        place,
     )
 
 

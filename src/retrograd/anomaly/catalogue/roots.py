@@ -91,7 +91,7 @@ def overflowing_norm(scene: Scene) -> Finding | None:
             "the sum would be in range. hypot scales first.",
             site.replaced(spelling.call("hypot", *texts)) if site and texts else None,
             f"y = {spelling.call('hypot', scene.called(a, 'a'), scene.called(b, 'b'))}",
-            outer.lineno,
+            outer.place,
         )
     return None
 
@@ -154,7 +154,7 @@ def _long_vector(
         "largest value first.",
         site.replaced(new) if site and new else None,
         f"y = {formula(scene.called(x, 'x'), '')}",
-        outer.lineno,
+        outer.place,
     )
 
 

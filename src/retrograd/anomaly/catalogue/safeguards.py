@@ -52,7 +52,7 @@ def zero_eps(scene: Scene) -> Finding | None:
         "be 1e-4 or more.",
         rewritten,
         f"{name} = {usual_eps(scene)}",
-        operation.lineno,
+        operation.place,
     )
 
 
@@ -68,7 +68,7 @@ def _named_eps(scene: Scene, operand: Operand) -> Iterator[tuple[str, Operation]
         for name in _added(node):
             yield name, scene.birth
     for made in sums:
-        if made.lineno != scene.birth.lineno:
+        if made.place != scene.birth.place:
             place = scene.site(made)
             for name in _added(None if place is None else place.written.node):
                 yield name, made

@@ -7,6 +7,7 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from retrograd.anomaly.catalogue._code import Line, is_name
@@ -16,7 +17,7 @@ from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.half import vanishes
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.parsing import expression_of
-from retrograd.anomaly.surroundings import Operand, Operation
+from retrograd.anomaly.surroundings import Operand, Operation, Place
 
 
 def _leaf(scene: Scene) -> str | None:
@@ -95,7 +96,7 @@ def bad_batch(scene: Scene) -> Finding | None:
     pole = logarithm_written(called, user) if user is not None and only_minus else None
     remedy, rest = _dropped(scene, name, role)
     held_by = context.get("held_by")
-    quotient = _quotient(*assigned) if assigned and scene.event.nan_count else None
+    quotient = _quotient(scene, *assigned) if assigned and scene.event.nan_count else None
     return Finding(
         f"{data} already held {_bad_elements(scene)}{place} when they came in ({called}); {made}. Look{line} at how "
         f"{'this sample was' if drops else 'samples are'} loaded and normalised (a division by a zero spread, a log of "
@@ -179,7 +180,7 @@ def _dropped(scene: Scene, name: str, role: str) -> tuple[str, str]:
 _MAY_BE_ZERO = ("amax", "max", "norm", "std", "sum")
 
 
-def _quotient(text: str, lineno: int) -> Operation | None:
+def _quotient(scene: Scene, text: str, lineno: int) -> Operation | None:
     """What a line divides where it assigns a quotient, as of 0 and 0, which is how that becomes NaN."""
     line = Line.parse(text)
     made = line.assignment[1] if line is not None and line.assignment is not None else None
@@ -189,7 +190,7 @@ def _quotient(text: str, lineno: int) -> Operation | None:
     if divisor is None or divisor.op not in _MAY_BE_ZERO:
         return None
     zeros = (Operand(name="input", value=0.0), Operand(name="other", value=0.0))
-    return Operation(op="div", args=zeros, code_line=text, lineno=lineno)
+    return replace(scene.birth, op="div", args=zeros, col=None, code_line=text, lineno=lineno)
 
 
 def _is_table(scene: Scene) -> bool:
@@ -383,7 +384,7 @@ def zero_eps(scene: Scene) -> Finding | None:
         rewritten,
         f"optimizer = {'' if optimizer.get('own') else f'{scene.spelling().library}.optim.'}{name}"
         f"({_parameters(scene)}, lr={shown(optimizer.get('lr', 1e-3))}, eps={new})",
-        optimizer.get("lineno") if rewritten else None,
+        Place.told(optimizer) if rewritten else None,
     )
 
 
@@ -393,7 +394,7 @@ def opposed_gradients(scene: Scene) -> Finding | None:
     if scene.op != "accumulate_grad" or scene.kind != "invalid" or any(map(math.isfinite, gradients)):
         return None
     makers = [operand.producer for operand in scene.birth.args if operand.producer is not None]
-    places = [f"{operation.op} (line {operation.lineno})" if operation.lineno else operation.op for operation in makers]
+    places = [f"{made.op} ({scene.line_of(made)})" if made.place else made.op for made in makers]
     born = f", in {' and '.join(dict.fromkeys(places))}" if places else ""
     return Finding(
         f"Two paths lead to {scene.event.harmed or 'this leaf'}: one brings an infinite gradient, the other the "
@@ -441,35 +442,26 @@ def runaway(scene: Scene) -> Finding | None:
         return None
     if scene.context.get("searched_by"):  # which goes far to find out that it is too far
         return None
-    optimizer = _optimizer(scene)
-    written = optimizer or dict(scene.context.get("rate") or {})  # of an update by hand
-    rate, start = number(written.get("lr")), number(written.get("initial_lr"))
+    optimizer, written = _optimizer(scene), dict(scene.context.get("rate") or {})
+    settings = optimizer or written  # these of an update by hand
+    rate, start = number(settings.get("lr")), number(settings.get("initial_lr"))
     smaller = f"{_smaller(start or rate, scene.context.get('grown')):g}" if rate else "lr / 10"
-    line = Line.parse(written.get("code_line"))
-    rewritten = None
-    if line is not None and rate is not None:
-        nodes = [node for each in line.operations if (node := each.keywords.get("lr")) is not None]
-        if not optimizer:
-            numbers = [node for node, known in line.constants() if known == rate]
-            nodes = numbers if len(numbers) == 1 else []
-        rewritten = line.replaced({nodes[0]: smaller}) if nodes else None
+    line = written.get("code_line")
+    rewritten = f"{line[: written['col']]}{smaller}{line[written['end_col'] :]}" if line and rate else None
     raised = f" (the schedule began with {start:g})" if start and rate and rate > 2 * start else ""
     happened = "overflowed" if scene.kind == "overflow" else "gave NaN"
     where = "in the gradients" if scene.backward else "in the forward pass"
     if optimizer.get("updating"):
         where = "in the update"
-    name = str(written.get("name")) if not optimizer and is_name(str(written.get("name", ""))) else "lr"
+    name = "lr" if optimizer or not is_name(str(written.get("name", ""))) else str(written["name"])
     hides = "; to bound what goes in there would only hide it" if scene.op == "exp" else ""
     return Finding(
         f"The weights ran away before {scene.op} {happened} {where}: {evidence}. The operation is where it became "
         f"visible, not the reason{hides}. Use a smaller learning rate{f' than {rate:g}{raised}' if rate else ''}, warm "
         "it up, or clip the gradient norm before the step.",
         rewritten,
-        f"optimizer = {scene.spelling().library}.optim.{optimizer['name']}({_parameters(scene)}, "
-        f"lr={smaller if rate else '1e-4'})"
-        if optimizer.get("name") and not optimizer.get("own")
-        else f"{name} = {name} / 10",
-        written.get("lineno") if rewritten else None,
+        f"lr = {smaller if rate else '1e-4'}" if optimizer else f"{name} = {name} / 10",
+        Place.told(written) if rewritten else None,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from retrograd.anomaly.catalogue._expression import value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue.roots import smoothed
-from retrograd.anomaly.surroundings import Operand
+from retrograd.anomaly.surroundings import Operand, Operation
 
 # Operations of two operands that give NaN only if one of them is not finite.
 _HARMLESS = frozenset(("add", "sub", "rsub", "mul"))
@@ -21,8 +21,9 @@ def derived_operation(scene: Scene) -> Finding | None:
     op = f"{'The backward of ' if scene.backward else ''}{scene.op}"
     line = "the line" if scene.event.lineno is None else f"line {scene.event.lineno}"
     before = _before(scene)
-    made = "" if before is None else f" The 0 was made of what line {before[0]}, `{before[1]}`, gave."
-    rewritten = None if before is None or scene.op != "div" else smoothed(before[1], scene)
+    text = "" if before is None else " ".join((before.code_line or "").split())
+    made = "" if before is None else f" The 0 was made of what {scene.line_of(before)}, `{text}`, gave."
+    rewritten = None if before is None or scene.op != "div" else smoothed(text, scene)
     advice = "" if rewritten is None else " If it is the norm there, the line below is smooth at 0."
     return Finding(
         f"{scene.gave(op)}. It is not written on {line}, which computes "
@@ -31,19 +32,19 @@ def derived_operation(scene: Scene) -> Finding | None:
         f"A small number inside keeps it finite.{advice}",
         rewritten,
         None,
-        None if before is None or rewritten is None else before[0],
+        None if before is None or rewritten is None else before.place,
     )
 
 
-def _before(scene: Scene) -> tuple[int, str] | None:
-    """The line from which the operand came that is 0, and its text."""
+def _before(scene: Scene) -> Operation | None:
+    """The operation of another line from which the operand came that is 0."""
     waiting = [each for each in scene.birth.args if value(each) == 0.0]
     for operand in waiting:
         made = operand.producer
         if made is None:
             continue
-        if made.lineno is not None and made.lineno != scene.event.lineno and made.code_line:
-            return made.lineno, " ".join(made.code_line.split())
+        if made.place is not None and made.place != scene.place and made.code_line:
+            return made
         waiting += made.args
     return None
 
@@ -99,8 +100,8 @@ def unkept_operand(scene: Scene) -> Finding | None:
 def _where(scene: Scene, operands: Sequence[Operand]) -> str:
     """The lines of what made some operands, where they are others than the birth's."""
     made = [each.producer for each in operands if each.producer is not None]
-    lines = {each.lineno: each.code_line for each in made if each.code_line and each.lineno != scene.event.lineno}
-    return "".join(f", in `{' '.join(text.split())}` (line {number})" for number, text in lines.items())
+    lines = {scene.line_of(each): each.code_line for each in made if each.code_line and each.place != scene.place}
+    return "".join(f", in `{' '.join(text.split())}` ({line})" for line, text in lines.items())
 
 
 def _called(operand: Operand) -> str:

@@ -116,7 +116,12 @@ def _source(story: Story) -> str:
 
 
 def _operands(story: Story) -> str:
-    facts = [*story.operands, (story.result_name, story.result), ("layer", story.layer)]
+    facts = [
+        *story.operands,
+        *(("made by", made) for made in story.made),
+        (story.result_name, story.result),
+        ("layer", story.layer),
+    ]
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts if text)
     return f'<table class="facts">{rows}</table>' if rows else ""
 

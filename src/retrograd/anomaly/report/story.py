@@ -24,7 +24,9 @@ from retrograd.anomaly.messages import CARRIED_OVER, NOT_AGAIN
 from retrograd.anomaly.names import canonical
 from retrograd.anomaly.report.growth import History, remembered
 from retrograd.anomaly.report.layers import Rows, layers_of
+from retrograd.anomaly.report.makers import makers
 from retrograd.anomaly.report.source import SourceLine, excerpt, guilty_span
+from retrograd.anomaly.surroundings import Operation
 
 TAB = 4
 _DECLARED = '`with retrograd.anomaly.expect_nonfinite("why"):`'
@@ -52,6 +54,7 @@ class Story:
     called: str
     element: str
     operands: tuple[tuple[str, str], ...]
+    made: tuple[str, ...]
     result_name: str
     result: str
     layer: str
@@ -89,6 +92,7 @@ def tell(event: NaNEvent, outcome: str = "", history: History = (), lines: tuple
         called=called(event),
         element="" if event.index is None else f"[{', '.join(map(str, event.index))}]",
         operands=tuple((name, number(value)) for name, value in event.operands.items()),
+        made=tuple(map(_written, makers(event))),
         result_name="gradient" if event.is_backward else "result",  # "result" may be an operand in backward
         result=result(event),
         layer=layer(event),
@@ -176,6 +180,12 @@ def called(event: NaNEvent) -> str:
     if not own:
         return ""
     return f"{_shortened(own['filename'])}:{own['lineno']}  {own.get('code_line', '')}".rstrip()
+
+
+def _written(made: Operation) -> str:
+    """An operation and its line: "softmax, model.py:12  return torch.softmax(x, dim=1)"."""
+    text = " ".join((made.code_line or "").split())
+    return f"{canonical(made.op)}, {_shortened(made.filename or '')}:{made.lineno}  {text}"
 
 
 def result(event: NaNEvent) -> str:
@@ -270,20 +280,22 @@ def _change_elsewhere(event: NaNEvent, remedy: str) -> str | None:
         return "Change the code as above"
     if event.remedy_lineno is None and remedy.startswith("optimizer = "):
         return "Make the optimizer as above"
+    if _RATE_SET.match(remedy):
+        return "Give the optimizer this learning rate, where your program sets it"
     if _RATE_DIVIDED.match(remedy):
         return "Make the steps of the update smaller, as above"
     return None
 
 
+_RATE_SET = re.compile(r"lr = [\d.e+-]+$")
 _RATE_DIVIDED = re.compile(r"([\w.]+) = \1 / 10$")
 
 
 def _change_line(event: NaNEvent, remedy: str) -> str:
     """How to change a line: the program's own, or what it gives to that of an installed package."""
-    line = event.remedy_lineno or event.lineno
-    package = package_of(event.filename or "")
-    if package is not None and line != event.lineno and line == context_of(event).get("optimizer", {}).get("lineno"):
-        return f"Change line {line} of your program, which makes the optimizer, as above"
+    number = event.remedy_lineno or event.lineno
+    line = f"{number}" if event.remedy_filename is None else f"{number} of {_shortened(event.remedy_filename)}"
+    package = package_of(event.remedy_filename or event.filename or "")
     if package is not None:
         given = f" what line {event.called_from['lineno']} gives it" if event.called_from else " what it is given"
         return f"Line {line} belongs to {package}. Change{given}, or its options; else the line as above in a copy"
@@ -291,7 +303,7 @@ def _change_line(event: NaNEvent, remedy: str) -> str:
     own = whole[:_SAME_LINE]
     if remedy.endswith(f"; {whole}"):
         return f"Change line {line} as above, or what its first part changes where that is made"
-    if line != event.lineno or remedy.startswith(own) or (remedy.startswith("with ") and f": {own}" in remedy):
+    if line != str(event.lineno) or remedy.startswith(own) or (remedy.startswith("with ") and f": {own}" in remedy):
         return f"Change line {line} as above"
     if _MEMBER_CHANGED.match(remedy):
         return "Run the line above once, after what has written those numbers"

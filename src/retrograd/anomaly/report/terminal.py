@@ -185,6 +185,8 @@ def _event(story: Story, style: Style) -> list[str]:
     rows += _fact("called", story.called, style)
     operands = ", ".join(f"{name} = {value}" for name, value in story.operands)
     rows += _fact("operands", operands + (f" at {story.element}" if operands and story.element else ""), style)
+    for made in story.made:
+        rows += _fact("made by", made, style)
     rows += _fact(story.result_name, story.result, style)
     rows += _fact("layer", story.layer, style)
     rows += _fact("path", f" {style.arrow} ".join(story.path), style)

@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from retrograd.anomaly.adapters.channels import works_by_channel
 from retrograd.anomaly.adapters.extent import extent
-from retrograd.anomaly.adapters.place import assignment_of, place_fields
+from retrograd.anomaly.adapters.place import assignment_of, line_fields, place_fields
 from retrograd.anomaly.adapters.retrograd.births import ADDITION, Birth, arrays_of, as_array, ran_by
 from retrograd.anomaly.adapters.retrograd.elements import (
     UNKNOWN,
@@ -291,7 +291,7 @@ class Describer:
             for (name, value), source in zip(operands.items(), (*sources, *sources), strict=False)
         )
         place = place_fields(*sites.position_of(sources[-1])) if sources else {}
-        operation = Operation(op=ADDITION, args=args, code_line=place.get("code_line"), lineno=place.get("lineno"))
+        operation = Operation(op=ADDITION, args=args, **line_fields(place))
         return NaNEvent(
             kind=kind_of(birth.kinds, output, index),
             op=ADDITION,

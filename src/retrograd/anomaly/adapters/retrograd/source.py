@@ -89,7 +89,8 @@ def condition_of(node: Node) -> Operation | None:
     for lineno in range(sites.line_of(code, at) - 1, code.co_firstlineno - 1, -1):
         line = linecache.getline(code.co_filename, lineno).strip()
         if assignment.match(line):
-            return Operation(op="condition", code_line=line, lineno=lineno)
+            place: dict[str, Any] = {"filename": code.co_filename, "function": code.co_qualname}
+            return Operation(op="condition", code_line=line, lineno=lineno, **place)
     return None
 
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from retrograd.anomaly.adapters.optimizers import described, only_one_held
-from retrograd.anomaly.adapters.place import place_of
+from retrograd.anomaly.adapters.optimizers import context_of_optimizer, only_one_held
+from retrograd.anomaly.adapters.place import line_fields, place_of
 from retrograd.anomaly.adapters.retrograd.births import Birth
 from retrograd.anomaly.adapters.retrograd.describe import Describer, result_of
 from retrograd.anomaly.adapters.retrograd.elements import (
@@ -172,7 +172,7 @@ class Update:
         """What happened, at the user's line that called the step."""
         name = self._name(harm, names)
         harmed = f"the update of {name}" if harm.key is None else f"{harm.key} of {name}"
-        optimizer = described(self.optimizer, harm.group, self.frame) | {"updating": True}
+        known = context_of_optimizer(self.optimizer, harm.group, self.frame, updating=True)
         describer = monitor.inquest([], names, self.births).describer
         grad = None if harm.param._grad is None else harm.param._grad._data
         if grad is not None and is_bad(grad):
@@ -180,8 +180,8 @@ class Update:
         for birth in self.births:
             found = describer.forward(birth, None, [], harmed=harmed) if is_bad(result_of(birth)) else None
             if found is not None:
-                return with_context(found, optimizer=optimizer)
-        return self._of_arithmetic(harm, name, harmed, {**describer.context, "optimizer": optimizer})
+                return with_context(found, **known)
+        return self._of_arithmetic(harm, name, harmed, {**describer.context, **known})
 
     def _of_arithmetic(self, harm: Harm, name: str, harmed: str, context: Mapping[str, Any]) -> NaNEvent:
         """The event of a birth in the optimizer's formula."""
@@ -198,8 +198,7 @@ class Update:
                 Operand(name=key, value=value, dtype=str(harm.array.dtype), leaf_name=name if key == "param" else None)
                 for key, value in operands.items()
             ),
-            code_line=place.get("code_line"),
-            lineno=place.get("lineno"),
+            **line_fields(place),
         )
         return NaNEvent(
             kind="invalid" if nan else kind,
@@ -288,7 +287,7 @@ class Updates:
         if optimizer is None:
             return {}
         groups: list[dict[str, Any]] = getattr(optimizer, "param_groups", None) or [{}]
-        return {"optimizer": described(optimizer, groups[0], frame)}
+        return context_of_optimizer(optimizer, groups[0], frame)
 
     def run(self, optimizer: Any, step: Callable[[], Any]) -> Any:
         """Run a step, and undo it if something in it was born that is harm."""

@@ -263,14 +263,13 @@ class Describer:
         seen = event.surroundings or Surroundings()
         col, end_col = (len(made.line.encode()[:place].decode()) for place in (made.start, made.end))
         operation = seen.operation or Operation(op=event.op)
-        operation = replace(operation, code_line=made.line, lineno=made.lineno, col=col)
+        line: dict[str, Any] = {"code_line": made.line, "lineno": made.lineno, "col": col}
+        place: dict[str, Any] = {"filename": user.code.co_filename, "function": user.code.co_qualname}
+        operation = replace(operation, **line, **place)
         return replace(
             event,
-            filename=user.code.co_filename,
-            lineno=made.lineno,
-            function=user.code.co_qualname,
-            code_line=made.line,
-            col=col,
+            **line,
+            **place,
             end_col=end_col,
             surroundings=replace(seen, operation=operation),
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from retrograd.anomaly.adapters.place import own_line, place_fields, variables_read
+from retrograd.anomaly.adapters.place import line_fields, own_line, place_fields, variables_read
 from retrograd.anomaly.adapters.refused import Refused
 from retrograd.anomaly.adapters.torch.calls import Argument, Call, has_nan, is_bad, node_of
 from retrograd.anomaly.adapters.torch.findings import Findings
@@ -170,7 +170,7 @@ def _failure(error: BaseException, model: Any, context: dict[str, Any]) -> NaNEv
         return None
     led = None if user is None else led_to(user[0])
     op = "cholesky" if said is None else canonical(said["op"])
-    operation = Operation(op=op, code_line=place.get("code_line"), lineno=place.get("lineno"))
+    operation = Operation(op=op, **line_fields(place))
     return NaNEvent(
         kind="error",
         op=op,

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from retrograd.anomaly.adapters.leaves import nameless
-from retrograd.anomaly.adapters.optimizers import described, only_one_held
-from retrograd.anomaly.adapters.place import place_of
+from retrograd.anomaly.adapters.optimizers import context_of_optimizer, only_one_held
+from retrograd.anomaly.adapters.place import line_fields, place_of
 from retrograd.anomaly.adapters.torch.calls import can_be_bad, is_bad
 from retrograd.anomaly.adapters.torch.capturing import capturing
 from retrograd.anomaly.adapters.torch.describe import first_of, statistics, value_at
@@ -152,8 +152,7 @@ class Updates:
         operation = Operation(
             op=op,
             args=tuple(Operand(name=key, value=value, dtype=dtype) for key, value in operands.items()),
-            code_line=place.get("code_line"),
-            lineno=place.get("lineno"),
+            **line_fields(place),
         )
         return NaNEvent(
             kind="invalid" if kind_of([harm.values]) == "nan" else "divide" if divides else "overflow",
@@ -168,7 +167,7 @@ class Updates:
                 context={
                     **self._context(),
                     "model": names.model_name(),
-                    "optimizer": optimizer_fields(optimizer, frame, group) | {"updating": True},
+                    **optimizer_context(optimizer, frame, group, updating=True),
                 },
             ),
             **place,
@@ -202,21 +201,20 @@ def _root_of_largest(dtype: torch.dtype) -> float:
     return math.sqrt(torch.finfo(dtype).max) if dtype.is_floating_point or dtype.is_complex else math.inf
 
 
-def optimizer_context(optimizer: Any, frame: FrameType | None) -> dict[str, Any]:
-    """What the context of an event tells of the optimizer: the one that is known, or that the variables hold."""
-    optimizer = optimizer or only_one_held(frame, torch.Tensor)
-    return {} if optimizer is None else {"optimizer": optimizer_fields(optimizer, frame)}
-
-
-def optimizer_fields(
-    optimizer: Any, frame: FrameType | None, options: Mapping[str, Any] | None = None
+def optimizer_context(
+    optimizer: Any, frame: FrameType | None, options: Mapping[str, Any] | None = None, **more: Any
 ) -> dict[str, Any]:
-    """An optimizer as :func:`described`, by default with the options of its first group; and whether its step is the
-    user's own.
+    """What the context of an event tells of the optimizer: the one that is known, or that the variables hold.
+
+    By default it is told with the options of its first group; and always whether its step is the user's own.
     """
+    optimizer = optimizer or only_one_held(frame, torch.Tensor)
+    if optimizer is None:
+        return {}
     if options is None:
         options = (optimizer.param_groups or [optimizer.defaults])[0]
-    return described(optimizer, options, frame) | ({"own": True} if has_own_step(optimizer) else {})
+    own = {"own": True} if has_own_step(optimizer) else {}
+    return context_of_optimizer(optimizer, options, frame, **own, **more)
 
 
 def _may_divide_by_zero(optimizer: Any) -> bool:

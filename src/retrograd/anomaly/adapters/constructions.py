@@ -1,0 +1,130 @@
+"""Where a program makes its optimizer, and where it writes the learning rate."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from retrograd.anomaly.adapters.syntax import lines_of, tree_of
+from retrograd.anomaly.adapters.variables import named_variables
+from retrograd.anomaly.catalogue._code import dotted, number_written
+from retrograd.anomaly.libraries import is_own, is_own_file, outwards
+
+_STATEMENTS = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)
+_RATE = re.compile(r"(?i)(.*_)?(lr|learning_?rate)")
+
+
+@dataclass(frozen=True)
+class Construction:
+    """A statement of a program that makes an object, and the call in it that does."""
+
+    filename: str
+    statement: ast.stmt
+    call: ast.Call
+
+    def is_given_to(self, names: set[str]) -> bool:
+        """Whether the statement gives the object one of these names."""
+        targets = self.statement.targets if isinstance(self.statement, ast.Assign) else []
+        return any(ast.unparse(each) in names for each in targets)
+
+    def context(self) -> dict[str, Any]:
+        """Its line, of a statement of several lines these in one, for the context of an event."""
+        lines = (linecache.getline(self.filename, number).strip() for number in lines_of(self.statement))
+        text = " ".join(lines) if len(lines_of(self.statement)) == 1 else ast.unparse(self.statement)
+        return {"code_line": text, "lineno": self.statement.lineno, "filename": self.filename}
+
+    def rate(self) -> ast.expr | None:
+        """The learning rate that is given, which is the second argument of every optimizer."""
+        named = next((each.value for each in self.call.keywords if each.arg == "lr"), None)
+        return self.call.args[1] if named is None and len(self.call.args) > 1 else named
+
+
+def construction_of(frame: FrameType, thing: Any) -> Construction | None:
+    """Where the program has made what a variable holds, or the only place where it makes such an object.
+
+    Parameters
+    ----------
+    frame
+        The user's, from which outwards the variable is looked for.
+    thing
+        The object: an optimizer.
+    """
+    kind = type(thing).__name__
+    for walked in (each for each in outwards(frame) if is_own(each.f_code)):
+        names = {name for name, value in named_variables(walked) if value is thing}
+        made = [each for each in _constructions(walked.f_code.co_filename, kind) if each.is_given_to(names)]
+        above = [each for each in made if walked.f_code.co_firstlineno <= each.statement.lineno <= walked.f_lineno]
+        if above or len(made) == 1:  # else it was given this name by a call, and has another one further out
+            return (above or made)[-1]
+    everywhere = [each for filename in _files(frame) for each in _constructions(filename, kind)]
+    return everywhere[0] if len(everywhere) == 1 else None
+
+
+def rate_given(frame: FrameType, rate: float) -> dict[str, Any]:
+    """The only number in the program that is called a learning rate and is this one, for the context of an event."""
+    found = [
+        (filename, node)
+        for filename in _files(frame)
+        for name, node in _named(tree_of(filename))
+        if _RATE.fullmatch(name) and number_written(node) == rate
+    ]
+    return told(*found[0]) if len(found) == 1 else {}
+
+
+def told(filename: str, node: ast.expr) -> dict[str, Any]:
+    """An expression that stands on one line, that line, and where in it: a ``"rate"`` in the context of an event."""
+    text = linecache.getline(filename, node.lineno)
+    if node.end_lineno != node.lineno or not text:
+        return {}
+    indent = len(text) - len(text.lstrip())
+    first, last = (len(text.encode()[:each].decode()) - indent for each in (node.col_offset, node.end_col_offset or 0))
+    known = number_written(node)
+    number = {} if known is None else {"lr": float(known)}
+    where = {"code_line": text.strip(), "lineno": node.lineno, "filename": filename, "col": first, "end_col": last}
+    return {"name": ast.unparse(node), **number, **where}
+
+
+def _constructions(filename: str, kind: str) -> Iterator[Construction]:
+    """The calls of a class in a file."""
+    if not any(kind in line for line in linecache.getlines(filename)):
+        return
+    for statement in ast.walk(tree_of(filename)):
+        if isinstance(statement, _STATEMENTS):
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Call) and (dotted(node.func) or "").rpartition(".")[2] == kind:
+                    yield Construction(filename, statement, node)
+
+
+def _files(frame: FrameType) -> list[str]:
+    """The files of the program: those of its functions under way, and of its modules."""
+    files = [each.f_code.co_filename for each in outwards(frame) if is_own(each.f_code)]
+    modules = (getattr(each, "__file__", None) for each in list(sys.modules.values()))
+    return list(dict.fromkeys((*files, *(each for each in modules if each and is_own_file(each)))))
+
+
+def _named(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """What a file gives names to: arguments, variables, entries of dictionaries, options of a command line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield from ((each.arg, each.value) for each in node.keywords if each.arg)
+            options = [
+                str(each.value).lstrip("-").replace("-", "_") for each in node.args if isinstance(each, ast.Constant)
+            ]
+            yield from ((options[-1], each.value) for each in node.keywords if options and each.arg == "default")
+        elif isinstance(node, ast.Assign):
+            yield from ((ast.unparse(each).rpartition(".")[2], node.value) for each in node.targets)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            yield ast.unparse(node.target).rpartition(".")[2], node.value
+        elif isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            yield from ((str(key.value), value) for key, value in pairs if isinstance(key, ast.Constant))
+        elif isinstance(node, ast.arguments):
+            yield from ((each.arg, value) for each, value in zip(node.args[::-1], node.defaults[::-1], strict=False))
+            keywords = zip(node.kwonlyargs, node.kw_defaults, strict=True)
+            yield from ((each.arg, value) for each, value in keywords if value is not None)

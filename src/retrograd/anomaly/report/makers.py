@@ -1,0 +1,43 @@
+"""What made the operands of an event, where that is not in the function that the report shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from retrograd.anomaly.event import NaNEvent
+from retrograd.anomaly.libraries import is_own_file
+from retrograd.anomaly.names import TRANSPARENT, canonical
+from retrograd.anomaly.surroundings import Operation, Place
+
+_MOST = 2
+
+
+def makers(event: NaNEvent) -> tuple[Operation, ...]:
+    """The operations of the program's other functions that made what the event's was given, the first ones.
+
+    What merely hands values on within the event's function is passed over.
+    """
+    operation = event.surroundings.operation if event.surroundings is not None else None
+    if operation is None or event.lineno is None or event.function is None:
+        return ()
+    here = Place(event.lineno, event.filename, event.function)
+    found = {made.place: made for made in _made(operation, here) if made.code_line}
+    return tuple(found.values())[:_MOST]
+
+
+def _made(operation: Operation, here: Place) -> Iterator[Operation]:
+    for operand in operation.args:
+        made = operand.producer
+        while made is not None and _is_near(made, here):
+            handed_on = canonical(made.op) in TRANSPARENT and made.args
+            made = made.args[0].producer if handed_on else None
+        if made is not None:
+            yield made
+
+
+def _is_near(made: Operation, here: Place) -> bool:
+    """Whether it is in the same function, in one of which nothing is known, or in that of a package."""
+    place = made.place
+    if place is None or place.filename is None or place.function is None or not is_own_file(place.filename):
+        return True
+    return (place.filename, place.function) == (here.filename, here.function)
