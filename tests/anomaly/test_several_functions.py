@@ -13,7 +13,7 @@ import pytest
 
 from retrograd.anomaly import NaNEvent, watch
 from retrograd.anomaly.report import format_event
-from tests.anomaly.both import libraries, line, mended, only_event, run
+from tests.anomaly.both import libraries, mended, only_event, run
 from tests.anomaly.disguises import HERE
 
 pytestmark = [libraries]
@@ -82,6 +82,20 @@ forward(torch.tensor([0.0, -200.0], requires_grad=True)).backward()
     event = only_event(run(library, text))
     assert (event.remedy or "").startswith("loss = lambda: -torch.log_softmax(x, dim=0).sum()")
     assert not run(library, mended(text, event)).events
+
+
+SHADOWED = """\
+x = torch.tensor([0.0, -200.0], requires_grad=True)
+p = torch.softmax(x, dim=0)
+{given}
+nll(p).backward()
+"""
+
+
+@pytest.mark.parametrize("given", ["nll = lambda p: -torch.log(p).sum()", "def nll(p): return -torch.log(p).sum()"])
+def test_what_a_function_is_given_is_not_the_variable_around_it(library: str, given: str) -> None:
+    event = only_event(run(library, SHADOWED.format(given=given)))
+    assert (event.remedy, event.remedy_lineno) == ("log_p = torch.log_softmax(x, dim=0)", None)
 
 
 MODEL = """

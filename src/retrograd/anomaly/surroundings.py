@@ -32,13 +32,16 @@ class Place(NamedTuple):
     def sees(self, other: Place) -> bool:
         """Whether the variables of the other line have their names in this one as well, as far as that is known.
 
-        They do in the same function, and in those inside of it.
+        They do in the same function, and in lambdas and comprehensions inside of it.
         """
         if not self.is_in_file_of(other):
             return False
-        if self.function is None or other.function in (None, "<module>", self.function):
+        if None in (self.function, other.function) or self.function == other.function:
             return True
-        return self.function.startswith(f"{other.function}.<locals>.")
+        around = "" if other.function == "<module>" else f"{other.function}.<locals>."
+        own = str(self.function)
+        inside = own.removeprefix(around).split(".<locals>.")
+        return own.startswith(around) and own != "<module>" and all(each.startswith("<") for each in inside)
 
 
 @dataclass(frozen=True, kw_only=True)

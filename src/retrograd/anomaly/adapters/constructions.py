@@ -6,9 +6,9 @@ import ast
 import linecache
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import FrameType
+from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 from retrograd.anomaly.adapters.syntax import lines_of, tree_of
@@ -39,31 +39,42 @@ class Construction:
         text = " ".join(lines) if len(lines_of(self.statement)) == 1 else ast.unparse(self.statement)
         return {"code_line": text, "lineno": self.statement.lineno, "filename": self.filename}
 
+    def may_have(self, options: Mapping[str, Any]) -> bool:
+        """Whether the numbers that are given there are among an optimizer's options, as these were or are."""
+        given = {each.arg: number_written(each.value) for each in self.call.keywords}
+        if (rate := self.rate()) is not None:
+            given["lr"] = number_written(rate)
+        begun = {"lr": options.get("initial_lr")}
+        return all(each in (None, options.get(str(name)), begun.get(str(name))) for name, each in given.items())
+
     def rate(self) -> ast.expr | None:
         """The learning rate that is given, which is the second argument of every optimizer."""
         named = next((each.value for each in self.call.keywords if each.arg == "lr"), None)
         return self.call.args[1] if named is None and len(self.call.args) > 1 else named
 
 
-def construction_of(frame: FrameType, thing: Any) -> Construction | None:
-    """Where the program has made what a variable holds, or the only place where it makes such an object.
+def construction_of(frame: FrameType, optimizer: Any, options: Mapping[str, Any]) -> Construction | None:
+    """Where the program has made what a variable holds, or the only place where it may have made it.
 
     Parameters
     ----------
     frame
         The user's, from which outwards the variable is looked for.
-    thing
-        The object: an optimizer.
+    optimizer
+        The object.
+    options
+        One of its groups.
     """
-    kind = type(thing).__name__
+    kind = type(optimizer).__name__
     for walked in (each for each in outwards(frame) if is_own(each.f_code)):
-        names = {name for name, value in named_variables(walked) if value is thing}
+        names = {name for name, value in named_variables(walked) if value is optimizer}
         made = [each for each in _constructions(walked.f_code.co_filename, kind) if each.is_given_to(names)]
         above = [each for each in made if walked.f_code.co_firstlineno <= each.statement.lineno <= walked.f_lineno]
         if above or len(made) == 1:  # else it was given this name by a call, and has another one further out
             return (above or made)[-1]
     everywhere = [each for filename in _files(frame) for each in _constructions(filename, kind)]
-    return everywhere[0] if len(everywhere) == 1 else None
+    possible = [each for each in everywhere if each.may_have(options)]
+    return possible[0] if len(possible) == 1 else None
 
 
 def rate_given(frame: FrameType, rate: float) -> dict[str, Any]:
@@ -102,10 +113,25 @@ def _constructions(filename: str, kind: str) -> Iterator[Construction]:
 
 
 def _files(frame: FrameType) -> list[str]:
-    """The files of the program: those of its functions under way, and of its modules."""
-    files = [each.f_code.co_filename for each in outwards(frame) if is_own(each.f_code)]
-    modules = (getattr(each, "__file__", None) for each in list(sys.modules.values()))
-    return list(dict.fromkeys((*files, *(each for each in modules if each and is_own_file(each)))))
+    """The files of the program: those of its functions under way, and of what these import."""
+    own = [each for each in outwards(frame) if is_own(each.f_code)]
+    files = dict.fromkeys(each.f_code.co_filename for each in own)
+    waiting = [each.f_globals for each in own]
+    for variables in waiting:
+        for value in list(variables.values()):
+            name = _module_of(value)
+            filename = getattr(sys.modules.get(name), "__file__", None)
+            if filename and filename not in files and is_own_file(filename):
+                files[filename] = None
+                waiting.append(vars(sys.modules[name]))
+    return list(files)
+
+
+def _module_of(value: Any) -> str:
+    """The module that a variable of another one holds, or has a class or function from."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    return str(value.__module__) if isinstance(value, (type, FunctionType)) else ""
 
 
 def _named(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:

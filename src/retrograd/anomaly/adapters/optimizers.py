@@ -45,7 +45,7 @@ def context_of_optimizer(
         What else is known of it.
     """
     plain = {key: number for key, value in options.items() if (number := _plain(value)) is not None}
-    made = None if frame is None else construction_of(frame, optimizer)
+    made = None if frame is None else construction_of(frame, optimizer, options)
     place = {} if made is None else made.context()
     rate = {} if frame is None else _rate(frame, made, plain)
     known = {"optimizer": {"name": type(optimizer).__name__, **plain, **place, **more}}

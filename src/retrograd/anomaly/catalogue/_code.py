@@ -308,6 +308,10 @@ class Line:
         """The names that the line reads or writes."""
         return {node.id for node in ast.walk(self._tree) if isinstance(node, ast.Name)}
 
+    def parameters(self) -> set[str]:
+        """The names of what the lambdas in the line are given."""
+        return {node.arg for node in ast.walk(self._tree) if isinstance(node, ast.arg)}
+
     def constants(self) -> Iterator[tuple[ast.expr, float]]:
         """The numbers written in the line, with what :func:`number_written` tells of them."""
         for node in ast.walk(self._tree):

@@ -54,6 +54,8 @@ def find(operation: Operation, inside: Site | None = None, consumer: str | None 
     if inside.place is not None and operation.place is not None and not inside.place.sees(operation.place):
         return None  # the name means another tensor there
     for name in outer.line.names():
+        if name.id in outer.line.parameters():
+            continue
         if name.id == own.assignment[0] and any(outer.line.inside(name, part) for part in outer.parts()):
             return Site(outer.line, name, written, inside.place)
     return None
