@@ -32,6 +32,7 @@ from retrograd.anomaly.catalogue import (
     unkept,
 )
 from retrograd.anomaly.catalogue._imports import imports_of
+from retrograd.anomaly.catalogue._scopes import scopes_of
 from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
 from retrograd.anomaly.event import NaNEvent, check_event
 
@@ -92,7 +93,7 @@ def diagnose(event: NaNEvent) -> Diagnosis:
     'y = torch.log(torch.clamp(p, min=1e-12)).sum()'
     """
     check_event(event)
-    with imports_of(event.filename):
+    with imports_of(event.filename), scopes_of(event.filename):
         return _diagnosed(Scene(event))
 
 

@@ -148,7 +148,8 @@ def one_minus(operand: Operand | None) -> Operand | None:
     if producer is None or second(producer) is None:
         return None
     if producer.op == "sub":
-        return second(producer) if value(first(producer)) == 1 else None
+        one = first(producer)  # a number, and no sigmoid that is 1 at this element only
+        return second(producer) if value(one) == 1 and one.producer is None else None
     for one, other in (producer.args[:2], producer.args[1::-1]):
         if value(one) == 1 and one.producer is None and (negated := maker(other, "neg")):
             return first(negated)

@@ -75,7 +75,7 @@ class Quotient:
         within = [each for each in line.operations if each.op == "exp" and line.inside(each.node, numerator)]
         exp = scene.site(self.above, site)
         if len(within) == 1:
-            exp = Site(line, within[0].node, within[0], site.lineno)
+            exp = Site(line, within[0].node, within[0], site.lineno, site.made)
         total = scene.site(self.total, site)
         if exp is None or total is None or not line.inside(exp.node, numerator):
             return None
@@ -85,5 +85,5 @@ class Quotient:
 
 def _exponent(exp: Site) -> str | None:
     """What an exponential is taken of; None where that would be computed a second time, in another line."""
-    exponent = exp.written.text(0, "input")
+    exponent = exp.text(0, "input")
     return exponent if exponent is not None and (exp.node is exp.written.node or is_name(exponent)) else None

@@ -252,7 +252,7 @@ def _bounded(scene: Scene, site: Site, exps: Sequence[Operation], limit: str) ->
     for exp in exps:
         place = scene.site(exp, site)
         node = place.written.argument(0, "input") if place else None
-        if place is not None and node is not None:
+        if place is not None and node is not None and place.can_be_moved:
             written = place.written.line
             exponent = spelling.clamp(written.text(node), None, limit)
             edits[place.node] = written.text(place.written.node, {node: exponent})

@@ -186,7 +186,7 @@ def determinant_out_of_range(scene: Scene) -> Finding | None:
         spelling = scene.spelling(scene.site(log))
         alone = maker(first(log), "det") is det
         inner = inner_site(scene, log, det)
-        text = inner.written.text(0, "A", "input", "a") if inner else None
+        text = inner.text(0, "A", "input", "a") if inner else None
         name = scene.called(first(det), "the matrix")
 
         def logarithm(matrix: str, spelling: Spelling = spelling) -> str:

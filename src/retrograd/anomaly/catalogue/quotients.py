@@ -105,7 +105,7 @@ def written_out_sigmoid(scene: Scene) -> Finding | None:
         site = scene.site(quotient)
         spelling = scene.spelling(site)
         place = scene.site(exp, site) if site else None
-        text = place.written.text(0, "input") if place else None
+        text = place.text(0, "input") if place else None
         return Finding(
             f"exp({scene.at(first(exp), 'x')}) overflows {scene.dtype} to inf, and inf / inf is NaN. sigmoid is the "
             "same function, 1 / (1 + exp(-x)), and computed so that nothing overflows; its logarithm is logsigmoid.",
@@ -143,7 +143,7 @@ def cosine(scene: Scene) -> Finding | None:
     site = scene.site(scene.birth)
     spelling = scene.spelling(site)
     new = None
-    if site and len(norms) == 2 and (place := scene.site(dot, site)):
+    if site and len(norms) == 2 and (place := scene.site(dot, site)) and place.can_be_moved:
         pair = place.written
         where = "dim=0"
         if pair.op == "sum":
