@@ -25,7 +25,8 @@ BACKWARD = "\nloss.backward()"
         ("p = torch.sigmoid(x * 1)\nx.mul_(2)\nloss = -torch.log(p)[0] + x.sum()", 7, "logsigmoid(x)"),
         ("p = torch.sigmoid(x)\nfor x in [h]:\n    loss = -torch.log(p)[0] + x.sum()", 7, "logsigmoid(x)"),
         (
-            "def probability(x):\n    p = torch.sigmoid(x)\n    return p\np = probability(2 * x)\nloss = -torch.log(p)[0]",
+            "def probability(x):\n    p = torch.sigmoid(x)\n    return p\n"
+            "p = probability(2 * x)\nloss = -torch.log(p)[0]",
             7,
             "logsigmoid(x)",
         ),

@@ -32,8 +32,8 @@ from retrograd.anomaly.catalogue import (
     unkept,
 )
 from retrograd.anomaly.catalogue._imports import imports_of
-from retrograd.anomaly.catalogue._scopes import scopes_of
 from retrograd.anomaly.catalogue._scene import Cause, Finding, Scene
+from retrograd.anomaly.catalogue._scopes import scopes_of
 from retrograd.anomaly.event import NaNEvent, check_event
 
 CAUSES: tuple[Cause, ...] = (

@@ -374,6 +374,21 @@ class Line:
             return statement.target.id, statement.value
         return None
 
+    def assigned(self) -> Iterator[tuple[str, ast.expr]]:
+        """The names that the line assigns to and their values, as far as each has one of its own: ``a, b = x, y``."""
+        if self.assignment is not None:
+            yield self.assignment
+        for statement in self._tree.body:
+            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Tuple):
+                for target in statement.targets:
+                    names = target.elts if isinstance(target, ast.Tuple) else []
+                    if len(names) == len(statement.value.elts):
+                        yield from (
+                            (name.id, value)
+                            for name, value in zip(names, statement.value.elts, strict=True)
+                            if isinstance(name, ast.Name)
+                        )
+
     @property
     def is_increment(self) -> bool:
         """Whether the line adds something to a variable or takes it away: ``u += v`` or ``u = u - v``."""

@@ -20,6 +20,7 @@ from retrograd.anomaly.catalogue._expression import (
     unscaled,
     value,
 )
+from retrograd.anomaly.catalogue._log_space import in_log_space
 from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import Quotient
@@ -60,7 +61,8 @@ def log_of_softmax(scene: Scene) -> Finding | None:
             f"softmax rounded this probability to {scene.at(first(log), 0.0)}, because its logit lies far below the "
             "largest one, and the log of that is -inf; in backward 1/0 meets the softmax's 0 and gives NaN. "
             "log_softmax computes the same number without passing through zero.",
-            merged(scene, log, softmax, inner.written.renamed("log_softmax") if inner and inner.can_be_moved else None),
+            merged(scene, log, softmax, inner.written.renamed("log_softmax") if inner and inner.can_be_moved else None)
+            or in_log_space(scene, log),
             f"log_p = {scene.spelling().tensor_call('log_softmax', scene.taken(softmax, 'logits'), 'dim=-1')}",
             log.lineno,
         )
@@ -212,7 +214,9 @@ def log_of_sigmoid_complement(scene: Scene) -> Finding | None:
             f"sigmoid({scene.at(first(sigmoid), 'x')}) rounds to 1, so 1 - sigmoid(x) is exactly 0 and its log -inf. "
             "log(1 - sigmoid(x)) is logsigmoid(-x), without the zero; a whole cross entropy of this form is "
             "binary_cross_entropy_with_logits.",
-            outer.replaced(spelling.functional("logsigmoid", f"-{atom(text)}")) if outer and text else None,
+            outer.replaced(spelling.functional("logsigmoid", f"-{atom(text)}"))
+            if outer and text
+            else in_log_space(scene, log),
             f"y = {spelling.functional('logsigmoid', '-' + scene.taken(sigmoid, 'x'))}",
             log.lineno,
         )
@@ -234,7 +238,8 @@ def log_of_sigmoid(scene: Scene) -> Finding | None:
         return Finding(
             f"sigmoid({scene.at(first(sigmoid), 'x')}) underflows to 0, and the log of 0 is -inf. logsigmoid "
             "computes the same number without passing through zero.",
-            merged(scene, log, sigmoid, spelling.functional("logsigmoid", text) if text else None),
+            merged(scene, log, sigmoid, spelling.functional("logsigmoid", text) if text else None)
+            or in_log_space(scene, log),
             f"y = {spelling.functional('logsigmoid', scene.taken(sigmoid, 'x'))}",
             log.lineno,
         )
@@ -322,7 +327,7 @@ def log_of_sum_of_exp(scene: Scene) -> Finding | None:
         return Finding(
             f"{happened}. {name} takes the largest value out first and gives the same "
             f"number{'s' if total.op == 'cumsum' else ''}. (If a whole row is -inf, its result is -inf.)",
-            merged(scene, log, total, new),
+            merged(scene, log, total, new) or in_log_space(scene, log),
             f"y = {spelling.tensor_call(name, scene.taken(exp, 'x'), 'dim=-1')}",
             log.lineno,
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 from retrograd.anomaly.catalogue._code import Line, atom
-from retrograd.anomaly.catalogue._expression import first, normal, same, size_of, source
+from retrograd.anomaly.catalogue._expression import LOGS, first, maker, normal, same, size_of, source
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.event import was_given_bad
 from retrograd.anomaly.names import TRANSPARENT, is_normalisation
@@ -94,6 +94,8 @@ def recurrence(scene: Scene) -> Finding | None:
         return _recurrent_layer(scene)
     if scene.kind != "overflow" or scene.op not in _STEPS or scene.birth.lineno is None:
         return None
+    if not scene.backward and any(op in LOGS for op in scene.later):
+        return None  # a product of many factors, whose logarithm is wanted
     runs = list(runs_of(scene.birth))
     later = [
         step
@@ -138,6 +140,52 @@ def recurrence(scene: Scene) -> Finding | None:
         rewritten,
         f"h = {spelling.call('tanh', 'W @ h')}",
     )
+
+
+@cause(None, "log of a likelihood that left its range factor by factor")
+def log_of_many_factors(scene: Scene) -> Finding | None:
+    for log in scene.roots(*LOGS, through=(*_STEPS, "div", "sum", "mean")):
+        total = maker(first(log), "sum", "mean")
+        product = maker(first(log) if total is None else first(total), "mul", "div", "matmul")
+        if log is not scene.birth and scene.kind == "overflow" and _is_repeated(scene.birth):
+            product = scene.birth
+        elif product is None or not scene.zero(first(log)) or not _has_underflowed(product):
+            continue
+        spelling = scene.spelling(scene.site(log))
+        line = Line.parse(product.code_line)
+        name = line.assignment[0] if line is not None and line.assignment is not None else "state"
+        place = "" if product.lineno is None else f" in line {product.lineno}"
+        summed = total is not None or any(each.shape for each in product.args[:2])
+        happened = (
+            f"by a factor below one, step after step, until it underflows to 0 in {scene.dtype}, and the log of 0 is "
+            "-inf"
+            if log is scene.birth
+            else f"by a factor above one, step after step, until it overflows {scene.dtype}, before the log"
+        )
+        return Finding(
+            f"{name} is multiplied{place} {happened}. Add up the logarithms of the factors in the place of "
+            "multiplying them; where sums come in between (a forward algorithm, a tree), divide by the sum in every "
+            "step and add up its logarithms. To clamp the product would leave no gradient.",
+            None,
+            f"scale = {name}.sum(); {name}, log_p = {name} / scale, log_p + {spelling.call(log.op, 'scale')}"
+            if summed
+            else f"log_p = log_p + {spelling.call(log.op, 'factor')}",
+            log.lineno,
+        )
+    return None
+
+
+def _is_repeated(product: Operation) -> bool:
+    """Whether an operation has multiplied its own result."""
+    runs = list(runs_of(product)) if product.op in ("mul", "div", "matmul") else []
+    return len(runs) > 1 and is_loop(product, len(runs), runs[1][0])
+
+
+def _has_underflowed(product: Operation) -> bool:
+    """Whether an operation has multiplied its own result by factors that are not 0, time and again, and it is 0."""
+    carried = next(runs_of(product))[1]
+    others = [each for each in product.args[:2] if each is not carried]
+    return _is_repeated(product) and size_of(carried) == 0 and not any(size_of(each) == 0 for each in others)
 
 
 def _is_own_factor(op: str, line: Line) -> bool:
@@ -350,5 +398,5 @@ def infinite_operand(scene: Scene) -> Finding | None:
     )
 
 
-CAUSES = (recurrence, overflowing_variance)
+CAUSES = (log_of_many_factors, recurrence, overflowing_variance)
 FALLBACK = (too_large, infinite_operand)
