@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from retrograd.anomaly.catalogue import (
     domain,
+    exponentials,
     half_precision,
     library,
     likelihoods,
@@ -51,6 +52,8 @@ CAUSES: tuple[Cause, ...] = (
     *limits.CAUSES,
     *quotients.CAUSES,
     *masks.CAUSES,
+    *safeguards.FALLBACK,
+    *exponentials.CAUSES,
     *domain.CAUSES,
     *training.FALLBACK,
     *unkept.FALLBACK,
@@ -120,7 +123,9 @@ def _draws_anew(scene: Scene, rewritten: str, lineno: int | None) -> bool:
     return line is not None and len(_DRAWS.findall(rewritten)) > len(_DRAWS.findall(line))
 
 
-_DRAWS = re.compile(r"\b(?:rand\w*|\w*drop\w*|normal\w*|bernoulli|gumbel_softmax|multinomial|poisson|r?sample)\(")
+_DRAWS = re.compile(
+    r"\b(?:rand\w*|\w*drop\w*|(?:\w+_)?normal_?|bernoulli|gumbel_softmax|multinomial|poisson|r?sample)\("
+)
 
 
 def _earlier(scene: Scene, finding: Finding) -> Diagnosis | None:

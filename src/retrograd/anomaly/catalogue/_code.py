@@ -83,6 +83,11 @@ class Written:
         rest = [self.line.text(argument) for argument in self.arguments[1:]]
         return rest + [f"{name}={self.line.text(value)}" for name, value in self.keywords.items() if name != "input"]
 
+    def of_first(self, new: str) -> str:
+        """The same call with another first argument."""
+        node = self.argument(0, "input")
+        return self.line.text(self.node, {} if node is None else {node: new})
+
     def renamed(self, name: str, *more: str) -> str:
         """The same call of another function, with more arguments at the end."""
         first, rest = self.text(0, "input") or "", [*self.rest(), *more]

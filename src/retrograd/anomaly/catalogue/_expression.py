@@ -202,7 +202,7 @@ def is_masked(operand: Operand) -> bool:
 def unscaled(operand: Operand | None) -> Operand | None:
     """An operand without plain factors and casts: ``var`` for ``2 * var``."""
     while (producer := maker(operand, "mul", "div", "neg")) is not None:
-        tensors = [inner for inner in producer.args[:2] if not inner.constant]
+        tensors = [inner for inner in producer.args[:2] if not is_number(inner)]
         if len(tensors) != 1 or (producer.op == "div" and tensors[0] is not producer.args[0]):
             break
         operand = tensors[0]

@@ -25,6 +25,7 @@ from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._softmax import Quotient
 from retrograd.anomaly.catalogue._spelling import Spelling
+from retrograd.anomaly.catalogue.safeguards import relu_behind
 from retrograd.anomaly.surroundings import Operand, Operation
 
 _SCALING = ("mul", "div", "neg", "sub", "add")
@@ -449,10 +450,16 @@ def gaussian_likelihood(scene: Scene) -> Finding | None:
         else:  # the logarithm and the quotient are in different lines: mend the variance itself
             rewritten, lineno = _floored(variance, site.line.text(node), spelling, floor) or (None, lineno)
     name = scene.called(variance, "var")
+    lost = (
+        ""
+        if relu_behind(variance) is None
+        else " It comes from a relu, which gives no gradient back to a negative number, so that behind a floor it "
+        "would stay there: put softplus in its place."
+    )
     return Finding(
         f"The variance is {scene.at(variance, 0.0)} here: log(var) is -inf and the squared error divided by var is "
         "infinite or NaN. A network drives the variance to zero wherever it fits well. Give it a floor, or predict "
-        "log-variance (or softplus plus a floor).",
+        f"log-variance (or softplus plus a floor).{lost}",
         rewritten,
         f"{name} = {spelling.clamp(name, floor)}",
         lineno,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 from retrograd.anomaly.catalogue._code import Line, atom
-from retrograd.anomaly.catalogue._expression import LOGS, first, maker, normal, same, size_of, source
+from retrograd.anomaly.catalogue._expression import LOGS, first, maker, normal, same, size_of, source, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.event import was_given_bad
 from retrograd.anomaly.names import TRANSPARENT, is_normalisation
@@ -185,7 +185,17 @@ def _has_underflowed(product: Operation) -> bool:
     """Whether an operation has multiplied its own result by factors that are not 0, time and again, and it is 0."""
     carried = next(runs_of(product))[1]
     others = [each for each in product.args[:2] if each is not carried]
-    return _is_repeated(product) and size_of(carried) == 0 and not any(size_of(each) == 0 for each in others)
+    lost = any(maker(each, "exp") is not None and value(each) == 0 for each in _factors(product))
+    return (
+        _is_repeated(product) and size_of(carried) == 0 and not lost and not any(size_of(each) == 0 for each in others)
+    )
+
+
+def _factors(product: Operation) -> Iterator[Operand]:
+    """What has been multiplied by one another to give a product, as far back as is known."""
+    for operand in product.args[:2]:
+        inner = maker(operand, "mul", "div", "matmul")
+        yield from (operand,) if inner is None else _factors(inner)
 
 
 def _is_own_factor(op: str, line: Line) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from dataclasses import replace
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom, is_name
 from retrograd.anomaly.catalogue._expression import (
@@ -23,7 +24,7 @@ from retrograd.anomaly.catalogue._expression import (
 )
 from retrograd.anomaly.catalogue._reductions import dims
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
-from retrograd.anomaly.catalogue._softmax import Quotient
+from retrograd.anomaly.catalogue._softmax import Quotient, largest
 from retrograd.anomaly.catalogue._spelling import Spelling
 from retrograd.anomaly.surroundings import Operand, Operation
 
@@ -80,7 +81,7 @@ def _as_softmax(scene: Scene, written_out: Quotient) -> tuple[str | None, int | 
         return site.replaced(softmax), quotient.lineno
     line, spelling = place.written.line, scene.spelling(place)
     where = "" if whole or summed is None else dims(summed, None, numpy=spelling.numpy)
-    taken_out = f"{atom(text)} - {_largest(text, where, spelling)}"
+    taken_out = f"{atom(text)} - {largest(text, where, spelling)}"
     lineno = place.lineno if is_spelled_out else exp.lineno
     return line.replaced(dict.fromkeys(_exponents(line, text), taken_out)), lineno
 
@@ -120,15 +121,6 @@ def _dim(where: str) -> str:
     return ", ".join(part for part in where.split(", ") if not part.startswith("keepdim"))
 
 
-def _largest(text: str, where: str, spelling: Spelling) -> str:
-    """The largest value, in a shape that can be subtracted."""
-    if not where:
-        return spelling.call("max", text)
-    if "keepdim" not in where:
-        where += ", keepdims=True" if spelling.numpy else ", keepdim=True"
-    return spelling.call("max" if spelling.numpy else "amax", text, where)
-
-
 @cause(15, "cosine with a zero vector")
 def cosine(scene: Scene) -> Finding | None:
     zero = _divided_by_zero(scene)
@@ -165,6 +157,27 @@ def cosine(scene: Scene) -> Finding | None:
         "of the norms above eps.",
         new or _clamped(scene, site),
         f"y = {spelling.functional('cosine_similarity', a, b, 'dim=-1')}",
+    )
+
+
+@cause(None, "correlation with constant values")
+def constant_row(scene: Scene) -> Finding | None:
+    line = Line.parse(scene.birth.code_line)
+    call = line.only("corrcoef") if line is not None and _divided_by_zero(scene) is not None else None
+    if call is None or line is None or (scene.called_there or "").rpartition(".")[2] != "corrcoef":
+        return None
+    spelling = replace(scene.spelling(), methods=False)
+    text = call.text(0, "input", "x") if len(call.parts()) == 1 and not spelling.numpy else None
+    rewritten = None
+    if text is not None and len(scene.event.output_shape or ()) == 2:
+        centred = f"{atom(text)} - {atom(text)}.mean(-1, keepdim=True)"
+        unit = spelling.functional("normalize", centred, "dim=-1", "eps=1e-6")
+        rewritten = line.replaced({call.node: f"(unit := {unit}) @ unit.mT"})
+    return Finding(
+        "All values of one row are the same: its spread is 0, and its correlation with any other row 0 / 0. Leave such "
+        "rows out. Written as the product of rows that are centred and normalised, the correlation with them is 0.",
+        rewritten,
+        "x = x[x.std(-1) > 0]",
     )
 
 
@@ -559,6 +572,7 @@ CAUSES = (
     masked_row,
     written_out_softmax,
     written_out_sigmoid,
+    constant_row,
     cosine,
     zero_norm,
     zero_spread,

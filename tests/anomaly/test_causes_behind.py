@@ -1,0 +1,146 @@
+"""Zeros and infinities whose cause lies in another line: where they are made, and not where they do harm."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import retrograd as rg
+from retrograd.anomaly import diagnose
+from tests.anomaly.both import libraries, mended, only_event, run
+
+SINKHORN = """
+C, a, b, eps = torch.tensor([[0.0, 3.0], [200.0, 300.0]], requires_grad=True), torch.ones(2) / 2, torch.ones(2) / 2, 1.0
+K = torch.exp(-C / eps)
+u = torch.ones(2)
+for _ in range(3):
+    v = b / (K.T @ u)
+    u = a / (K @ v)
+loss = (u[:, None] * K * v * C).sum()
+loss.backward()
+"""
+
+REGRESSION = """
+x = torch.tensor({x}, requires_grad=True)
+at, t = torch.tensor([{at}, {at} + 1]), torch.tensor([-1.0, 2.0])
+K = torch.exp(-((x[:, None] - at) ** 2))
+y = {above} / K.sum(dim=1)
+loss = y.sum()
+loss.backward()
+"""
+
+CRF = """
+e, w = torch.tensor([[1.0, 40.0], [3.0, 40.0], [1.0, 41.0]], requires_grad=True), torch.tensor([[0.1, 0.2], [0.3, 0.4]])
+alpha = torch.exp(e[0])
+for t in range(1, 3):
+    alpha = torch.exp(e[t]) * (alpha @ torch.exp(w))
+loss = torch.log(alpha.sum())
+loss.backward()
+"""
+
+
+def variables(library: str, text: str) -> dict[str, object]:
+    module = rg if library == "retrograd" else torch
+    scope: dict[str, object] = {"torch": module, "F": module.nn.functional}
+    exec(text, scope)
+    return scope
+
+
+@libraries
+def test_iterations_of_sinkhorn(library: str) -> None:
+    """A small number in the denominator would give a plan without the row that is lost."""
+    event = only_event(run(library, SINKHORN))
+    assert diagnose(event).title == "division by a sum of exponentials that underflowed"
+    assert "logsumexp(-C / eps + log_v, dim=-1)" in (event.remedy or "")
+    assert event.remedy_lineno is None
+
+
+@libraries
+@pytest.mark.parametrize("above", ["(K * t).sum(dim=1)", "K @ t", "torch.sum(t * K, 1)"])
+def test_a_quotient_of_sums_of_the_same_exponentials(above: str, library: str) -> None:
+    text = REGRESSION.format(x="[0.0, 1.0]", at=100.0, above=f"({above})")
+    event = only_event(run(library, text))
+    assert diagnose(event).title == "division by a sum of exponentials that underflowed"
+    assert variables(library, mended(text, event))["x"].grad.isfinite().all()  # type: ignore[attr-defined]
+    well = REGRESSION.format(x="[0.3, 1.0]", at=0.5, above=f"({above})")
+    instead = well.splitlines()
+    number = (event.remedy_lineno or 0) - 1
+    instead[number] = mended(text, event).splitlines()[number]
+    before, after = variables(library, well)["y"], variables(library, "\n".join(instead))["y"]
+    np.testing.assert_allclose(after.detach().numpy(), before.detach().numpy(), rtol=1e-6)  # type: ignore[attr-defined]
+
+
+@libraries
+def test_a_forward_algorithm_that_overflows(library: str) -> None:
+    """Its states are numbers to be added up, and no tanh may be put around them."""
+    event = only_event(run(library, CRF))
+    assert diagnose(event).title == "log of a likelihood that left its range factor by factor"
+    assert "alpha is multiplied in line 5 by a factor above one" in (event.cause or "")
+    assert "scale = alpha.sum(); alpha, log_p = alpha / scale, log_p + " in (event.remedy or "")
+
+
+@libraries
+@pytest.mark.parametrize(
+    "code",
+    [
+        "s = F.relu(h)\nloss = ((d / s) ** 2).sum()",
+        "s = h.relu()\nloss = (2 * torch.log(s) - s).sum()",
+        "s = 0.5 * F.relu(h)\nloss = torch.log(s**2).sum()",
+        "loss = torch.rsqrt(torch.relu(h)).sum()",
+    ],
+)
+def test_a_relu_for_a_number_that_must_be_positive(code: str, library: str) -> None:
+    text = f"h, d = torch.tensor([-1.0, 0.5], requires_grad=True), torch.tensor([0.3, 1.0])\n{code}\nloss.backward()"
+    event = only_event(run(library, text))
+    assert diagnose(event).title == "relu where a number above zero is needed"
+    assert "softplus(h) + 1e-6" in (event.remedy or "")
+    gradient = variables(library, mended(text, event))["h"].grad  # type: ignore[attr-defined]
+    assert gradient.isfinite().all()
+    assert gradient[0] != 0
+
+
+@libraries
+@pytest.mark.parametrize("code", ["(x / torch.relu(h).sum()).sum()", "torch.where(h > 0, x / F.relu(h), 0.0).sum()"])
+def test_a_relu_that_is_summed_or_masked(code: str, library: str) -> None:
+    text = "h, x = torch.tensor([-1.0, -0.5], requires_grad=True), torch.ones(2, requires_grad=True)\n"
+    text += f"loss = {code}\nloss.backward()"
+    assert "softplus" not in (only_event(run(library, text)).remedy or "")
+
+
+@libraries
+def test_a_correlation_with_constant_values(library: str) -> None:
+    text = (
+        "x = torch.tensor([[1.0, {}, 1.0], [1.0, 2.0, 4.0]], requires_grad=True)\n"
+        "loss = torch.corrcoef(x)[0, 1]\nloss.backward()"
+    )
+    event = only_event(run(library, text.format(1.0)))
+    assert diagnose(event).title == "correlation with constant values"
+    mend = mended(text.format(1.0), event)
+    assert variables(library, mend)["x"].grad.isfinite().all()  # type: ignore[attr-defined]
+    before = variables(library, text.format(3.0))
+    after = variables(library, mend.replace("[[1.0, 1.0, 1.0]", "[[1.0, 3.0, 1.0]"))
+    for name in ("loss", "x"):
+        one, other = (each[name] if name == "loss" else each[name].grad for each in (after, before))  # type: ignore[attr-defined]
+        np.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+@libraries
+def test_a_matrix_that_lu_factor_refuses(library: str) -> None:
+    text = "A = torch.tensor([[1.0, 2.0], [2.0, 4.0]], requires_grad=True)\nfactors = torch.linalg.lu_factor(A)"
+    with pytest.raises(RuntimeError) as raised:
+        run(library, text)
+    assert len(raised.value.__notes__) == 1
+    assert "The matrix given to lu_factor is singular, or nearly so." in raised.value.__notes__[0]
+    assert "factors = torch.linalg.lu_factor(A + 1e-5 * torch.eye(" in raised.value.__notes__[0]
+
+
+def test_a_matrix_that_cannot_be_looked_at() -> None:
+    """PyTorch says of a NaN what it says of a matrix that is not positive definite; a product has no name."""
+    text = "A = torch.tensor([[0.0, 1.0], [1.0, 0.0]])\nL = torch.linalg.cholesky(A / A[0, 0] * 0)"
+    with pytest.raises(torch.linalg.LinAlgError) as raised:
+        run("torch", text)
+    assert "A matrix with a NaN in it is refused in the same words" in raised.value.__notes__[0]
+    with pytest.raises(torch.linalg.LinAlgError) as raised:
+        run("torch", "A = torch.tensor([[0.0, 1.0], [1.0, 0.0]])\nL = torch.linalg.cholesky(A)")
+    assert "NaN" not in raised.value.__notes__[0]
