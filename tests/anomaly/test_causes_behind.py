@@ -144,3 +144,88 @@ def test_a_matrix_that_cannot_be_looked_at() -> None:
     with pytest.raises(torch.linalg.LinAlgError) as raised:
         run("torch", "A = torch.tensor([[0.0, 1.0], [1.0, 0.0]])\nL = torch.linalg.cholesky(A)")
     assert "NaN" not in raised.value.__notes__[0]
+
+
+ADAPTED = """
+w = torch.tensor([1.0, -2.0], requires_grad=True)
+{rate}
+x, t = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 2.0])
+fast = w
+for _ in range(9):
+    inner = ((x @ fast - t) ** 2).mean()
+    (g,) = torch.autograd.grad(inner, fast, create_graph=True)
+    fast = fast - {name} * g
+loss = ((x @ fast - t) ** 2).mean()
+{after}loss.backward()
+"""
+
+
+@libraries
+@pytest.mark.parametrize("optimizer", ["", "optimizer = torch.optim.Adam([w], lr=1e-3)\n"])
+def test_steps_within_the_graph_that_run_away(optimizer: str, library: str) -> None:
+    """As in meta-learning: the learning rate of the optimizer is another one."""
+    text = ADAPTED.format(rate="inner_lr = 1e4", name="inner_lr", after=optimizer)
+    event = only_event(run(library, text, True))
+    assert diagnose(event).title == "gradient descent within the graph that runs away"
+    assert "Line 9 goes down a gradient, step after step" in (event.cause or "")
+    assert event.remedy == "inner_lr = 0.01"
+    assert variables(library, mended(text, event))["w"].grad.isfinite().all()  # type: ignore[attr-defined]
+
+
+@libraries
+def test_steps_that_are_no_descent(library: str) -> None:
+    text = (
+        "x = torch.tensor([1.0, -2.0], requires_grad=True)\nh = x\n"
+        "for _ in range(30):\n    h = h - 1e4 * h\nh.sum().backward()"
+    )
+    assert diagnose(run(library, text).events[0]).title != "gradient descent within the graph that runs away"
+
+
+@libraries
+def test_layers_whose_weights_are_too_large(library: str) -> None:
+    """No tanh is put into a network, which would be another one."""
+    text = (
+        "layers = [(10 * torch.randn(64, 64)).requires_grad_() for _ in range(30)]\nh = torch.randn(4, 64)\n"
+        "for w in layers:\n    h = torch.relu(h @ w)\nloss = (h**2).mean()\nloss.backward()"
+    )
+    event = only_event(run(library, text))
+    assert diagnose(event).number == 51
+    assert "The weights are others in every run" in (event.cause or "")
+    assert event.remedy_lineno is None
+    assert "kaiming_normal_" in (event.remedy or "")
+
+
+@libraries
+def test_the_transformation_of_box_and_cox_at_zero(library: str) -> None:
+    text = (
+        "p, x = torch.tensor({}, requires_grad=True), torch.tensor([1.5, 2.0])\n"
+        "loss = ((x ** p - 1) / p).sum()\nloss.backward()"
+    )
+    event = only_event(run(library, text.format(0.0)))
+    assert diagnose(event).title == "Box-Cox transformation at an exponent of zero"
+    found = variables(library, mended(text.format(0.0), event))
+    logarithms = np.log([1.5, 2.0])
+    np.testing.assert_allclose(found["loss"].item(), logarithms.sum(), rtol=1e-2)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(found["p"].grad.item(), (logarithms**2 / 2).sum(), rtol=2e-2)  # type: ignore[attr-defined]
+    before = variables(library, text.format(0.7))
+    after = variables(library, mended(text.format(0.0), event).replace("tensor(0.0", "tensor(0.7"))
+    assert before["loss"].item() == after["loss"].item()  # type: ignore[attr-defined]
+    assert before["p"].grad.item() == after["p"].grad.item()  # type: ignore[attr-defined]
+
+
+@libraries
+def test_bessel_functions_out_of_range(library: str) -> None:
+    text = "x = torch.tensor([100.0, 2.0], requires_grad=True)\n"
+    text += "loss = (torch.special.i1(x) / torch.special.i0(x)).sum()\nloss.backward()"
+    event = only_event(run(library, text))
+    assert diagnose(event).title == "Bessel function out of range"
+    after = variables(library, mended(text, event))["x"].grad  # type: ignore[attr-defined]
+    before = variables(library, text.replace("100.0", "1.0"))["x"].grad  # type: ignore[attr-defined]
+    assert after.isfinite().all()
+    np.testing.assert_allclose(after[1].item(), before[1].item(), rtol=1e-5)
+
+
+@libraries
+def test_the_derivative_of_acosh_at_one(library: str) -> None:
+    text = "x = torch.tensor([1.0, 2.0], requires_grad=True)\nloss = torch.acosh(x).sum()\nloss.backward()"
+    assert "1/sqrt(x^2 - 1)" in (only_event(run(library, text)).cause or "")

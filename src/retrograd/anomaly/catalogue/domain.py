@@ -61,9 +61,11 @@ def steep_edge(scene: Scene) -> Finding | None:
         return None
     eps = _near_one(scene)
     low, high = (f"1 + {eps}", None) if scene.op == "acosh" else (f"-1 + {eps}", f"1 - {eps}")
+    slope, keep = "1/sqrt(1 - x^2) (up to sign)", "Keep x inside, or take the angle from atan2, which is smooth there"
+    if scene.op == "acosh":
+        slope, keep = "1/sqrt(x^2 - 1)", "Keep x above 1; it is 1 where a distance is that of a point to itself"
     return Finding(
-        f"The derivative of {scene.op} is 1/sqrt(1 - x^2) (up to sign), infinite at x = "
-        f"{scene.at(first(scene.birth), 1.0)}. Keep x inside, or take the angle from atan2, which is smooth there.",
+        f"The derivative of {scene.op} is {slope}, infinite at x = {scene.at(first(scene.birth), 1.0)}. {keep}.",
         clamped(scene, low, high),
         general(scene, low, high),
     )
@@ -268,6 +270,26 @@ def gamma_pole(scene: Scene) -> Finding | None:
     )
 
 
+@cause(None, "Bessel function out of range")
+def bessel_overflow(scene: Scene) -> Finding | None:
+    name = scene.op.removeprefix("special_")
+    if name not in ("i0", "i1") or scene.kind != "overflow" or scene.backward:
+        return None
+    spelling, line = scene.spelling(), Line.parse(scene.birth.code_line)
+    quotient = None if line is None else line.only("div")
+    sides = [] if line is None or quotient is None else [line.operation_at(each) for each in quotient.arguments]
+    both = [each for each in sides if each is not None and each.op in ("i0", "i1")]
+    edits = {each.node: spelling.tensor_call(f"special.{each.op}e", each.text(0, "input") or "x") for each in both}
+    equal = len(both) == 2 and both[0].text(0, "input") == both[1].text(0, "input")
+    return Finding(
+        f"{name}({scene.at(first(scene.birth), 'x')}) is beyond the largest {scene.dtype}: it grows as exp(|x|). "
+        f"{name}e is the same without that factor, which cancels in a quotient of two of them, and is |x| in a "
+        f"logarithm: log({name}(x)) = log({name}e(x)) + |x| for x above 0.",
+        line.replaced(edits) if line is not None and equal else None,
+        f"y = {spelling.tensor_call(f'special.{name}e', scene.called(first(scene.birth), 'x'))}",
+    )
+
+
 @cause(None, "gamma function out of range")
 def gamma_overflow(scene: Scene) -> Finding | None:
     if scene.op != "gamma" or scene.kind != "overflow" or scene.backward:
@@ -340,8 +362,8 @@ def zero_logarithm(scene: Scene) -> Finding | None:
         return None
     low = f"-1 + {_near_one(scene)}" if edge else scene.floor
     keep = (
-        "Keep the argument above a small number; if it is a probability, compute its log directly (log_softmax, "
-        "logsigmoid)."
+        "Keep the argument above a small number (where that holds, no gradient comes back); if it is a probability, "
+        "compute its log directly (log_softmax, logsigmoid)."
     )
     if scene.complex:
         keep = "Complex numbers are neither above nor below another one: choose by a condition what stands in for a 0."
@@ -364,6 +386,7 @@ CAUSES = (
     division_by_zero,
     gamma_pole,
     gamma_overflow,
+    bessel_overflow,
     negative_logarithm,
     outside_domain,
     zero_logarithm,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import itertools
 import math
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
-from retrograd.anomaly.catalogue._code import Line, atom
-from retrograd.anomaly.catalogue._expression import LOGS, first, maker, normal, same, size_of, source, value
+from retrograd.anomaly.catalogue._code import Line, atom, is_name
+from retrograd.anomaly.catalogue._expression import LOGS, first, maker, normal, number, same, size_of, source, value
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.event import was_given_bad
 from retrograd.anomaly.names import TRANSPARENT, is_normalisation
@@ -132,6 +133,17 @@ def recurrence(scene: Scene) -> Finding | None:
             scene.replaced(site, 0, lambda text, spelling: spelling.clamp(text, "-1e3", "1e3"), "input"),
             f"state = {spelling.clamp('state', '-1e3', '1e3')}",
         )
+    if _have_weights_of_their_own(runs):
+        init = f"{spelling.library}.nn.init.kaiming_normal_"
+        return Finding(
+            f"{happened} The weights are others in every run, those of one layer after the other, and each multiplies "
+            "by more than 1. Begin with smaller ones, of a spread of (2 / inputs) ** 0.5 before a relu (what nn.Linear "
+            "and kaiming_normal_ give is of that order), or normalise between the layers.",
+            None,
+            f'{init}(w, mode="fan_out", nonlinearity="relu")  # of x @ w'
+            if scene.op == "matmul"
+            else f'{init}(w, nonlinearity="relu")',
+        )
     rewritten = None
     if site is not None and site.node is site.written.node:
         rewritten = site.replaced(spelling.call("tanh", site.line.text(site.node)))
@@ -140,6 +152,50 @@ def recurrence(scene: Scene) -> Finding | None:
         rewritten,
         f"h = {spelling.call('tanh', 'W @ h')}",
     )
+
+
+@cause(None, "gradient descent within the graph that runs away")
+def inner_descent(scene: Scene) -> Finding | None:
+    rate = scene.context.get("rate") or {}
+    name, known = str(rate.get("name")), number(rate.get("lr"))
+    if not rate or scene.backward or scene.kind not in ("overflow", "invalid"):
+        return None
+    step = next((each for each in _nearby(scene) if each.op == "sub" and _reads(each.code_line, name)), None)
+    runs = [] if step is None else list(runs_of(step))
+    if step is None or len(runs) < 2:
+        return None
+    sizes = [size for _, operand in reversed(runs) if (size := size_of(operand)) is not None]
+    growth = sizes[-1] / sizes[-2] if len(sizes) > 1 and sizes[-2] else 1e3
+    if not growth > 1:
+        return None
+    smaller = f"{10.0 ** math.floor(math.log10(known / growth)):g}" if known and growth < math.inf else f"{name} / 10"
+    line = Line.parse(rate.get("code_line"))
+    numbers = [] if line is None else [node for node, each in line.constants() if each == known]
+    rewritten = line.replaced({numbers[0]: smaller}) if line is not None and known and len(numbers) == 1 else None
+    went = f" (they went {', '.join(f'{size:.3g}' for size in sizes)})" if len(sizes) > 1 else ""
+    return Finding(
+        f"Line {step.lineno} goes down a gradient, step after step, and each step went beyond where it was to go, "
+        f"further than the one before{went}, until {scene.op} left the range of {scene.dtype}. The learning rate of "
+        f"these steps, {name}{f' = {known:g}' if known and name != f'{known:g}' else ''}, is too large; that of the "
+        "optimizer has nothing to do with it.",
+        rewritten,
+        f"{name if is_name(name) else 'lr'} = {smaller if is_name(name) or known else 'lr / 10'}",
+        rate.get("lineno") if rewritten else step.lineno,
+    )
+
+
+def _nearby(scene: Scene) -> Iterator[Operation]:
+    """The birth, what takes its result, and what its operands were computed by, the nearest first."""
+    yield from scene.chain[:2]
+    made = [scene.birth]
+    for _ in range(_DEPTH):
+        made = [each.producer for operation in made for each in operation.args if each.producer is not None]
+        yield from made
+
+
+def _reads(code_line: str | None, name: str) -> bool:
+    """Whether a line has a name, or a number, in it."""
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", code_line or "") is not None
 
 
 @cause(None, "log of a likelihood that left its range factor by factor")
@@ -196,6 +252,13 @@ def _factors(product: Operation) -> Iterator[Operand]:
     for operand in product.args[:2]:
         inner = maker(operand, "mul", "div", "matmul")
         yield from (operand,) if inner is None else _factors(inner)
+
+
+def _have_weights_of_their_own(runs: Sequence[tuple[Operation, Operand]]) -> bool:
+    """Whether each run of a line multiplies by another tensor, as far as tensors can be told apart."""
+    others = [next((each for each in run.args[:2] if each is not carried), None) for run, carried in runs]
+    keys = [each.key for each in others if each is not None and each.key is not None and each.producer is None]
+    return len(keys) == len(runs) > 1 and len(set(keys)) == len(keys)
 
 
 def _is_own_factor(op: str, line: Line) -> bool:
@@ -408,5 +471,5 @@ def infinite_operand(scene: Scene) -> Finding | None:
     )
 
 
-CAUSES = (log_of_many_factors, recurrence, overflowing_variance)
+CAUSES = (log_of_many_factors, inner_descent, recurrence, overflowing_variance)
 FALLBACK = (too_large, infinite_operand)
