@@ -140,7 +140,7 @@ MORE_GENERAL: dict[int, set[int | str]] = {
     32: {53},
     33: {"argument outside the function's domain"},
     34: {32},
-    35: {1},
+    35: {1, "relu where a number above zero is needed"},
     36: {"powers that overflow inside of a reduction", 53},
     37: {10, 13, 21},
     38: {1},

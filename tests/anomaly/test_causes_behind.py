@@ -229,3 +229,42 @@ def test_bessel_functions_out_of_range(library: str) -> None:
 def test_the_derivative_of_acosh_at_one(library: str) -> None:
     text = "x = torch.tensor([1.0, 2.0], requires_grad=True)\nloss = torch.acosh(x).sum()\nloss.backward()"
     assert "1/sqrt(x^2 - 1)" in (only_event(run(library, text)).cause or "")
+
+
+NAN_TO_NUM = {
+    "torch.nan_to_num(torch.log(x), neginf=-5.0)": "torch.where(x > 0, torch.log(torch.where(x > 0, x, 1.0)), -5.0)",
+    "torch.nan_to_num(torch.sqrt(x - 1))": (
+        "torch.where((x - 1) > 0, torch.sqrt(torch.where((x - 1) > 0, x - 1, 1.0)), 0.0)"
+    ),
+    "(x - 1).sqrt().nan_to_num(3.0)": "torch.where((x - 1) > 0, torch.where((x - 1) > 0, x - 1, 1.0).sqrt(), 3.0)",
+    "torch.nan_to_num(x / abs(x))": "torch.where(abs(x) != 0, x / torch.where(abs(x) != 0, abs(x), 1.0), 0.0)",
+    "torch.nan_to_num(1 / x, posinf=7.0)": "torch.where(x != 0, 1 / torch.where(x != 0, x, 1.0), 7.0)",
+}
+
+
+@libraries
+@pytest.mark.parametrize("call", NAN_TO_NUM)
+def test_nan_to_num_around_what_has_no_derivative(call: str, library: str) -> None:
+    text = f"x = torch.tensor([0.0, 2.0], requires_grad=True)\nloss = ({call}).sum()\nloss.backward()"
+    event = only_event(run(library, text, True))
+    assert diagnose(event).title == "nan_to_num around a function outside its safe domain"
+    remedy = (event.remedy or "").replace("rg.", "torch.")
+    assert NAN_TO_NUM[call] in remedy
+    before, after = variables(library, text), variables(library, mended(text, event))
+    assert before["loss"].item() == after["loss"].item()  # type: ignore[attr-defined]
+    assert after["x"].grad.isfinite().all()  # type: ignore[attr-defined]
+
+
+@libraries
+def test_a_product_of_spreads(library: str) -> None:
+    text = (
+        "a, b = torch.tensor([1.0, {}, 1.0], requires_grad=True), torch.tensor([1.0, 2.0, 4.0])\n"
+        "cov = ((a - a.mean()) * (b - b.mean())).mean()\nloss = cov / (a.std() * b.std())\nloss.backward()"
+    )
+    event = only_event(run(library, text.format(1.0), True))
+    assert diagnose(event).number == 16
+    assert "b.std()" in (event.remedy or "")
+    after = variables(library, mended(text.format(1.0), event))["a"].grad  # type: ignore[attr-defined]
+    assert after.isfinite().all()
+    well = variables(library, mended(text.format(1.0), event).replace("1.0, 1.0, 1.0", "1.0, 3.0, 1.0"))["loss"]
+    np.testing.assert_allclose(well.item(), variables(library, text.format(3.0))["loss"].item(), rtol=1e-4)  # type: ignore[attr-defined]

@@ -267,7 +267,10 @@ def zero_spread(scene: Scene) -> Finding | None:
 
 
 def _spread(operand: Operand | None) -> Operation | None:
-    """The standard deviation (or the variance under a root) that an operand is."""
+    """The standard deviation (or the variance under a root) that an operand is, or a product that is 0 by one."""
+    product = maker(operand, "mul")
+    if product is not None:
+        return next((found for each in product.args[:2] if value(each) == 0 and (found := _spread(each))), None)
     outer = maker(operand, "sqrt", "pow")
     return maker(operand, "std") or (maker(root(outer), "var") if outer is not None else None)
 
