@@ -268,3 +268,39 @@ def test_a_product_of_spreads(library: str) -> None:
     assert after.isfinite().all()
     well = variables(library, mended(text.format(1.0), event).replace("1.0, 1.0, 1.0", "1.0, 3.0, 1.0"))["loss"]
     np.testing.assert_allclose(well.item(), variables(library, text.format(3.0))["loss"].item(), rtol=1e-4)  # type: ignore[attr-defined]
+
+
+@libraries
+@pytest.mark.parametrize(
+    ("probability", "remedy"),
+    [
+        ("N.cdf(x + 1) - N.cdf(x)", "log_ndtr(-a) + "),
+        ("torch.erf(x + 1) - torch.erf(x)", "log_ndtr(-a) + "),
+        ("N.cdf(-3 * x)", "log_ndtr((x - mean) / std)"),
+    ],
+)
+def test_logarithms_of_cumulative_probabilities(probability: str, remedy: str, library: str) -> None:
+    text = "x = torch.tensor([10.0, 0.5], requires_grad=True)\nN = torch.distributions.Normal(0.0, 1.0)\n"
+    event = only_event(run(library, f"{text}loss = -torch.log({probability}).sum()\nloss.backward()", True))
+    assert diagnose(event).title == "log of a normal distribution's cumulative probability"
+    assert remedy in (event.remedy or "")
+    assert event.remedy_lineno is None
+
+
+@libraries
+def test_the_logarithm_of_a_difference_of_cumulative_probabilities(library: str) -> None:
+    """The general form is right: checked where the difference can be computed, and it is finite where not."""
+    text = (
+        "x = torch.tensor([10.0], requires_grad=True)\n"
+        "loss = -torch.log(torch.erf(x + 1) - torch.erf(x)).sum()\nloss.backward()"
+    )
+    event = only_event(run(library, text))
+    scope = variables(library, "a = torch.tensor([0.5, 20.0], dtype=torch.float64)\nb = a + 1.0")
+    scope["rg"] = rg
+    exec(event.remedy or "", scope)
+    normal = torch.distributions.Normal(torch.tensor(0.0, dtype=torch.float64), 1.0)
+    edges = torch.tensor([0.5, 1.5], dtype=torch.float64)
+    expected = torch.log(normal.cdf(edges).diff())
+    found = scope["log_p"].numpy()  # type: ignore[attr-defined]
+    np.testing.assert_allclose(found[0], expected.item(), rtol=1e-6)
+    assert np.isfinite(found).all()

@@ -365,6 +365,8 @@ def zero_logarithm(scene: Scene) -> Finding | None:
         "Keep the argument above a small number (where that holds, no gradient comes back); if it is a probability, "
         "compute its log directly (log_softmax, logsigmoid)."
     )
+    if scene.backward and scene.grad == 0 and not tiny:
+        keep = f"The gradient that comes to it is 0, as behind a mask or a where, and 0 * inf is NaN. {keep}"
     if scene.complex:
         keep = "Complex numbers are neither above nor below another one: choose by a condition what stands in for a 0."
     return Finding(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from retrograd.anomaly.catalogue._code import Line, Site, atom, bare
-from retrograd.anomaly.catalogue._expression import LOGS, first, maker, number, second, value
+from retrograd.anomaly.catalogue._expression import LOGS, first, made_from, maker, number, second, value
 from retrograd.anomaly.catalogue._log_space import in_log_space
 from retrograd.anomaly.catalogue._scene import Finding, Scene, cause
 from retrograd.anomaly.catalogue._spelling import Spelling
@@ -164,6 +164,36 @@ def _lost_before(scene: Scene, log: Operation) -> str | None:
 _TINY = 1e-35
 
 
+@cause(None, "log of a normal distribution's cumulative probability")
+def log_of_cumulative(scene: Scene) -> Finding | None:
+    log = scene.birth
+    if log.op not in LOGS or value(first(log)) != 0:
+        return None
+    difference = maker(first(log), "sub")
+    sides = (first(log),) if difference is None else difference.args[:2]
+    if not all(made_from(each, "erf", "erfc", "ndtr") for each in sides):
+        return None
+    spelling = scene.spelling(scene.site(log))
+    low, high = (spelling.tensor_call("special.log_ndtr", each) for each in ("-a", "-b"))
+    if len(sides) == 1:
+        return Finding(
+            f"The probability has underflowed to 0 in {scene.dtype}, far out in the tail of the distribution, and the "
+            "log of 0 is -inf. log_ndtr is the logarithm of the normal distribution's, and does not pass through 0; to "
+            "clamp the probability would leave no gradient.",
+            None,
+            f"log_p = {spelling.tensor_call('special.log_ndtr', '(x - mean) / std')}",
+        )
+    inside = spelling.call("log", f"-{spelling.call('expm1', f'{high} - {low}')}")
+    return Finding(
+        "Both cumulative probabilities have been rounded to the same number, as far out they are to 1 or to 0: their "
+        "difference is 0, and its log -inf. Compute it from their logarithms, in the tail where these are small: for "
+        "a < b above the mean, in units of the spread, as below; below the mean with b in the place of -a, and a in "
+        "that of -b. To clamp the difference would leave no gradient.",
+        None,
+        f"log_p = {low} + {inside}",
+    )
+
+
 # --- determinants -----------------------------------------------------------------------------------------------------
 
 
@@ -239,4 +269,4 @@ def _on_the_border(scene: Scene, factor: float) -> Finding | None:
     )
 
 
-CAUSES = (times_log_of_zero, determinant_out_of_range, log_of_density, log_taken_too_late)
+CAUSES = (times_log_of_zero, determinant_out_of_range, log_of_density, log_taken_too_late, log_of_cumulative)

@@ -55,17 +55,20 @@ def _is_run(operation: Operation, last: Operation) -> bool:
     place, its = (last.op, last.lineno, last.code_line), (operation.op, operation.lineno, operation.code_line)
     if place != its or None in (last.col, operation.col):
         return place == its
-    beginning = _beginning_there(last)
+    beginning = max(_beginning_there(last), 1)
     return last.col == operation.col and (_inside(operation) - _inside(last)) % beginning == 0
 
 
 def _beginning_there(operation: Operation) -> int:
-    """How many operations of the kind begin where this one does: two in ``a * b * c``, of which one is in the other."""
+    """How many operations of the kind begin where this one does: two in ``a * b * c``, of which one is in the other.
+
+    None does where it is one of a function that is called there.
+    """
     text = operation.code_line or ""
     line = Line.parse(text)
     column = (operation.col or 0) - len(text) + len(text.lstrip())
     written = [] if line is None else [each for each in line.operations if each.op == operation.op]
-    return max(sum(getattr(each.node, "col_offset", None) == column for each in written), 1)
+    return sum(getattr(each.node, "col_offset", None) == column for each in written)
 
 
 def _inside(operation: Operation) -> int:
@@ -233,7 +236,8 @@ def log_of_many_factors(scene: Scene) -> Finding | None:
 
 def _is_repeated(product: Operation) -> bool:
     """Whether an operation has multiplied its own result."""
-    runs = list(runs_of(product)) if product.op in ("mul", "div", "matmul") else []
+    is_written = product.col is None or _beginning_there(product) > 0
+    runs = list(runs_of(product)) if product.op in ("mul", "div", "matmul") and is_written else []
     return len(runs) > 1 and is_loop(product, len(runs), runs[1][0])
 
 
